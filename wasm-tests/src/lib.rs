@@ -1,0 +1,1 @@
+//! The proxy-wasm test host.
