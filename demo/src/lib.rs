@@ -1,1 +1,42 @@
-//! The demo.
+//! A real Envoy with the edge-idempotency filter, in front of a real Restate with a sample service: what `make demo` plays
+//! its story against, and what the end-to-end tests run in.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`tools`] | where Envoy, Restate, the module and the sample service are |
+//! | [`process`] | child processes: log files, readiness, an end for certain |
+//! | [`ports`] | free ports, each of which can be set |
+//! | [`tokens`] | JSON Web Tokens and the key set that verifies them |
+//! | [`http`] | a client that sends exactly what it is given |
+//! | [`envoy`] | the gateway, from the template `demo/envoy.yaml` |
+//! | [`restate`] | the backend, and what it stored |
+//! | [`service`] | the sample service, and what it did |
+//! | [`stack`] | all of them together |
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use edge_idempotency_demo::{http::Request, stack::{Stack, StackOptions}, tools::Tools};
+//! use serde_json::json;
+//!
+//! let tools = Tools::locate()?;
+//! let stack = Stack::start(StackOptions::new(tools, "/tmp/run"), &|progress| eprintln!("{progress}")).await?;
+//! let token = stack.signer.mint(&json!({"sub": "alice", "tenant_id": "acme", "project_id": "health-prod"}))?;
+//! let reply = Request::post("/api/v1/refunds")
+//!     .bearer(&token)
+//!     .header("idempotency-key", "refund-1001")
+//!     .json(&json!({"order_id": "order-1001", "amount": 4200}))
+//!     .send(&stack.gateway_url())
+//!     .await?;
+//! assert_eq!(reply.status, 200);
+//! # Ok(()) }
+//! ```
+
+pub mod envoy;
+pub mod http;
+pub mod ports;
+pub mod process;
+pub mod restate;
+pub mod service;
+pub mod stack;
+pub mod tokens;
+pub mod tools;

@@ -1,0 +1,218 @@
+//! The gateway: Envoy with JWT authentication and the filter, configured from `demo/envoy.yaml`.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::http::Request;
+use crate::ports::loopback_url;
+use crate::process::Process;
+use crate::tokens::ISSUER;
+
+const TEMPLATE: &str = include_str!("../envoy.yaml");
+/// Compiling the module takes a second or two on a busy machine.
+const READY: Duration = Duration::from_secs(60);
+
+/// What the template leaves open.
+#[derive(Clone, Debug)]
+pub struct EnvoyOptions {
+    /// The program.
+    pub program: PathBuf,
+    /// Where configuration and logs go. It has to exist.
+    pub run_dir: PathBuf,
+    /// The filter's module.
+    pub wasm: PathBuf,
+    /// The policy document, as it stands: it need not be valid.
+    pub policy: String,
+    /// The key set that verifies tokens, as one line.
+    pub jwks: String,
+    /// Whether a request to `/api/` without a token is refused by Envoy (401), or let through without identity. A token
+    /// that does not verify is refused either way.
+    pub require_token: bool,
+    /// Where the gateway sends what it forwards.
+    pub backend: SocketAddr,
+    /// The gateway's port.
+    pub gateway_port: u16,
+    /// The admin interface's port.
+    pub admin_port: u16,
+    /// Worker threads, each with a VM of its own.
+    pub concurrency: u32,
+}
+
+/// A running Envoy.
+pub struct Envoy {
+    /// The process; its log is Envoy's own.
+    pub process: Process,
+    options: EnvoyOptions,
+}
+
+impl Envoy {
+    /// Starts Envoy and waits until it takes requests. If it refuses its configuration, the error holds the end of its log.
+    pub async fn start(options: EnvoyOptions) -> Result<Self> {
+        let config = options.run_dir.join("envoy.yaml");
+        fs::write(&config, render(&options)).with_context(|| format!("cannot write {}", config.display()))?;
+        let mut command = Command::new(&options.program);
+        command.arg("--config-path").arg(&config).args(["--concurrency", &options.concurrency.to_string()]);
+        // Several may run on one machine; the log's lines begin with time and level.
+        command.args(["--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info"]);
+        let process = Process::spawn("Envoy", &mut command, &options.run_dir.join("envoy.log"))?;
+        let mut envoy = Self { process, options };
+        let admin_url = envoy.admin_url();
+        envoy
+            .process
+            .ready(READY, async || {
+                let reply = Request::get("/ready").send(&admin_url).await?;
+                ensure!(reply.status == 200, "/ready says {}", reply.text().trim());
+                Ok(())
+            })
+            .await?;
+        Ok(envoy)
+    }
+
+    /// Where clients send their requests.
+    pub fn gateway_url(&self) -> String {
+        loopback_url(self.options.gateway_port)
+    }
+
+    /// Envoy's admin interface.
+    pub fn admin_url(&self) -> String {
+        loopback_url(self.options.admin_port)
+    }
+
+    /// The access log, a line for each request. Envoy writes it with a delay.
+    pub fn access_log(&self) -> PathBuf {
+        access_log(&self.options.run_dir)
+    }
+}
+
+fn access_log(run_dir: &Path) -> PathBuf {
+    run_dir.join("access.log")
+}
+
+/// The configuration as Envoy gets it.
+pub fn render(options: &EnvoyOptions) -> String {
+    let requirement = if options.require_token {
+        "{provider_name: demo}"
+    } else {
+        "{requires_any: {requirements: [{provider_name: demo}, {allow_missing: {}}]}}"
+    };
+    fill(
+        TEMPLATE,
+        &[
+            ("GATEWAY_PORT", &options.gateway_port.to_string()),
+            ("ADMIN_PORT", &options.admin_port.to_string()),
+            ("ACCESS_LOG", &access_log(&options.run_dir).display().to_string()),
+            ("ISSUER", ISSUER),
+            ("JWKS", &options.jwks),
+            ("TOKEN_REQUIREMENT", requirement),
+            ("WASM", &options.wasm.display().to_string()),
+            ("POLICY", &options.policy),
+            ("BACKEND_ADDRESS", &options.backend.ip().to_string()),
+            ("BACKEND_PORT", &options.backend.port().to_string()),
+        ],
+    )
+}
+
+/// Puts values in the places `{{NAME}}`. A value of several lines takes over the indentation of the line it is put into.
+fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut filled = String::new();
+    for line in template.lines() {
+        let indent: String = line.chars().take_while(|char| *char == ' ').collect();
+        let mut rest = line;
+        while let Some((before, name, after)) = placeholder(rest) {
+            let value = values.iter().find(|(candidate, _)| *candidate == name).map_or("", |(_, value)| *value);
+            filled.push_str(before);
+            filled.push_str(&value.replace('\n', &format!("\n{indent}")));
+            rest = after;
+        }
+        filled.push_str(rest);
+        filled.push('\n');
+    }
+    filled
+}
+
+fn placeholder(line: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = line.split_once("{{")?;
+    let (name, after) = rest.split_once("}}")?;
+    Some((before, name, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn options(policy: &str, require_token: bool) -> EnvoyOptions {
+        EnvoyOptions {
+            program: "envoy".into(),
+            run_dir: "/run/demo".into(),
+            wasm: "/dist/edge_idempotency.wasm".into(),
+            policy: policy.to_owned(),
+            jwks: crate::tokens::Signer::generate().jwks(),
+            require_token,
+            backend: "127.0.0.1:8080".parse().unwrap(),
+            gateway_port: 10_000,
+            admin_port: 9_901,
+            concurrency: 2,
+        }
+    }
+
+    fn read(options: &EnvoyOptions) -> Value {
+        serde_saphyr::from_str(&render(options)).unwrap()
+    }
+
+    fn manager(config: &Value) -> &Value {
+        config.pointer("/static_resources/listeners/0/filter_chains/0/filters/0/typed_config").unwrap()
+    }
+
+    #[test]
+    fn every_place_is_filled_and_the_filter_stands_last_before_the_router() {
+        let options = options("{}", true);
+        assert!(!render(&options).contains("{{"));
+        let config = read(&options);
+        let names: Vec<_> =
+            manager(&config)["http_filters"].as_array().unwrap().iter().map(|filter| &filter["name"]).collect();
+        assert_eq!(names, ["envoy.filters.http.jwt_authn", "edge-idempotency", "envoy.filters.http.router"]);
+        assert_eq!(
+            manager(&config).pointer("/http_filters/0/typed_config/providers/demo/local_jwks/inline_string").unwrap(),
+            &Value::from(options.jwks.clone())
+        );
+    }
+
+    #[test]
+    fn the_policy_arrives_byte_for_byte() {
+        for policy in
+            [include_str!("../policy.json"), "{}", "", "  {\"a\": [\n\n 1]}\n", "not json: 'x' \"y\" #z\n- {{POLICY}}"]
+        {
+            let config = read(&options(policy, true));
+            let value = manager(&config).pointer("/http_filters/1/typed_config/config/configuration/value").unwrap();
+            assert_eq!(value.as_str().unwrap().trim_end_matches('\n'), policy.trim_end_matches('\n'));
+        }
+    }
+
+    #[test]
+    fn a_token_can_be_optional() {
+        let requires = |required| {
+            let config = read(&options("{}", required));
+            manager(&config).pointer("/http_filters/0/typed_config/rules/0/requires").unwrap().to_string()
+        };
+        assert_eq!(requires(true), r#"{"provider_name":"demo"}"#);
+        assert!(requires(false).contains("allow_missing"));
+    }
+
+    #[test]
+    fn a_route_to_the_backends_paths_asks_for_the_filters_header() {
+        let config = read(&options("{}", true));
+        let routes = manager(&config).pointer("/route_config/virtual_hosts/0/routes").unwrap().as_array().unwrap();
+        for route in routes {
+            let public = route.pointer("/match/prefix").unwrap() == "/api/";
+            let marked = route.pointer("/match/headers/0/name").is_some_and(|name| name == "x-edge-idempotency");
+            assert!(public ^ marked, "{route}");
+        }
+    }
+}

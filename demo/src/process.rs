@@ -1,0 +1,281 @@
+//! Child processes: output to a log file, readiness by asking, and an end for certain.
+//!
+//! Each child leads a process group of its own, so that Ctrl-C in the terminal reaches this program only, which then ends the
+//! whole group. A child is ended when its [`Process`] is dropped, unless it was [detached](Process::detach).
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+/// Between two questions whether a process is ready, or gone.
+const POLL: Duration = Duration::from_millis(20);
+/// How much of a log an error shows.
+const TAIL_BYTES: u64 = 4_000;
+/// How long a killed process may take to leave; more than the kernel ever needs.
+const LEAVE: Duration = Duration::from_secs(10);
+
+/// A running child and its log.
+pub struct Process {
+    child: Child,
+    record: Record,
+    detached: bool,
+}
+
+/// What is needed to find a process again from another program.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Record {
+    /// What it is, for people.
+    pub name: String,
+    /// The process, and the group it leads.
+    pub pid: i32,
+    /// When it started, in the kernel's ticks: tells it from a later process of the same number. Absent without `/proc`.
+    pub started: Option<u64>,
+    /// Its standard output and error.
+    pub log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command` with standard output and error going to `log`, and no input.
+    pub fn spawn(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
+        let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {name} ({})", command.get_program().display()))?;
+        let pid = i32::try_from(child.id()).context("a process id beyond the kernel's limit")?;
+        let record = Record { name: name.to_owned(), pid, started: start_time(pid), log: log.to_owned() };
+        Ok(Self { child, record, detached: false })
+    }
+
+    /// How to find this process from another program.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The path of its log.
+    pub fn log(&self) -> &Path {
+        &self.record.log
+    }
+
+    /// Asks `probe` until it says yes. An error tells why not, with the end of the log: the process ended, or `deadline` passed.
+    pub async fn ready(&mut self, deadline: Duration, probe: impl AsyncFn() -> Result<()>) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.exited()? {
+                bail!("{} ended with {status} before it was ready; {}", self.record.name, self.tail());
+            }
+            match probe().await {
+                Ok(()) => return Ok(()),
+                Err(error) if start.elapsed() > deadline => {
+                    bail!("{} was not ready within {deadline:?} ({error:#}); {}", self.record.name, self.tail())
+                }
+                Err(_) => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    /// The exit status, if it has ended.
+    pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().with_context(|| format!("cannot ask for {}", self.record.name))
+    }
+
+    /// Ends the process and its group with SIGKILL, and waits until it is gone. Nothing to do if it has ended.
+    pub fn kill(&mut self) -> Result<()> {
+        self.record.signal_group()?;
+        self.child.wait().with_context(|| format!("cannot wait for {}", self.record.name))?;
+        self.record.wait_until_gone()
+    }
+
+    /// Lets the process run on when this value, and this program, end.
+    pub fn detach(mut self) -> Record {
+        self.detached = true;
+        self.record.clone()
+    }
+
+    fn tail(&self) -> String {
+        match tail(&self.record.log) {
+            Ok(text) if text.trim().is_empty() => format!("its log is empty ({})", self.record.log.display()),
+            Ok(text) => format!("the end of {}:\n{text}", self.record.log.display()),
+            Err(error) => format!("its log {} cannot be read: {error}", self.record.log.display()),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.detached
+            && let Err(error) = self.kill()
+        {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+impl Record {
+    /// Whether this very process, or another of its group, is still there.
+    pub fn is_running(&self) -> bool {
+        let same = match (self.started, start_time(self.pid)) {
+            (Some(then), Some(now)) => then == now,
+            // The leader is gone (or there is no /proc): the number cannot be another's while the group has members.
+            _ => true,
+        };
+        same && group_exists(self.pid)
+    }
+
+    /// Ends it and its group, and waits until it is gone. Returns whether there was anything to end.
+    pub fn kill(&self) -> Result<bool> {
+        if !self.is_running() {
+            return Ok(false);
+        }
+        self.signal_group()?;
+        self.wait_until_gone()?;
+        Ok(true)
+    }
+
+    fn signal_group(&self) -> Result<()> {
+        match killpg(Pid::from_raw(self.pid), Signal::SIGKILL) {
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("cannot end {} (process {})", self.name, self.pid)),
+        }
+    }
+
+    fn wait_until_gone(&self) -> Result<()> {
+        let start = Instant::now();
+        while group_exists(self.pid) {
+            if start.elapsed() > LEAVE {
+                bail!("{} (process {}) is still there after SIGKILL", self.name, self.pid);
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a group has a member that still runs; one that is only waiting to be collected does not count.
+fn group_exists(group: i32) -> bool {
+    if kill(Pid::from_raw(-group), None).is_err() {
+        return false;
+    }
+    let Ok(processes) = fs::read_dir("/proc") else { return true };
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(stat)
+        .any(|stat| stat.group == group && !matches!(stat.state, 'Z' | 'X'))
+}
+
+fn start_time(pid: i32) -> Option<u64> {
+    stat(pid).map(|stat| stat.started)
+}
+
+#[derive(Debug, PartialEq)]
+struct Stat {
+    state: char,
+    group: i32,
+    started: u64,
+}
+
+/// What the kernel tells of a process in `/proc/{pid}/stat`.
+fn stat(pid: i32) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Fields 3, 5 and 22 of proc(5); the second, the program's name, is in parentheses and may hold anything.
+fn parse_stat(line: &str) -> Option<Stat> {
+    let (_, fields) = line.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    Some(Stat {
+        state: fields.next()?.chars().next()?,
+        group: fields.nth(1)?.parse().ok()?,
+        started: fields.nth(16)?.parse().ok()?,
+    })
+}
+
+/// The end of a text file, from the start of a line.
+fn tail(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    match text.split_once('\n') {
+        Some((_, rest)) if length > TAIL_BYTES => Ok(rest.to_owned()),
+        _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::ensure;
+
+    use super::*;
+
+    fn shell(script: &str, directory: &Path) -> Process {
+        Process::spawn("the shell", Command::new("sh").args(["-c", script]), &directory.join("shell.log")).unwrap()
+    }
+
+    #[test]
+    fn stat_is_read_past_any_name() {
+        let line = "42 (a) b (c)) S 1 40 40 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 123456 0 0";
+        assert_eq!(parse_stat(line), Some(Stat { state: 'S', group: 40, started: 123_456 }));
+        assert_eq!(parse_stat("42 (sh"), None);
+    }
+
+    #[tokio::test]
+    async fn a_group_ends_with_its_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = shell("sleep 600 & echo two of us; wait", directory.path());
+        let record = process.record().clone();
+        let log = directory.path().join("shell.log");
+        let both = async || Ok(ensure!(fs::read_to_string(&log)?.contains("two of us"), "one so far"));
+        process.ready(Duration::from_secs(10), both).await.unwrap();
+        assert!(record.is_running());
+        drop(process);
+        assert!(!record.is_running());
+        assert!(!record.kill().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_detached_process_runs_on_until_its_record_ends_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let record = shell("exec sleep 600", directory.path()).detach();
+        assert!(record.is_running());
+        let later = Record { started: record.started.map(|ticks| ticks + 1), ..record.clone() };
+        assert!(!later.is_running(), "another process of the same number is left alone");
+        assert!(record.kill().unwrap());
+        assert!(!record.is_running());
+    }
+
+    #[tokio::test]
+    async fn an_early_end_and_a_deadline_show_the_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = shell("echo cannot bind; exit 3", directory.path());
+        let error = process.ready(Duration::from_secs(10), async || bail!("refused")).await.unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("cannot bind"), "{error}");
+
+        let mut process = shell("exec sleep 600", directory.path());
+        let error = process.ready(Duration::ZERO, async || bail!("refused")).await.unwrap_err().to_string();
+        assert!(error.contains("not ready within") && error.contains("refused"), "{error}");
+    }
+
+    #[test]
+    fn the_tail_begins_with_a_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        fs::write(&path, "first line\n".repeat(1_000)).unwrap();
+        let text = tail(&path).unwrap();
+        assert!(text.len() < 4_001 && text.starts_with("first line\n"));
+    }
+}

@@ -1,0 +1,110 @@
+//! Envoy, Restate and the sample service together.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::envoy::{Envoy, EnvoyOptions};
+use crate::ports::{Ports, loopback};
+use crate::process::{Process, Record};
+use crate::restate::{Restate, RestateOptions};
+use crate::service::Service;
+use crate::tokens::Signer;
+use crate::tools::Tools;
+
+/// The policy document of the demo.
+pub const POLICY: &str = include_str!("../policy.json");
+
+/// How to run the stack.
+#[derive(Clone, Debug)]
+pub struct StackOptions {
+    /// The programs.
+    pub tools: Tools,
+    /// Where configuration, data and logs go; made if it is not there.
+    pub run_dir: PathBuf,
+    /// Which ports; free ones if not given.
+    pub ports: Option<Ports>,
+    /// The policy document.
+    pub policy: String,
+    /// As [`EnvoyOptions::require_token`].
+    pub require_token: bool,
+}
+
+impl StackOptions {
+    /// The demo's own policy, free ports, tokens required.
+    pub fn new(tools: Tools, run_dir: impl Into<PathBuf>) -> Self {
+        Self { tools, run_dir: run_dir.into(), ports: None, policy: POLICY.to_owned(), require_token: true }
+    }
+}
+
+/// The running stack. Dropping it ends every process.
+pub struct Stack {
+    /// The gateway.
+    pub envoy: Envoy,
+    /// The backend.
+    pub restate: Restate,
+    /// The service behind it.
+    pub service: Service,
+    /// Mints the tokens that the gateway believes.
+    pub signer: Signer,
+    /// Where everything listens.
+    pub ports: Ports,
+}
+
+impl Stack {
+    /// Starts everything and waits until it works. `progress` is told what is going on.
+    pub async fn start(options: StackOptions, progress: &dyn Fn(&str)) -> Result<Self> {
+        let StackOptions { tools, run_dir, ports, policy, require_token } = options;
+        fs::create_dir_all(&run_dir).with_context(|| format!("cannot make {}", run_dir.display()))?;
+        let ports = ports.map_or_else(Ports::free, Ok)?;
+        let signer = Signer::generate();
+
+        progress("starting Restate, the sample service and Envoy");
+        let restate = Restate::start(RestateOptions {
+            program: tools.restate,
+            run_dir: run_dir.clone(),
+            ingress_port: ports.restate_ingress,
+            admin_port: ports.restate_admin,
+            node_port: ports.restate_node,
+            env: Vec::new(),
+        });
+        let service = Service::start(&tools.service, &run_dir, ports.service, ports.ledger);
+        let envoy = Envoy::start(EnvoyOptions {
+            program: tools.envoy,
+            run_dir: run_dir.clone(),
+            wasm: tools.wasm,
+            policy,
+            jwks: signer.jwks(),
+            require_token,
+            backend: loopback(ports.restate_ingress),
+            gateway_port: ports.gateway,
+            admin_port: ports.admin,
+            concurrency: 2,
+        });
+        let (mut restate, service, envoy) = tokio::try_join!(restate, service, envoy)?;
+        progress("registering the sample service with Restate");
+        restate.register(&service.url()).await?;
+        Ok(Self { envoy, restate, service, signer, ports })
+    }
+
+    /// Where clients send their requests.
+    pub fn gateway_url(&self) -> String {
+        self.envoy.gateway_url()
+    }
+
+    /// Ends every process, from the front to the back, and waits until they are gone.
+    pub fn stop(mut self) -> Result<()> {
+        self.processes().into_iter().try_for_each(Process::kill)
+    }
+
+    /// Lets everything run on when this program ends.
+    pub fn detach(self) -> Vec<Record> {
+        [self.envoy.process, self.restate.process, self.service.process].map(Process::detach).into()
+    }
+
+    /// The processes, from the front to the back.
+    pub fn processes(&mut self) -> [&mut Process; 3] {
+        [&mut self.envoy.process, &mut self.restate.process, &mut self.service.process]
+    }
+}
