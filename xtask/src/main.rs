@@ -1,1 +1,83 @@
-fn main() {}
+//! Repository tasks on the built module.
+//!
+//! - `finish IN OUT` turns what the linker left into the file that is shipped, and writes its checksum beside it.
+//! - `check-module FILE` holds a finished file to what a gateway needs of it and to what it may ask of a gateway.
+
+mod module;
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+const USAGE: &str = "usage: xtask finish IN.wasm OUT.wasm | xtask check-module FILE.wasm";
+
+fn main() -> Result<()> {
+    let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    match arguments.iter().map(PathBuf::as_path).collect::<Vec<_>>().as_slice() {
+        [task, input, output] if task.as_os_str() == "finish" => finish(input, output),
+        [task, file] if task.as_os_str() == "check-module" => check_module(file),
+        _ => bail!(USAGE),
+    }
+}
+
+fn finish(input: &Path, output: &Path) -> Result<()> {
+    let linked = read(input)?;
+    let finished = module::finish(&linked).with_context(|| input.display().to_string())?;
+    write(output, &finished)?;
+    let name = output.file_name().context("the output needs a file name")?.to_string_lossy();
+    write(&output.with_added_extension("sha256"), format!("{}  {name}\n", sha256(&finished)).as_bytes())?;
+    println!("finish: {} -> {} bytes", linked.len(), finished.len());
+    Ok(())
+}
+
+fn check_module(file: &Path) -> Result<()> {
+    let bytes = read(file)?;
+    let summary = module::check(&bytes).with_context(|| file.display().to_string())?;
+    println!("check-module: {} bytes, {} imports, {} exports", bytes.len(), summary.imports, summary.exports);
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Whoever reads the file meanwhile, a gateway for one, sees the old one or the new one.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let context = || format!("cannot write {}", path.display());
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).with_context(context)?;
+    }
+    let unfinished = path.with_added_extension("tmp");
+    std::fs::write(&unfinished, bytes).with_context(context)?;
+    std::fs::rename(&unfinished, path).with_context(context)
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let mut hex = String::new();
+    for byte in Sha256::digest(bytes) {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_sha_256_in_lower_case_hex() {
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn a_written_file_replaces_the_old_one_and_leaves_nothing_beside_it() {
+        let directory = std::env::temp_dir().join(format!("xtask-write-{}", std::process::id()));
+        let file = directory.join("module.wasm");
+        write(&file, b"old").unwrap();
+        write(&file, b"new").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,103 @@
+# Edge idempotency. `make` lists the targets.
+
+SHELL := bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+# Cargo takes make's job server for its own and warns when it cannot reach it; native tools are built for this machine.
+unexport MAKEFLAGS MFLAGS CARGO_BUILD_TARGET
+
+# Where the tests and the demo find what they run. Any of them may be set to something of your own.
+EDGE_WASM ?= dist/edge_idempotency.wasm
+EDGE_ENVOY ?= .tools/bin/envoy
+EDGE_RESTATE ?= .tools/bin/restate-server
+override EDGE_WASM := $(abspath $(EDGE_WASM))
+override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
+override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE
+
+# Shares its build with the tests; CLI_PROFILE=release makes a small and fast binary and takes longer.
+CLI_PROFILE ?= dev
+
+MODULE := dist/edge_idempotency.wasm
+LINKED := target/wasm/edge_idempotency.wasm
+NATIVE := $(or $(CARGO_TARGET_DIR),target)
+DEMO := cargo run --quiet --package edge-idempotency-demo --bin demo --
+# What is set to one's own is neither built nor installed.
+WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
+TOOLS_NEEDED := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: wasm
+wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm
+
+# Cargo knows whether the sources changed; what it links is left alone if it came out the same.
+.PHONY: FORCE
+$(LINKED): FORCE
+	@echo "== wasm"
+	@scripts/build-wasm.sh >/dev/null
+
+$(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
+	@cargo run --quiet --package xtask -- finish $< $@
+	@cargo run --quiet --package xtask -- check-module $@
+
+.PHONY: cli
+cli: ## build the companion command: dist/edge-idempotency
+	@echo "== cli"
+	@cargo build --quiet --package edge-idempotency-cli --profile $(CLI_PROFILE)
+	@mkdir -p dist
+	@built=$(NATIVE)/$(patsubst dev,debug,$(CLI_PROFILE))/edge-idempotency; \
+		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
+
+.PHONY: tools
+tools: ## install Envoy and Restate into .tools/
+	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
+
+.PHONY: demo
+demo: tools $(WASM_NEEDED) ## play the story against a real Envoy and Restate, and stop everything
+	@echo "== demo"
+	@$(DEMO) story
+
+.PHONY: up
+up: tools $(WASM_NEEDED) ## start the demo and leave it running
+	@echo "== up"
+	@$(DEMO) up
+
+.PHONY: down
+down: ## stop the demo
+	@$(DEMO) down
+
+.PHONY: test
+test: ## lint, unit, behaviour and end-to-end tests, and one line that counts them
+	@MAKE=$(MAKE) scripts/test.sh
+
+.PHONY: lint
+lint: ## format and clippy
+	@echo "== lint"
+	@scripts/lint.sh
+
+.PHONY: unit
+unit: ## unit tests of the core, the command, the demo and the build
+	@echo "== unit"
+	@cargo test --no-fail-fast -p edge-idempotency -p edge-idempotency-cli -p edge-idempotency-demo -p xtask
+
+.PHONY: behaviour
+behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
+	@echo "== behaviour"
+	@cargo test --no-fail-fast -p wasm-tests
+
+.PHONY: e2e
+e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
+	@echo "== e2e"
+	@cargo test --no-fail-fast -p e2e
+
+.PHONY: clean
+clean: ## remove what was built
+	@rm -rf dist target
+
+.PHONY: distclean
+distclean: ## remove the installed tools and the demo's state as well
+	@[ ! -d .run ] || $(DEMO) down
+	@rm -rf dist target .tools .run

@@ -1,0 +1,51 @@
+//! Tells the module which commit it was built from: `EDGE_IDEMPOTENCY_GIT_HASH`, logged at start.
+
+use std::path::Path;
+use std::process::Command;
+
+const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
+
+/// What the module is made of. A change here makes the hash `-dirty`, one in the docs or the tests does not.
+const SOURCES: [&str; 5] = ["src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
+
+fn main() {
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    for path in SOURCES {
+        watch(path);
+    }
+    // A source archive has no repository and sets the variable instead.
+    let hash = std::env::var(VARIABLE).ok().filter(|given| !given.is_empty()).or_else(from_git);
+    println!("cargo::rustc-env={VARIABLE}={}", hash.as_deref().unwrap_or("unknown"));
+}
+
+fn from_git() -> Option<String> {
+    // Empty at the top of a repository: an archive unpacked inside somebody else's repository is not that repository.
+    if !git(&["rev-parse", "--show-cdup"])?.is_empty() {
+        return None;
+    }
+    // HEAD moves by a checkout, its branch by a commit; where refs are packed only the log of HEAD tells.
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]).unwrap_or_default();
+    for name in ["HEAD", "logs/HEAD", "packed-refs", &branch] {
+        if let Some(path) = git(&["rev-parse", "--git-path", name]) {
+            watch(&path);
+        }
+    }
+    let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let mut status = vec!["status", "--porcelain", "--untracked-files=no", "--"];
+    status.extend(SOURCES);
+    let dirty = if git(&status)?.is_empty() { "" } else { "-dirty" };
+    Some(format!("{hash}{dirty}"))
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    // Without optional locks `git status` leaves the index alone, which somebody may be committing from.
+    let output = Command::new("git").env("GIT_OPTIONAL_LOCKS", "0").args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Cargo runs this script for ever again if a watched path does not exist.
+fn watch(path: &str) {
+    if Path::new(path).exists() {
+        println!("cargo::rerun-if-changed={path}");
+    }
+}

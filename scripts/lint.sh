@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Format, clippy with the workspace's denials, and the lock file. Uses the clippy and rustfmt of the cargo on PATH;
+# where it has none, rustup's component or Debian's packages.
+#
+# usage: scripts/lint.sh
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+usable() { cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1; }
+
+# Debian's clippy works with Debian's rustc only, and another compiler's build products are of no use to it.
+use_debian() {
+    export PATH=/usr/bin:$PATH RUSTC=/usr/bin/rustc CARGO_TARGET_DIR=$ROOT/target/lint-debian
+    at_least "$(rustc_version /usr/bin/rustc)" "$(minimum_rust)" && usable
+}
+
+if ! usable; then
+    if has rustup && timeout 180 rustup component add clippy rustfmt >/dev/null 2>&1 </dev/null && usable; then
+        say "lint: rustup added clippy and rustfmt"
+    elif (use_debian) || { apt_install rust-web-clippy rustfmt-web && (use_debian); }; then
+        use_debian
+        say "lint: Debian's clippy and rustfmt ($(rustc_version /usr/bin/rustc))"
+    else
+        die "cargo clippy or cargo fmt is missing" "rustup component add clippy rustfmt" \
+            "or on Debian: apt-get install rust-web-clippy rustfmt-web"
+    fi
+fi
+
+say "lint: cargo fmt"
+cargo fmt --all --check
+say "lint: Cargo.lock"
+cargo metadata --locked --format-version 1 >/dev/null || die "Cargo.lock does not match the manifests" "cargo check, and commit it"
+say "lint: clippy"
+cargo clippy --quiet --workspace --all-targets -- -D warnings
+say "lint: clippy, the proxy-wasm adapter"
+cargo clippy --quiet --package edge-idempotency --all-targets --features check-proxy -- -D warnings

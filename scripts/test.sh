@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs the stages of the test suite, each as its make target, shows their output as it comes and ends with one line:
+#   N passed, N failed, N skipped
+# It sums what the stages' tests report. A stage that fails without a failing test (a lint, a build), and one in which
+# no test ran, counts as one failure. Every stage runs, whatever became of those before.
+#
+# usage: scripts/test.sh [STAGE ...]     default: lint unit behaviour e2e; those left out are reported
+set -uo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT" || exit 1
+
+ALL=(lint unit behaviour e2e)
+LOGS=$ROOT/target/test-logs
+MAKE=${MAKE:-make}
+PASSED=0 FAILED=0 SKIPPED=0
+BROKEN=()
+
+stages=("$@")
+[ ${#stages[@]} -gt 0 ] || stages=("${ALL[@]}")
+for stage in "${stages[@]}"; do
+    case " ${ALL[*]} " in *" $stage "*) ;; *) die "unknown stage: $stage" "stages: ${ALL[*]}" ;; esac
+done
+
+summary() {
+    local stage
+    echo
+    for stage in "${ALL[@]}"; do
+        case " ${stages[*]} " in *" $stage "*) ;; *) echo "NOT RUN: $stage" ;; esac
+    done
+    [ ${#BROKEN[@]} -eq 0 ] || printf 'FAILED: %s\n' "${BROKEN[@]}"
+    echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+}
+
+# Sums the lines "test result: ok. 3 passed; 0 failed; 1 ignored; ..." of a log, colours or not.
+count() {
+    sed $'s/\033\\[[0-9;]*m//g' "$1" |
+        awk '/^test result: [A-Za-z]+\. [0-9]+ passed; [0-9]+ failed; [0-9]+ ignored;/ { passed += $4; failed += $6; ignored += $8 }
+             END { print passed + 0, failed + 0, ignored + 0 }'
+}
+
+interrupted() {
+    trap - INT TERM
+    BROKEN+=("interrupted")
+    FAILED=$((FAILED + 1))
+    summary
+    exit 130
+}
+trap interrupted INT TERM
+
+mkdir -p "$LOGS"
+for stage in "${stages[@]}"; do
+    log=$LOGS/$stage.log
+    "$MAKE" --no-print-directory "$stage" </dev/null 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    read -r passed failed ignored < <(count "$log")
+    PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + ignored))
+    if [ "$status" -ne 0 ]; then
+        [ "$failed" -gt 0 ] || FAILED=$((FAILED + 1))
+        BROKEN+=("$stage (log: target/test-logs/$stage.log)")
+    elif [ "$stage" != lint ] && [ $((passed + failed)) -eq 0 ]; then
+        FAILED=$((FAILED + 1))
+        BROKEN+=("$stage: no test ran")
+    fi
+done
+summary
+[ ${#BROKEN[@]} -eq 0 ]

