@@ -2,3 +2,8 @@
 
 #[cfg(any(target_arch = "wasm32", feature = "check-proxy"))]
 mod proxy;
+
+pub mod headers;
+pub mod identity;
+pub mod key;
+pub mod policy;

@@ -1,0 +1,169 @@
+//! Header lines as a host gives them: bytes, in order, repetitions kept, names in lower case.
+//!
+//! Names are compared with `_` read as `-` wherever something is removed: many servers turn both into the same
+//! variable, so `Idempotency_Key` would otherwise walk past the filter (DESIGN section 2).
+
+use std::cmp::Ordering;
+
+/// The header that carries an idempotency key.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The lines of one header map, borrowed from the host's buffer.
+#[derive(Debug, Default, Clone)]
+pub struct Headers<'a> {
+    lines: Vec<(&'a [u8], &'a [u8])>,
+}
+
+/// How often a header is there.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Lone<'a> {
+    /// No line has this name.
+    Absent,
+    /// One line, with its value.
+    One(&'a [u8]),
+    /// Two lines or more: nobody can say which of them a later reader believes.
+    Many,
+}
+
+impl<'a> Headers<'a> {
+    /// Takes the lines in the order of the wire; names have to be in lower case, as hosts give them.
+    pub fn new(lines: Vec<(&'a [u8], &'a [u8])>) -> Self {
+        Self { lines }
+    }
+
+    /// All lines, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + '_ {
+        self.lines.iter().copied()
+    }
+
+    /// The value of `name` (lower case, spelled exactly so) if one line has it.
+    pub fn lone(&self, name: &str) -> Lone<'a> {
+        let mut found = Lone::Absent;
+        for (line, value) in self.iter() {
+            if line == name.as_bytes() {
+                match found {
+                    Lone::Absent => found = Lone::One(value),
+                    _ => return Lone::Many,
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The canonical form of a header name for comparison: lower case, `_` as `-`.
+pub fn canonical(name: &str) -> String {
+    name.bytes().map(|byte| char::from(fold(byte))).collect()
+}
+
+const fn fold(byte: u8) -> u8 {
+    match byte {
+        b'_' => b'-',
+        other => other.to_ascii_lowercase(),
+    }
+}
+
+/// Compares an already canonical name with one as it came.
+fn compare(canonical: &[u8], name: &[u8]) -> Ordering {
+    canonical.iter().copied().cmp(name.iter().map(|byte| fold(*byte)))
+}
+
+/// Whether `name`, read with `_` as `-`, is the canonical `wanted`.
+pub fn same_name(wanted: &str, name: &[u8]) -> bool {
+    wanted.len() == name.len() && compare(wanted.as_bytes(), name).is_eq()
+}
+
+/// A set of header names and of name prefixes (`x-restate-*`), with exceptions.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct NameSet {
+    exact: Vec<Box<[u8]>>,
+    prefixes: Vec<Box<[u8]>>,
+    except: Vec<Box<[u8]>>,
+    /// Bit `n` is set if some exact name has length `n` (63 stands for all longer ones): most names miss here.
+    lengths: u64,
+}
+
+impl NameSet {
+    /// Adds a name, or a prefix where it ends in `*`.
+    pub fn insert(&mut self, pattern: &str) {
+        let pattern = canonical(pattern);
+        if let Some(prefix) = pattern.strip_suffix('*') {
+            self.prefixes.push(prefix.as_bytes().into());
+        } else if let Err(place) = self.exact.binary_search_by(|known| known.as_ref().cmp(pattern.as_bytes())) {
+            self.lengths |= length_bit(pattern.len());
+            self.exact.insert(place, pattern.as_bytes().into());
+        }
+    }
+
+    /// Takes a name out again, for good: neither a name nor a prefix reaches it any more.
+    pub fn exempt(&mut self, name: &str) {
+        self.except.push(canonical(name).as_bytes().into());
+    }
+
+    /// Whether `name` (any spelling) is in the set.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        let exact = self.lengths & length_bit(name.len()) != 0
+            && self.exact.binary_search_by(|known| compare(known, name)).is_ok();
+        let found = exact
+            || self.prefixes.iter().any(|prefix| {
+                name.get(..prefix.len()).is_some_and(|head| compare(prefix, head).is_eq())
+            });
+        found && !self.except.iter().any(|kept| compare(kept, name).is_eq())
+    }
+}
+
+const fn length_bit(length: usize) -> u64 {
+    1 << (if length > 63 { 63 } else { length })
+}
+
+/// Whether `name` can be the name of a header (RFC 9110 section 5.6.2, `token`).
+pub fn is_field_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(is_token_byte)
+}
+
+/// RFC 9110 section 5.6.2, `tchar`.
+pub const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_header_is_never_one_value() {
+        let headers = Headers::new(vec![(b"a", b"1"), (b"b", b"2"), (b"a", b"1")]);
+        assert_eq!(headers.lone("a"), Lone::Many);
+        assert_eq!(headers.lone("b"), Lone::One(b"2"));
+        assert_eq!(headers.lone("c"), Lone::Absent);
+    }
+
+    #[test]
+    fn names_compare_with_underscores_as_dashes_and_in_any_case() {
+        for name in ["idempotency-key", "Idempotency_Key", "IDEMPOTENCY-KEY", "idempotency_key"] {
+            assert!(same_name(IDEMPOTENCY_KEY, name.as_bytes()), "{name}");
+        }
+        for name in ["idempotency-keys", "idempotencykey", "x-idempotency-key", ""] {
+            assert!(!same_name(IDEMPOTENCY_KEY, name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_set_knows_names_prefixes_and_exceptions_in_every_spelling() {
+        let mut set = NameSet::default();
+        for name in ["Authorization", "cookie", "x-restate-*", "x_tenant_id"] {
+            set.insert(name);
+        }
+        set.exempt("x-restate-id");
+        for name in ["authorization", "x-restate-", "X_Restate_Error", "x-tenant-id", "x-tenant_id"] {
+            assert!(set.contains(name.as_bytes()), "{name}");
+        }
+        for name in ["authorisation", "x-restat", "x-restate-id", "x_restate_id", "", "x-tenant-id2"] {
+            assert!(!set.contains(name.as_bytes()), "{name}");
+        }
+    }
+}

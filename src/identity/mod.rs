@@ -1,0 +1,258 @@
+//! Who calls: tenant, project and subject, as types that can only hold what the grammar allows (DESIGN section 3).
+//!
+//! Nothing is repaired: no case folding, no Unicode normalisation, no trimming. A value fits or is refused.
+
+mod source;
+
+pub use source::{Attributes, MetadataPath, Resolve, Rules, Source, SubjectRule, Value, Where, resolve};
+
+use std::fmt;
+
+/// Longest tenant or project, in bytes.
+pub const MAX_SEGMENT_LENGTH: usize = 63;
+/// Longest subject id after percent-encoding, in bytes.
+pub const MAX_SUBJECT_ID_LENGTH: usize = 200;
+/// Longest subject type, in bytes.
+pub const MAX_SUBJECT_TYPE_LENGTH: usize = 63;
+/// The subject types that need no declaration.
+pub const SUBJECT_TYPES: [&str; 5] = ["user", "service", "tenant_member", "client", "platform_member"];
+
+/// Stands in the project segment of a route with `"scope": "tenant"`.
+pub const TENANT_SENTINEL: &str = "_tenant";
+/// Stands in the project segment of a route with `"scope": "platform"`.
+pub const PLATFORM_SENTINEL: &str = "_platform";
+
+/// A whole identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The customer of the platform.
+    pub tenant: Tenant,
+    /// The tenant's project, or the sentinel of a wider scope.
+    pub project: Project,
+    /// The user or machine that acts.
+    pub subject: Subject,
+}
+
+/// The part of an identity that something is said about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The tenant
+    Tenant,
+    /// The project
+    Project,
+    /// The subject
+    Subject,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tenant => "tenant",
+            Self::Project => "project",
+            Self::Subject => "subject",
+        })
+    }
+}
+
+/// A value that does not fit the grammar of its part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// `[A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}`, neither `.` nor `..`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tenant(String);
+
+/// What stands in the project segment of a namespaced key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Project {
+    /// A project of the tenant; the same grammar as [`Tenant`].
+    Named(String),
+    /// The route acts on the tenant as a whole.
+    Tenant,
+    /// The route acts on the platform.
+    Platform,
+}
+
+/// `{type}:{id}`, the id percent-encoded outside `[A-Za-z0-9._~-]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject(String);
+
+impl Tenant {
+    /// # Errors
+    /// [`Malformed`] for a value outside the grammar.
+    pub fn parse(value: &[u8]) -> Result<Self, Malformed> {
+        segment(value).map(|text| Self(text.to_owned()))
+    }
+
+    /// The tenant's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Project {
+    /// A named project.
+    ///
+    /// # Errors
+    /// [`Malformed`] for a value outside the grammar, the sentinels included.
+    pub fn parse(value: &[u8]) -> Result<Self, Malformed> {
+        segment(value).map(|text| Self::Named(text.to_owned()))
+    }
+
+    /// The project, or the scope's sentinel.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::Tenant => TENANT_SENTINEL,
+            Self::Platform => PLATFORM_SENTINEL,
+        }
+    }
+}
+
+fn segment(value: &[u8]) -> Result<&str, Malformed> {
+    let fits = value.len() <= MAX_SEGMENT_LENGTH
+        && !matches!(value, [] | [b'_', ..] | b"." | b"..")
+        && value.iter().copied().all(is_unreserved);
+    if !fits {
+        return Err(Malformed);
+    }
+    std::str::from_utf8(value).map_err(|_| Malformed)
+}
+
+impl Subject {
+    /// Builds a subject from its type and the id as the identity source has it (any bytes but controls).
+    ///
+    /// # Errors
+    /// [`Malformed`] for a type outside `[a-z][a-z0-9_]*`, an empty id, a control byte in it, or more than
+    /// [`MAX_SUBJECT_ID_LENGTH`] bytes once encoded.
+    pub fn new(kind: &str, id: &[u8]) -> Result<Self, Malformed> {
+        if !is_subject_type(kind) || id.is_empty() || id.iter().any(u8::is_ascii_control) {
+            return Err(Malformed);
+        }
+        let mut text = String::with_capacity(kind.len() + 1 + id.len());
+        text.push_str(kind);
+        text.push(':');
+        percent_encode(id, &mut text);
+        if text.len() > kind.len() + 1 + MAX_SUBJECT_ID_LENGTH { Err(Malformed) } else { Ok(Self(text)) }
+    }
+
+    /// Builds a subject from its type and the id in its encoded form.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything that [`Subject::new`] cannot have made.
+    pub fn from_encoded(kind: &str, id: &str) -> Result<Self, Malformed> {
+        let subject = Self::new(kind, &percent_decode(id.as_bytes()).ok_or(Malformed)?)?;
+        if subject.0.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':')) == Some(id) {
+            Ok(subject)
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    /// `{type}:{encoded id}`
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether `kind` can be a subject type: `[a-z][a-z0-9_]*`.
+pub fn is_subject_type(kind: &str) -> bool {
+    kind.len() <= MAX_SUBJECT_TYPE_LENGTH
+        && kind.starts_with(|first: char| first.is_ascii_lowercase())
+        && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// RFC 3986 section 2.3.
+pub(crate) const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-')
+}
+
+/// Appends `bytes`, everything outside the unreserved characters as `%XX` in upper case.
+pub(crate) fn percent_encode(bytes: &[u8], out: &mut String) {
+    for &byte in bytes {
+        if is_unreserved(byte) {
+            out.push(char::from(byte));
+        } else {
+            push_escape(byte, out);
+        }
+    }
+}
+
+/// Appends `%XX`.
+pub(crate) fn push_escape(byte: u8, out: &mut String) {
+    out.push('%');
+    for digit in [byte >> 4, byte & 15] {
+        out.push(char::from(if digit < 10 { b'0' + digit } else { b'A' + digit - 10 }));
+    }
+}
+
+/// Decodes every `%XX` once; `None` if a `%` is not followed by two hexadecimal digits.
+pub(crate) fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = if byte == b'%' {
+            let (&[high, low], after) = after.split_first_chunk::<2>()?;
+            out.push(hex(high)? << 4 | hex(low)?);
+            after
+        } else {
+            out.push(byte);
+            after
+        };
+    }
+    Some(out)
+}
+
+/// The value of a hexadecimal digit of either case.
+pub(crate) const fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenants_and_projects_fit_or_are_refused() {
+        let longest = "a".repeat(63);
+        for fine in ["a", "acme", "Acme-1.x~y_z", ".a", "-", "...", "~", longest.as_str()] {
+            assert!(Tenant::parse(fine.as_bytes()).is_ok(), "{fine}");
+            assert_eq!(Project::parse(fine.as_bytes()).unwrap().as_str(), fine);
+        }
+        let too_long = "a".repeat(64);
+        for bad in ["", ".", "..", "_", "_tenant", "_platform", "a:b", "a,b", "a b", "a%41", "é", "a\0", too_long.as_str()] {
+            assert_eq!(Tenant::parse(bad.as_bytes()), Err(Malformed), "{bad:?}");
+            assert_eq!(Project::parse(bad.as_bytes()), Err(Malformed), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn subject_ids_are_encoded_and_bounded() {
+        assert_eq!(Subject::new("user", b"a.b_c~d-1").unwrap().as_str(), "user:a.b_c~d-1");
+        assert_eq!(Subject::new("user", "a:b|c%\u{e9}".as_bytes()).unwrap().as_str(), "user:a%3Ab%7Cc%25%C3%A9");
+        assert_eq!(Subject::new("user", b"\xff").unwrap().as_str(), "user:%FF");
+        assert!(Subject::new("user", &[b'a'; 200]).is_ok());
+        assert!(Subject::new("user", &[b'a'; 201]).is_err());
+        assert!(Subject::new("user", &[b':'; 66]).is_ok());
+        assert!(Subject::new("user", &[b':'; 67]).is_err());
+        for (kind, id) in [("user", ""), ("User", "a"), ("", "a"), ("1a", "a"), ("us-er", "a"), ("user", "a\x1f"), ("user", "\x7f")]
+        {
+            assert_eq!(Subject::new(kind, id.as_bytes()), Err(Malformed), "{kind}:{id:?}");
+        }
+    }
+
+    #[test]
+    fn an_encoded_subject_has_one_spelling() {
+        for id in ["a", "a%3Ab", "%FF"] {
+            assert_eq!(Subject::from_encoded("user", id).unwrap().as_str(), format!("user:{id}"));
+        }
+        for id in ["", "%3a", "%41", "a b", "%", "%4", "%zz", "%00"] {
+            assert_eq!(Subject::from_encoded("user", id), Err(Malformed), "{id}");
+        }
+    }
+}

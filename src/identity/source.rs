@@ -1,0 +1,179 @@
+//! Where an identity comes from. Sources are whole: the first that has any value wins and must be complete; parts of
+//! different sources never mix (invariant I5).
+
+use super::{Identity, Malformed, Part, Project, Subject, Tenant};
+use crate::headers::{Headers, Lone};
+use std::borrow::Cow;
+
+/// What a host knows about a request beside its headers.
+pub trait Attributes {
+    /// The dynamic metadata at a path, as an authentication filter left it.
+    fn metadata(&self, path: &MetadataPath) -> Value<'_>;
+    /// The endpoint that the gateway's route names in `filter_metadata["edge.idempotency"].endpoint`.
+    fn route_endpoint(&self) -> Value<'_>;
+}
+
+/// One value from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// Not there, `null`, or empty: gateways write a missing claim as an empty one.
+    Absent,
+    /// Text; any bytes.
+    Text(Cow<'a, [u8]>),
+    /// Something else (a number, a list), or more than one.
+    Unusable,
+}
+
+impl Value<'_> {
+    const fn is_present(&self) -> bool {
+        !matches!(self, Self::Absent)
+    }
+}
+
+/// A path into dynamic metadata: the filter's namespace, then the members down to a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetadataPath {
+    segments: Vec<String>,
+    property: String,
+}
+
+impl MetadataPath {
+    /// Takes the namespace and the members. Segments hold no NUL: the policy document refuses it.
+    pub fn new(segments: Vec<String>) -> Self {
+        let property = ["metadata", "filter_metadata"].into_iter().chain(segments.iter().map(String::as_str));
+        Self { property: property.collect::<Vec<_>>().join("\0"), segments }
+    }
+
+    /// The namespace, then the members.
+    pub fn segments(&self) -> &[String] {
+        &self.segments
+    }
+
+    /// The property path in proxy-wasm's encoding: segments joined by NUL.
+    pub fn property(&self) -> &[u8] {
+        self.property.as_bytes()
+    }
+}
+
+/// Where one part of an identity stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Where {
+    /// In a header that a filter of the gateway owns; lower case.
+    Header(String),
+    /// In dynamic metadata.
+    Metadata(MetadataPath),
+}
+
+impl Where {
+    fn read<'a>(&self, headers: &Headers<'a>, attributes: &'a dyn Attributes) -> Value<'a> {
+        match self {
+            Self::Metadata(path) => match attributes.metadata(path) {
+                Value::Text(text) if text.is_empty() => Value::Absent,
+                value => value,
+            },
+            Self::Header(name) => match headers.lone(name) {
+                Lone::Absent | Lone::One(b"") => Value::Absent,
+                // A comma is what a gateway makes of an array, or of two lines.
+                Lone::One(value) if !value.contains(&b',') => Value::Text(Cow::Borrowed(value)),
+                Lone::One(_) | Lone::Many => Value::Unusable,
+            },
+        }
+    }
+}
+
+/// The subject's place and how its text is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubjectRule {
+    /// Where the text is.
+    pub field: Where,
+    /// The type, if the source knows but one; else the text is `{type}:{id}`.
+    pub kind: Option<String>,
+}
+
+/// One identity source of the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Its name in the policy.
+    pub name: String,
+    /// Where the tenant is.
+    pub tenant: Where,
+    /// Where the project is; a source for tenant-wide callers has none.
+    pub project: Option<Where>,
+    /// Where the subject is.
+    pub subject: SubjectRule,
+}
+
+/// Why there is no identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolve {
+    /// No source has any value, or the first that has one lacks this part.
+    Missing(Part),
+    /// This part is malformed or ambiguous.
+    Invalid(Part),
+    /// The subject is kept for webhooks or for a signed caller.
+    Reserved,
+}
+
+/// What decides beside the sources.
+pub struct Rules<'p> {
+    /// The project segment of a route with a wider scope; `None` where the source's project counts.
+    pub scope: Option<Project>,
+    /// The types a `{type}:{id}` subject may have.
+    pub types: &'p [String],
+    /// Subjects that no outside identity may have.
+    pub reserved: &'p [String],
+}
+
+/// Reads the identity of a request: whole, from the first source that has any value.
+///
+/// # Errors
+/// [`Resolve`], with the first part that is missing or wrong; a wrong part outranks a missing one.
+pub fn resolve(
+    sources: &[Source],
+    rules: &Rules<'_>,
+    headers: &Headers<'_>,
+    attributes: &dyn Attributes,
+) -> Result<Identity, Resolve> {
+    for source in sources {
+        let tenant = source.tenant.read(headers, attributes);
+        let project = source.project.as_ref().map_or(Value::Absent, |place| place.read(headers, attributes));
+        let subject = source.subject.field.read(headers, attributes);
+        if tenant.is_present() || project.is_present() || subject.is_present() {
+            let tenant = part(Part::Tenant, &tenant, Tenant::parse)?;
+            let project = match &rules.scope {
+                Some(wider) => Some(wider.clone()),
+                None => part(Part::Project, &project, Project::parse)?,
+            };
+            let subject = part(Part::Subject, &subject, |text| parse_subject(&source.subject, rules.types, text))?;
+            let identity = Identity {
+                tenant: tenant.ok_or(Resolve::Missing(Part::Tenant))?,
+                project: project.ok_or(Resolve::Missing(Part::Project))?,
+                subject: subject.ok_or(Resolve::Missing(Part::Subject))?,
+            };
+            let reserved = rules.reserved.iter().any(|reserved| reserved == identity.subject.as_str());
+            return if reserved { Err(Resolve::Reserved) } else { Ok(identity) };
+        }
+    }
+    Err(Resolve::Missing(Part::Tenant))
+}
+
+fn part<T>(part: Part, value: &Value<'_>, parse: impl Fn(&[u8]) -> Result<T, Malformed>) -> Result<Option<T>, Resolve> {
+    match value {
+        Value::Absent => Ok(None),
+        Value::Text(text) => parse(text).map(Some).map_err(|Malformed| Resolve::Invalid(part)),
+        Value::Unusable => Err(Resolve::Invalid(part)),
+    }
+}
+
+fn parse_subject(rule: &SubjectRule, types: &[String], text: &[u8]) -> Result<Subject, Malformed> {
+    if let Some(kind) = &rule.kind {
+        return Subject::new(kind, text);
+    }
+    let colon = text.iter().position(|byte| *byte == b':').ok_or(Malformed)?;
+    let (kind, id) = text.split_at_checked(colon).ok_or(Malformed)?;
+    let kind = std::str::from_utf8(kind).map_err(|_| Malformed)?;
+    if !types.iter().any(|known| known == kind) {
+        return Err(Malformed);
+    }
+    Subject::new(kind, id.strip_prefix(b":").ok_or(Malformed)?)
+}

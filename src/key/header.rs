@@ -1,0 +1,267 @@
+//! Reading the `Idempotency-Key` header, in the bare form (`abc`) and as the IETF draft's Structured Field string
+//! (`"abc"`, draft-ietf-httpapi-idempotency-key-header section 2.1, RFC 8941 section 3.3.3). Both mean the same key.
+
+use super::grammar::{Invalid, MAX_LENGTH, RawKey};
+
+/// In which form the key was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `abc`
+    Bare,
+    /// `"abc"`, with or without parameters
+    Quoted,
+}
+
+impl Form {
+    /// The form as metrics name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Quoted => "quoted",
+        }
+    }
+}
+
+/// Reads the key from the values of all `Idempotency-Key` lines of a request; `None` if there is no line.
+///
+/// # Errors
+/// The first of [`Invalid`]'s reasons that applies, [`Invalid::NamespacedLength`] excepted.
+pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, Form)>, Invalid> {
+    let mut lines = lines.into_iter();
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() || has_comma_outside_quotes(line) {
+        return Err(Invalid::Multiple);
+    }
+    let value = trim(line);
+    if value.is_empty() {
+        return Err(Invalid::Empty);
+    }
+    let Some(rest) = value.strip_prefix(b"\"") else {
+        return RawKey::parse(value).map(|key| Some((key, Form::Bare)));
+    };
+    let string = Quoted::parse(rest).ok_or(Invalid::Syntax)?;
+    skip_parameters(string.rest).ok_or(Invalid::Syntax)?;
+    if string.escapes > 0 {
+        // An escape stands for a quote or a backslash, and neither is in the alphabet.
+        let length = string.content.len().saturating_sub(string.escapes);
+        return Err(if length > MAX_LENGTH { Invalid::Length } else { Invalid::Charset });
+    }
+    RawKey::parse(string.content).map(|key| Some((key, Form::Quoted)))
+}
+
+/// A header value without its outer whitespace and an opening quote: what shadow mode looks at (DESIGN section 2).
+pub(crate) fn unwrapped(line: &[u8]) -> &[u8] {
+    let value = trim(line);
+    trim(value.strip_prefix(b"\"").unwrap_or(value))
+}
+
+fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = value {
+        value = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+fn has_comma_outside_quotes(value: &[u8]) -> bool {
+    let (mut quoted, mut escaped) = (false, false);
+    for byte in value {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' if !quoted => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// A Structured Field string after its opening quote (RFC 8941 section 4.2.5).
+struct Quoted<'a> {
+    /// Between the quotes, escapes as sent.
+    content: &'a [u8],
+    escapes: usize,
+    rest: &'a [u8],
+}
+
+impl<'a> Quoted<'a> {
+    fn parse(input: &'a [u8]) -> Option<Self> {
+        let (mut escapes, mut escaped) = (0, false);
+        for (at, byte) in input.iter().enumerate() {
+            match byte {
+                b'"' | b'\\' if escaped => escaped = false,
+                _ if escaped => return None,
+                b'\\' => {
+                    escaped = true;
+                    escapes += 1;
+                }
+                b'"' => {
+                    let (content, rest) = input.split_at_checked(at)?;
+                    return Some(Self { content, escapes, rest: rest.get(1..)? });
+                }
+                0x20..=0x7e => {}
+                _ => return None,
+            }
+        }
+        None
+    }
+}
+
+/// Skips `*( ";" *SP key [ "=" bare-item ] )` (RFC 8941 section 4.2.3.2); `None` if something else follows.
+fn skip_parameters(mut input: &[u8]) -> Option<()> {
+    while !input.is_empty() {
+        input = input.strip_prefix(b";")?;
+        while let [b' ', rest @ ..] = input {
+            input = rest;
+        }
+        let (first, rest) = input.split_first()?;
+        if !(first.is_ascii_lowercase() || *first == b'*') {
+            return None;
+        }
+        input = skip_while(rest, |byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'.' | b'*')
+        });
+        if let [b'=', rest @ ..] = input {
+            input = skip_bare_item(rest)?;
+        }
+    }
+    Some(())
+}
+
+/// RFC 8941 section 4.2.3.1, by the first character.
+fn skip_bare_item(input: &[u8]) -> Option<&[u8]> {
+    let (first, rest) = input.split_first()?;
+    match first {
+        b'"' => Quoted::parse(rest).map(|string| string.rest),
+        b'?' => match rest {
+            [b'0' | b'1', rest @ ..] => Some(rest),
+            _ => None,
+        },
+        b':' => {
+            let rest = skip_while(rest, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
+            rest.strip_prefix(b":")
+        }
+        b'-' => skip_number(rest),
+        b'0'..=b'9' => skip_number(input),
+        b'*' | b'A'..=b'Z' | b'a'..=b'z' => {
+            Some(skip_while(rest, |byte| crate::headers::is_token_byte(byte) || matches!(byte, b':' | b'/')))
+        }
+        _ => None,
+    }
+}
+
+/// RFC 8941 section 4.2.4: at most 15 digits, or at most 12 before and 1 to 3 behind a point.
+fn skip_number(input: &[u8]) -> Option<&[u8]> {
+    let rest = skip_while(input, |byte| byte.is_ascii_digit());
+    let whole = input.len().saturating_sub(rest.len());
+    match rest {
+        [b'.', fraction @ ..] => {
+            let rest = skip_while(fraction, |byte| byte.is_ascii_digit());
+            let digits = fraction.len().saturating_sub(rest.len());
+            ((1..=12).contains(&whole) && (1..=3).contains(&digits)).then_some(rest)
+        }
+        _ => (1..=15).contains(&whole).then_some(rest),
+    }
+}
+
+fn skip_while(mut input: &[u8], wanted: impl Fn(u8) -> bool) -> &[u8] {
+    while let [first, rest @ ..] = input {
+        if !wanted(*first) {
+            break;
+        }
+        input = rest;
+    }
+    input
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(line: &[u8]) -> Result<(String, Form), Invalid> {
+        read([line]).map(|key| key.map(|(key, form)| (key.as_str().to_owned(), form)).unwrap())
+    }
+
+    #[test]
+    fn both_forms_mean_the_same_key() {
+        for line in ["abc", " abc\t", "  abc"] {
+            assert_eq!(one(line.as_bytes()), Ok(("abc".into(), Form::Bare)), "{line}");
+        }
+        for line in [
+            "\"abc\"",
+            " \"abc\" ",
+            "\"abc\";a",
+            "\"abc\";a=1;b",
+            "\"abc\"; a=-1.5",
+            "\"abc\";a=\"x,\\\"y\"",
+            "\"abc\";a=?1;b=tok/en:x;c=:aGk=:;*d=*",
+        ] {
+            assert_eq!(one(line.as_bytes()), Ok(("abc".into(), Form::Quoted)), "{line}");
+        }
+    }
+
+    #[test]
+    fn reasons_are_found_in_their_order() {
+        let long = "a".repeat(256);
+        let cases: [(&[u8], Invalid); 33] = [
+            (b"a,b", Invalid::Multiple),
+            (b",", Invalid::Multiple),
+            (b"\"a\",\"b\"", Invalid::Multiple),
+            (b"\"a\", ", Invalid::Multiple),
+            (b"\"a\\\\\",b", Invalid::Multiple),
+            (b"", Invalid::Empty),
+            (b" \t ", Invalid::Empty),
+            (b"\"\"", Invalid::Empty),
+            (b"\"\";a=1", Invalid::Empty),
+            (b"\"", Invalid::Syntax),
+            (b"\"abc", Invalid::Syntax),
+            (b"\"abc, def", Invalid::Syntax),
+            (b"\"abc\"x", Invalid::Syntax),
+            (b"\"abc\" ;a", Invalid::Syntax),
+            (b"\"abc\";", Invalid::Syntax),
+            (b"\"abc\";A=1", Invalid::Syntax),
+            (b"\"abc\";a=", Invalid::Syntax),
+            (b"\"abc\";a=1.", Invalid::Syntax),
+            (b"\"abc\";a=?2", Invalid::Syntax),
+            (b"\"abc\";a=:aGk=", Invalid::Syntax),
+            (b"\"abc\";a=\"x", Invalid::Syntax),
+            (b"\"a\\bc\"", Invalid::Syntax),
+            (b"\"a\xffc\"", Invalid::Syntax),
+            (b"\"a\tc\"", Invalid::Syntax),
+            (b"\"a\\\"c\"", Invalid::Charset),
+            (b"\"a,c\"", Invalid::Charset),
+            (b"\"a c\"", Invalid::Charset),
+            (b"abc\"", Invalid::Charset),
+            (b"a c", Invalid::Charset),
+            (b"abc;a=1", Invalid::Charset),
+            (b"\xc3\xa9", Invalid::Charset),
+            (b"t-abc", Invalid::ReservedPrefix),
+            (b"\"t-abc\"", Invalid::ReservedPrefix),
+        ];
+        for (line, reason) in cases {
+            assert_eq!(one(line), Err(reason), "{}", String::from_utf8_lossy(line));
+        }
+        assert_eq!(one(long.as_bytes()), Err(Invalid::Length));
+        assert_eq!(one(format!("\"{long}\"").as_bytes()), Err(Invalid::Length));
+        assert_eq!(one(format!("\"{}\\\"\"", "a".repeat(255)).as_bytes()), Err(Invalid::Length));
+        assert_eq!(one(format!("\"{}\\\"\"", "a".repeat(254)).as_bytes()), Err(Invalid::Charset));
+    }
+
+    #[test]
+    fn lines_are_counted_before_anything_is_read() {
+        assert_eq!(read([]), Ok(None));
+        assert_eq!(read([b"abc".as_slice(), b"abc"]), Err(Invalid::Multiple));
+        assert_eq!(read([b"".as_slice(), b""]), Err(Invalid::Multiple));
+        assert_eq!(read([b"\"".as_slice(), b"\xff"]), Err(Invalid::Multiple));
+    }
+
+    #[test]
+    fn what_shadow_mode_looks_at_is_neither_quoted_nor_padded() {
+        for line in ["t-a", " t-a", "\"t-a\"", "\t\" t-a"] {
+            assert!(unwrapped(line.as_bytes()).starts_with(b"t-"), "{line}");
+        }
+    }
+}

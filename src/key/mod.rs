@@ -1,0 +1,11 @@
+//! Idempotency keys: what a client may send, how the header is read, and the namespaced form the backend sees.
+
+mod grammar;
+mod header;
+mod namespace;
+
+pub use grammar::{Invalid, MAX_LENGTH, RESERVED_PREFIX, RawKey};
+pub use header::{Form, read};
+pub use namespace::{Decoded, MAX_NAMESPACED_LENGTH, NotNamespaced, decode, encode};
+
+pub(crate) use header::unwrapped;

@@ -1,0 +1,136 @@
+//! The namespaced key, `t-{tenant}:{project}:{subject}:{raw}`, and the way back (DESIGN section 3, invariants I2, I3).
+//!
+//! Tenant, project, subject type and subject id hold no colon, so the text parses from the left in one way only,
+//! whatever the raw key holds. Its form is a contract with what backends have stored: changing it is a breaking change.
+
+use super::grammar::{Invalid, RESERVED_PREFIX};
+use crate::identity::{self, Identity, Project, Subject, Tenant};
+
+/// The longest namespaced key, in bytes.
+pub const MAX_NAMESPACED_LENGTH: usize = 640;
+
+/// Puts a raw key into the caller's namespace.
+///
+/// The grammar of `raw` is the route's business (a client's, a provider's and a signed caller's keys differ).
+///
+/// # Errors
+/// [`Invalid::NamespacedLength`] if the result would be longer than [`MAX_NAMESPACED_LENGTH`].
+pub fn encode(identity: &Identity, raw: &str) -> Result<String, Invalid> {
+    let (tenant, project, subject) = (identity.tenant.as_str(), identity.project.as_str(), identity.subject.as_str());
+    let length = [RESERVED_PREFIX, tenant, project, subject, raw].iter().map(|part| part.len()).sum::<usize>() + 3;
+    if length > MAX_NAMESPACED_LENGTH {
+        return Err(Invalid::NamespacedLength);
+    }
+    let mut key = String::with_capacity(length);
+    key.push_str(RESERVED_PREFIX);
+    for segment in [tenant, project, subject] {
+        key.push_str(segment);
+        key.push(':');
+    }
+    key.push_str(raw);
+    Ok(key)
+}
+
+/// The parts of a namespaced key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded<'a> {
+    /// Who the key belongs to.
+    pub identity: Identity,
+    /// The key as the caller, or the provider, chose it.
+    pub raw: &'a str,
+}
+
+/// The text is no namespaced key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotNamespaced;
+
+/// Takes a namespaced key apart.
+///
+/// # Errors
+/// [`NotNamespaced`] for any text that [`encode`] cannot have made.
+pub fn decode(key: &str) -> Result<Decoded<'_>, NotNamespaced> {
+    if key.len() > MAX_NAMESPACED_LENGTH {
+        return Err(NotNamespaced);
+    }
+    let rest = key.strip_prefix(RESERVED_PREFIX).ok_or(NotNamespaced)?;
+    let (tenant, rest) = rest.split_once(':').ok_or(NotNamespaced)?;
+    let (project, rest) = rest.split_once(':').ok_or(NotNamespaced)?;
+    let (kind, rest) = rest.split_once(':').ok_or(NotNamespaced)?;
+    let (id, raw) = rest.split_once(':').ok_or(NotNamespaced)?;
+    if raw.is_empty() {
+        return Err(NotNamespaced);
+    }
+    let project = match project {
+        identity::TENANT_SENTINEL => Project::Tenant,
+        identity::PLATFORM_SENTINEL => Project::Platform,
+        named => Project::parse(named.as_bytes()).map_err(|_| NotNamespaced)?,
+    };
+    Ok(Decoded {
+        identity: Identity {
+            tenant: Tenant::parse(tenant.as_bytes()).map_err(|_| NotNamespaced)?,
+            project,
+            subject: Subject::from_encoded(kind, id).map_err(|_| NotNamespaced)?,
+        },
+        raw,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(tenant: &str, project: Project, kind: &str, id: &str) -> Identity {
+        Identity {
+            tenant: Tenant::parse(tenant.as_bytes()).unwrap(),
+            project,
+            subject: Subject::new(kind, id.as_bytes()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn encodes_the_design_s_example() {
+        let caller =
+            identity("acme", Project::parse(b"health-prod").unwrap(), "user", "firebase_uid_123");
+        let key = encode(&caller, "8e03978e-40d5-43e8-bc93-6894a57f9324").unwrap();
+        assert_eq!(key, "t-acme:health-prod:user:firebase_uid_123:8e03978e-40d5-43e8-bc93-6894a57f9324");
+        let back = decode(&key).unwrap();
+        assert_eq!(back, Decoded { identity: caller, raw: "8e03978e-40d5-43e8-bc93-6894a57f9324" });
+    }
+
+    #[test]
+    fn colons_in_the_raw_key_and_any_bytes_in_the_subject_parse_one_way() {
+        let caller = identity("t-", Project::Tenant, "service", "a:b%c é");
+        let key = encode(&caller, "sched:1:2").unwrap();
+        assert_eq!(key, "t-t-:_tenant:service:a%3Ab%25c%20%C3%A9:sched:1:2");
+        assert_eq!(decode(&key).unwrap(), Decoded { identity: caller, raw: "sched:1:2" });
+    }
+
+    #[test]
+    fn the_length_is_bounded() {
+        let caller = identity(&"t".repeat(63), Project::parse(&[b'p'; 63]).unwrap(), "user", &"u".repeat(200));
+        let room = MAX_NAMESPACED_LENGTH - encode(&caller, "").unwrap().len();
+        assert_eq!(encode(&caller, &"k".repeat(room)).unwrap().len(), MAX_NAMESPACED_LENGTH);
+        assert_eq!(encode(&caller, &"k".repeat(room + 1)), Err(Invalid::NamespacedLength));
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_have_made() {
+        for text in [
+            "",
+            "t-",
+            "acme:p:user:1:k",
+            "t-acme:p:user:1",
+            "t-acme:p:user:1:",
+            "t-:p:user:1:k",
+            "t-acme::user:1:k",
+            "t-acme:_other:user:1:k",
+            "t-acme:p:User:1:k",
+            "t-acme:p:user::k",
+            "t-acme:p:user:a%3ab:k",
+            "t-acme:p:user:a%41:k",
+            "t-acme:p:user:a b:k",
+        ] {
+            assert_eq!(decode(text), Err(NotNamespaced), "{text}");
+        }
+    }
+}

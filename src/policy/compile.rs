@@ -1,0 +1,317 @@
+//! From a document to a policy: what the members mean together, and every way in which they cannot.
+
+use super::decode::{At, Issue, Issues};
+use super::document::{BackendKind, Collision, Document, IdentityRules, Mode, PolicyKind, Route as Declared, Scope, Unmatched};
+use super::routes::RouteTable;
+use super::target::{IDENTITY_NAMES, Target};
+use super::{Json, Policy, PolicyErrors, REWRITE_MARK, Route};
+use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
+use std::collections::BTreeMap;
+
+/// Request headers that a backend, which journals what it gets, does not see unless `keep_headers` says so.
+const CREDENTIALS: [&str; 7] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "x-api-key",
+    "origin",
+    "access-control-request-*",
+    "x-restate-*",
+];
+
+/// Headers by which a client asks for another method than the one that was judged.
+const METHOD_OVERRIDES: [&str; 4] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
+
+/// Compiles a document.
+pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
+    let json = Json::parse(document).map_err(|message| {
+        PolicyErrors(vec![Issue { pointer: String::new(), message: format!("not a JSON document: {message}") }])
+    })?;
+    let mut issues = Issues::default();
+    let document = Document::read(&At::root(&json), &mut issues);
+    let mut warnings = Issues::default();
+    let policy = Compiler { document: &document, issues: &mut issues, warnings: &mut warnings }.run();
+    if issues.0.is_empty() { Ok(Policy { warnings: warnings.0, ..policy }) } else { Err(PolicyErrors(issues.0)) }
+}
+
+struct Compiler<'d> {
+    document: &'d Document,
+    issues: &'d mut Issues,
+    warnings: &'d mut Issues,
+}
+
+impl Compiler<'_> {
+    fn run(mut self) -> Policy {
+        let document = self.document;
+        let backend = &document.backend;
+        if backend.rewrite_path && document.unmatched != Unmatched::Reject {
+            self.issues.add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
+        }
+        let mut identities = vec![document.identity.clone().unwrap_or_default()];
+        let mut table = RouteTable::default();
+        let mut endpoints = BTreeMap::new();
+        let mut routes: Vec<(usize, Route)> = Vec::new();
+        for (place, declared) in &document.routes {
+            let target = self.target(*place, declared);
+            self.check(*place, declared);
+            if let Some(first) = endpoints.insert(declared.endpoint.clone(), routes.len()) {
+                let first = routes.get(first).map_or(0, |(place, _)| *place);
+                let message = format!("the endpoint `{}` is declared at /routes/{first} already", declared.endpoint);
+                self.issues.add(format!("/routes/{place}/endpoint"), message);
+            }
+            let methods = methods_of(declared);
+            self.declare(&mut table, *place, declared, &methods, &routes);
+            let identity = declared.identity.as_ref().map_or(0, |rules| {
+                identities.push(rules.clone());
+                identities.len() - 1
+            });
+            let route = Route {
+                endpoint: declared.endpoint.clone(),
+                template: declared.template.clone(),
+                methods,
+                policy: declared.policy,
+                target: target.filter(|_| backend.rewrite_path),
+                scope: declared.scope,
+                mode: declared.mode.unwrap_or(document.mode),
+                identity,
+                query: declared.query.clone(),
+                one_way: declared.one_way,
+                webhook: declared.webhook.clone(),
+            };
+            routes.push((*place, route));
+        }
+        let closed_services = self.closed_services(&routes);
+        self.callers(&endpoints);
+        let strip = self.strip(&identities);
+        Policy {
+            unmatched: document.unmatched,
+            mode: document.mode,
+            docs_url: document.docs_url.clone(),
+            key_in_logs: document.telemetry.key_in_logs,
+            warnings: Vec::new(),
+            identities,
+            reserved_subjects: document
+                .webhooks
+                .iter()
+                .map(|webhooks| webhooks.subject.clone())
+                .chain(document.callers.iter().map(|caller| caller.subject.clone()))
+                .collect(),
+            routes: routes.into_iter().map(|(_, route)| route).collect(),
+            table,
+            endpoints,
+            reserved_paths: backend.reserved_paths.clone(),
+            closed_services,
+            strip,
+            hide: backend.hide_headers.iter().fold(NameSet::default(), |mut set, name| {
+                set.insert(name);
+                set
+            }),
+            operation_id: backend.operation_id.clone(),
+            restate: backend.kind == BackendKind::Restate,
+            bindings: document.webhooks.iter().flat_map(|webhooks| webhooks.bindings.clone()).collect(),
+        }
+    }
+
+    /// The route's target, checked against its path, scope and policy.
+    fn target(&mut self, place: usize, route: &Declared) -> Option<Target> {
+        let parameters: Vec<&str> = route.template.parameters().collect();
+        let text = route.target.as_ref()?;
+        let pointer = format!("/routes/{place}/target");
+        let target = match Target::parse(text, &parameters, route.one_way) {
+            Ok(target) => target,
+            Err(message) => {
+                self.issues.add(pointer, message);
+                return None;
+            }
+        };
+        if let Some(name) = parameters.iter().find(|name| IDENTITY_NAMES.contains(name)) {
+            let message = format!("`{{{name}}}` stands for the caller's own {name} in a target; call the parameter something else");
+            self.issues.add(format!("/routes/{place}/path"), message);
+        }
+        if target.needs_project() && route.scope != Scope::Project {
+            self.issues.add(pointer.clone(), "the route's scope has no project to put for `{project}`");
+        }
+        if target.needs_identity() && route.webhook.is_none() && !self.has_identity(route) {
+            self.issues.add(pointer, "the target names parts of an identity, and no `identity` says where it comes from");
+        }
+        Some(target)
+    }
+
+    fn has_identity(&self, route: &Declared) -> bool {
+        let rules = route.identity.as_ref().or(self.document.identity.as_ref());
+        rules.is_some_and(|rules| !rules.sources.is_empty())
+    }
+
+    /// What cannot be said of one route.
+    fn check(&mut self, place: usize, route: &Declared) {
+        let at = |member: &str| format!("/routes/{place}/{member}");
+        let (policy, backend) = (route.policy, &self.document.backend);
+        match (policy, &route.webhook) {
+            (PolicyKind::RequiredB, None) => {
+                self.issues.add(at("policy"), "`REQUIRED_B` verifies a webhook: the route needs a `webhook` block, e.g. `\"webhook\": {}`");
+            }
+            (PolicyKind::RequiredA | PolicyKind::Prohibited, Some(_)) => {
+                let message = format!("`{}` and `webhook` exclude each other; a webhook's policy is REQUIRED_B, ACCEPTED or HANDLER_INTERNAL_C", policy.name());
+                self.issues.add(at("webhook"), message);
+            }
+            (_, Some(block)) => {
+                for (name, fixed) in [("provider", &block.provider), ("webhook_id", &block.id)] {
+                    if fixed.is_none() && !route.template.parameters().any(|parameter| parameter == name) {
+                        let member = if name == "webhook_id" { "id" } else { name };
+                        let message = format!("the path has no `{{{name}}}`: add it, or fix it with `\"{member}\"`");
+                        self.issues.add(at("webhook"), message);
+                    }
+                }
+            }
+            (_, None) => {}
+        }
+        if policy.is_case_a() && route.webhook.is_none() && !self.has_identity(route) {
+            let message = format!("`{}` namespaces keys with the caller's identity, and no `identity` says where it comes from", policy.name());
+            self.issues.add(at("policy"), message);
+        }
+        let recovers = policy.is_case_a() && route.target.is_some() && route.webhook.is_none();
+        if route.recovery == Some(true) && !recovers {
+            self.issues.add(at("recovery"), "only a REQUIRED_A or ACCEPTED route with a `target` can be recovered from");
+        }
+        if route.collision != Collision::Off {
+            if !recovers {
+                self.issues.add(at("collision"), "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide");
+            }
+            if backend.cluster.is_none() || backend.guard.is_none() {
+                self.issues.add(at("collision"), "collision detection needs /backend/guard, and /backend/cluster to call it");
+            }
+            if route.guard_refuses {
+                self.issues.add(at("guard_failure"), "`refuse` is not supported by this version: it does not call the guard yet");
+            } else {
+                self.warnings.add(at("collision"), "not acted on by this version: requests are forwarded as if the guard were down");
+            }
+        }
+        if route.in_flight_conflict {
+            self.warnings.add(at("in_flight"), "`conflict` is not acted on by this version: duplicates attach");
+        }
+        if route.one_way && route.target.is_none() {
+            self.issues.add(at("one_way"), "a one-way route needs a `target` to send to");
+        }
+        if !route.query.is_empty() && !(backend.rewrite_path && route.target.is_some()) {
+            self.issues.add(at("query"), "the query is only chosen from where the path is rewritten to a `target`");
+        }
+    }
+
+    /// Puts the route into the table, once a host, and reports routes that stand at the same place.
+    fn declare(
+        &mut self,
+        table: &mut RouteTable,
+        place: usize,
+        route: &Declared,
+        methods: &[String],
+        before: &[(usize, Route)],
+    ) {
+        let hosts: Vec<Option<&str>> =
+            if route.hosts.is_empty() { vec![None] } else { route.hosts.iter().map(|host| Some(host.as_str())).collect() };
+        let mut named = Vec::new();
+        for host in hosts {
+            for other in table.insert(host, &route.template, before.len()) {
+                let Some((other_place, other)) = before.get(other) else { continue };
+                let shared: Vec<&str> =
+                    methods.iter().filter(|method| other.methods.contains(method)).map(String::as_str).collect();
+                if !shared.is_empty() && !named.contains(other_place) {
+                    let message = format!(
+                        "`{}` takes the same requests ({}) as `{}`, {} of /routes/{other_place}",
+                        route.template,
+                        shared.join(", "),
+                        other.template,
+                        other.endpoint
+                    );
+                    self.issues.add(format!("/routes/{place}/path"), message);
+                    named.push(*other_place);
+                }
+            }
+        }
+        let path = route.template.to_string();
+        if let Some(prefix) = self.document.backend.reserved_paths.iter().find(|prefix| {
+            path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }) {
+            self.issues.add(format!("/routes/{place}/path"), format!("`{prefix}` is closed to clients (/backend/reserved_paths)"));
+        }
+    }
+
+    /// The first segments that are the backend's own where paths are rewritten; sorted.
+    fn closed_services(&mut self, routes: &[(usize, Route)]) -> Vec<String> {
+        let backend = &self.document.backend;
+        if !backend.rewrite_path {
+            return Vec::new();
+        }
+        let targets = routes.iter().filter_map(|(_, route)| route.target.as_ref());
+        let mut services: Vec<String> = targets.map(|target| target.service.clone()).collect();
+        services.extend(backend.guard.iter().map(|guard| guard.service.clone()));
+        services.sort();
+        services.dedup();
+        for (place, route) in routes {
+            let taken = |first: &str| services.iter().any(|service| service == first);
+            if let Some(first) = route.template.first_literal().filter(|first| taken(first)) {
+                let message = format!("`/{first}` is the path of a target's service and so closed to clients; choose another first segment");
+                self.issues.add(format!("/routes/{place}/path"), message);
+            }
+            let service = route.target.as_ref().map(|target| format!("/{}", target.service));
+            if service.is_some_and(|service| backend.reserved_paths.contains(&service)) {
+                self.issues.add(format!("/routes/{place}/target"), "the service's path is one of /backend/reserved_paths");
+            }
+        }
+        services
+    }
+
+    fn callers(&mut self, endpoints: &BTreeMap<String, usize>) {
+        for caller in &self.document.callers {
+            let at = super::decode::child("/callers", &caller.name);
+            for (index, endpoint) in caller.routes.iter().enumerate() {
+                if !endpoints.contains_key(endpoint) {
+                    self.issues.add(format!("{at}/routes/{index}"), format!("no route has the endpoint `{endpoint}`"));
+                }
+            }
+            self.warnings.add(at, "signed callers are not recognised by this version: they need another identity");
+        }
+        if self.document.webhooks.as_ref().is_some_and(|webhooks| webhooks.looked_up) {
+            self.warnings.add("/webhooks", "`unkey`, `openbao` and `providers` are not used by this version");
+        }
+        if self.document.routes.iter().any(|(_, route)| route.webhook.is_some()) {
+            self.warnings.add("/webhooks", "signatures are not verified by this version: every webhook is refused");
+        }
+        if self.document.mode == Mode::Shadow {
+            self.warnings.add("/mode", "shadow: Case A refusals and key rewrites are not acted on");
+        }
+    }
+
+    /// The request headers that never reach the backend as they came.
+    fn strip(&mut self, identities: &[IdentityRules]) -> NameSet {
+        let mut strip = NameSet::default();
+        let identity: Vec<&str> =
+            identities.iter().flat_map(|rules| rules.source_headers().chain(rules.forward.names())).collect();
+        let always = METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(identity.iter().copied());
+        for name in CREDENTIALS.into_iter().chain(always.clone()) {
+            strip.insert(name);
+        }
+        for (index, kept) in self.document.backend.keep_headers.iter().enumerate() {
+            if canonical(kept) == IDEMPOTENCY_KEY || always.clone().any(|name| name == canonical(kept)) {
+                let message = format!("`{kept}` never reaches the backend as a client sent it");
+                self.issues.add(format!("/backend/keep_headers/{index}"), message);
+            }
+            strip.exempt(kept);
+        }
+        strip
+    }
+}
+
+/// `HEAD` counts as `GET` (RFC 9110 section 9.3.2).
+fn methods_of(route: &Declared) -> Vec<String> {
+    let mut methods: Vec<String> = Vec::new();
+    for method in &route.methods {
+        let head = (method.0 == "GET").then_some("HEAD");
+        for name in [method.0.as_str()].into_iter().chain(head) {
+            if !methods.iter().any(|known| known == name) {
+                methods.push(name.to_owned());
+            }
+        }
+    }
+    methods
+}

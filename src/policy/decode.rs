@@ -1,0 +1,246 @@
+//! Reading a JSON document piece by piece: every problem is noted with its JSON pointer (RFC 6901), and reading goes
+//! on, so that one start shows all of them.
+
+use super::json::Json;
+use std::fmt;
+
+/// One problem of a policy document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    /// Where, as a JSON pointer; empty for the document itself.
+    pub pointer: String,
+    /// What is wrong and what to write instead.
+    pub message: String,
+}
+
+impl fmt::Display for Issue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.pointer.is_empty() { "(document)" } else { &self.pointer };
+        write!(f, "{place}: {}", self.message)
+    }
+}
+
+/// The problems found so far.
+#[derive(Debug, Default)]
+pub struct Issues(pub Vec<Issue>);
+
+impl Issues {
+    /// Notes a problem.
+    pub fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Issue { pointer: pointer.into(), message: message.into() });
+    }
+}
+
+/// A value and its place.
+#[derive(Debug, Clone)]
+pub struct At<'j> {
+    json: &'j Json,
+    /// The JSON pointer of the value.
+    pub pointer: String,
+}
+
+/// An object and its place.
+#[derive(Debug, Clone)]
+pub struct Fields<'j> {
+    members: &'j [(String, Json)],
+    /// The JSON pointer of the object.
+    pub pointer: String,
+}
+
+impl<'j> At<'j> {
+    /// The document's root.
+    pub const fn root(json: &'j Json) -> Self {
+        Self { json, pointer: String::new() }
+    }
+
+    fn unexpected<T>(&self, wanted: &str, issues: &mut Issues) -> Option<T> {
+        issues.add(self.pointer.clone(), format!("expected {wanted}, found {}", self.json.kind()));
+        None
+    }
+
+    /// The value as an object whose members are all among `known`.
+    pub fn fields(&self, known: &[&str], issues: &mut Issues) -> Option<Fields<'j>> {
+        let fields = self.map(issues)?;
+        for (name, _) in fields.members {
+            if !known.contains(&name.as_str()) {
+                let hint = nearest(name, known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                issues.add(child(&self.pointer, name), format!("unknown member `{name}`{hint}"));
+            }
+        }
+        Some(fields)
+    }
+
+    /// The value as an object with names of its author's choice.
+    pub fn map(&self, issues: &mut Issues) -> Option<Fields<'j>> {
+        match self.json {
+            Json::Object(members) => Some(Fields { members, pointer: self.pointer.clone() }),
+            _ => self.unexpected("an object", issues),
+        }
+    }
+
+    /// The value as a string.
+    pub fn text(&self, issues: &mut Issues) -> Option<&'j str> {
+        match self.json {
+            Json::String(text) => Some(text),
+            _ => self.unexpected("a string", issues),
+        }
+    }
+
+    /// The value as a string that `parse` accepts; `parse` says what to change.
+    pub fn parse<T>(&self, issues: &mut Issues, parse: impl FnOnce(&'j str) -> Result<T, String>) -> Option<T> {
+        parse(self.text(issues)?).map_err(|message| issues.add(self.pointer.clone(), message)).ok()
+    }
+
+    /// The value as one of a few words.
+    pub fn choice<T: Copy>(&self, words: &[(&str, T)], issues: &mut Issues) -> Option<T> {
+        self.parse(issues, |text| {
+            words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+                let known: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+                format!("expected one of {}, found `{text}`", known.join(", "))
+            })
+        })
+    }
+
+    /// The value as `true` or `false`.
+    pub fn boolean(&self, issues: &mut Issues) -> Option<bool> {
+        match self.json {
+            Json::Bool(value) => Some(*value),
+            _ => self.unexpected("true or false", issues),
+        }
+    }
+
+    /// The value as an integer within bounds.
+    pub fn integer(&self, bounds: std::ops::RangeInclusive<u64>, issues: &mut Issues) -> Option<u64> {
+        match self.json {
+            Json::Integer(value) if bounds.contains(value) => Some(*value),
+            Json::Integer(_) | Json::Number(_) => {
+                issues.add(
+                    self.pointer.clone(),
+                    format!("expected an integer from {} to {}", bounds.start(), bounds.end()),
+                );
+                None
+            }
+            _ => self.unexpected("an integer", issues),
+        }
+    }
+
+    /// The value's items.
+    pub fn items(&self, issues: &mut Issues) -> Option<Vec<At<'j>>> {
+        match self.json {
+            Json::Array(items) => Some(
+                items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, json)| At { json, pointer: format!("{}/{index}", self.pointer) })
+                    .collect(),
+            ),
+            _ => self.unexpected("an array", issues),
+        }
+    }
+
+    /// The value as strings that `parse` accepts; those that it does not are left out, and noted.
+    pub fn list<T>(&self, issues: &mut Issues, parse: impl Fn(&'j str) -> Result<T, String>) -> Option<Vec<T>> {
+        Some(self.items(issues)?.iter().filter_map(|item| item.parse(issues, &parse)).collect())
+    }
+
+    /// Whether the value is a string (where a member may be written in two ways).
+    pub const fn is_text(&self) -> bool {
+        matches!(self.json, Json::String(_))
+    }
+
+    /// Whether the value is an array.
+    pub const fn is_array(&self) -> bool {
+        matches!(self.json, Json::Array(_))
+    }
+}
+
+impl<'j> Fields<'j> {
+    /// A member that may be absent.
+    pub fn get(&self, name: &str) -> Option<At<'j>> {
+        let (_, json) = self.members.iter().find(|(member, _)| member == name)?;
+        Some(At { json, pointer: child(&self.pointer, name) })
+    }
+
+    /// A member that has to be there.
+    pub fn need(&self, name: &str, issues: &mut Issues) -> Option<At<'j>> {
+        let found = self.get(name);
+        if found.is_none() {
+            issues.add(self.pointer.clone(), format!("the member `{name}` is missing"));
+        }
+        found
+    }
+
+    /// All members, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (&'j str, At<'j>)> + '_ {
+        self.members.iter().map(|(name, json)| (name.as_str(), At { json, pointer: child(&self.pointer, name) }))
+    }
+}
+
+/// The pointer of a member (RFC 6901 section 3).
+pub fn child(pointer: &str, name: &str) -> String {
+    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// The known name that is at most two edits away, if any.
+fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let bound = 2.min(name.chars().count() / 2);
+    known.iter().map(|known| (distance(name, known), *known)).filter(|(far, _)| *far <= bound).min().map(|near| near.1)
+}
+
+/// Levenshtein's distance.
+fn distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.chars().count()).collect();
+    for (at, one) in left.chars().enumerate() {
+        let mut diagonal = at;
+        let mut previous = at + 1;
+        for (cell, other) in row.iter_mut().skip(1).zip(right.chars()) {
+            let best = (diagonal + usize::from(one != other)).min(*cell + 1).min(previous + 1);
+            diagonal = std::mem::replace(cell, best);
+            previous = best;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = at + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_noted_with_its_pointer() {
+        let json = Json::parse(br#"{"mdoe": 1, "a/b~": {"x": []}, "n": 7, "w": "z", "l": ["ok", 3, "no"]}"#).unwrap();
+        let mut issues = Issues::default();
+        let root = At::root(&json).fields(&["mode", "a/b~", "n", "w", "l"], &mut issues).unwrap();
+        root.need("mode", &mut issues);
+        root.get("a/b~").unwrap().map(&mut issues).unwrap().get("x").unwrap().text(&mut issues);
+        root.get("n").unwrap().integer(0..=5, &mut issues);
+        root.get("w").unwrap().choice(&[("x", 1), ("y", 2)], &mut issues);
+        let list = root.get("l").unwrap().list(&mut issues, |text| {
+            if text == "ok" { Ok(text) } else { Err("not ok".to_owned()) }
+        });
+        assert_eq!(list, Some(vec!["ok"]));
+        let seen: Vec<String> = issues.0.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            seen,
+            [
+                "/mdoe: unknown member `mdoe`; did you mean `mode`?",
+                "(document): the member `mode` is missing",
+                "/a~1b~0/x: expected a string, found an array",
+                "/n: expected an integer from 0 to 5",
+                "/w: expected one of `x`, `y`, found `z`",
+                "/l/1: expected a string, found a number",
+                "/l/2: not ok",
+            ]
+        );
+    }
+
+    #[test]
+    fn distances_are_levenshtein_s() {
+        for (left, right, far) in [("kitten", "sitting", 3), ("", "abc", 3), ("abc", "abc", 0), ("mdoe", "mode", 2)] {
+            assert_eq!(distance(left, right), far, "{left} {right}");
+        }
+    }
+}

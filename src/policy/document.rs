@@ -1,0 +1,232 @@
+//! The policy document (DESIGN section 4) as its author wrote it: members known, types and grammars checked, defaults
+//! filled in. What members mean together is `compile`'s business.
+
+mod backend;
+mod identity;
+mod routes;
+mod webhooks;
+
+pub use backend::{Backend, BackendKind, Guard, OperationId};
+pub use identity::{Forward, IdentityRules};
+pub use routes::{Collision, Method, PolicyKind, Route, Scope, WebhookBlock};
+pub use webhooks::{Binding, Caller, Secret, Webhooks};
+
+use super::decode::{At, Fields, Issues};
+
+/// Whether decisions act, or are only computed, logged and counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Decisions act.
+    #[default]
+    Enforce,
+    /// Case A refusals and the key rewrite do not act (DESIGN section 2).
+    Shadow,
+}
+
+/// What happens to a request that no route declares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unmatched {
+    /// 404
+    #[default]
+    Reject,
+    /// Forwarded; with a key refused.
+    Prohibited,
+    /// Forwarded without its key.
+    HandlerInternalC,
+}
+
+/// How keys appear in logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyInLogs {
+    /// As they are.
+    Full,
+    /// As a SHA-256 digest.
+    #[default]
+    Hash,
+    /// Not at all.
+    Off,
+}
+
+/// The `telemetry` object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Telemetry {
+    /// The most metric series that one VM defines.
+    pub max_series: u64,
+    /// How keys appear in logs.
+    pub key_in_logs: KeyInLogs,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self { max_series: 2000, key_in_logs: KeyInLogs::default() }
+    }
+}
+
+/// A policy document. Parts that could not be read are left out; then there are issues.
+#[derive(Debug, Default)]
+pub struct Document {
+    /// `mode`
+    pub mode: Mode,
+    /// `unmatched`
+    pub unmatched: Unmatched,
+    /// `docs_url`
+    pub docs_url: Option<String>,
+    /// `identity`
+    pub identity: Option<IdentityRules>,
+    /// `backend`
+    pub backend: Backend,
+    /// `routes`, each with its place in the document
+    pub routes: Vec<(usize, Route)>,
+    /// `webhooks`
+    pub webhooks: Option<Webhooks>,
+    /// `callers`
+    pub callers: Vec<Caller>,
+    /// `telemetry`
+    pub telemetry: Telemetry,
+}
+
+impl Document {
+    /// Reads a document; every problem goes to `issues`.
+    pub fn read(root: &At<'_>, issues: &mut Issues) -> Self {
+        let known = [
+            "$schema",
+            "version",
+            "mode",
+            "unmatched",
+            "docs_url",
+            "identity",
+            "backend",
+            "routes",
+            "webhooks",
+            "callers",
+            "recovery",
+            "retention",
+            "telemetry",
+            "allow_inline_secrets",
+        ];
+        let Some(fields) = root.fields(&known, issues) else { return Self::default() };
+        if let Some(at) = fields.need("version", issues) {
+            at.integer(1..=1, issues);
+        }
+        let inline = fields.get("allow_inline_secrets").and_then(|at| at.boolean(issues)).unwrap_or_default();
+        if let Some(at) = fields.get("recovery").and_then(|at| at.fields(&["wait_ms"], issues)) {
+            at.get("wait_ms").and_then(|at| at.integer(0..=600_000, issues));
+        }
+        if let Some(at) = fields.get("retention") {
+            read_retention(&at, issues);
+        }
+        let routes = fields.need("routes", issues).and_then(|at| at.items(issues)).unwrap_or_default();
+        Self {
+            mode: read_mode(&fields, issues).unwrap_or_default(),
+            unmatched: fields.get("unmatched").and_then(|at| at.choice(&UNMATCHED, issues)).unwrap_or_default(),
+            docs_url: fields.get("docs_url").and_then(|at| at.parse(issues, parse_url)),
+            identity: fields.get("identity").and_then(|at| IdentityRules::read(&at, issues)),
+            backend: fields.get("backend").and_then(|at| Backend::read(&at, issues)).unwrap_or_default(),
+            routes: routes
+                .iter()
+                .enumerate()
+                .filter_map(|(index, at)| Route::read(at, issues).map(|route| (index, route)))
+                .collect(),
+            webhooks: fields.get("webhooks").and_then(|at| Webhooks::read(&at, inline, issues)),
+            callers: fields.get("callers").map(|at| webhooks::read_callers(&at, inline, issues)).unwrap_or_default(),
+            telemetry: fields.get("telemetry").and_then(|at| read_telemetry(&at, issues)).unwrap_or_default(),
+        }
+    }
+}
+
+const UNMATCHED: [(&str, Unmatched); 3] = [
+    ("REJECT", Unmatched::Reject),
+    ("PROHIBITED", Unmatched::Prohibited),
+    ("HANDLER_INTERNAL_C", Unmatched::HandlerInternalC),
+];
+
+fn read_mode(fields: &Fields<'_>, issues: &mut Issues) -> Option<Mode> {
+    fields.get("mode")?.choice(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)], issues)
+}
+
+fn read_telemetry(at: &At<'_>, issues: &mut Issues) -> Option<Telemetry> {
+    let fields = at.fields(&["max_series", "key_in_logs"], issues)?;
+    let default = Telemetry::default();
+    let forms = [("full", KeyInLogs::Full), ("hash", KeyInLogs::Hash), ("off", KeyInLogs::Off)];
+    Some(Telemetry {
+        max_series: fields
+            .get("max_series")
+            .and_then(|at| at.integer(1..=1_000_000, issues))
+            .unwrap_or(default.max_series),
+        key_in_logs: fields
+            .get("key_in_logs")
+            .and_then(|at| at.choice(&forms, issues))
+            .unwrap_or(default.key_in_logs),
+    })
+}
+
+fn read_retention(at: &At<'_>, issues: &mut Issues) -> Option<()> {
+    let fields = at.fields(&["classes", "services"], issues)?;
+    let mut classes = Vec::new();
+    if let Some(map) = fields.get("classes").and_then(|at| at.map(issues)) {
+        for (name, at) in map.entries() {
+            at.parse(issues, parse_duration);
+            classes.push(name);
+        }
+    }
+    if let Some(map) = fields.get("services").and_then(|at| at.map(issues)) {
+        for (_, at) in map.entries() {
+            let Some(service) = at.fields(&["class", "on_max_attempts"], issues) else { continue };
+            if let Some(at) = service.need("class", issues) {
+                at.parse(issues, |class| {
+                    if classes.contains(&class) { Ok(()) } else { Err(format!("no class `{class}` in /retention/classes")) }
+                });
+            }
+            service.get("on_max_attempts").and_then(|at| at.choice(&[("kill", ()), ("pause", ())], issues));
+        }
+    }
+    Some(())
+}
+
+/// `30s`, `15m`, `24h`, `7d`: seconds.
+fn parse_duration(text: &str) -> Result<u64, String> {
+    let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+    units
+        .iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, *seconds)))
+        .and_then(|(count, seconds)| {
+            let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+            count.parse::<u64>().ok().filter(|count| digits && *count > 0)?.checked_mul(seconds)
+        })
+        .ok_or_else(|| "a duration is a count and a unit: `30s`, `15m`, `24h`, `7d`".to_owned())
+}
+
+/// An absolute http(s) URL that can stand in a header.
+fn parse_url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
+    if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected an absolute http or https URL without a fragment".to_owned())
+    }
+}
+
+/// A header's name, in lower case.
+fn parse_header_name(text: &str) -> Result<String, String> {
+    if crate::headers::is_field_name(text) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("expected a header name".to_owned())
+    }
+}
+
+/// A name that can stand in metrics and logs.
+fn parse_name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if (1..=128).contains(&text.len()) && !text.starts_with('_') && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("a name is 1 to 128 of A-Z a-z 0-9 . _ - and does not begin with _".to_owned())
+    }
+}
+
+/// Some text.
+fn parse_text(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains('\0') { Err("expected some text".to_owned()) } else { Ok(text.to_owned()) }
+}

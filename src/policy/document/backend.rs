@@ -1,0 +1,149 @@
+//! The `backend` object: what stands behind the gateway, and what it may show and be shown.
+
+use super::super::decode::{At, Issues};
+use super::{parse_duration, parse_header_name, parse_text};
+use crate::policy::path::NormalPath;
+
+/// What kind of backend deduplicates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BackendKind {
+    /// Restate's HTTP ingress.
+    #[default]
+    Restate,
+    /// Some other service that deduplicates by `Idempotency-Key`.
+    Generic,
+}
+
+/// The response header with the backend's operation id, and its public name; lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationId {
+    /// As the backend sends it
+    pub from: String,
+    /// As clients see it
+    pub to: String,
+}
+
+/// The guard service of collision detection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// Its name in the backend
+    pub service: String,
+    /// For how long it remembers, in seconds
+    pub retention: Option<u64>,
+}
+
+/// A `backend` object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    /// `kind`
+    pub kind: BackendKind,
+    /// Whether paths become the targets'
+    pub rewrite_path: bool,
+    /// Path prefixes closed to clients, normalised
+    pub reserved_paths: Vec<String>,
+    /// `operation_id`
+    pub operation_id: Option<OperationId>,
+    /// Response headers that clients do not see: names, or prefixes with `*`
+    pub hide_headers: Vec<String>,
+    /// Request headers that the backend may see although it would not by default
+    pub keep_headers: Vec<String>,
+    /// The gateway's cluster for calls of the filter's own
+    pub cluster: Option<String>,
+    /// The guard
+    pub guard: Option<Guard>,
+}
+
+impl Default for Backend {
+    fn default() -> Self {
+        Self::of_kind(BackendKind::Restate)
+    }
+}
+
+impl Backend {
+    fn of_kind(kind: BackendKind) -> Self {
+        let restate = kind == BackendKind::Restate;
+        let names = |names: &[&str]| names.iter().filter(|_| restate).map(|name| (*name).to_owned()).collect();
+        Self {
+            kind,
+            rewrite_path: false,
+            reserved_paths: names(&["/restate"]),
+            operation_id: restate
+                .then(|| OperationId { from: "x-restate-id".to_owned(), to: "x-operation-id".to_owned() }),
+            hide_headers: names(&["x-restate-*", "access-control-*"]),
+            keep_headers: Vec::new(),
+            cluster: None,
+            guard: None,
+        }
+    }
+
+    /// Reads a `backend` object.
+    pub fn read(at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+        let known = [
+            "kind",
+            "rewrite_path",
+            "reserved_paths",
+            "operation_id",
+            "hide_headers",
+            "keep_headers",
+            "replay_headers",
+            "cluster",
+            "authority",
+            "guard",
+        ];
+        let fields = at.fields(&known, issues)?;
+        let kinds = [("restate", BackendKind::Restate), ("generic", BackendKind::Generic)];
+        let kind = fields.get("kind").and_then(|at| at.choice(&kinds, issues)).unwrap_or_default();
+        let default = Self::of_kind(kind);
+        fields.get("authority").and_then(|at| at.parse(issues, parse_text));
+        fields.get("replay_headers").and_then(|at| at.list(issues, parse_header_name));
+        Some(Self {
+            kind,
+            rewrite_path: fields.get("rewrite_path").and_then(|at| at.boolean(issues)).unwrap_or(default.rewrite_path),
+            reserved_paths: fields
+                .get("reserved_paths")
+                .and_then(|at| at.list(issues, parse_reserved_path))
+                .unwrap_or(default.reserved_paths),
+            operation_id: fields
+                .get("operation_id")
+                .map_or(default.operation_id, |at| read_operation_id(&at, issues)),
+            hide_headers: fields
+                .get("hide_headers")
+                .and_then(|at| at.list(issues, parse_header_pattern))
+                .unwrap_or(default.hide_headers),
+            keep_headers: fields
+                .get("keep_headers")
+                .and_then(|at| at.list(issues, parse_header_name))
+                .unwrap_or_default(),
+            cluster: fields.get("cluster").and_then(|at| at.parse(issues, parse_text)),
+            guard: fields.get("guard").and_then(|at| {
+                let fields = at.fields(&["service", "retention"], issues)?;
+                let retention = fields.get("retention").and_then(|at| at.parse(issues, parse_duration));
+                let service = fields.get("service").map(|at| at.parse(issues, parse_text));
+                Some(Guard { service: service.unwrap_or_else(|| Some("IdempotencyGuard".to_owned()))?, retention })
+            }),
+        })
+    }
+}
+
+fn read_operation_id(at: &At<'_>, issues: &mut Issues) -> Option<OperationId> {
+    let fields = at.fields(&["from", "to"], issues)?;
+    let from = fields.need("from", issues).and_then(|at| at.parse(issues, parse_header_name));
+    let to = fields.need("to", issues).and_then(|at| at.parse(issues, parse_header_name));
+    Some(OperationId { from: from?, to: to? })
+}
+
+fn parse_header_pattern(text: &str) -> Result<String, String> {
+    match text.strip_suffix('*') {
+        Some(prefix) if prefix.len() > 1 && !prefix.contains('*') => parse_header_name(prefix).map(|name| name + "*"),
+        None => parse_header_name(text),
+        Some(_) => Err("expected a header name, or the beginning of one followed by *".to_owned()),
+    }
+}
+
+fn parse_reserved_path(text: &str) -> Result<String, String> {
+    match NormalPath::parse(text.as_bytes()) {
+        Ok(path) if path.as_str() == text && text != "/" => Ok(text.to_owned()),
+        Ok(path) => Err(format!("write it in its normalised spelling, `{}`, and not the root", path.as_str())),
+        Err(why) => Err(why.detail().to_owned()),
+    }
+}

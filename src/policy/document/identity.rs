@@ -1,0 +1,167 @@
+//! The `identity` object: sources, and the headers that tell the backend who calls.
+
+use super::super::decode::{At, Fields, Issues};
+use super::{parse_header_name, parse_name, parse_text};
+use crate::headers::IDEMPOTENCY_KEY;
+use crate::identity::{MetadataPath, SUBJECT_TYPES, Source, SubjectRule, Where, is_subject_type};
+
+/// The headers through which the backend learns who calls; lower case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forward {
+    /// For the tenant
+    pub tenant: Option<String>,
+    /// For the project
+    pub project: Option<String>,
+    /// For the subject, `{type}:{encoded id}`
+    pub subject: Option<String>,
+}
+
+impl Forward {
+    /// The headers' names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        [&self.tenant, &self.project, &self.subject].into_iter().flatten().map(String::as_str)
+    }
+}
+
+/// An `identity` object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IdentityRules {
+    /// In the order in which they are asked.
+    pub sources: Vec<Source>,
+    /// What the backend is told.
+    pub forward: Forward,
+    /// The subject types that a `{type}:{id}` subject may have.
+    pub types: Vec<String>,
+}
+
+impl IdentityRules {
+    /// Reads an `identity` object.
+    pub fn read(at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+        let fields = at.fields(&["sources", "forward", "subject_types"], issues)?;
+        let added = fields.get("subject_types").and_then(|at| at.list(issues, parse_type)).unwrap_or_default();
+        let types: Vec<String> = SUBJECT_TYPES.iter().map(|name| (*name).to_owned()).chain(added).collect();
+        let mut sources: Vec<Source> = Vec::new();
+        if let Some(list) = fields.need("sources", issues) {
+            let items = list.items(issues).unwrap_or_default();
+            if items.is_empty() && list.is_array() {
+                issues.add(list.pointer.clone(), "name at least one identity source");
+            }
+            for item in items {
+                let Some(source) = read_source(&item, issues) else { continue };
+                if sources.iter().any(|other| other.name == source.name) {
+                    issues.add(item.pointer, format!("a source named `{}` stands before", source.name));
+                }
+                sources.push(source);
+            }
+        }
+        let forward = fields.get("forward").and_then(|at| read_forward(&at, issues)).unwrap_or_default();
+        Some(Self { sources, forward, types })
+    }
+
+    /// The headers that sources read.
+    pub fn source_headers(&self) -> impl Iterator<Item = &str> {
+        self.sources
+            .iter()
+            .flat_map(|source| [Some(&source.tenant), source.project.as_ref(), Some(&source.subject.field)])
+            .filter_map(|place| match place {
+                Some(Where::Header(name)) => Some(name.as_str()),
+                _ => None,
+            })
+    }
+}
+
+fn parse_type(text: &str) -> Result<String, String> {
+    if is_subject_type(text) { Ok(text.to_owned()) } else { Err("a subject type is [a-z][a-z0-9_]*".to_owned()) }
+}
+
+fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
+    let fields = at.fields(&["name", "metadata", "headers_owned_by", "tenant", "project", "subject"], issues)?;
+    let name = fields.need("name", issues).and_then(|at| at.parse(issues, parse_name));
+    let owner = fields.get("headers_owned_by").and_then(|at| at.parse(issues, parse_text));
+    let namespace = fields.get("metadata").and_then(|at| {
+        let path = at.list(issues, parse_text)?;
+        if path.is_empty() {
+            issues.add(at.pointer.clone(), "name the filter's metadata namespace, and the member below it if there is one");
+        }
+        Some(path)
+    });
+    let place = match (namespace, owner) {
+        (Some(path), None) => Place::Metadata(path),
+        (None, Some(_)) => Place::Headers,
+        _ if fields.get("metadata").is_some() == fields.get("headers_owned_by").is_some() => {
+            issues.add(
+                at.pointer.clone(),
+                "a source has either `metadata` (the namespace a filter wrote to) or `headers_owned_by` (the filter that \
+                 sets the headers and removes a client's)",
+            );
+            return None;
+        }
+        _ => return None,
+    };
+    let part = |name: &str, fields: &Fields<'_>, issues: &mut Issues| {
+        fields.need(name, issues).and_then(|at| place.read(&at, issues))
+    };
+    let tenant = part("tenant", &fields, issues);
+    let project = fields.get("project").map(|at| place.read(&at, issues));
+    let subject = fields.need("subject", issues).and_then(|at| {
+        let fields = at.fields(&["field", "type"], issues)?;
+        let kind = fields.get("type").map(|at| at.parse(issues, parse_type));
+        let field = part("field", &fields, issues)?;
+        Some(SubjectRule { field, kind: kind.map_or(Some(None), |kind| kind.map(Some))? })
+    });
+    Some(Source {
+        name: name?,
+        tenant: tenant?,
+        project: project.map_or(Some(None), |project| project.map(Some))?,
+        subject: subject?,
+    })
+}
+
+/// Where the parts of one source are.
+enum Place {
+    Metadata(Vec<String>),
+    Headers,
+}
+
+impl Place {
+    /// A header's name; or a member's name, or the way to it as an array (a dot is part of a name).
+    fn read(&self, at: &At<'_>, issues: &mut Issues) -> Option<Where> {
+        match self {
+            Self::Headers => at.parse(issues, parse_identity_header).map(Where::Header),
+            Self::Metadata(namespace) => {
+                let members =
+                    if at.is_array() { at.list(issues, parse_text)? } else { vec![at.parse(issues, parse_text)?] };
+                if members.is_empty() {
+                    issues.add(at.pointer.clone(), "name the member");
+                    return None;
+                }
+                let path = namespace.iter().cloned().chain(members).collect();
+                Some(Where::Metadata(MetadataPath::new(path)))
+            }
+        }
+    }
+}
+
+fn read_forward(at: &At<'_>, issues: &mut Issues) -> Option<Forward> {
+    let fields = at.fields(&["tenant", "project", "subject"], issues)?;
+    let mut name = |member: &str| fields.get(member).and_then(|at| at.parse(issues, parse_identity_header));
+    let forward = Forward { tenant: name("tenant"), project: name("project"), subject: name("subject") };
+    let names: Vec<&str> = forward.names().collect();
+    if names.iter().enumerate().any(|(at, name)| names.iter().skip(at + 1).any(|other| other == name)) {
+        issues.add(at.pointer.clone(), "tenant, project and subject need headers of their own");
+    }
+    Some(forward)
+}
+
+/// A header that may carry a part of an identity.
+fn parse_identity_header(text: &str) -> Result<String, String> {
+    let name = parse_header_name(text)?;
+    let taken = [IDEMPOTENCY_KEY, super::super::REWRITE_MARK, "host", "content-length", "transfer-encoding", "connection"];
+    if name.contains('_') {
+        Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
+    } else if taken.contains(&name.as_str()) {
+        Err(format!("`{name}` has a meaning of its own"))
+    } else {
+        Ok(name)
+    }
+}

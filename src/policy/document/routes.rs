@@ -1,0 +1,229 @@
+//! The items of `routes`.
+
+use super::super::decode::{At, Issues};
+use super::super::routes::Template;
+use super::identity::IdentityRules;
+use super::{Mode, parse_header_name, parse_name, parse_text, read_mode};
+use std::fmt;
+
+/// The five policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// Case A: a key is required.
+    RequiredA,
+    /// Case B: a webhook is verified, and its identifier becomes the key.
+    RequiredB,
+    /// Case A if there is a key.
+    Accepted,
+    /// Case C: the handler deduplicates, the header never gets in.
+    HandlerInternalC,
+    /// A key is an error.
+    Prohibited,
+}
+
+impl PolicyKind {
+    const WORDS: [(&'static str, Self); 5] = [
+        ("REQUIRED_A", Self::RequiredA),
+        ("REQUIRED_B", Self::RequiredB),
+        ("ACCEPTED", Self::Accepted),
+        ("HANDLER_INTERNAL_C", Self::HandlerInternalC),
+        ("PROHIBITED", Self::Prohibited),
+    ];
+
+    /// The policy's name as documents, logs and metrics write it.
+    pub fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether the caller's key is namespaced with the caller's identity.
+    pub const fn is_case_a(self) -> bool {
+        matches!(self, Self::RequiredA | Self::Accepted)
+    }
+}
+
+/// How much of an identity a route's keys are namespaced with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scope {
+    /// Tenant and project
+    #[default]
+    Project,
+    /// The tenant as a whole
+    Tenant,
+    /// The platform
+    Platform,
+}
+
+/// What the same key with another payload leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Collision {
+    /// Nothing
+    #[default]
+    Off,
+    /// A count
+    Observe,
+    /// 422
+    Enforce,
+}
+
+/// An HTTP method, in upper case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Method(pub String);
+
+impl Method {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "CONNECT" => Err("CONNECT has no path to route by".to_owned()),
+            _ if crate::headers::is_field_name(text) && !text.bytes().any(|byte| byte.is_ascii_lowercase()) => {
+                Ok(Self(text.to_owned()))
+            }
+            _ => Err("expected a method in upper case, such as `POST`".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A `webhook` object; what is `None` comes from the path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WebhookBlock {
+    /// The provider, fixed
+    pub provider: Option<String>,
+    /// The webhook id, fixed
+    pub id: Option<String>,
+}
+
+/// One item of `routes`.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// Its name in metrics, logs and gateway routes
+    pub endpoint: String,
+    /// Its path
+    pub template: Template,
+    /// Its methods
+    pub methods: Vec<Method>,
+    /// Its policy
+    pub policy: PolicyKind,
+    /// `Service[/{object key}]/handler`, not taken apart yet
+    pub target: Option<String>,
+    /// `scope`
+    pub scope: Scope,
+    /// `mode`, if it has one of its own
+    pub mode: Option<Mode>,
+    /// `identity`, if it has one of its own
+    pub identity: Option<IdentityRules>,
+    /// `hosts`; empty for all
+    pub hosts: Vec<String>,
+    /// `recovery`, if it says
+    pub recovery: Option<bool>,
+    /// `collision`
+    pub collision: Collision,
+    /// Whether a guard that is down refuses
+    pub guard_refuses: bool,
+    /// Whether a request whose key is in flight is refused
+    pub in_flight_conflict: bool,
+    /// `one_way`
+    pub one_way: bool,
+    /// Query parameters that reach the target
+    pub query: Vec<String>,
+    /// `webhook`
+    pub webhook: Option<WebhookBlock>,
+}
+
+impl Route {
+    /// Reads one route.
+    pub fn read(at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+        let known = [
+            "endpoint",
+            "path",
+            "methods",
+            "policy",
+            "target",
+            "scope",
+            "mode",
+            "identity",
+            "hosts",
+            "recovery",
+            "collision",
+            "in_flight",
+            "guard_failure",
+            "fingerprint",
+            "max_body_bytes",
+            "one_way",
+            "query",
+            "webhook",
+        ];
+        let fields = at.fields(&known, issues)?;
+        let endpoint = fields.need("endpoint", issues).and_then(|at| at.parse(issues, parse_name));
+        let template = fields.need("path", issues).and_then(|at| at.parse(issues, Template::parse));
+        let policy = fields.need("policy", issues).and_then(|at| at.choice(&PolicyKind::WORDS, issues));
+        let methods = fields.get("methods").and_then(|at| {
+            let methods = at.list(issues, Method::parse)?;
+            if at.items(issues)?.is_empty() {
+                issues.add(at.pointer.clone(), "list at least one method, or leave the member out (`[\"POST\"]`)");
+            }
+            Some(methods)
+        });
+        let scopes = [("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)];
+        let collisions = [("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)];
+        fields.get("fingerprint").and_then(|at| at.choice(&[("raw", ()), ("json", ())], issues));
+        fields.get("max_body_bytes").and_then(|at| at.integer(1..=1 << 30, issues));
+        Some(Self {
+            methods: methods.unwrap_or_else(|| vec![Method("POST".to_owned())]),
+            target: fields.get("target").and_then(|at| at.parse(issues, parse_text)),
+            scope: fields.get("scope").and_then(|at| at.choice(&scopes, issues)).unwrap_or_default(),
+            mode: read_mode(&fields, issues),
+            identity: fields.get("identity").and_then(|at| IdentityRules::read(&at, issues)),
+            hosts: fields.get("hosts").and_then(|at| at.list(issues, parse_host)).unwrap_or_default(),
+            recovery: fields.get("recovery").and_then(|at| at.boolean(issues)),
+            collision: fields.get("collision").and_then(|at| at.choice(&collisions, issues)).unwrap_or_default(),
+            guard_refuses: fields
+                .get("guard_failure")
+                .and_then(|at| at.choice(&[("forward", false), ("refuse", true)], issues))
+                .unwrap_or_default(),
+            in_flight_conflict: fields
+                .get("in_flight")
+                .and_then(|at| at.choice(&[("attach", false), ("conflict", true)], issues))
+                .unwrap_or_default(),
+            one_way: fields.get("one_way").and_then(|at| at.boolean(issues)).unwrap_or_default(),
+            query: fields.get("query").and_then(|at| at.list(issues, parse_query_name)).unwrap_or_default(),
+            webhook: fields.get("webhook").and_then(|at| read_webhook(&at, issues)),
+            endpoint: endpoint?,
+            template: template?,
+            policy: policy?,
+        })
+    }
+}
+
+fn read_webhook(at: &At<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
+    let fields = at.fields(&["provider", "id"], issues)?;
+    Some(WebhookBlock {
+        provider: fields.get("provider").and_then(|at| at.parse(issues, super::webhooks::parse_provider)),
+        id: fields.get("id").and_then(|at| at.parse(issues, super::webhooks::parse_webhook_id)),
+    })
+}
+
+/// A host without port, or `*.` and the rest of one; lower case.
+fn parse_host(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let address = text.starts_with('[') && text.ends_with(']');
+    if address || (!name.is_empty() && name.bytes().all(plain) && !name.starts_with('.') && !name.ends_with('.')) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("expected a host without port, such as `api.example.com` or `*.example.com`".to_owned())
+    }
+}
+
+/// A query parameter that may reach the target.
+fn parse_query_name(text: &str) -> Result<String, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "delay" | "delaysec" | "limit-key" => {
+            Err(format!("`{text}` steers the backend itself and never comes from a client"))
+        }
+        _ => parse_header_name(text).map(|_| text.to_owned()).map_err(|_| "expected a query parameter's name".to_owned()),
+    }
+}

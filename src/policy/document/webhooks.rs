@@ -1,0 +1,161 @@
+//! `webhooks` and `callers`: third parties and schedulers that sign what they send.
+
+use super::super::decode::{At, Issues};
+use super::{parse_name, parse_text, parse_url};
+use crate::identity::{Project, Subject, Tenant};
+use std::collections::BTreeMap;
+
+/// Where a secret comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// A variable of the VM's environment
+    Env(String),
+    /// The document itself (`allow_inline_secrets`)
+    Inline(String),
+}
+
+/// Who a webhook id belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// The tenant
+    pub tenant: Tenant,
+    /// The project
+    pub project: Project,
+    /// The provider that signs
+    pub provider: String,
+    /// What it signs with, in the order in which they are tried
+    pub secrets: Vec<Secret>,
+}
+
+/// A `webhooks` object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhooks {
+    /// The subject of every webhook key
+    pub subject: String,
+    /// Bindings by webhook id
+    pub bindings: BTreeMap<String, Binding>,
+    /// Whether bindings or secrets come from a service
+    pub looked_up: bool,
+}
+
+/// An item of `callers`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Its name
+    pub name: String,
+    /// The subject of its keys
+    pub subject: String,
+    /// The endpoints it may call
+    pub routes: Vec<String>,
+}
+
+impl Webhooks {
+    /// Reads a `webhooks` object.
+    pub fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
+        let known = ["subject", "public_base_url", "mode", "static", "unkey", "openbao", "providers"];
+        let fields = at.fields(&known, issues)?;
+        fields.get("public_base_url").and_then(|at| at.parse(issues, parse_url));
+        fields.get("mode").and_then(|at| at.choice(&[("enforce", ()), ("shadow", ())], issues));
+        let subject = fields.get("subject").and_then(|at| at.parse(issues, parse_subject));
+        let mut bindings = BTreeMap::new();
+        if let Some(map) = fields.get("static").and_then(|at| at.map(issues)) {
+            for (id, at) in map.entries() {
+                if let Err(message) = parse_webhook_id(id) {
+                    issues.add(at.pointer.clone(), message);
+                }
+                if let Some(binding) = read_binding(&at, inline, issues) {
+                    bindings.insert(id.to_owned(), binding);
+                }
+            }
+        }
+        let looked_up = ["unkey", "openbao", "providers"].iter().any(|name| fields.get(name).is_some());
+        Some(Self { subject: subject.unwrap_or_else(|| "service:webhook-ingest".to_owned()), bindings, looked_up })
+    }
+}
+
+/// Reads the `callers` object.
+pub fn read_callers(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
+    let mut callers = Vec::new();
+    let Some(map) = at.map(issues) else { return callers };
+    for (name, at) in map.entries() {
+        let known = ["subject", "key_prefix", "key_extra_chars", "routes", "signature", "secrets"];
+        let Some(fields) = at.fields(&known, issues) else { continue };
+        fields.get("key_prefix").and_then(|at| at.text(issues));
+        fields.get("key_extra_chars").and_then(|at| at.text(issues));
+        fields.need("signature", issues).and_then(|at| at.map(issues));
+        fields.need("secrets", issues).map(|at| read_secrets(&at, inline, issues));
+        let subject = fields.need("subject", issues).and_then(|at| at.parse(issues, parse_subject));
+        let routes = fields.need("routes", issues).and_then(|at| at.list(issues, parse_name));
+        if let (Some(subject), Some(routes)) = (subject, routes) {
+            callers.push(Caller { name: name.to_owned(), subject, routes });
+        }
+    }
+    callers
+}
+
+fn read_binding(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Binding> {
+    let known = ["tenant", "project", "provider", "secrets", "key_scope", "bind_body"];
+    let fields = at.fields(&known, issues)?;
+    let segment = "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`";
+    let tenant = fields.need("tenant", issues).and_then(|at| {
+        at.parse(issues, |text| Tenant::parse(text.as_bytes()).map_err(|_| segment.to_owned()))
+    });
+    let project = fields.need("project", issues).and_then(|at| {
+        at.parse(issues, |text| Project::parse(text.as_bytes()).map_err(|_| segment.to_owned()))
+    });
+    let provider = fields.need("provider", issues).and_then(|at| at.parse(issues, parse_provider));
+    let secrets = fields.get("secrets").map(|at| read_secrets(&at, inline, issues)).unwrap_or_default();
+    fields.get("key_scope").and_then(|at| at.choice(&[("project", ()), ("webhook", ())], issues));
+    fields.get("bind_body").and_then(|at| at.boolean(issues));
+    Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets })
+}
+
+fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
+    let items = at.items(issues).unwrap_or_default();
+    items.iter().filter_map(|item| read_secret(item, inline, issues)).collect()
+}
+
+/// Never says what the text is.
+fn read_secret(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
+    if at.is_text() {
+        if !inline {
+            issues.add(
+                at.pointer.clone(),
+                "a secret in the document shows in the gateway's config dump: write {\"env\": \"NAME\"}, or for tests and \
+                 trials say \"allow_inline_secrets\": true",
+            );
+            return None;
+        }
+        return at.parse(issues, parse_text).map(Secret::Inline);
+    }
+    let fields = at.fields(&["env"], issues)?;
+    fields.need("env", issues)?.parse(issues, parse_text).map(Secret::Env)
+}
+
+fn parse_subject(text: &str) -> Result<String, String> {
+    text.split_once(':')
+        .and_then(|(kind, id)| Subject::from_encoded(kind, id).ok())
+        .map(|subject| subject.as_str().to_owned())
+        .ok_or_else(|| "expected `{type}:{id}`, such as `service:webhook-ingest`".to_owned())
+}
+
+/// A provider's name, as in the catalogue.
+pub fn parse_provider(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("a provider's name is [a-z0-9_]+".to_owned())
+    }
+}
+
+/// A webhook id.
+pub fn parse_webhook_id(text: &str) -> Result<String, String> {
+    if is_webhook_id(text) { Ok(text.to_owned()) } else { Err("a webhook id is [A-Za-z0-9_-]{8,64}".to_owned()) }
+}
+
+/// `[A-Za-z0-9_-]{8,64}`
+pub fn is_webhook_id(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (8..=64).contains(&text.len()) && text.bytes().all(plain)
+}

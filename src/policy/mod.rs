@@ -1,0 +1,177 @@
+//! The policy: bytes of a JSON document in, a compiled policy out, or every reason why not.
+//!
+//! `json` and `decode` read, `document` knows the members, `compile` what they mean together; `path`, `routes` and
+//! `target` are what a request meets.
+
+mod compile;
+pub mod decode;
+pub mod document;
+mod json;
+pub mod path;
+pub mod routes;
+pub mod target;
+
+pub use decode::Issue;
+pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
+pub use json::Json;
+
+use crate::headers::NameSet;
+use document::{Binding, Forward, IdentityRules, OperationId, WebhookBlock};
+use routes::{RouteId, RouteTable, Template};
+use std::collections::BTreeMap;
+use std::fmt;
+use target::Target;
+
+/// Set on requests that the filter rewrote to a target, and on no other (DESIGN section 2).
+pub const REWRITE_MARK: &str = "x-edge-idempotency";
+
+/// A compiled policy: everything a request needs, nothing it has to look for.
+#[derive(Debug)]
+pub struct Policy {
+    /// What happens to requests that no route declares.
+    pub unmatched: Unmatched,
+    /// The document's mode, for requests that no route declares.
+    pub mode: Mode,
+    /// Where problem documents point to.
+    pub docs_url: Option<String>,
+    /// How keys appear in logs.
+    pub key_in_logs: KeyInLogs,
+    /// What a start has to say although it succeeds.
+    pub warnings: Vec<Issue>,
+    /// Identity rules: the document's first, then those of routes.
+    identities: Vec<IdentityRules>,
+    /// Subjects that no outside identity may have.
+    pub reserved_subjects: Vec<String>,
+    routes: Vec<Route>,
+    table: RouteTable,
+    endpoints: BTreeMap<String, RouteId>,
+    /// Path prefixes closed to clients, without a trailing slash.
+    reserved_paths: Vec<String>,
+    /// First segments closed to clients where paths are rewritten.
+    closed_services: Vec<String>,
+    /// Request headers that never reach the backend as they came.
+    pub strip: NameSet,
+    /// Response headers that never reach the client.
+    pub hide: NameSet,
+    /// The response header with the operation id.
+    pub operation_id: Option<OperationId>,
+    /// Whether replays are told by Restate's `idempotency-expires`.
+    pub restate: bool,
+    /// Bindings of webhook ids.
+    pub bindings: BTreeMap<String, Binding>,
+}
+
+/// A compiled route.
+#[derive(Debug)]
+pub struct Route {
+    /// Its name in metrics, logs and gateway routes
+    pub endpoint: String,
+    /// Its path
+    pub template: Template,
+    /// Its methods, `HEAD` included where `GET` is
+    pub methods: Vec<String>,
+    /// The policy
+    pub policy: PolicyKind,
+    /// Where a rewrite leads
+    pub target: Option<Target>,
+    /// The scope of its keys
+    pub scope: Scope,
+    /// Enforced or not
+    pub mode: Mode,
+    /// Whose identity rules
+    identity: usize,
+    /// Query parameters that reach the target
+    pub query: Vec<String>,
+    /// Answers come before the work is done
+    pub one_way: bool,
+    /// A signature has to be verified first
+    pub webhook: Option<WebhookBlock>,
+}
+
+/// Every reason why a document is no policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyErrors(pub Vec<Issue>);
+
+impl fmt::Display for PolicyErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        write!(f, "the policy document has {count} error{}:", if count == 1 { "" } else { "s" })?;
+        self.0.iter().try_for_each(|issue| write!(f, "\n  {issue}"))
+    }
+}
+
+impl std::error::Error for PolicyErrors {}
+
+/// The routes declared for a request's host and path, or nothing.
+#[derive(Debug)]
+pub enum Declared<'p, 'r> {
+    /// The route, and its path parameters' values, still escaped.
+    Route(&'p Route, Vec<&'r str>),
+    /// The path is declared, the method is not; what is.
+    OtherMethods(Vec<&'p str>),
+    /// No route has this path.
+    Nothing,
+}
+
+impl Policy {
+    /// Compiles a policy document.
+    ///
+    /// # Errors
+    /// Every problem of the document at once, each with its JSON pointer.
+    pub fn from_json(document: &[u8]) -> Result<Self, PolicyErrors> {
+        compile::compile(document)
+    }
+
+    /// The rules by which a route's caller is known; the document's own for requests that no route declares.
+    pub fn identity_of(&self, route: Option<&Route>) -> &IdentityRules {
+        static NONE: IdentityRules = IdentityRules {
+            sources: Vec::new(),
+            forward: Forward { tenant: None, project: None, subject: None },
+            types: Vec::new(),
+        };
+        self.identities.get(route.map_or(0, |route| route.identity)).unwrap_or(&NONE)
+    }
+
+    /// Whether `path` (normalised) is closed to clients.
+    pub fn is_closed(&self, path: &str) -> bool {
+        let below = |prefix: &String| {
+            path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.reserved_paths.iter().any(below)
+            || path::segments(path)
+                .next()
+                .is_some_and(|first| self.closed_services.binary_search_by(|service| service.as_str().cmp(first)).is_ok())
+    }
+
+    /// The route that a request's host, path and method lead to.
+    pub fn declared<'r>(&self, authority: &[u8], path: &'r str, method: &[u8]) -> Declared<'_, 'r> {
+        let Some(found) = self.table.find(authority, path) else { return Declared::Nothing };
+        self.by_method(found.routes.iter().filter_map(|id| self.routes.get(*id)), found.values, method)
+    }
+
+    /// The route that the gateway names by its endpoint; `None` if the policy knows no such endpoint. Where its
+    /// template has parameters the path must match it.
+    pub fn named<'r>(&self, endpoint: &[u8], path: &'r str, method: &[u8]) -> Option<Declared<'_, 'r>> {
+        let endpoint = std::str::from_utf8(endpoint).ok()?;
+        let route = self.routes.get(*self.endpoints.get(endpoint)?)?;
+        let values = match route.template.values(path) {
+            Some(values) => values,
+            None if route.template.parameters().next().is_none() => Vec::new(),
+            None => return Some(Declared::Nothing),
+        };
+        Some(self.by_method(std::iter::once(route), values, method))
+    }
+
+    fn by_method<'p, 'r>(
+        &self,
+        routes: impl Iterator<Item = &'p Route> + Clone,
+        values: Vec<&'r str>,
+        method: &[u8],
+    ) -> Declared<'p, 'r> {
+        let listed = |route: &&Route| route.methods.iter().any(|listed| listed.as_bytes() == method);
+        match routes.clone().find(listed) {
+            Some(route) => Declared::Route(route, values),
+            None => Declared::OtherMethods(routes.flat_map(|route| &route.methods).map(String::as_str).collect()),
+        }
+    }
+}

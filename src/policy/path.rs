@@ -1,0 +1,258 @@
+//! Path normalisation: one spelling of a path for the filter, the gateway and the upstream (DESIGN section 2).
+//!
+//! RFC 3986 section 6.2.2: unreserved characters are decoded, other escapes written in upper case, dot segments
+//! removed, slashes merged, one trailing slash dropped, the query cut off. What two readers could take for different
+//! paths is refused.
+
+use crate::identity::{hex, is_unreserved, push_escape};
+use std::borrow::Cow;
+
+/// Why a path is refused: readers downstream could disagree about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ambiguous {
+    /// Does not begin with a slash (`*`, an authority, nothing).
+    NotAbsolute,
+    /// A `%` that two hexadecimal digits do not follow.
+    Escape,
+    /// A zero byte, escaped.
+    Nul,
+    /// A backslash, plain or escaped.
+    Backslash,
+    /// A semicolon.
+    Semicolon,
+    /// An escaped slash where no template value stands.
+    EncodedSlash,
+    /// A space, a control byte or `#`.
+    Forbidden,
+}
+
+impl Ambiguous {
+    /// What to change, for the person who reads the problem document.
+    pub const fn detail(self) -> &'static str {
+        match self {
+            Self::NotAbsolute => "The request target is no absolute path. Send a path that begins with a slash.",
+            Self::Escape => "The path holds a % that is not followed by two hexadecimal digits. Write a literal % as %25.",
+            Self::Nul => "The path holds an escaped zero byte.",
+            Self::Backslash => "The path holds a backslash. Separate segments with /.",
+            Self::Semicolon => "The path holds a semicolon. Path parameters are not supported; write a literal one as %3B.",
+            Self::EncodedSlash => "The path holds an escaped slash (%2F) where no value with slashes can stand.",
+            Self::Forbidden => "The path holds a space, a control character or #. Percent-encode it.",
+        }
+    }
+}
+
+/// A path in its one spelling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NormalPath<'a> {
+    text: Cow<'a, str>,
+    encoded_slash: bool,
+}
+
+impl<'a> NormalPath<'a> {
+    /// Normalises the path of a request target in origin form, query already cut off.
+    ///
+    /// # Errors
+    /// [`Ambiguous`]; an escaped slash is not an error yet, since a template value may hold one.
+    pub fn parse(path: &'a [u8]) -> Result<Self, Ambiguous> {
+        if !matches!(path, [b'/', ..]) {
+            return Err(Ambiguous::NotAbsolute);
+        }
+        if let Some(text) = already_normal(path) {
+            return Ok(Self { text: Cow::Borrowed(text), encoded_slash: false });
+        }
+        let (decoded, encoded_slash) = decode_unreserved(path)?;
+        Ok(Self { text: Cow::Owned(remove_segments(&decoded)), encoded_slash })
+    }
+
+    /// The path, beginning with a slash.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether `%2F` stands somewhere in it.
+    pub const fn has_encoded_slash(&self) -> bool {
+        self.encoded_slash
+    }
+
+    /// The segments; none for `/`.
+    pub fn segments(&self) -> impl Iterator<Item = &str> + Clone {
+        segments(&self.text)
+    }
+}
+
+/// The segments of a normalised path.
+pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
+    path.split('/').skip(1).filter(|segment| !segment.is_empty())
+}
+
+/// Splits a request target into path and query (`?` excluded; `None` if there is none).
+pub fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match target.iter().position(|byte| *byte == b'?').and_then(|at| target.split_at_checked(at)) {
+        Some((path, query)) => (path, query.strip_prefix(b"?")),
+        None => (target, None),
+    }
+}
+
+/// The usual case: nothing to decode, merge or drop, so nothing to copy.
+fn already_normal(path: &[u8]) -> Option<&str> {
+    let mut after_slash = false;
+    for &byte in path {
+        if !(is_path_byte(byte) || byte == b'/') || (after_slash && matches!(byte, b'/' | b'.')) {
+            return None;
+        }
+        after_slash = byte == b'/';
+    }
+    if after_slash && path.len() > 1 { None } else { std::str::from_utf8(path).ok() }
+}
+
+/// RFC 3986 section 3.3, `pchar` without escapes and without the semicolon.
+const fn is_path_byte(byte: u8) -> bool {
+    is_unreserved(byte)
+        || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b'=' | b':' | b'@')
+}
+
+/// Decodes what is unreserved, escapes what no path may hold plainly, and upper-cases the remaining escapes.
+fn decode_unreserved(path: &[u8]) -> Result<(String, bool), Ambiguous> {
+    let mut out = String::with_capacity(path.len() + 8);
+    let mut encoded_slash = false;
+    let mut rest = path;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'%' => {
+                let (&[high, low], after) = rest.split_first_chunk::<2>().ok_or(Ambiguous::Escape)?;
+                rest = after;
+                let (Some(high), Some(low)) = (hex(high), hex(low)) else { return Err(Ambiguous::Escape) };
+                match high << 4 | low {
+                    0 => return Err(Ambiguous::Nul),
+                    b'\\' => return Err(Ambiguous::Backslash),
+                    decoded if is_unreserved(decoded) => out.push(char::from(decoded)),
+                    escaped => {
+                        encoded_slash |= escaped == b'/';
+                        push_escape(escaped, &mut out);
+                    }
+                }
+            }
+            b'/' => out.push('/'),
+            b'\\' => return Err(Ambiguous::Backslash),
+            b';' => return Err(Ambiguous::Semicolon),
+            b'#' | 0..=b' ' | 0x7f => return Err(Ambiguous::Forbidden),
+            plain if is_path_byte(plain) => out.push(char::from(plain)),
+            other => push_escape(other, &mut out),
+        }
+    }
+    Ok((out, encoded_slash))
+}
+
+/// Removes dot segments (RFC 3986 section 5.2.4), then empty ones, the trailing one among them.
+fn remove_segments(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "." => {}
+            ".." => {
+                kept.pop();
+            }
+            other => kept.push(other),
+        }
+    }
+    let mut out = String::with_capacity(path.len());
+    for segment in kept.into_iter().filter(|segment| !segment.is_empty()) {
+        out.push('/');
+        out.push_str(segment);
+    }
+    if out.is_empty() {
+        out.push('/');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normal(path: &str) -> String {
+        NormalPath::parse(path.as_bytes()).unwrap().as_str().to_owned()
+    }
+
+    #[test]
+    fn other_spellings_of_a_path_are_that_path() {
+        for spelling in [
+            "/api/v1/x",
+            "//api//v1///x",
+            "/api/v1/x/",
+            "/api/v1/x//",
+            "/api/v1/%78",
+            "/%61pi/v1/x",
+            "/api/./v1/x",
+            "/api/%2e/v1/x",
+            "/api/y/../v1/x",
+            "/api/y/%2E%2e/v1/x",
+            "/../api/v1/x",
+            "/api/v1/x/.",
+            "/api/v1/x/y/..",
+        ] {
+            assert_eq!(normal(spelling), "/api/v1/x", "{spelling}");
+        }
+        for root in ["/", "//", "/.", "/..", "/a/..", "/%2e"] {
+            assert_eq!(normal(root), "/", "{root}");
+        }
+    }
+
+    #[test]
+    fn dot_segments_go_before_slashes_merge() {
+        assert_eq!(normal("/a//../b"), "/a/b");
+        assert_eq!(normal("/a/b//../../c"), "/a/c");
+    }
+
+    #[test]
+    fn names_that_only_begin_with_dots_stay() {
+        assert_eq!(normal("/.well-known/...//.x/..y"), "/.well-known/.../.x/..y");
+    }
+
+    #[test]
+    fn reserved_characters_keep_their_escapes_in_upper_case() {
+        assert_eq!(normal("/a%3ab%2fc%25%c3%a9"), "/a%3Ab%2Fc%25%C3%A9");
+        assert_eq!(normal("/a:b@c!$&'()*+,="), "/a:b@c!$&'()*+,=");
+        assert_eq!(normal("/a%252e"), "/a%252e");
+        assert_eq!(normal("/a|b\"<>^`{}"), "/a%7Cb%22%3C%3E%5E%60%7B%7D");
+        assert_eq!(normal("/caf\u{e9}"), "/caf%C3%A9");
+    }
+
+    #[test]
+    fn what_readers_could_disagree_about_is_refused() {
+        for (path, why) in [
+            ("", Ambiguous::NotAbsolute),
+            ("*", Ambiguous::NotAbsolute),
+            ("host:443", Ambiguous::NotAbsolute),
+            ("/%", Ambiguous::Escape),
+            ("/%4", Ambiguous::Escape),
+            ("/%zz", Ambiguous::Escape),
+            ("/%+1", Ambiguous::Escape),
+            ("/%00", Ambiguous::Nul),
+            ("/a\\b", Ambiguous::Backslash),
+            ("/a%5Cb", Ambiguous::Backslash),
+            ("/a%5cb", Ambiguous::Backslash),
+            ("/a;x=1", Ambiguous::Semicolon),
+            ("/a#b", Ambiguous::Forbidden),
+            ("/a b", Ambiguous::Forbidden),
+            ("/a\tb", Ambiguous::Forbidden),
+            ("/a\u{7f}b", Ambiguous::Forbidden),
+        ] {
+            assert_eq!(NormalPath::parse(path.as_bytes()), Err(why), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn an_escaped_slash_is_remembered() {
+        assert!(NormalPath::parse(b"/a%2Fb").unwrap().has_encoded_slash());
+        assert!(!NormalPath::parse(b"/a/b%25").unwrap().has_encoded_slash());
+    }
+
+    #[test]
+    fn the_query_is_cut_at_the_first_question_mark() {
+        assert_eq!(split_query(b"/a?b?c"), (b"/a".as_slice(), Some(b"b?c".as_slice())));
+        assert_eq!(split_query(b"/a?"), (b"/a".as_slice(), Some(b"".as_slice())));
+        assert_eq!(split_query(b"/a"), (b"/a".as_slice(), None));
+    }
+}

@@ -1,0 +1,295 @@
+//! The route table: from host and normalised path to the routes declared there, in time that depends on the path's
+//! depth and not on the number of routes.
+
+use super::path::segments;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The index of a route in its policy.
+pub type RouteId = usize;
+
+/// One segment of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Segment {
+    /// Stands for itself.
+    Literal(String),
+    /// `{name}`: any one segment.
+    Parameter(String),
+}
+
+/// A route's path: `/api/v1/carts/{cart_id}/checkout`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    segments: Vec<Segment>,
+}
+
+impl Template {
+    /// Parses a template. Its literal segments must be in the normalised spelling, or no request could match them.
+    ///
+    /// # Errors
+    /// A sentence that says what to change.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if !text.starts_with('/') {
+            return Err("a path begins with a slash".to_owned());
+        }
+        let mut parsed: Vec<Segment> = Vec::new();
+        for segment in segments(text) {
+            let parameter = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            parsed.push(match parameter {
+                Some(name) if !is_parameter_name(name) => {
+                    return Err(format!("`{{{name}}}`: a parameter's name is [a-z][a-z0-9_]*"));
+                }
+                Some(name) if parsed.contains(&Segment::Parameter(name.to_owned())) => {
+                    return Err(format!("the parameter `{{{name}}}` stands in the path twice"));
+                }
+                Some(name) => Segment::Parameter(name.to_owned()),
+                None if segment.contains(['{', '}']) => {
+                    return Err(format!("`{segment}`: a parameter takes a whole segment, as in /{{name}}/"));
+                }
+                None => Segment::Literal(segment.to_owned()),
+            });
+        }
+        let template = Self { segments: parsed };
+        let literals = text.replace(['{', '}'], "");
+        match super::path::NormalPath::parse(literals.as_bytes()) {
+            Ok(normal) if normal.has_encoded_slash() => Err("%2F can only stand in a parameter's value".to_owned()),
+            Ok(normal) if normal.as_str() != literals => {
+                Err(format!("no request can match it, since paths are normalised first: write it as `{template}`"))
+            }
+            Ok(_) => Ok(template),
+            Err(why) => Err(why.detail().to_owned()),
+        }
+    }
+
+    /// The names of the parameters, in order.
+    pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Parameter(name) => Some(name.as_str()),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    /// The first segment, if it is a literal.
+    pub fn first_literal(&self) -> Option<&str> {
+        match self.segments.first() {
+            Some(Segment::Literal(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The values of the parameters in `path` (normalised, still escaped) if it fits this template.
+    pub fn values<'p>(&self, path: &'p str) -> Option<Vec<&'p str>> {
+        let mut values = Vec::new();
+        let mut given = segments(path);
+        for segment in &self.segments {
+            let value = given.next()?;
+            match segment {
+                Segment::Literal(text) if text != value => return None,
+                Segment::Literal(_) => {}
+                Segment::Parameter(_) => values.push(value),
+            }
+        }
+        given.next().is_none().then_some(values)
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.segments.is_empty() {
+            return f.write_str("/");
+        }
+        self.segments.iter().try_for_each(|segment| match segment {
+            Segment::Literal(text) => write!(f, "/{text}"),
+            Segment::Parameter(name) => write!(f, "/{{{name}}}"),
+        })
+    }
+}
+
+fn is_parameter_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// What a lookup found: the routes declared at that path (they differ in methods), and the parameters' values.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Found<'t, 'p> {
+    /// In the order of the document.
+    pub routes: &'t [RouteId],
+    /// In the order of the template, still escaped.
+    pub values: Vec<&'p str>,
+}
+
+/// All routes of a policy, by host and path.
+#[derive(Debug, Default)]
+pub struct RouteTable {
+    /// Host without port, lower case.
+    hosts: BTreeMap<String, Node>,
+    /// What follows the `*` of `*.example.com`, the dot included.
+    suffixes: BTreeMap<String, Node>,
+    any: Node,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    literals: BTreeMap<Box<str>, Node>,
+    parameter: Option<Box<Node>>,
+    routes: Vec<RouteId>,
+}
+
+impl RouteTable {
+    /// Declares a route and returns the routes that stand at the same place already: the same host and a template that
+    /// differs in the names of parameters at most.
+    pub fn insert(&mut self, host: Option<&str>, template: &Template, id: RouteId) -> Vec<RouteId> {
+        let mut node = match host {
+            None => &mut self.any,
+            Some(host) => match host.strip_prefix('*') {
+                Some(suffix) => self.suffixes.entry(suffix.to_owned()).or_default(),
+                None => self.hosts.entry(host.to_owned()).or_default(),
+            },
+        };
+        for segment in &template.segments {
+            node = match segment {
+                Segment::Literal(text) => node.literals.entry(text.as_str().into()).or_default(),
+                Segment::Parameter(_) => node.parameter.get_or_insert_default(),
+            };
+        }
+        let there = node.routes.clone();
+        node.routes.push(id);
+        there
+    }
+
+    /// Finds the routes for a request: those of its host first, then those of the longest wildcard, then those
+    /// without a host. A literal segment outranks a parameter, from left to right.
+    pub fn find<'t, 'p>(&'t self, authority: &[u8], path: &'p str) -> Option<Found<'t, 'p>> {
+        if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
+            let host = host_of(authority);
+            let wildcards = host.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(host.get(dot..)?));
+            if let Some(found) = self.hosts.get(&host).into_iter().chain(wildcards).find_map(|node| node.find(path)) {
+                return Some(found);
+            }
+        }
+        self.any.find(path)
+    }
+}
+
+impl Node {
+    fn find<'t, 'p>(&'t self, path: &'p str) -> Option<Found<'t, 'p>> {
+        let mut values = Vec::new();
+        let routes = self.descend(segments(path), &mut values)?;
+        Some(Found { routes, values })
+    }
+
+    fn descend<'t, 'p>(
+        &'t self,
+        mut rest: impl Iterator<Item = &'p str> + Clone,
+        values: &mut Vec<&'p str>,
+    ) -> Option<&'t [RouteId]> {
+        let Some(segment) = rest.next() else {
+            return (!self.routes.is_empty()).then_some(self.routes.as_slice());
+        };
+        // An escaped slash is a value's: a literal never holds one.
+        if let Some(found) = self.literals.get(segment).and_then(|node| node.descend(rest.clone(), values)) {
+            return Some(found);
+        }
+        let before = values.len();
+        values.push(segment);
+        let found = self.parameter.as_ref().and_then(|node| node.descend(rest, values));
+        if found.is_none() {
+            values.truncate(before);
+        }
+        found
+    }
+}
+
+/// The host of an authority: lower case, without port and without the root's trailing dot.
+fn host_of(authority: &[u8]) -> String {
+    let host = match authority.strip_prefix(b"[") {
+        Some(_) => authority.split_inclusive(|byte| *byte == b']').next(),
+        None => authority.split(|byte| *byte == b':').next(),
+    };
+    let host = String::from_utf8_lossy(host.unwrap_or_default()).to_ascii_lowercase();
+    host.strip_suffix('.').map_or_else(|| host.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(routes: &[(Option<&str>, &str)]) -> RouteTable {
+        let mut table = RouteTable::default();
+        for (id, (host, path)) in routes.iter().enumerate() {
+            assert_eq!(table.insert(*host, &Template::parse(path).unwrap(), id), Vec::<RouteId>::new(), "{path}");
+        }
+        table
+    }
+
+    fn find(table: &RouteTable, host: &str, path: &str) -> Option<(usize, Vec<String>)> {
+        let found = table.find(host.as_bytes(), path)?;
+        Some((found.routes[0], found.values.iter().map(|value| (*value).to_owned()).collect()))
+    }
+
+    #[test]
+    fn literals_outrank_parameters_from_left_to_right_and_nothing_hides_the_rest() {
+        let table = table(&[
+            (None, "/a/b"),
+            (None, "/a/{x}"),
+            (None, "/a/{x}/c"),
+            (None, "/a/b/{y}"),
+            (None, "/{x}/{y}/{z}/d"),
+            (None, "/"),
+        ]);
+        assert_eq!(find(&table, "", "/a/b"), Some((0, vec![])));
+        assert_eq!(find(&table, "", "/a/z"), Some((1, vec!["z".into()])));
+        assert_eq!(find(&table, "", "/a/z/c"), Some((2, vec!["z".into()])));
+        assert_eq!(find(&table, "", "/a/b/c"), Some((3, vec!["c".into()])));
+        assert_eq!(find(&table, "", "/a/b/q/d"), Some((4, vec!["a".into(), "b".into(), "q".into()])));
+        assert_eq!(find(&table, "", "/"), Some((5, vec![])));
+        for nothing in ["/a", "/a/b/c/e", "/b", "/a/b/c/d/e"] {
+            assert_eq!(find(&table, "", nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_compared_without_case_port_and_trailing_dot() {
+        let table = table(&[
+            (None, "/x"),
+            (Some("api.example.com"), "/x"),
+            (Some("*.example.com"), "/x"),
+            (Some("*.eu.example.com"), "/x"),
+            (Some("[::1]"), "/x"),
+        ]);
+        for (host, expected) in [
+            ("api.example.com", 1),
+            ("API.Example.com:8443", 1),
+            ("api.example.com.", 1),
+            ("www.example.com", 2),
+            ("a.eu.example.com", 3),
+            ("example.com", 0),
+            ("[::1]:80", 4),
+            ("", 0),
+            ("\u{e9}", 0),
+        ] {
+            assert_eq!(find(&table, host, "/x").map(|found| found.0), Some(expected), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_same_place_is_reported() {
+        let mut table = RouteTable::default();
+        assert!(table.insert(None, &Template::parse("/a/{x}").unwrap(), 0).is_empty());
+        assert_eq!(table.insert(None, &Template::parse("/a/{y}").unwrap(), 1), [0]);
+        assert!(table.insert(Some("h"), &Template::parse("/a/{y}").unwrap(), 2).is_empty());
+    }
+
+    #[test]
+    fn templates_that_nothing_can_match_are_refused() {
+        for bad in [
+            "", "a", "/a//b", "/a/", "/./a", "/%61", "/a%3a", "/a%2Fb", "/a;b", "/a{b}", "/{a", "/{}", "/{A}", "/{a}/{a}", "/a b",
+        ] {
+            assert!(Template::parse(bad).is_err(), "{bad}");
+        }
+        for fine in ["/", "/a", "/{a}", "/a/{b}/c/{d_1}", "/a:b", "/a%3Ab", "/.well-known/x"] {
+            assert_eq!(Template::parse(fine).unwrap().to_string(), fine);
+        }
+    }
+}

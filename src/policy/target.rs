@@ -1,0 +1,225 @@
+//! A route's target in the backend, `Service/handler` or `Service/{object key}/handler`, and the path it becomes.
+
+use crate::identity::{Identity, percent_encode};
+use std::borrow::Cow;
+
+/// Where a route's request goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The service's name.
+    pub service: String,
+    /// The object key, for keyed services.
+    pub object_key: Option<Vec<Piece>>,
+    /// The handler's name.
+    pub handler: String,
+    /// The whole path where no object key is in it.
+    fixed: String,
+}
+
+/// A piece of an object key's template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Stands for itself.
+    Literal(String),
+    /// The value of the path's parameter with this index.
+    Parameter(usize),
+    /// The caller's tenant.
+    Tenant,
+    /// The caller's project.
+    Project,
+    /// The caller's subject, `{type}:{id}`.
+    Subject,
+}
+
+/// The names that stand for parts of the identity; path parameters cannot have them.
+pub const IDENTITY_NAMES: [&str; 3] = ["tenant", "project", "subject"];
+
+impl Target {
+    /// Parses a target; `parameters` are the names of the path's parameters, `one_way` sends without waiting.
+    ///
+    /// # Errors
+    /// A sentence that says what to change.
+    pub fn parse(text: &str, parameters: &[&str], one_way: bool) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (service, key, handler) = match parts.as_slice() {
+            [service, handler] => (*service, None, *handler),
+            [service, key, handler] => (*service, Some(*key), *handler),
+            _ => return Err("a target is `Service/handler` or `Service/{object key}/handler`".to_owned()),
+        };
+        if !is_name(service) || !is_name(handler) {
+            return Err("service and handler are [A-Za-z_][A-Za-z0-9._-]*".to_owned());
+        }
+        let object_key = key.map(|key| parse_pieces(key, parameters)).transpose()?;
+        let suffix = if one_way { "/send" } else { "" };
+        let handler = format!("{handler}{suffix}");
+        let fixed = if object_key.is_some() { String::new() } else { format!("/{service}/{handler}") };
+        Ok(Self { service: service.to_owned(), object_key, handler, fixed })
+    }
+
+    /// Whether the path can only be built for a caller with an identity.
+    pub fn needs_identity(&self) -> bool {
+        self.has(|piece| matches!(piece, Piece::Tenant | Piece::Project | Piece::Subject))
+    }
+
+    /// Whether the caller's project is in the object key.
+    pub fn needs_project(&self) -> bool {
+        self.has(|piece| matches!(piece, Piece::Project))
+    }
+
+    fn has(&self, wanted: impl Fn(&Piece) -> bool) -> bool {
+        self.object_key.iter().flatten().any(wanted)
+    }
+
+    /// The backend's path: `/{Service}[/{key}]/{handler}[/send]`, the object key percent-encoded into one segment.
+    ///
+    /// `values` are the path parameters' values, decoded. `None` if the object key comes out empty, as `.` or as `..`,
+    /// which no segment can hold, or if a piece has no value.
+    pub fn path(&self, values: &[Vec<u8>], identity: Option<&Identity>) -> Option<Cow<'_, str>> {
+        let Some(pieces) = &self.object_key else { return Some(Cow::Borrowed(&self.fixed)) };
+        let mut key = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Literal(text) => key.push_str(text),
+                Piece::Parameter(index) => percent_encode(values.get(*index)?, &mut key),
+                Piece::Tenant => percent_encode(identity?.tenant.as_str().as_bytes(), &mut key),
+                Piece::Project => percent_encode(identity?.project.as_str().as_bytes(), &mut key),
+                Piece::Subject => percent_encode(identity?.subject.as_str().as_bytes(), &mut key),
+            }
+        }
+        let path = format!("/{}/{key}/{}", self.service, self.handler);
+        (!matches!(key.as_str(), "" | "." | "..")).then_some(Cow::Owned(path))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let mut rest = key;
+    while let Some((literal, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}').ok_or_else(|| "a `{` is not closed".to_owned())?;
+        push_literal(literal, &mut pieces)?;
+        pieces.push(match name {
+            "tenant" => Piece::Tenant,
+            "project" => Piece::Project,
+            "subject" => Piece::Subject,
+            _ => match parameters.iter().position(|parameter| *parameter == name) {
+                Some(index) => Piece::Parameter(index),
+                None => {
+                    return Err(format!(
+                        "`{{{name}}}` is neither a parameter of the route's path nor tenant, project or subject"
+                    ));
+                }
+            },
+        });
+        rest = after;
+    }
+    push_literal(rest, &mut pieces)?;
+    if pieces.is_empty() {
+        return Err("the object key is empty".to_owned());
+    }
+    injective(&pieces)?;
+    Ok(pieces)
+}
+
+/// Different values must give different object keys, also after the backend has decoded them: then a parameter's value
+/// may hold any text, and the parts of an identity hold no colon (a subject exactly one).
+fn injective(pieces: &[Piece]) -> Result<(), String> {
+    let separated = |pair: &[Piece]| pair.iter().any(|piece| matches!(piece, Piece::Literal(_)));
+    let colons = |piece: &Piece| !matches!(piece, Piece::Literal(text) if !text.contains(':'));
+    let inner = pieces.get(1..pieces.len().saturating_sub(1)).unwrap_or_default();
+    if !pieces.windows(2).all(separated) || !inner.iter().all(colons) {
+        return Err("put a `:` between the placeholders of an object key: without it different values give the same key".to_owned());
+    }
+    let mut parameter_seen = false;
+    let mut identity_after = false;
+    for piece in pieces {
+        match piece {
+            Piece::Parameter(_) if identity_after => {
+                return Err("tenant, project and subject cannot stand between two parameters of an object key: \
+                            one tenant could name another's object. Put them first"
+                    .to_owned());
+            }
+            Piece::Parameter(_) => parameter_seen = true,
+            Piece::Literal(_) => {}
+            Piece::Tenant | Piece::Project | Piece::Subject => identity_after = parameter_seen,
+        }
+    }
+    Ok(())
+}
+
+/// Literal text may hold the characters that are plain in a segment and separate values, such as the colon.
+fn push_literal(text: &str, pieces: &mut Vec<Piece>) -> Result<(), String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-:@!$&'()*+=".contains(&byte);
+    if !text.bytes().all(plain) {
+        return Err(format!("`{text}`: literal text in an object key is [A-Za-z0-9._~:@!$&'()*+=-]"));
+    }
+    if !text.is_empty() {
+        pieces.push(Piece::Literal(text.to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{Project, Subject, Tenant};
+
+    fn caller() -> Identity {
+        Identity {
+            tenant: Tenant::parse(b"acme").unwrap(),
+            project: Project::parse(b"shop").unwrap(),
+            subject: Subject::new("user", b"a/b").unwrap(),
+        }
+    }
+
+    #[test]
+    fn paths_are_built_with_every_value_in_its_own_segment() {
+        let path = |target: &str, one_way, values: &[&[u8]]| {
+            let target = Target::parse(target, &["cart_id"], one_way).unwrap();
+            let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
+            target.path(&values, Some(&caller())).map(Cow::into_owned)
+        };
+        assert_eq!(path("Refunds/create", false, &[]).unwrap(), "/Refunds/create");
+        assert_eq!(path("Emails/send", true, &[]).unwrap(), "/Emails/send/send");
+        assert_eq!(path("Cart/main/checkout", false, &[]).unwrap(), "/Cart/main/checkout");
+        assert_eq!(
+            path("Cart/{tenant}:{project}:{cart_id}/checkout", false, &[b"a/b c:\xff%"]).unwrap(),
+            "/Cart/acme:shop:a%2Fb%20c%3A%FF%25/checkout"
+        );
+        assert_eq!(path("User/{subject}/get", false, &[]).unwrap(), "/User/user%3Aa%252Fb/get");
+        assert_eq!(path("Cart/{cart_id}/get", false, &[b".."]), None);
+        assert_eq!(path("Cart/{cart_id}/get", false, &[]), None);
+    }
+
+    #[test]
+    fn a_key_of_the_identity_needs_one() {
+        let target = Target::parse("Cart/{tenant}/get", &[], false).unwrap();
+        assert!(target.needs_identity() && !target.needs_project());
+        assert_eq!(target.path(&[], None), None);
+    }
+
+    #[test]
+    fn object_keys_that_could_merge_tenants_are_refused() {
+        let parse = |key: &str| Target::parse(&format!("Cart/{key}/get"), &["a", "b"], false);
+        for bad in ["{tenant}{a}", "{tenant}-{a}", "{a}:{tenant}:{b}", "{a}:{subject}:{tenant}:{b}", "{a}.{tenant}"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        for fine in ["{tenant}:{a}", "{a}:{tenant}", "{tenant}:{project}:{subject}:{a}:{b}", "cart-{a}", "{a}:x:{b}-y"] {
+            assert!(parse(fine).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn malformed_targets_are_refused() {
+        for bad in [
+            "", "Refunds", "/Refunds/create", "Refunds/", "a/b/c/d", "Re funds/create", "Cart//x", "Cart/{/x", "Cart/{a/x",
+            "Cart/{unknown}/x", "Cart/a}b/x", "Cart/{cart_id}{/x", "Cart/%41/x", "1a/b",
+        ] {
+            assert!(Target::parse(bad, &["cart_id"], false).is_err(), "{bad}");
+        }
+    }
+}
