@@ -9,11 +9,22 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 const USAGE: &str = "usage: xtask finish IN.wasm OUT.wasm | xtask check-module FILE.wasm";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[PathBuf]) -> Result<()> {
     match arguments.iter().map(PathBuf::as_path).collect::<Vec<_>>().as_slice() {
         [task, input, output] if task.as_os_str() == "finish" => finish(input, output),
         [task, file] if task.as_os_str() == "check-module" => check_module(file),
