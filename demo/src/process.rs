@@ -8,6 +8,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -43,6 +44,18 @@ pub struct Record {
     pub log: PathBuf,
 }
 
+/// Every process that this program started, ended or not.
+static SPAWNED: Mutex<Vec<Record>> = Mutex::new(Vec::new());
+
+fn spawned() -> MutexGuard<'static, Vec<Record>> {
+    SPAWNED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The processes that this program started and that are still there.
+pub fn still_running() -> Vec<Record> {
+    spawned().iter().filter(|record| record.is_running()).cloned().collect()
+}
+
 impl Process {
     /// Starts `command` with standard output and error going to `log`, and no input.
     pub fn spawn(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
@@ -56,6 +69,7 @@ impl Process {
             .with_context(|| format!("cannot start {name} ({})", command.get_program().display()))?;
         let pid = i32::try_from(child.id()).context("a process id beyond the kernel's limit")?;
         let record = Record { name: name.to_owned(), pid, started: start_time(pid), log: log.to_owned() };
+        spawned().push(record.clone());
         Ok(Self { child, record, detached: false })
     }
 
@@ -239,11 +253,15 @@ mod tests {
         let mut process = shell("sleep 600 & echo two of us; wait", directory.path());
         let record = process.record().clone();
         let log = directory.path().join("shell.log");
-        let both = async || Ok(ensure!(fs::read_to_string(&log)?.contains("two of us"), "one so far"));
+        let both = async || {
+            ensure!(fs::read_to_string(&log)?.contains("two of us"), "one so far");
+            Ok(())
+        };
         process.ready(Duration::from_secs(10), both).await.unwrap();
-        assert!(record.is_running());
+        let listed = || still_running().iter().any(|listed| listed.pid == record.pid);
+        assert!(record.is_running() && listed());
         drop(process);
-        assert!(!record.is_running());
+        assert!(!record.is_running() && !listed());
         assert!(!record.kill().unwrap());
     }
 

@@ -45,7 +45,7 @@ pub struct Invocation {
     pub id: String,
     /// `Service/handler`, or `Service/object key/handler`.
     pub target: String,
-    /// The key it deduplicates by.
+    /// The key it deduplicates by. Where the request had none this is a ULID of Restate's own.
     pub idempotency_key: Option<String>,
     /// `completed`, `running` and so on.
     pub status: String,

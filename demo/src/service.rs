@@ -32,9 +32,7 @@ pub struct Call {
     pub object_key: Option<String>,
     /// `inv_…`.
     pub invocation_id: String,
-    /// The idempotency key of the invocation.
-    pub idempotency_key: Option<String>,
-    /// Every request header that Restate handed on.
+    /// Every request header that Restate handed on. It keeps `idempotency-key` to itself: see [`crate::restate::Invocation`].
     pub headers: Vec<(String, String)>,
 }
 

@@ -21,7 +21,6 @@ struct Seen {
     tenant: Option<String>,
     project: Option<String>,
     subject: Option<String>,
-    idempotency_key: Option<String>,
 }
 
 /// Notes the call and picks out what the answer echoes.
@@ -30,7 +29,6 @@ fn observe(
     handler: &'static str,
     object_key: Option<&str>,
     invocation_id: &str,
-    idempotency_key: Option<&str>,
     headers: &HeaderMap,
 ) -> Seen {
     let header = |name| headers.get(name).cloned();
@@ -38,15 +36,9 @@ fn observe(
         handler,
         object_key: object_key.map(str::to_owned),
         invocation_id: invocation_id.to_owned(),
-        idempotency_key: idempotency_key.map(str::to_owned),
         headers: headers.iter().map(|(name, value)| (name.to_string(), value.clone())).collect(),
     });
-    Seen {
-        tenant: header(TENANT),
-        project: header(PROJECT),
-        subject: header(SUBJECT),
-        idempotency_key: idempotency_key.map(str::to_owned),
-    }
+    Seen { tenant: header(TENANT), project: header(PROJECT), subject: header(SUBJECT) }
 }
 
 /// Retention of results as the policy document's classes name it, and an end to retries: an invocation that cannot succeed
@@ -74,14 +66,7 @@ struct Message {
 impl Conversations {
     #[handler(name = "sendMessage")]
     async fn send_message(&self, ctx: Context<'_>, Json(message): Json<Message>) -> HandlerResult<Json<Value>> {
-        let seen = observe(
-            &self.0,
-            "Conversations/sendMessage",
-            None,
-            ctx.invocation_id(),
-            ctx.idempotency_key(),
-            ctx.headers(),
-        );
+        let seen = observe(&self.0, "Conversations/sendMessage", None, ctx.invocation_id(), ctx.headers());
         let id = message.conversation_id.clone();
         let number = ctx.run(|| async move { Ok(self.0.record_effect(&id)) }).name("deliver message").await?;
         Ok(Json(json!({
@@ -123,7 +108,7 @@ enum Provider {
 impl Refunds {
     #[handler]
     async fn create(&self, ctx: Context<'_>, Json(refund): Json<Refund>) -> HandlerResult<Json<Value>> {
-        let seen = observe(&self.0, "Refunds/create", None, ctx.invocation_id(), ctx.idempotency_key(), ctx.headers());
+        let seen = observe(&self.0, "Refunds/create", None, ctx.invocation_id(), ctx.headers());
         let Refund { order_id, amount, provider_ms, provider } = refund;
         let order = order_id.clone();
         let number = ctx
@@ -159,8 +144,7 @@ impl Cart {
     #[handler]
     async fn checkout(&self, ctx: ObjectContext<'_>, Json(checkout): Json<Checkout>) -> HandlerResult<Json<Value>> {
         let cart = ctx.key().to_owned();
-        let seen =
-            observe(&self.0, "Cart/checkout", Some(&cart), ctx.invocation_id(), ctx.idempotency_key(), ctx.headers());
+        let seen = observe(&self.0, "Cart/checkout", Some(&cart), ctx.invocation_id(), ctx.headers());
         let orders = ctx.get::<u64>("orders").await?.unwrap_or(0) + 1;
         ctx.set("orders", orders);
         let id = cart.clone();
@@ -181,8 +165,7 @@ struct Device {
 impl Notifications {
     #[handler]
     async fn register(&self, ctx: Context<'_>, Json(device): Json<Device>) -> HandlerResult<Json<Value>> {
-        let seen =
-            observe(&self.0, "Notifications/register", None, ctx.invocation_id(), ctx.idempotency_key(), ctx.headers());
+        let seen = observe(&self.0, "Notifications/register", None, ctx.invocation_id(), ctx.headers());
         let unique = format!(
             "{}/{}/{}",
             seen.tenant.as_deref().unwrap_or_default(),
@@ -202,7 +185,7 @@ pub(crate) struct Projects(pub(crate) Arc<Ledger>);
 impl Projects {
     #[handler]
     async fn list(&self, ctx: Context<'_>) -> HandlerResult<Json<Value>> {
-        let seen = observe(&self.0, "Projects/list", None, ctx.invocation_id(), ctx.idempotency_key(), ctx.headers());
+        let seen = observe(&self.0, "Projects/list", None, ctx.invocation_id(), ctx.headers());
         Ok(Json(json!({"projects": ["billing", "health-prod"], "seen": seen})))
     }
 }

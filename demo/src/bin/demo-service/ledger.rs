@@ -16,9 +16,7 @@ pub(crate) struct Call {
     /// Key of the virtual object, if it is one.
     pub(crate) object_key: Option<String>,
     pub(crate) invocation_id: String,
-    /// The idempotency key of the invocation.
-    pub(crate) idempotency_key: Option<String>,
-    /// Every request header that the backend handed on, in its order.
+    /// Every request header that Restate handed on, in no order. It keeps `idempotency-key` to itself.
     pub(crate) headers: Vec<(String, String)>,
 }
 
@@ -108,7 +106,6 @@ mod tests {
                 handler: "Refunds/create",
                 object_key: None,
                 invocation_id: id.to_owned(),
-                idempotency_key: None,
                 headers: Vec::new(),
             });
         }

@@ -1,0 +1,65 @@
+//! The story: everything is started, played against, compared and stopped.
+
+use std::fs;
+use std::path::Path;
+use std::process::{ExitCode, id};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use edge_idempotency_demo::ports::Ports;
+use edge_idempotency_demo::process::still_running;
+use edge_idempotency_demo::stack::{Stack, StackOptions};
+
+use crate::style::Style;
+use crate::table::Table;
+use crate::teller::Teller;
+use crate::{left_over, tools};
+
+mod steps;
+
+const INTRODUCTION: &str = "\
+What you are going to see: clients call an API through Envoy. Behind Envoy stands Restate, which runs each
+(service, handler, idempotency key) once and gives a retry the stored result. It does not know whose key it is:
+to Restate, the `refund-1001` of one customer and that of another are the same. The filter in Envoy gives every
+key its owner, and sees to it that no other key gets through.";
+
+/// Plays the story. Success means that everything was as expected and nothing was left running.
+pub(crate) async fn run(run_directory: &Path) -> Result<ExitCode> {
+    let style = Style::detect();
+    let directory = run_directory.join(format!("story-{}", id()));
+    let start = Instant::now();
+    println!("{INTRODUCTION}\n");
+    println!("preparing the sample service");
+    let options = StackOptions { ports: Some(Ports::from_env()?), ..StackOptions::new(tools().await?, &directory) };
+
+    let outcome = play(options, style).await;
+    let logs = || format!("logs are in {}", directory.display());
+    let table = outcome.with_context(|| format!("the story broke off ({}; {})", left_over(), logs()))?;
+
+    println!("\n{}", table.render(style));
+    println!("{} ({:.1} s)", table.count(), start.elapsed().as_secs_f32());
+    if table.ok() {
+        fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
+        Ok(ExitCode::SUCCESS)
+    } else {
+        println!("{}", logs());
+        Ok(ExitCode::FAILURE)
+    }
+}
+
+async fn play(options: StackOptions, style: Style) -> Result<Table> {
+    let stack = Stack::start(options, &|progress| println!("{progress}")).await?;
+    println!("ready; $GATEWAY is {}, $ALICE and so on are tokens", stack.gateway_url());
+    let mut teller = Teller::new(&stack, style);
+    let told = steps::tell(&mut teller).await;
+    let mut table = teller.table;
+    if let Err(error) = told {
+        // What has been seen so far helps to find out why.
+        println!("\n{}", table.render(style));
+        return Err(error);
+    }
+    stack.stop()?;
+    table.step("Everything is stopped");
+    table.check("processes left", 0, still_running().len());
+    Ok(table)
+}

@@ -1,0 +1,321 @@
+//! The steps, in the order in which they build on each other.
+
+use anyhow::Result;
+use edge_idempotency_demo::http::{Reply, Request};
+use serde_json::json;
+
+use crate::people::{ALICE, ALICE_BILLING, ALICE_GLOBEX, BOB, Person};
+use crate::teller::{Teller, Told, key};
+
+const REFUNDS: &str = "/api/v1/refunds";
+const MESSAGES: &str = "/api/v1/conversations/send-message";
+const DEVICES: &str = "/api/v1/notifications/devices";
+const PROJECTS: &str = "/api/v1/projects";
+const CHECKOUT: &str = "/api/v1/carts/c-42/checkout";
+
+const RAW: &str = "refund-1001";
+const ORDER: &str = "order-1001";
+const BURST: usize = 20;
+
+/// Tells them all. An error means that the stack itself failed; a wrong answer is a row of the table.
+pub(crate) async fn tell(teller: &mut Teller<'_>) -> Result<()> {
+    let first = first_call(teller).await?;
+    retries(teller, &first).await?;
+    other_callers(teller, &first).await?;
+    refusals(teller).await?;
+    internal_dedup(teller).await?;
+    cart(teller).await?;
+    direct_hits(teller).await?;
+    spoofed_identity(teller).await?;
+    burst(teller).await?;
+    nothing_leaks(teller);
+    Ok(())
+}
+
+fn refund(key: &str) -> Request {
+    Request::post(REFUNDS).header("Idempotency-Key", key).json(&json!({"order_id": ORDER, "amount": 4200}))
+}
+
+fn message() -> Request {
+    Request::post(MESSAGES).json(&json!({"conversation_id": "c-7", "text": "hello"}))
+}
+
+/// What a fresh execution under a key looks like.
+fn check_stored(teller: &mut Teller<'_>, told: &Told, namespaced: &str, effects: u64) {
+    teller.check("status", 200, told.reply.status);
+    teller.check("Idempotency-Status", "stored", header(&told.reply, "idempotency-status"));
+    teller.check("Restate stored it for", format!("the key {namespaced}"), stored_for(told));
+    teller.check("effects", effects, told.backend.effects);
+}
+
+/// What a replay of `first` looks like.
+fn check_replayed(teller: &mut Teller<'_>, told: &Told, first: &Reply, effects: u64) {
+    teller.check("status", 200, told.reply.status);
+    teller.check("Idempotent-Replayed", "true", header(&told.reply, "idempotent-replayed"));
+    teller.check("X-Operation-Id", header(first, "x-operation-id"), header(&told.reply, "x-operation-id"));
+    teller.check("same body", true, told.reply.body == first.body);
+    teller.check("handler runs", 0, told.backend.runs.len());
+    teller.check("effects", effects, told.backend.effects);
+}
+
+/// What a refusal looks like: the code, and nothing behind the gateway.
+fn check_refused(teller: &mut Teller<'_>, told: &Told, status: u16, code: &str) {
+    teller.check("status", status, told.reply.status);
+    teller.check("code", code, told.reply.code());
+    teller.check("reached the backend", 0, told.backend.new.len() + told.backend.runs.len());
+}
+
+fn header<'a>(reply: &'a Reply, name: &str) -> &'a str {
+    reply.header(name).unwrap_or("-")
+}
+
+fn stored_for(told: &Told) -> String {
+    match told.backend.new.as_slice() {
+        [one] => key(one),
+        other => format!("{} new invocations", other.len()),
+    }
+}
+
+async fn first_call(teller: &mut Teller<'_>) -> Result<Reply> {
+    teller.step("A first call");
+    let told = teller.tell(Some(&ALICE), refund(RAW), ORDER).await?;
+    teller.why(
+        "The key is Alice's own now: tenant, project and user stand before it, taken from her verified token. The \
+         refund was made once, and its result is stored under that name.",
+    );
+    check_stored(teller, &told, &ALICE.namespaced(RAW), 1);
+    Ok(told.reply)
+}
+
+async fn retries(teller: &mut Teller<'_>, first: &Reply) -> Result<()> {
+    teller.step("Alice's network failed, she retries");
+    let told = teller.tell(Some(&ALICE), refund(RAW), ORDER).await?;
+    teller.why(
+        "Same caller, same key, so the same namespaced key: Restate gave the stored result, the handler never knew, \
+         and the money left once. The answer says that it is a replay.",
+    );
+    check_replayed(teller, &told, first, 1);
+
+    teller.step("The same key in quotes");
+    let told = teller.tell(Some(&ALICE), refund(&format!("\"{RAW}\"")), ORDER).await?;
+    teller.why(
+        "The IETF draft writes the key as a quoted string, most clients write it bare. Both mean the same key, so this \
+         is a replay too; to Restate alone the quotes would have made it another key, and a second refund.",
+    );
+    check_replayed(teller, &told, first, 1);
+    Ok(())
+}
+
+async fn other_callers(teller: &mut Teller<'_>, first: &Reply) -> Result<()> {
+    let others: [(&str, Person, &str); 3] = [
+        (
+            "The same raw key from another user",
+            BOB,
+            "Without the filter Bob would have been given Alice's refund, and his own would never have been made.",
+        ),
+        (
+            "The same raw key from another project",
+            ALICE_BILLING,
+            "The same person in another project is another caller: projects share nothing.",
+        ),
+        (
+            "The same raw key from another tenant",
+            ALICE_GLOBEX,
+            "Another customer, whose user happens to be called alice as well and happens to use the same key.",
+        ),
+    ];
+    for (effects, (title, person, why)) in (2..).zip(others) {
+        teller.step(title);
+        let told = teller.tell(Some(&person), refund(RAW), ORDER).await?;
+        teller.why(why);
+        check_stored(teller, &told, &person.namespaced(RAW), effects);
+        let differs = told.reply.header("x-operation-id") != first.header("x-operation-id");
+        teller.check("an operation of its own", true, differs);
+    }
+    Ok(())
+}
+
+async fn refusals(teller: &mut Teller<'_>) -> Result<()> {
+    teller.step("No key where one is required");
+    let told = teller.tell(Some(&ALICE), message(), "c-7").await?;
+    teller.why("This endpoint's policy is REQUIRED_A. The answer says what is missing and what to do about it.");
+    check_refused(teller, &told, 400, "idempotency_key_required");
+
+    teller.step("A malformed key");
+    let malformed = message().header("Idempotency-Key", "hello world!");
+    let told = teller.tell(Some(&ALICE), malformed, "c-7").await?;
+    teller.why(
+        "A space and `!` are outside the key alphabet. The key is refused, never repaired: two keys repaired into one \
+         would share a result.",
+    );
+    check_refused(teller, &told, 400, "idempotency_key_invalid");
+
+    teller.step("A key that pretends to be namespaced");
+    let forged = message().header("Idempotency-Key", "t-acme:health-prod:user:bob:refund-1001");
+    let told = teller.tell(Some(&ALICE), forged, "c-7").await?;
+    teller.why("Alice may not name Bob's key: what the filter makes can never come from a client.");
+    check_refused(teller, &told, 400, "idempotency_key_invalid");
+
+    teller.step("A key where none is allowed");
+    let told = teller.tell(Some(&ALICE), Request::get(PROJECTS).header("Idempotency-Key", "list-1"), "c-7").await?;
+    teller.why("A list is read anew each time (PROHIBITED): a stored answer would be an old one.");
+    check_refused(teller, &told, 400, "idempotency_key_prohibited");
+
+    teller.step("The same without a key");
+    let told = teller.tell(Some(&ALICE), Request::get(PROJECTS), "c-7").await?;
+    teller.why("Without a key the list is simply forwarded.");
+    teller.check("status", 200, told.reply.status);
+    teller.check("handler runs", 1, told.backend.runs.len());
+    teller.check("Restate stored it for", "no key", stored_for(&told));
+
+    teller.step("No token");
+    let told = teller.tell(None, refund(RAW), ORDER).await?;
+    teller.why("Envoy's own authentication refuses it before the filter is asked: without identity there is no key.");
+    teller.check("status", 401, told.reply.status);
+    teller.check("reached the backend", 0, told.backend.new.len() + told.backend.runs.len());
+    Ok(())
+}
+
+async fn internal_dedup(teller: &mut Teller<'_>) -> Result<()> {
+    let device = "acme/health-prod/phone-5";
+    let request = || {
+        let body = json!({"device_token": "phone-5"});
+        Request::post(DEVICES).header("Idempotency-Key", "device-1").json(&body)
+    };
+    teller.step("A key on an endpoint that deduplicates by itself");
+    let told = teller.tell(Some(&ALICE), request(), device).await?;
+    teller.why(
+        "Case C: this handler has a unique constraint on the device, so it needs no key. The client's key is removed \
+         unread, and Restate never sees it.",
+    );
+    teller.check("status", 200, told.reply.status);
+    teller.check("Restate stored it for", "no key", stored_for(&told));
+    teller.check("effects", 1, told.backend.effects);
+
+    teller.step("… and once more");
+    let told = teller.tell(Some(&ALICE), request(), device).await?;
+    teller.why("The handler ran again, as it should, and found the device registered: one effect, by its own doing.");
+    teller.check("status", 200, told.reply.status);
+    teller.check("handler runs", 1, told.backend.runs.len());
+    let duplicate = told.reply.json().get("duplicate").cloned().unwrap_or_default();
+    teller.check("duplicate, says the handler", true, duplicate);
+    teller.check("effects", 1, told.backend.effects);
+    Ok(())
+}
+
+async fn cart(teller: &mut Teller<'_>) -> Result<()> {
+    let request = || Request::post(CHECKOUT).header("Idempotency-Key", "checkout-1").json(&json!({"total": 9900}));
+    let target = |person: &Person| format!("Cart/{}:{}:c-42/checkout", person.tenant, person.project);
+
+    teller.step("A cart's checkout, with a key");
+    let first = teller.tell(Some(&ALICE), request(), "acme:health-prod:c-42").await?;
+    teller.why(
+        "The cart is a virtual object, one at a time per cart. The gateway puts tenant and project into the object's \
+         key from the token, so `c-42` is this tenant's cart c-42.",
+    );
+    check_stored(teller, &first, &ALICE.namespaced("checkout-1"), 1);
+    teller.check("Restate's target", target(&ALICE), target_of(&first));
+
+    teller.step("The checkout again");
+    let told = teller.tell(Some(&ALICE), request(), "acme:health-prod:c-42").await?;
+    teller.why("Keys work on objects as on services: the order was placed once.");
+    check_replayed(teller, &told, &first.reply, 1);
+
+    teller.step("The same cart number at another tenant");
+    let told = teller.tell(Some(&ALICE_GLOBEX), request(), "globex:health-prod:c-42").await?;
+    teller.why("Another object altogether, with its own first order.");
+    check_stored(teller, &told, &ALICE_GLOBEX.namespaced("checkout-1"), 1);
+    teller.check("Restate's target", target(&ALICE_GLOBEX), target_of(&told));
+    Ok(())
+}
+
+fn target_of(told: &Told) -> String {
+    told.backend.new.iter().map(|invocation| invocation.target.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+async fn direct_hits(teller: &mut Teller<'_>) -> Result<()> {
+    teller.step("Around the filter: the backend's own paths");
+    let body = json!({"order_id": ORDER, "amount": 4200});
+    let post = |path: &str| Request::post(path).header("Idempotency-Key", "mine").json(&body);
+    let result = format!("/restate/invocation/Refunds/create/{}/output", ALICE.namespaced(RAW));
+    let hits = [
+        ("the service", post("/Refunds/create")),
+        ("… with the mark", post("/Refunds/create").header("X-Edge-Idempotency", "1")),
+        ("… by way of ..", post("/api/../Refunds/create")),
+        ("Restate's call path", post("//restate/call/Refunds/create")),
+        ("Alice's stored result", Request::get(&result)),
+        ("Restate's health", Request::get("/restate/health")),
+    ];
+    for (what, request) in hits {
+        let reply = teller.probe(Some(&BOB), request).await?;
+        teller.check(what, "404 not_found", format!("{} {}", reply.status, reply.code()));
+    }
+    let backend = teller.look(ORDER, None).await?;
+    teller.why(
+        "Only what the filter has rewritten has a route to the backend, and only the filter can set the header that the \
+         route asks for. Restate itself would have answered all of these, Alice's stored result included.",
+    );
+    teller.check("reached the backend", 0, backend.new.len() + backend.runs.len());
+    teller.check("effects", 4, backend.effects);
+    Ok(())
+}
+
+async fn spoofed_identity(teller: &mut Teller<'_>) -> Result<()> {
+    teller.step("A client that claims to be somebody else");
+    let request = message()
+        .header("Idempotency-Key", "message-1")
+        .header("X-Tenant-Id", "globex")
+        .header("X-Subject", "user:bob")
+        .header("X_Project_Id", "billing");
+    let told = teller.tell(Some(&ALICE), request, "c-7").await?;
+    teller.why(
+        "Identity headers that come in are removed, however they are spelt, and set anew from the token: the handler saw \
+         Alice, and the key is hers.",
+    );
+    check_stored(teller, &told, &ALICE.namespaced("message-1"), 1);
+    for (name, expected) in [("x-tenant-id", "acme"), ("x-project-id", "health-prod"), ("x-subject", "user:alice")] {
+        let seen = told.backend.runs.iter().map(|run| {
+            let values = run.headers.iter().filter(|(header, _)| header.replace('_', "-") == name);
+            values.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
+        });
+        teller.check(&format!("{name} at the handler"), expected, seen.collect::<Vec<_>>().join("; "));
+    }
+    Ok(())
+}
+
+async fn burst(teller: &mut Teller<'_>) -> Result<()> {
+    teller.step("Twenty at once with one key");
+    let body = json!({"order_id": "order-2002", "amount": 100, "provider_ms": 300});
+    let request = Request::post(REFUNDS).header("Idempotency-Key", "refund-2002").json(&body);
+    let replies = teller.burst(&ALICE, request, BURST).await?;
+    let right = replies.iter().filter(|reply| reply.status == 200).count();
+    let distinct = |of: fn(&Reply) -> String| {
+        let mut all: Vec<_> = replies.iter().map(of).collect();
+        all.sort();
+        all.dedup();
+        all.len()
+    };
+    let operations = distinct(|reply| header(reply, "x-operation-id").to_owned());
+    let bodies = distinct(Reply::text);
+    println!("  came back  {right} times HTTP 200, {operations} operation id, {bodies} body");
+    let operation = replies.first().and_then(|reply| reply.header("x-operation-id"));
+    let backend = teller.look("order-2002", operation).await?;
+    teller.why(
+        "The first began the refund, the other nineteen met it in flight and waited for the same result. They carry no \
+         replay mark: nothing had been stored yet when they came.",
+    );
+    teller.check("answers with 200", BURST, right);
+    teller.check("operations", 1, operations);
+    teller.check("different bodies", 1, bodies);
+    teller.check("handler runs", 1, backend.runs.len());
+    teller.check("effects", 1, backend.effects);
+    Ok(())
+}
+
+fn nothing_leaks(teller: &mut Teller<'_>) {
+    teller.step("What clients learnt about the backend");
+    let (answers, leaks) = teller.leaks();
+    println!("  of {answers} answers, header lines of the backend's own (x-restate-*, access-control-*): {leaks}");
+    teller.why("Restate's id goes out as X-Operation-Id; everything else that names the backend stays inside.");
+    teller.check("backend's own headers", 0, leaks);
+}

@@ -1,0 +1,243 @@
+//! Tells one step: what was sent, what came back, what reached the backend, and why that is right.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use edge_idempotency_demo::http::{Reply, Request};
+use edge_idempotency_demo::restate::Invocation;
+use edge_idempotency_demo::service::Call;
+use edge_idempotency_demo::stack::Stack;
+use tokio::task::JoinSet;
+
+use crate::people::{Person, curl};
+use crate::style::{Style, wrap};
+use crate::table::Table;
+
+/// Answer headers that a reader should see; the rest is Envoy's own.
+const TELLING: [&str; 8] = [
+    "idempotent-replayed",
+    "idempotency-status",
+    "idempotency-retry",
+    "x-operation-id",
+    "content-type",
+    "allow",
+    "link",
+    "www-authenticate",
+];
+
+/// Answer headers that would tell clients what stands behind the gateway.
+const BACKENDS_OWN: [&str; 2] = ["x-restate-", "access-control-"];
+
+/// Sends, looks, prints, and keeps the table.
+pub(crate) struct Teller<'a> {
+    stack: &'a Stack,
+    style: Style,
+    pub(crate) table: Table,
+    calls: usize,
+    invocations: HashMap<String, Invocation>,
+    answers: usize,
+    backends_headers: usize,
+}
+
+/// What happened behind the gateway since the last look.
+pub(crate) struct Backend {
+    /// Handler runs.
+    pub(crate) runs: Vec<Call>,
+    /// Invocations that Restate had not had before.
+    pub(crate) new: Vec<Invocation>,
+    /// Effects on what was watched.
+    pub(crate) effects: u64,
+}
+
+/// A request's answer, and what happened behind the gateway.
+pub(crate) struct Told {
+    pub(crate) reply: Reply,
+    pub(crate) backend: Backend,
+}
+
+impl<'a> Teller<'a> {
+    pub(crate) fn new(stack: &'a Stack, style: Style) -> Self {
+        Self {
+            stack,
+            style,
+            table: Table::default(),
+            calls: 0,
+            invocations: HashMap::new(),
+            answers: 0,
+            backends_headers: 0,
+        }
+    }
+
+    /// Begins a step.
+    pub(crate) fn step(&mut self, title: &str) {
+        let number = self.table.step(title);
+        println!("\n{}", self.style.bold(&format!("{number}. {title}")));
+    }
+
+    /// Sends one request and tells all about it. `watch` is the id whose effects are counted.
+    pub(crate) async fn tell(&mut self, person: Option<&Person>, request: Request, watch: &str) -> Result<Told> {
+        print_request(&request, person);
+        let reply = self.send(person, request).await?;
+        print_reply(&reply);
+        let backend = self.look(watch, reply.header("x-operation-id")).await?;
+        Ok(Told { reply, backend })
+    }
+
+    /// Sends one request and prints it with its answer's gist; what reached the backend is for [`Teller::look`].
+    pub(crate) async fn probe(&mut self, person: Option<&Person>, request: Request) -> Result<Reply> {
+        print_request(&request, person);
+        let reply = self.send(person, request).await?;
+        print!("{}", wrap("  came back  ", &format!("{} {}", status(&reply), reply.code())));
+        Ok(reply)
+    }
+
+    /// Sends the same request many times at once; prints it once.
+    pub(crate) async fn burst(&mut self, person: &Person, request: Request, times: usize) -> Result<Vec<Reply>> {
+        print_request(&request, Some(person));
+        print!("{}", wrap("             ", &format!("… {times} times at once, over {times} connections")));
+        let (request, url) = (self.signed(Some(person), request)?, self.stack.gateway_url());
+        let mut requests = JoinSet::new();
+        for _ in 0..times {
+            let (request, url) = (request.clone(), url.clone());
+            requests.spawn(async move { request.send(&url).await });
+        }
+        let replies: Vec<Reply> = requests.join_all().await.into_iter().map(answered).collect();
+        replies.iter().for_each(|reply| self.note(reply));
+        Ok(replies)
+    }
+
+    /// Prints what happened behind the gateway since the last look.
+    pub(crate) async fn look(&mut self, watch: &str, operation: Option<&str>) -> Result<Backend> {
+        let calls = self.stack.service.calls(self.calls).await?;
+        self.calls = calls.total;
+        let mut new = Vec::new();
+        for invocation in self.stack.restate.invocations().await? {
+            if self.invocations.insert(invocation.id.clone(), invocation.clone()).is_none() {
+                new.push(invocation);
+            }
+        }
+        let effects = self.stack.service.effects().await?.get(watch).copied().unwrap_or(0);
+        let backend = Backend { runs: calls.calls, new, effects };
+
+        let mut lines = Vec::new();
+        match backend.new.as_slice() {
+            [] => match operation.and_then(|id| self.invocations.get(id)) {
+                Some(first) => {
+                    lines.push(format!("Restate: nothing new; it answered with what it keeps for {}", key(first)))
+                }
+                None => lines.push("Restate: nothing".to_owned()),
+            },
+            new => lines
+                .extend(new.iter().map(|one| format!("Restate: new invocation of {} for {}", one.target, key(one)))),
+        }
+        match backend.runs.as_slice() {
+            [] => lines.push("handler: did not run".to_owned()),
+            runs => lines.extend(runs.iter().map(seen_by_handler)),
+        }
+        lines.push(format!("effects: {watch} has had {effects}"));
+        print!("{}", wrap("  backend    ", &lines.join("\n")));
+        Ok(backend)
+    }
+
+    /// Ends a step's telling.
+    pub(crate) fn why(&self, text: &str) {
+        print!("{}", wrap("  why        ", text));
+    }
+
+    /// Adds a check to the table.
+    pub(crate) fn check(&mut self, what: &str, expected: impl std::fmt::Display, seen: impl std::fmt::Display) {
+        self.table.check(what, expected, seen);
+    }
+
+    /// How many answers there were, and how many header lines in them were the backend's own.
+    pub(crate) fn leaks(&self) -> (usize, usize) {
+        (self.answers, self.backends_headers)
+    }
+
+    async fn send(&mut self, person: Option<&Person>, request: Request) -> Result<Reply> {
+        let reply = answered(self.signed(person, request)?.send(&self.stack.gateway_url()).await);
+        self.note(&reply);
+        Ok(reply)
+    }
+
+    fn signed(&self, person: Option<&Person>, request: Request) -> Result<Request> {
+        Ok(match person {
+            Some(person) => request.bearer(&person.token(&self.stack.signer)?),
+            None => request,
+        })
+    }
+
+    fn note(&mut self, reply: &Reply) {
+        self.answers += 1;
+        let own = |name: &str| BACKENDS_OWN.iter().any(|prefix| name.starts_with(prefix));
+        self.backends_headers += reply.headers.iter().filter(|(name, _)| own(name)).count();
+    }
+}
+
+/// A connection that breaks is a result like any other: status 0, with the reason as the body.
+fn answered(result: Result<Reply>) -> Reply {
+    result.unwrap_or_else(|error| Reply { status: 0, headers: Vec::new(), body: format!("{error:#}").into_bytes() })
+}
+
+fn print_request(request: &Request, person: Option<&Person>) {
+    let who = person.map_or_else(|| "somebody without a token".to_owned(), Person::introduction);
+    print!("{}", wrap("  sent by    ", &who));
+    for line in curl(request, person).lines() {
+        println!("             {line}");
+    }
+}
+
+pub(crate) fn print_reply(reply: &Reply) {
+    let mut lines = vec![status(reply)];
+    for (name, value) in &reply.headers {
+        if TELLING.contains(&name.as_str()) {
+            lines.push(format!("{name}: {}", String::from_utf8_lossy(value)));
+        }
+    }
+    lines.push(reply.text());
+    print!("{}", wrap("  came back  ", &lines.join("\n")));
+}
+
+fn status(reply: &Reply) -> String {
+    if reply.status == 0 { "no answer".to_owned() } else { format!("HTTP {}", reply.status) }
+}
+
+/// The key that an invocation is stored for. Restate makes one up, a ULID, where the request had none.
+pub(crate) fn key(invocation: &Invocation) -> String {
+    match invocation.idempotency_key.as_deref() {
+        Some(key) if !is_ulid(key) => format!("the key {key}"),
+        _ => "no key".to_owned(),
+    }
+}
+
+fn is_ulid(key: &str) -> bool {
+    key.len() == 26 && key.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+}
+
+fn seen_by_handler(call: &Call) -> String {
+    let header = |name| format!("{name}: {}", call.header(name).unwrap_or("-"));
+    let identity = ["x-tenant-id", "x-project-id", "x-subject"].map(header).join(", ");
+    format!("handler: {} ran and saw {identity}", call.handler)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn invocation(key: Option<&str>) -> Invocation {
+        Invocation {
+            id: "inv_1".to_owned(),
+            target: "Refunds/create".to_owned(),
+            idempotency_key: key.map(str::to_owned),
+            status: "completed".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_key_of_restates_own_is_none() {
+        assert_eq!(key(&invocation(Some("01M7YHH4Q06AZBDJ5WKDKSB7HR"))), "no key");
+        assert_eq!(key(&invocation(None)), "no key");
+        assert_eq!(key(&invocation(Some("t-acme:p:user:a:k"))), "the key t-acme:p:user:a:k");
+        assert_eq!(key(&invocation(Some("raw"))), "the key raw");
+    }
+}

@@ -1,0 +1,183 @@
+//! `up` and `down`: a stack that stays, to try by hand. What runs is written down in `.run/up/`.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use edge_idempotency_demo::http::Request;
+use edge_idempotency_demo::ports::{Ports, loopback_url};
+use edge_idempotency_demo::process::Record;
+use edge_idempotency_demo::stack::{Stack, StackOptions};
+use edge_idempotency_demo::tokens::Signer;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::people::{ALICE, ALICE_GLOBEX, BOB, EVERYONE, Person, curl};
+use crate::tools;
+
+/// What `down`, and a second `up`, need to know.
+#[derive(Deserialize, Serialize)]
+struct State {
+    processes: Vec<Record>,
+    ports: Ports,
+}
+
+/// Starts a stack and leaves it running, unless there is one.
+pub(crate) async fn up(run_directory: &Path) -> Result<ExitCode> {
+    let _lock = lock(run_directory)?;
+    let directory = run_directory.join("up");
+    if let Some(state) = read_state(&directory)? {
+        if state.processes.iter().all(Record::is_running) {
+            println!("already up; `make down` stops it\n");
+            print!("{}", hints(&directory, &state));
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("part of the last stack has ended; starting afresh");
+        stop(&directory, &state)?;
+    }
+
+    println!("preparing the sample service");
+    let options = StackOptions { ports: Some(Ports::from_env()?), ..StackOptions::new(tools().await?, &directory) };
+    let stack = Stack::start(options, &|progress| println!("{progress}")).await?;
+    let ports = stack.ports;
+    fs::write(env_file(&directory), variables(&stack.signer, &ports)?).context("cannot write the variables")?;
+    // From here on the stack stays: its records are on disk before it is let go.
+    let mut stack = stack;
+    let processes = stack.processes().iter().map(|process| process.record().clone()).collect();
+    let state = State { processes, ports };
+    write_state(&directory, &state)?;
+    stack.detach();
+
+    println!("up; `make down` stops it\n");
+    print!("{}", hints(&directory, &state));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stops what `up` started, and nothing else.
+pub(crate) fn down(run_directory: &Path) -> Result<ExitCode> {
+    let _lock = lock(run_directory)?;
+    let directory = run_directory.join("up");
+    match read_state(&directory)? {
+        Some(state) => stop(&directory, &state)?,
+        None => println!("nothing is up"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stop(directory: &Path, state: &State) -> Result<()> {
+    for process in &state.processes {
+        let ended = if process.kill()? { "stopped" } else { "was not running" };
+        println!("{} (process {}) {ended}", process.name, process.pid);
+    }
+    fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
+}
+
+/// Keeps two of these commands from working at once.
+fn lock(run_directory: &Path) -> Result<File> {
+    fs::create_dir_all(run_directory).with_context(|| format!("cannot make {}", run_directory.display()))?;
+    let path = run_directory.join("up.lock");
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    if file.try_lock().is_err() {
+        bail!("another `up` or `down` is at work");
+    }
+    Ok(file)
+}
+
+fn state_file(directory: &Path) -> PathBuf {
+    directory.join("state.json")
+}
+
+fn env_file(directory: &Path) -> PathBuf {
+    directory.join("env")
+}
+
+fn read_state(directory: &Path) -> Result<Option<State>> {
+    let path = state_file(directory);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Some(serde_json::from_str(&text).with_context(|| format!("{} is not what `up` writes", path.display()))?))
+}
+
+fn write_state(directory: &Path, state: &State) -> Result<()> {
+    let path = state_file(directory);
+    fs::write(&path, serde_json::to_string_pretty(state)?).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The shell variables that the commands use.
+fn variables(signer: &Signer, ports: &Ports) -> Result<String> {
+    let mut text = String::new();
+    for (name, port) in [
+        ("GATEWAY", ports.gateway),
+        ("RESTATE_ADMIN", ports.restate_admin),
+        ("ENVOY_ADMIN", ports.admin),
+        ("LEDGER", ports.ledger),
+    ] {
+        writeln!(text, "{name}={}", loopback_url(port))?;
+    }
+    for person in &EVERYONE {
+        writeln!(text, "# {}", person.introduction())?;
+        writeln!(text, "{}={}", person.variable, person.token(signer)?)?;
+    }
+    Ok(text)
+}
+
+/// Commands to try, each with what to expect.
+fn hints(directory: &Path, state: &State) -> String {
+    let refund = json!({"order_id": "order-1", "amount": 4200});
+    let post = |key: &str| Request::post("/api/v1/refunds").header("Idempotency-Key", key).json(&refund);
+    let tries: [(&str, Option<&Person>, Request); 11] = [
+        (
+            "a first call: 200, Idempotency-Status: stored. Once more, a retry: Idempotent-Replayed: true",
+            Some(&ALICE),
+            post("refund-1"),
+        ),
+        ("the same key in quotes: the same key, so a replay", Some(&ALICE), post("\"refund-1\"")),
+        ("the same key from another user: a refund of his own", Some(&BOB), post("refund-1")),
+        ("the same key from another tenant: again another", Some(&ALICE_GLOBEX), post("refund-1")),
+        ("no key: 400 idempotency_key_required", Some(&ALICE), Request::post("/api/v1/refunds").json(&refund)),
+        ("a malformed key: 400 idempotency_key_invalid", Some(&ALICE), post("refund 1!")),
+        (
+            "a key where none is allowed: 400 idempotency_key_prohibited",
+            Some(&ALICE),
+            Request::get("/api/v1/projects").header("Idempotency-Key", "list-1"),
+        ),
+        (
+            "a cart, a virtual object of Restate's",
+            Some(&ALICE),
+            Request::post("/api/v1/carts/c-42/checkout")
+                .header("Idempotency-Key", "checkout-1")
+                .json(&json!({"total": 9900})),
+        ),
+        (
+            "around the filter: 404",
+            Some(&BOB),
+            Request::post("/Refunds/create").header("Idempotency-Key", "mine").json(&refund),
+        ),
+        ("Restate's own API: 404", None, Request::get("/restate/health")),
+        ("no token: 401", None, post("refund-1")),
+    ];
+    let mut text =
+        format!("# the gateway's address and a token for each caller\n. {}\n", env_file(directory).display());
+    for (what, person, request) in tries {
+        text.push_str(&format!("\n# {what}\n{}\n", curl(&request, person)));
+    }
+    text.push_str(
+        r#"
+# what Restate stored, and under which keys
+curl -s "$RESTATE_ADMIN/query" --json '{"query": "select id, target, idempotency_key, status from sys_invocation"}'
+
+# how often the handlers ran and what they saw; how many effects there were
+curl -s "$LEDGER/calls"
+curl -s "$LEDGER/effects"
+"#,
+    );
+    text.push_str("\n# logs\n");
+    for process in &state.processes {
+        text.push_str(&format!("#   {} (process {}): {}\n", process.name, process.pid, process.log.display()));
+    }
+    text
+}
