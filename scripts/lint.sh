@@ -9,9 +9,11 @@ cd "$ROOT"
 
 usable() { cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1; }
 
-# Debian's clippy works with Debian's rustc only, and another compiler's build products are of no use to it.
+# Debian's clippy works with Debian's rustc only, and another compiler's build products are of no use to it. Cargo looks
+# into its own bin directory first unless PATH names it, and rustup keeps a cargo-clippy there.
 use_debian() {
-    export PATH=/usr/bin:$PATH RUSTC=/usr/bin/rustc CARGO_TARGET_DIR=$ROOT/target/lint-debian
+    [ -x /usr/bin/cargo-clippy ] && [ -x /usr/bin/cargo-fmt ] || return 1
+    export PATH=/usr/bin:$PATH:${CARGO_HOME:-$HOME/.cargo}/bin RUSTC=/usr/bin/rustc CARGO_TARGET_DIR=$ROOT/target/lint-debian
     at_least "$(rustc_version /usr/bin/rustc)" "$(minimum_rust)" && usable
 }
 
