@@ -105,9 +105,10 @@ impl NameSet {
         let exact = self.lengths & length_bit(name.len()) != 0
             && self.exact.binary_search_by(|known| compare(known, name)).is_ok();
         let found = exact
-            || self.prefixes.iter().any(|prefix| {
-                name.get(..prefix.len()).is_some_and(|head| compare(prefix, head).is_eq())
-            });
+            || self
+                .prefixes
+                .iter()
+                .any(|prefix| name.get(..prefix.len()).is_some_and(|head| compare(prefix, head).is_eq()));
         found && !self.except.iter().any(|kept| compare(kept, name).is_eq())
     }
 }

@@ -1,9 +1,30 @@
-//! Edge idempotency: a proxy-wasm filter that validates, namespaces or refuses idempotency keys at the edge.
+//! Edge idempotency: a proxy-wasm filter that validates a caller's idempotency key, puts it into the caller's
+//! namespace and forwards the request, or refuses it with a problem document.
+//!
+//! Data goes one way. At start: bytes of configuration → [`policy::document`] → [`Policy`]. Per request: request head →
+//! [`Exchange`] → [`Effect`]s → the host. Only `proxy` knows the host; everything else runs natively as well.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`key`] | the key's grammar, reading the header, the namespaced form |
+//! | [`identity`] | tenant, project, subject; where they come from |
+//! | [`policy`] | the policy document, the route table, path normalisation, targets |
+//! | [`exchange`] | one request and its response as a state machine |
+//! | [`problem`] | problem documents |
+//! | [`telemetry`] | log fields |
+//! | [`headers`] | header lines, comparison of names |
+#![deny(unsafe_code)]
 
-#[cfg(any(target_arch = "wasm32", feature = "check-proxy"))]
-mod proxy;
-
+pub mod exchange;
 pub mod headers;
 pub mod identity;
 pub mod key;
 pub mod policy;
+pub mod problem;
+pub mod telemetry;
+
+#[cfg(any(target_arch = "wasm32", feature = "check-proxy"))]
+mod proxy;
+
+pub use exchange::{Effect, Exchange, Flow, Map};
+pub use policy::{Policy, PolicyErrors};

@@ -1,1 +1,137 @@
-fn main() {}
+//! `edge-idempotency`: the filter's engine on the command line.
+
+mod explain;
+mod request;
+
+use clap::{Args, Parser, Subcommand};
+use edge_idempotency::{Policy, PolicyErrors};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The native companion of the edge idempotency filter: the same engine, without a gateway.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows what the filter would do with one request.
+    ///
+    /// The request is a JSON document:
+    /// {"method": "POST", "url": "https://api.example.com/api/v1/refunds",
+    ///  "headers": [["idempotency-key", "8e03978e"], ["x-blob", {"base64": "/w=="}]],
+    ///  "metadata": {"envoy.filters.http.jwt_authn": {"jwt": {"tenant_id": "acme", "project_id": "shop", "sub": "u1"}}},
+    ///  "route_metadata": {"edge.idempotency": {"endpoint": "refunds.create"}}}
+    ///
+    /// Exit status: 0 if the request is forwarded, 1 if it is refused, 2 if the policy or the request cannot be read.
+    #[command(verbatim_doc_comment)]
+    Explain(ExplainArgs),
+    /// Checks a policy document and lists every error with its place.
+    ///
+    /// Exit status: 0 if the filter would start with it, 2 if not.
+    #[command(verbatim_doc_comment)]
+    Check(PolicyArgs),
+}
+
+#[derive(Args)]
+struct ExplainArgs {
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// The request, as JSON; - reads standard input.
+    #[arg(long, value_name = "FILE|-")]
+    request: PathBuf,
+}
+
+#[derive(Args)]
+struct PolicyArgs {
+    /// The policy document, as given to the gateway.
+    #[arg(long, value_name = "FILE")]
+    policy: PathBuf,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Forward, or fine.
+const FORWARD: u8 = 0;
+/// The request is refused.
+const REJECT: u8 = 1;
+/// Something could not be read.
+const BAD_INPUT: u8 = 2;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Explain(args) => explain(&args),
+        Command::Check(args) => check(&args),
+    };
+    ExitCode::from(outcome.unwrap_or_else(|message| {
+        eprintln!("edge-idempotency: {message}");
+        BAD_INPUT
+    }))
+}
+
+fn explain(args: &ExplainArgs) -> Result<u8, String> {
+    let Some(policy) = read_policy(&args.policy)? else { return Ok(BAD_INPUT) };
+    let request = request::Request::parse(&read(&args.request)?)
+        .map_err(|errors| format!("{}: {errors}", args.request.display()))?;
+    let verdict = explain::explain(&policy, &request);
+    let text = if args.policy.json { verdict.to_json().to_string() } else { verdict.to_string() };
+    print(&text)?;
+    Ok(if verdict.is_forwarded() { FORWARD } else { REJECT })
+}
+
+fn check(args: &PolicyArgs) -> Result<u8, String> {
+    let Some(policy) = read_policy(args)? else { return Ok(BAD_INPUT) };
+    if args.json {
+        print(&json!({"errors": [], "warnings": issues(&policy.warnings)}).to_string())?;
+    } else {
+        for warning in &policy.warnings {
+            eprintln!("warning: {warning}");
+        }
+        print(&format!("{}: {}", args.policy.display(), policy.summary()))?;
+    }
+    Ok(FORWARD)
+}
+
+/// `None` if the document was read and is no policy; then its errors have been printed.
+fn read_policy(args: &PolicyArgs) -> Result<Option<Policy>, String> {
+    match Policy::from_json(&read(&args.policy)?) {
+        Ok(policy) => Ok(Some(policy)),
+        Err(errors) => {
+            if args.json {
+                print(&json!({"errors": issues(&errors.0)}).to_string())?;
+            }
+            let PolicyErrors(list) = &errors;
+            eprintln!("{}: {}", args.policy.display(), errors.headline());
+            list.iter().for_each(|error| eprintln!("  {error}"));
+            Ok(None)
+        }
+    }
+}
+
+fn issues(list: &[edge_idempotency::policy::Issue]) -> serde_json::Value {
+    list.iter().map(|issue| json!({"pointer": issue.pointer, "message": issue.message})).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    read.map(|_| bytes).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A reader that has gone away (`| head`) is no error.
+fn print(text: &str) -> Result<(), String> {
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        _ => Ok(()),
+    }
+}

@@ -225,7 +225,9 @@ mod tests {
             assert_eq!(Project::parse(fine.as_bytes()).unwrap().as_str(), fine);
         }
         let too_long = "a".repeat(64);
-        for bad in ["", ".", "..", "_", "_tenant", "_platform", "a:b", "a,b", "a b", "a%41", "é", "a\0", too_long.as_str()] {
+        for bad in
+            ["", ".", "..", "_", "_tenant", "_platform", "a:b", "a,b", "a b", "a%41", "é", "a\0", too_long.as_str()]
+        {
             assert_eq!(Tenant::parse(bad.as_bytes()), Err(Malformed), "{bad:?}");
             assert_eq!(Project::parse(bad.as_bytes()), Err(Malformed), "{bad:?}");
         }
@@ -240,7 +242,8 @@ mod tests {
         assert!(Subject::new("user", &[b'a'; 201]).is_err());
         assert!(Subject::new("user", &[b':'; 66]).is_ok());
         assert!(Subject::new("user", &[b':'; 67]).is_err());
-        for (kind, id) in [("user", ""), ("User", "a"), ("", "a"), ("1a", "a"), ("us-er", "a"), ("user", "a\x1f"), ("user", "\x7f")]
+        for (kind, id) in
+            [("user", ""), ("User", "a"), ("", "a"), ("1a", "a"), ("us-er", "a"), ("user", "a\x1f"), ("user", "\x7f")]
         {
             assert_eq!(Subject::new(kind, id.as_bytes()), Err(Malformed), "{kind}:{id:?}");
         }

@@ -51,7 +51,9 @@ impl Invalid {
             Self::Multiple => {
                 "More than one idempotency key was sent. Send exactly one Idempotency-Key header with one key and no comma."
             }
-            Self::Empty => "The Idempotency-Key header is empty. Send a key of 1 to 255 characters, or leave the header out.",
+            Self::Empty => {
+                "The Idempotency-Key header is empty. Send a key of 1 to 255 characters, or leave the header out."
+            }
             Self::Syntax => {
                 "The Idempotency-Key header begins with a double quote but is no Structured Field string (RFC 8941). \
                  Send the key bare, or close the quote."
@@ -119,8 +121,7 @@ mod tests {
         let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~-";
         for byte in 0..=u8::MAX {
             let key = [byte];
-            let expected =
-                if alphabet.as_bytes().contains(&byte) { Ok(()) } else { Err(Invalid::Charset) };
+            let expected = if alphabet.as_bytes().contains(&byte) { Ok(()) } else { Err(Invalid::Charset) };
             assert_eq!(RawKey::parse(&key).map(|_| ()), expected, "byte {byte:#04x}");
         }
     }

@@ -89,8 +89,7 @@ mod tests {
 
     #[test]
     fn encodes_the_design_s_example() {
-        let caller =
-            identity("acme", Project::parse(b"health-prod").unwrap(), "user", "firebase_uid_123");
+        let caller = identity("acme", Project::parse(b"health-prod").unwrap(), "user", "firebase_uid_123");
         let key = encode(&caller, "8e03978e-40d5-43e8-bc93-6894a57f9324").unwrap();
         assert_eq!(key, "t-acme:health-prod:user:firebase_uid_123:8e03978e-40d5-43e8-bc93-6894a57f9324");
         let back = decode(&key).unwrap();

@@ -1,7 +1,9 @@
 //! From a document to a policy: what the members mean together, and every way in which they cannot.
 
 use super::decode::{At, Issue, Issues};
-use super::document::{BackendKind, Collision, Document, IdentityRules, Mode, PolicyKind, Route as Declared, Scope, Unmatched};
+use super::document::{
+    BackendKind, Collision, Document, IdentityRules, Mode, PolicyKind, Route as Declared, Scope, Unmatched,
+};
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::{Json, Policy, PolicyErrors, REWRITE_MARK, Route};
@@ -46,7 +48,8 @@ impl Compiler<'_> {
         let document = self.document;
         let backend = &document.backend;
         if backend.rewrite_path && document.unmatched != Unmatched::Reject {
-            self.issues.add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
+            self.issues
+                .add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
         }
         let mut identities = vec![document.identity.clone().unwrap_or_default()];
         let mut table = RouteTable::default();
@@ -67,6 +70,7 @@ impl Compiler<'_> {
                 identities.len() - 1
             });
             let route = Route {
+                id: routes.len(),
                 endpoint: declared.endpoint.clone(),
                 template: declared.template.clone(),
                 methods,
@@ -126,14 +130,17 @@ impl Compiler<'_> {
             }
         };
         if let Some(name) = parameters.iter().find(|name| IDENTITY_NAMES.contains(name)) {
-            let message = format!("`{{{name}}}` stands for the caller's own {name} in a target; call the parameter something else");
+            let message = format!(
+                "`{{{name}}}` stands for the caller's own {name} in a target; call the parameter something else"
+            );
             self.issues.add(format!("/routes/{place}/path"), message);
         }
         if target.needs_project() && route.scope != Scope::Project {
             self.issues.add(pointer.clone(), "the route's scope has no project to put for `{project}`");
         }
         if target.needs_identity() && route.webhook.is_none() && !self.has_identity(route) {
-            self.issues.add(pointer, "the target names parts of an identity, and no `identity` says where it comes from");
+            self.issues
+                .add(pointer, "the target names parts of an identity, and no `identity` says where it comes from");
         }
         Some(target)
     }
@@ -149,10 +156,16 @@ impl Compiler<'_> {
         let (policy, backend) = (route.policy, &self.document.backend);
         match (policy, &route.webhook) {
             (PolicyKind::RequiredB, None) => {
-                self.issues.add(at("policy"), "`REQUIRED_B` verifies a webhook: the route needs a `webhook` block, e.g. `\"webhook\": {}`");
+                self.issues.add(
+                    at("policy"),
+                    "`REQUIRED_B` verifies a webhook: the route needs a `webhook` block, e.g. `\"webhook\": {}`",
+                );
             }
             (PolicyKind::RequiredA | PolicyKind::Prohibited, Some(_)) => {
-                let message = format!("`{}` and `webhook` exclude each other; a webhook's policy is REQUIRED_B, ACCEPTED or HANDLER_INTERNAL_C", policy.name());
+                let message = format!(
+                    "`{}` and `webhook` exclude each other; a webhook's policy is REQUIRED_B, ACCEPTED or HANDLER_INTERNAL_C",
+                    policy.name()
+                );
                 self.issues.add(at("webhook"), message);
             }
             (_, Some(block)) => {
@@ -167,24 +180,38 @@ impl Compiler<'_> {
             (_, None) => {}
         }
         if policy.is_case_a() && route.webhook.is_none() && !self.has_identity(route) {
-            let message = format!("`{}` namespaces keys with the caller's identity, and no `identity` says where it comes from", policy.name());
+            let message = format!(
+                "`{}` namespaces keys with the caller's identity, and no `identity` says where it comes from",
+                policy.name()
+            );
             self.issues.add(at("policy"), message);
         }
         let recovers = policy.is_case_a() && route.target.is_some() && route.webhook.is_none();
         if route.recovery == Some(true) && !recovers {
-            self.issues.add(at("recovery"), "only a REQUIRED_A or ACCEPTED route with a `target` can be recovered from");
+            self.issues
+                .add(at("recovery"), "only a REQUIRED_A or ACCEPTED route with a `target` can be recovered from");
         }
         if route.collision != Collision::Off {
             if !recovers {
-                self.issues.add(at("collision"), "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide");
+                self.issues.add(
+                    at("collision"),
+                    "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide",
+                );
             }
             if backend.cluster.is_none() || backend.guard.is_none() {
-                self.issues.add(at("collision"), "collision detection needs /backend/guard, and /backend/cluster to call it");
+                self.issues
+                    .add(at("collision"), "collision detection needs /backend/guard, and /backend/cluster to call it");
             }
             if route.guard_refuses {
-                self.issues.add(at("guard_failure"), "`refuse` is not supported by this version: it does not call the guard yet");
+                self.issues.add(
+                    at("guard_failure"),
+                    "`refuse` is not supported by this version: it does not call the guard yet",
+                );
             } else {
-                self.warnings.add(at("collision"), "not acted on by this version: requests are forwarded as if the guard were down");
+                self.warnings.add(
+                    at("collision"),
+                    "not acted on by this version: requests are forwarded as if the guard were down",
+                );
             }
         }
         if route.in_flight_conflict {
@@ -193,7 +220,8 @@ impl Compiler<'_> {
         if route.one_way && route.target.is_none() {
             self.issues.add(at("one_way"), "a one-way route needs a `target` to send to");
         }
-        if !route.query.is_empty() && !(backend.rewrite_path && route.target.is_some()) {
+        let is_rewritten = backend.rewrite_path && route.target.is_some();
+        if !is_rewritten && !route.query.is_empty() {
             self.issues.add(at("query"), "the query is only chosen from where the path is rewritten to a `target`");
         }
     }
@@ -207,8 +235,11 @@ impl Compiler<'_> {
         methods: &[String],
         before: &[(usize, Route)],
     ) {
-        let hosts: Vec<Option<&str>> =
-            if route.hosts.is_empty() { vec![None] } else { route.hosts.iter().map(|host| Some(host.as_str())).collect() };
+        let hosts: Vec<Option<&str>> = if route.hosts.is_empty() {
+            vec![None]
+        } else {
+            route.hosts.iter().map(|host| Some(host.as_str())).collect()
+        };
         let mut named = Vec::new();
         for host in hosts {
             for other in table.insert(host, &route.template, before.len()) {
@@ -232,7 +263,10 @@ impl Compiler<'_> {
         if let Some(prefix) = self.document.backend.reserved_paths.iter().find(|prefix| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }) {
-            self.issues.add(format!("/routes/{place}/path"), format!("`{prefix}` is closed to clients (/backend/reserved_paths)"));
+            self.issues.add(
+                format!("/routes/{place}/path"),
+                format!("`{prefix}` is closed to clients (/backend/reserved_paths)"),
+            );
         }
     }
 
@@ -250,12 +284,15 @@ impl Compiler<'_> {
         for (place, route) in routes {
             let taken = |first: &str| services.iter().any(|service| service == first);
             if let Some(first) = route.template.first_literal().filter(|first| taken(first)) {
-                let message = format!("`/{first}` is the path of a target's service and so closed to clients; choose another first segment");
+                let message = format!(
+                    "`/{first}` is the path of a target's service and so closed to clients; choose another first segment"
+                );
                 self.issues.add(format!("/routes/{place}/path"), message);
             }
             let service = route.target.as_ref().map(|target| format!("/{}", target.service));
             if service.is_some_and(|service| backend.reserved_paths.contains(&service)) {
-                self.issues.add(format!("/routes/{place}/target"), "the service's path is one of /backend/reserved_paths");
+                self.issues
+                    .add(format!("/routes/{place}/target"), "the service's path is one of /backend/reserved_paths");
             }
         }
         services

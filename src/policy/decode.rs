@@ -53,6 +53,11 @@ impl<'j> At<'j> {
         Self { json, pointer: String::new() }
     }
 
+    /// The value itself.
+    pub const fn json(&self) -> &'j Json {
+        self.json
+    }
+
     fn unexpected<T>(&self, wanted: &str, issues: &mut Issues) -> Option<T> {
         issues.add(self.pointer.clone(), format!("expected {wanted}, found {}", self.json.kind()));
         None
@@ -218,9 +223,10 @@ mod tests {
         root.get("a/b~").unwrap().map(&mut issues).unwrap().get("x").unwrap().text(&mut issues);
         root.get("n").unwrap().integer(0..=5, &mut issues);
         root.get("w").unwrap().choice(&[("x", 1), ("y", 2)], &mut issues);
-        let list = root.get("l").unwrap().list(&mut issues, |text| {
-            if text == "ok" { Ok(text) } else { Err("not ok".to_owned()) }
-        });
+        let list = root
+            .get("l")
+            .unwrap()
+            .list(&mut issues, |text| if text == "ok" { Ok(text) } else { Err("not ok".to_owned()) });
         assert_eq!(list, Some(vec!["ok"]));
         let seen: Vec<String> = issues.0.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -153,10 +153,7 @@ fn read_telemetry(at: &At<'_>, issues: &mut Issues) -> Option<Telemetry> {
             .get("max_series")
             .and_then(|at| at.integer(1..=1_000_000, issues))
             .unwrap_or(default.max_series),
-        key_in_logs: fields
-            .get("key_in_logs")
-            .and_then(|at| at.choice(&forms, issues))
-            .unwrap_or(default.key_in_logs),
+        key_in_logs: fields.get("key_in_logs").and_then(|at| at.choice(&forms, issues)).unwrap_or(default.key_in_logs),
     })
 }
 
@@ -174,7 +171,11 @@ fn read_retention(at: &At<'_>, issues: &mut Issues) -> Option<()> {
             let Some(service) = at.fields(&["class", "on_max_attempts"], issues) else { continue };
             if let Some(at) = service.need("class", issues) {
                 at.parse(issues, |class| {
-                    if classes.contains(&class) { Ok(()) } else { Err(format!("no class `{class}` in /retention/classes")) }
+                    if classes.contains(&class) {
+                        Ok(())
+                    } else {
+                        Err(format!("no class `{class}` in /retention/classes"))
+                    }
                 });
             }
             service.get("on_max_attempts").and_then(|at| at.choice(&[("kill", ()), ("pause", ())], issues));

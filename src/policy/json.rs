@@ -117,8 +117,14 @@ mod tests {
     #[test]
     fn members_keep_their_order_and_stand_once() {
         let json = Json::parse(br#"{"b": [1, -1, 0.5, true, null, "x"], "a": {}}"#).unwrap();
-        let items =
-            vec![Json::Integer(1), Json::Number(-1.0), Json::Number(0.5), Json::Bool(true), Json::Null, Json::String("x".into())];
+        let items = vec![
+            Json::Integer(1),
+            Json::Number(-1.0),
+            Json::Number(0.5),
+            Json::Bool(true),
+            Json::Null,
+            Json::String("x".into()),
+        ];
         assert_eq!(json, Json::Object(vec![("b".into(), Json::Array(items)), ("a".into(), Json::Object(vec![]))]));
         let twice = Json::parse(b"{\"a\": {\"mode\": 1,\n \"m\\u006fde\": 2}}").unwrap_err();
         assert!(twice.contains("`mode` stands twice") && twice.contains("line 2"), "{twice}");

@@ -64,6 +64,8 @@ pub struct Policy {
 /// A compiled route.
 #[derive(Debug)]
 pub struct Route {
+    /// Its index
+    pub id: RouteId,
     /// Its name in metrics, logs and gateway routes
     pub endpoint: String,
     /// Its path
@@ -92,10 +94,17 @@ pub struct Route {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyErrors(pub Vec<Issue>);
 
+impl PolicyErrors {
+    /// How many there are, in words.
+    pub fn headline(&self) -> String {
+        let count = self.0.len();
+        format!("the policy document has {count} error{}:", if count == 1 { "" } else { "s" })
+    }
+}
+
 impl fmt::Display for PolicyErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.0.len();
-        write!(f, "the policy document has {count} error{}:", if count == 1 { "" } else { "s" })?;
+        f.write_str(&self.headline())?;
         self.0.iter().try_for_each(|issue| write!(f, "\n  {issue}"))
     }
 }
@@ -122,6 +131,12 @@ impl Policy {
         compile::compile(document)
     }
 
+    /// What was compiled, for the log of a start.
+    pub fn summary(&self) -> String {
+        let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow).count();
+        format!("policy with {} routes, {shadow} of them in shadow mode", self.routes.len())
+    }
+
     /// The rules by which a route's caller is known; the document's own for requests that no route declares.
     pub fn identity_of(&self, route: Option<&Route>) -> &IdentityRules {
         static NONE: IdentityRules = IdentityRules {
@@ -132,15 +147,20 @@ impl Policy {
         self.identities.get(route.map_or(0, |route| route.identity)).unwrap_or(&NONE)
     }
 
+    /// A route by its index.
+    pub fn route(&self, id: RouteId) -> Option<&Route> {
+        self.routes.get(id)
+    }
+
     /// Whether `path` (normalised) is closed to clients.
     pub fn is_closed(&self, path: &str) -> bool {
         let below = |prefix: &String| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.reserved_paths.iter().any(below)
-            || path::segments(path)
-                .next()
-                .is_some_and(|first| self.closed_services.binary_search_by(|service| service.as_str().cmp(first)).is_ok())
+            || path::segments(path).next().is_some_and(|first| {
+                self.closed_services.binary_search_by(|service| service.as_str().cmp(first)).is_ok()
+            })
     }
 
     /// The route that a request's host, path and method lead to.

@@ -24,6 +24,8 @@ pub enum Ambiguous {
     EncodedSlash,
     /// A space, a control byte or `#`.
     Forbidden,
+    /// A value that comes out as nothing, `.` or `..`.
+    DotSegment,
 }
 
 impl Ambiguous {
@@ -31,11 +33,16 @@ impl Ambiguous {
     pub const fn detail(self) -> &'static str {
         match self {
             Self::NotAbsolute => "The request target is no absolute path. Send a path that begins with a slash.",
-            Self::Escape => "The path holds a % that is not followed by two hexadecimal digits. Write a literal % as %25.",
+            Self::Escape => {
+                "The path holds a % that is not followed by two hexadecimal digits. Write a literal % as %25."
+            }
             Self::Nul => "The path holds an escaped zero byte.",
             Self::Backslash => "The path holds a backslash. Separate segments with /.",
-            Self::Semicolon => "The path holds a semicolon. Path parameters are not supported; write a literal one as %3B.",
+            Self::Semicolon => {
+                "The path holds a semicolon. Path parameters are not supported; write a literal one as %3B."
+            }
             Self::EncodedSlash => "The path holds an escaped slash (%2F) where no value with slashes can stand.",
+            Self::DotSegment => "The path holds a value that is empty, . or .. and so cannot be a segment.",
             Self::Forbidden => "The path holds a space, a control character or #. Percent-encode it.",
         }
     }

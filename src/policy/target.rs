@@ -132,7 +132,10 @@ fn injective(pieces: &[Piece]) -> Result<(), String> {
     let colons = |piece: &Piece| !matches!(piece, Piece::Literal(text) if !text.contains(':'));
     let inner = pieces.get(1..pieces.len().saturating_sub(1)).unwrap_or_default();
     if !pieces.windows(2).all(separated) || !inner.iter().all(colons) {
-        return Err("put a `:` between the placeholders of an object key: without it different values give the same key".to_owned());
+        return Err(
+            "put a `:` between the placeholders of an object key: without it different values give the same key"
+                .to_owned(),
+        );
     }
     let mut parameter_seen = false;
     let mut identity_after = false;
@@ -208,7 +211,8 @@ mod tests {
         for bad in ["{tenant}{a}", "{tenant}-{a}", "{a}:{tenant}:{b}", "{a}:{subject}:{tenant}:{b}", "{a}.{tenant}"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        for fine in ["{tenant}:{a}", "{a}:{tenant}", "{tenant}:{project}:{subject}:{a}:{b}", "cart-{a}", "{a}:x:{b}-y"] {
+        for fine in ["{tenant}:{a}", "{a}:{tenant}", "{tenant}:{project}:{subject}:{a}:{b}", "cart-{a}", "{a}:x:{b}-y"]
+        {
             assert!(parse(fine).is_ok(), "{fine}");
         }
     }
@@ -216,8 +220,20 @@ mod tests {
     #[test]
     fn malformed_targets_are_refused() {
         for bad in [
-            "", "Refunds", "/Refunds/create", "Refunds/", "a/b/c/d", "Re funds/create", "Cart//x", "Cart/{/x", "Cart/{a/x",
-            "Cart/{unknown}/x", "Cart/a}b/x", "Cart/{cart_id}{/x", "Cart/%41/x", "1a/b",
+            "",
+            "Refunds",
+            "/Refunds/create",
+            "Refunds/",
+            "a/b/c/d",
+            "Re funds/create",
+            "Cart//x",
+            "Cart/{/x",
+            "Cart/{a/x",
+            "Cart/{unknown}/x",
+            "Cart/a}b/x",
+            "Cart/{cart_id}{/x",
+            "Cart/%41/x",
+            "1a/b",
         ] {
             assert!(Target::parse(bad, &["cart_id"], false).is_err(), "{bad}");
         }

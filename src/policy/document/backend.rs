@@ -103,9 +103,7 @@ impl Backend {
                 .get("reserved_paths")
                 .and_then(|at| at.list(issues, parse_reserved_path))
                 .unwrap_or(default.reserved_paths),
-            operation_id: fields
-                .get("operation_id")
-                .map_or(default.operation_id, |at| read_operation_id(&at, issues)),
+            operation_id: fields.get("operation_id").map_or(default.operation_id, |at| read_operation_id(&at, issues)),
             hide_headers: fields
                 .get("hide_headers")
                 .and_then(|at| at.list(issues, parse_header_pattern))

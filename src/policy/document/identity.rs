@@ -81,7 +81,10 @@ fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
     let namespace = fields.get("metadata").and_then(|at| {
         let path = at.list(issues, parse_text)?;
         if path.is_empty() {
-            issues.add(at.pointer.clone(), "name the filter's metadata namespace, and the member below it if there is one");
+            issues.add(
+                at.pointer.clone(),
+                "name the filter's metadata namespace, and the member below it if there is one",
+            );
         }
         Some(path)
     });
@@ -156,7 +159,8 @@ fn read_forward(at: &At<'_>, issues: &mut Issues) -> Option<Forward> {
 /// A header that may carry a part of an identity.
 fn parse_identity_header(text: &str) -> Result<String, String> {
     let name = parse_header_name(text)?;
-    let taken = [IDEMPOTENCY_KEY, super::super::REWRITE_MARK, "host", "content-length", "transfer-encoding", "connection"];
+    let taken =
+        [IDEMPOTENCY_KEY, super::super::REWRITE_MARK, "host", "content-length", "transfer-encoding", "connection"];
     if name.contains('_') {
         Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
     } else if taken.contains(&name.as_str()) {

@@ -224,6 +224,8 @@ fn parse_query_name(text: &str) -> Result<String, String> {
         "delay" | "delaysec" | "limit-key" => {
             Err(format!("`{text}` steers the backend itself and never comes from a client"))
         }
-        _ => parse_header_name(text).map(|_| text.to_owned()).map_err(|_| "expected a query parameter's name".to_owned()),
+        _ => {
+            parse_header_name(text).map(|_| text.to_owned()).map_err(|_| "expected a query parameter's name".to_owned())
+        }
     }
 }

@@ -74,7 +74,7 @@ impl Webhooks {
 }
 
 /// Reads the `callers` object.
-pub fn read_callers(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
+pub(super) fn read_callers(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
     let mut callers = Vec::new();
     let Some(map) = at.map(issues) else { return callers };
     for (name, at) in map.entries() {
@@ -97,12 +97,12 @@ fn read_binding(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Bindin
     let known = ["tenant", "project", "provider", "secrets", "key_scope", "bind_body"];
     let fields = at.fields(&known, issues)?;
     let segment = "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`";
-    let tenant = fields.need("tenant", issues).and_then(|at| {
-        at.parse(issues, |text| Tenant::parse(text.as_bytes()).map_err(|_| segment.to_owned()))
-    });
-    let project = fields.need("project", issues).and_then(|at| {
-        at.parse(issues, |text| Project::parse(text.as_bytes()).map_err(|_| segment.to_owned()))
-    });
+    let tenant = fields
+        .need("tenant", issues)
+        .and_then(|at| at.parse(issues, |text| Tenant::parse(text.as_bytes()).map_err(|_| segment.to_owned())));
+    let project = fields
+        .need("project", issues)
+        .and_then(|at| at.parse(issues, |text| Project::parse(text.as_bytes()).map_err(|_| segment.to_owned())));
     let provider = fields.need("provider", issues).and_then(|at| at.parse(issues, parse_provider));
     let secrets = fields.get("secrets").map(|at| read_secrets(&at, inline, issues)).unwrap_or_default();
     fields.get("key_scope").and_then(|at| at.choice(&[("project", ()), ("webhook", ())], issues));
@@ -140,7 +140,7 @@ fn parse_subject(text: &str) -> Result<String, String> {
 }
 
 /// A provider's name, as in the catalogue.
-pub fn parse_provider(text: &str) -> Result<String, String> {
+pub(super) fn parse_provider(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())
@@ -150,12 +150,11 @@ pub fn parse_provider(text: &str) -> Result<String, String> {
 }
 
 /// A webhook id.
-pub fn parse_webhook_id(text: &str) -> Result<String, String> {
-    if is_webhook_id(text) { Ok(text.to_owned()) } else { Err("a webhook id is [A-Za-z0-9_-]{8,64}".to_owned()) }
-}
-
-/// `[A-Za-z0-9_-]{8,64}`
-pub fn is_webhook_id(text: &str) -> bool {
+pub(super) fn parse_webhook_id(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    (8..=64).contains(&text.len()) && text.bytes().all(plain)
+    if (8..=64).contains(&text.len()) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("a webhook id is [A-Za-z0-9_-]{8,64}".to_owned())
+    }
 }

@@ -1,0 +1,152 @@
+//! The request document of `explain`.
+
+use base64::Engine as _;
+use edge_idempotency::headers::is_field_name;
+use edge_idempotency::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency::policy::Json;
+use edge_idempotency::policy::decode::{At, Fields, Issues};
+use std::borrow::Cow;
+use std::fmt;
+
+/// One request, as a gateway would show it to the filter.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// Pseudo headers first; names in lower case.
+    pub(crate) headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The request target, as sent.
+    pub(crate) target: String,
+    metadata: Option<Json>,
+    route_metadata: Option<Json>,
+}
+
+/// Every problem of a request document.
+#[derive(Debug)]
+pub(crate) struct RequestErrors(Issues);
+
+impl fmt::Display for RequestErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a request document:")?;
+        self.0.0.iter().try_for_each(|issue| write!(f, "\n  {issue}"))
+    }
+}
+
+impl Request {
+    /// Parses a request document.
+    pub(crate) fn parse(document: &[u8]) -> Result<Self, RequestErrors> {
+        let mut issues = Issues::default();
+        let request = match Json::parse(document) {
+            Ok(json) => Self::read(&At::root(&json), &mut issues),
+            Err(message) => {
+                issues.add("", message);
+                None
+            }
+        };
+        match request {
+            Some(request) if issues.0.is_empty() => Ok(request),
+            _ => Err(RequestErrors(issues)),
+        }
+    }
+
+    fn read(root: &At<'_>, issues: &mut Issues) -> Option<Self> {
+        let known = [
+            "method",
+            "url",
+            "headers",
+            "body",
+            "body_base64",
+            "metadata",
+            "route_metadata",
+            "now_unix",
+            "lookups",
+        ];
+        let fields = root.fields(&known, issues)?;
+        let method = fields.need("method", issues).and_then(|at| {
+            at.parse(issues, |text| if is_field_name(text) { Ok(text) } else { Err("expected a method".to_owned()) })
+        });
+        let url = fields.need("url", issues).and_then(|at| at.parse(issues, split_url));
+        let lines = read_headers(&fields, issues);
+        fields.get("body").and_then(|at| at.text(issues));
+        fields.get("body_base64").and_then(|at| at.parse(issues, decode_base64));
+        fields.get("now_unix").and_then(|at| at.integer(0..=u64::MAX, issues));
+        fields.get("lookups").and_then(|at| at.map(issues));
+        let mut object = |name: &str| {
+            let at = fields.get(name)?;
+            at.map(issues)?;
+            Some(at.json().clone())
+        };
+        let (metadata, route_metadata) = (object("metadata"), object("route_metadata"));
+        let (method, (scheme, authority, target)) = (method?, url?);
+        let mut headers: Vec<(Vec<u8>, Vec<u8>)> =
+            [(":authority", authority), (":path", target), (":method", method), (":scheme", scheme)]
+                .into_iter()
+                .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+                .collect();
+        headers.extend(lines);
+        Some(Self { headers, target: target.to_owned(), metadata, route_metadata })
+    }
+}
+
+impl Attributes for Request {
+    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+        lookup(self.metadata.as_ref(), path.segments().iter().map(String::as_str))
+    }
+
+    fn route_endpoint(&self) -> Value<'_> {
+        lookup(self.route_metadata.as_ref(), ["edge.idempotency", "endpoint"])
+    }
+}
+
+fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str>) -> Value<'a> {
+    let mut value = root;
+    for segment in path {
+        value = match value {
+            Some(Json::Object(members)) => members.iter().find(|(name, _)| name == segment).map(|(_, json)| json),
+            _ => None,
+        };
+    }
+    match value {
+        None | Some(Json::Null) => Value::Absent,
+        Some(Json::String(text)) => Value::Text(Cow::Borrowed(text.as_bytes())),
+        Some(_) => Value::Unusable,
+    }
+}
+
+/// Scheme, authority and request target of an absolute URL; nothing is normalised.
+fn split_url(url: &str) -> Result<(&str, &str, &str), String> {
+    let absolute = "expected an absolute URL, such as `https://api.example.com/api/v1/refunds`";
+    let (scheme, rest) = url.split_once("://").ok_or(absolute)?;
+    let (authority, target) = match rest.find(['/', '?']).and_then(|at| rest.split_at_checked(at)) {
+        Some((authority, target)) if target.starts_with('/') => (authority, target),
+        None => (rest, "/"),
+        Some(_) => return Err("write the path, if only `/`, before the query".to_owned()),
+    };
+    if scheme.is_empty() || authority.is_empty() { Err(absolute.to_owned()) } else { Ok((scheme, authority, target)) }
+}
+
+fn read_headers(fields: &Fields<'_>, issues: &mut Issues) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let lines = fields.get("headers").and_then(|at| at.items(issues)).unwrap_or_default();
+    lines.iter().filter_map(|line| read_header(line, issues)).collect()
+}
+
+/// `[name, value]` or `[name, {"base64": value}]`
+fn read_header(line: &At<'_>, issues: &mut Issues) -> Option<(Vec<u8>, Vec<u8>)> {
+    let pair = line.items(issues)?;
+    let [name, value] = pair.as_slice() else {
+        issues.add(line.pointer.clone(), "expected [name, value]");
+        return None;
+    };
+    let name = name.parse(issues, |text| {
+        if is_field_name(text) { Ok(text.to_ascii_lowercase()) } else { Err("expected a header name".to_owned()) }
+    })?;
+    let value = if value.is_text() {
+        value.text(issues)?.as_bytes().to_vec()
+    } else {
+        let fields = value.fields(&["base64"], issues)?;
+        fields.need("base64", issues)?.parse(issues, decode_base64)?
+    };
+    Some((name.into_bytes(), value))
+}
+
+fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
+    base64::engine::general_purpose::STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))
+}

@@ -1,0 +1,168 @@
+//! One exchange, a request and its response, as a state machine: events in (headers, trailers), effects out (edits and
+//! replies). No clock, no I/O, no host: the same code runs in the gateway, in `explain` and in tests.
+
+mod request;
+mod response;
+
+use crate::headers::Headers;
+use crate::identity::{Attributes, Identity};
+use crate::policy::{Policy, Unmatched, routes::RouteId};
+use crate::problem::Problem;
+use crate::telemetry::{Case, Outcome, Record, key_in_logs};
+use std::borrow::Cow;
+
+/// Which headers an edit is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Map {
+    /// The request's headers
+    Request,
+    /// The request's trailers
+    RequestTrailers,
+    /// The response's headers
+    Response,
+}
+
+/// Something for the host to do, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect<'a> {
+    /// Leave one line with this name and value, whatever was there.
+    Set {
+        /// Where
+        map: Map,
+        /// Lower case
+        name: &'a str,
+        /// As it goes on the wire
+        value: Cow<'a, [u8]>,
+    },
+    /// Remove every line with this name.
+    Remove {
+        /// Where
+        map: Map,
+        /// As it came
+        name: &'a [u8],
+    },
+    /// Answer the request with a problem document and forward nothing.
+    Reply(Problem),
+}
+
+/// How the exchange goes on after an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// To the next filter.
+    Continue,
+    /// Not at all: there is a reply.
+    Replied,
+}
+
+/// The state of one exchange.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    route: Option<RouteId>,
+    policy: Option<&'static str>,
+    case: Option<Case>,
+    form: Option<crate::key::Form>,
+    identity: Option<Identity>,
+    /// The namespaced key.
+    key: Option<String>,
+    /// Whether a key, namespaced or in shadow mode as it came, reached the backend.
+    keyed: bool,
+    /// Whether the decision about the key is computed and not acted on.
+    shadowed: bool,
+    shadow_refusal: Option<Problem>,
+    refusal: Option<Problem>,
+    original_path: String,
+    outcome: Outcome,
+    invocation: Option<String>,
+}
+
+impl Exchange {
+    /// An exchange of which nothing is known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The request's headers have come. Unless the flow is [`Flow::Replied`] the effects make them what the backend
+    /// gets.
+    pub fn request_headers<'a>(
+        &mut self,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        attributes: &'a dyn Attributes,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Flow {
+        match self.judge(policy, headers, attributes, effects) {
+            Ok(()) => Flow::Continue,
+            Err(problem) => {
+                effects.clear();
+                effects.push(Effect::Reply(problem.clone()));
+                self.outcome = Outcome::Rejected;
+                self.refusal = Some(problem);
+                Flow::Replied
+            }
+        }
+    }
+
+    /// The refusal, if the request was refused.
+    pub const fn refusal(&self) -> Option<&Problem> {
+        self.refusal.as_ref()
+    }
+
+    /// In shadow mode, the verdict that was not acted on: a refusal, or none where the key would have been rewritten
+    /// or nothing done. `None` where nothing was in shadow.
+    pub const fn shadow(&self) -> Option<Option<&Problem>> {
+        if self.shadowed { Some(self.shadow_refusal.as_ref()) } else { None }
+    }
+
+    /// The namespaced key; in shadow mode the one that was not set.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// The form in which the caller sent the key.
+    pub const fn key_form(&self) -> Option<crate::key::Form> {
+        self.form
+    }
+
+    /// The case.
+    pub const fn case(&self) -> Option<Case> {
+        self.case
+    }
+
+    /// What there is to tell about the exchange so far.
+    pub fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
+        let refusal = self.refusal.as_ref().or(self.shadow_refusal.as_ref());
+        Record {
+            case: self.case.map(Case::name),
+            key: self.key.as_deref().and_then(|key| key_in_logs(policy.key_in_logs, key)),
+            source: self.key.as_ref().map(|_| "header"),
+            policy: self.policy,
+            outcome: self.outcome.name(),
+            code: refusal.map(|problem| problem.code.name()),
+            reason: refusal.and_then(|problem| problem.reason),
+            invocation: self.invocation.as_deref(),
+            cache_hit: (self.keyed && self.outcome != Outcome::Forwarded).then_some(self.outcome == Outcome::Replayed),
+            tenant: self.identity.as_ref().map(|identity| identity.tenant.as_str()),
+            project: self.identity.as_ref().map(|identity| identity.project.as_str()),
+            endpoint: self.endpoint(policy),
+            original_path: Some(self.original_path.as_str()).filter(|path| !path.is_empty()),
+        }
+    }
+
+    /// The endpoint that the request led to.
+    pub fn endpoint<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+        policy.route(self.route?).map(|route| route.endpoint.as_str())
+    }
+
+    /// The policy that decided.
+    pub const fn policy_name(&self) -> Option<&'static str> {
+        self.policy
+    }
+}
+
+const fn unmatched_name(unmatched: Unmatched) -> &'static str {
+    match unmatched {
+        Unmatched::Reject => "REJECT",
+        Unmatched::Prohibited => "PROHIBITED",
+        Unmatched::HandlerInternalC => "HANDLER_INTERNAL_C",
+    }
+}

@@ -1,0 +1,354 @@
+//! The request's way through the policy. The order of decisions is DESIGN section 2's: path normalisation, closed
+//! paths, endpoint, method, policy, key present, key grammar, identity, namespaced length.
+
+use super::{Effect, Exchange, Map, unmatched_name};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
+use crate::identity::{self, Attributes, Identity, Project, Resolve, Rules, Value, percent_decode};
+use crate::key::{self, RESERVED_PREFIX, RawKey};
+use crate::policy::document::{Forward, WebhookBlock};
+use crate::policy::path::{Ambiguous, NormalPath, split_query};
+use crate::policy::target::Target;
+use crate::policy::{Declared, Mode, Policy, PolicyKind, REWRITE_MARK, Route, Scope, Unmatched};
+use crate::problem::Problem;
+use crate::telemetry::Case;
+use std::borrow::Cow;
+
+/// A request's head after one look at every line.
+struct Head<'a> {
+    method: &'a [u8],
+    target: &'a [u8],
+    authority: &'a [u8],
+    /// The first two `Idempotency-Key` lines; more need not be told apart from two.
+    key: [Option<&'a [u8]>; 2],
+    /// Lines that do not reach the backend as they came.
+    strip: Vec<&'a [u8]>,
+}
+
+impl<'a> Head<'a> {
+    fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
+        let mut head = Self { method: b"", target: b"", authority: b"", key: [None, None], strip: Vec::new() };
+        for (name, value) in headers.iter() {
+            match name {
+                b":method" => head.method = value,
+                b":path" => head.target = value,
+                b":authority" => head.authority = value,
+                _ if name == IDEMPOTENCY_KEY.as_bytes() => match &mut head.key {
+                    [first @ None, _] => *first = Some(value),
+                    [_, second] => *second = Some(value),
+                },
+                _ if is_stripped(policy, name) && !head.strip.contains(&name) => head.strip.push(name),
+                _ => {}
+            }
+        }
+        head
+    }
+
+    fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.key.into_iter().flatten()
+    }
+
+    const fn has_key(&self) -> bool {
+        self.key[0].is_some()
+    }
+}
+
+/// Whether a line of this name never reaches the backend as it came; the plain `Idempotency-Key` is another matter.
+fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
+    same_name(IDEMPOTENCY_KEY, name) || policy.strip.contains(name)
+}
+
+/// What becomes of the `Idempotency-Key` lines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeyLines {
+    /// Replaced by the namespaced key, or in shadow mode left as they are.
+    Used,
+    /// Removed, if there are any.
+    Removed,
+}
+
+/// What a route, or its absence, asks for.
+struct Rule<'p, 'r> {
+    kind: PolicyKind,
+    mode: Mode,
+    scope: Scope,
+    route: Option<&'p Route>,
+    values: Vec<&'r str>,
+}
+
+impl<'r> Rule<'_, 'r> {
+    /// The value of a path parameter, still escaped.
+    fn value(&self, name: &str) -> Option<&'r str> {
+        let place = self.route?.template.parameters().position(|parameter| parameter == name)?;
+        self.values.get(place).copied()
+    }
+}
+
+impl Exchange {
+    /// Decides, and edits the request if it may go on.
+    pub(super) fn judge<'a>(
+        &mut self,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        attributes: &'a dyn Attributes,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<(), Problem> {
+        let head = Head::read(policy, headers);
+        let (raw_path, query) = split_query(head.target);
+        self.original_path = String::from_utf8_lossy(raw_path).into_owned();
+        let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
+        if policy.is_closed(path.as_str()) {
+            return Err(Problem::not_found());
+        }
+        let rule = self.rule(policy, &head, &path, attributes)?;
+        if let Some(block) = rule.route.and_then(|route| route.webhook.as_ref()) {
+            return Err(refuse_webhook(policy, block, &rule));
+        }
+        let target = rule.route.and_then(|route| route.target.as_ref());
+        let rules = policy.identity_of(rule.route);
+        let resolve = || {
+            let rules_of_scope = Rules {
+                scope: match rule.scope {
+                    Scope::Project => None,
+                    Scope::Tenant => Some(Project::Tenant),
+                    Scope::Platform => Some(Project::Platform),
+                },
+                types: &rules.types,
+                reserved: &policy.reserved_subjects,
+            };
+            identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
+        };
+        let lines = self.judge_key(&rule, &head, &resolve)?;
+        if self.identity.is_none() {
+            let needed = target.is_some_and(Target::needs_identity);
+            if needed || rules.forward.names().next().is_some() {
+                match resolve() {
+                    Ok(identity) => self.identity = Some(identity),
+                    Err(why) if needed => return Err(Problem::identity(why)),
+                    Err(_) => {}
+                }
+            }
+        }
+        let rewritten = target.map(|target| self.rewrite(target, &rule)).transpose()?;
+        let listed = rule.route.map(|route| route.query.as_slice()).unwrap_or_default();
+        edit_path(&head, &path, query, rewritten, listed, effects);
+        self.edit_headers(&head, lines, &rules.forward, rewritten_mark(target), effects);
+        Ok(())
+    }
+
+    /// Endpoint and method.
+    fn rule<'p, 'r>(
+        &mut self,
+        policy: &'p Policy,
+        head: &Head<'_>,
+        path: &'r NormalPath<'_>,
+        attributes: &dyn Attributes,
+    ) -> Result<Rule<'p, 'r>, Problem> {
+        let declared = match attributes.route_endpoint() {
+            Value::Absent => policy.declared(head.authority, path.as_str(), head.method),
+            Value::Text(endpoint) => {
+                policy.named(&endpoint, path.as_str(), head.method).ok_or_else(Problem::policy_invalid)?
+            }
+            Value::Unusable => return Err(Problem::policy_invalid()),
+        };
+        // A literal segment never holds an escaped slash, so one that no value holds has no place.
+        let misplaced = |values: &[&str]| path.has_encoded_slash() && !values.iter().any(|value| value.contains("%2F"));
+        match declared {
+            Declared::Route(route, values) => {
+                self.route = Some(route.id);
+                self.policy = Some(route.policy.name());
+                if misplaced(&values) {
+                    return Err(Problem::path_ambiguous(Ambiguous::EncodedSlash));
+                }
+                Ok(Rule { kind: route.policy, mode: route.mode, scope: route.scope, route: Some(route), values })
+            }
+            Declared::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
+            Declared::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(Ambiguous::EncodedSlash)),
+            Declared::Nothing => {
+                self.policy = Some(unmatched_name(policy.unmatched));
+                let kind = match policy.unmatched {
+                    Unmatched::Reject => return Err(Problem::not_found()),
+                    Unmatched::Prohibited => PolicyKind::Prohibited,
+                    Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
+                };
+                Ok(Rule { kind, mode: policy.mode, scope: Scope::Project, route: None, values: Vec::new() })
+            }
+        }
+    }
+
+    /// Policy, key present, key grammar, identity, namespaced length; in shadow mode without consequences, but that a
+    /// key which could pass for a namespaced one does not get in.
+    fn judge_key(
+        &mut self,
+        rule: &Rule<'_, '_>,
+        head: &Head<'_>,
+        resolve: &dyn Fn() -> Result<Identity, Resolve>,
+    ) -> Result<KeyLines, Problem> {
+        match rule.kind {
+            PolicyKind::HandlerInternalC => {
+                self.case = Some(Case::C);
+                return Ok(KeyLines::Removed);
+            }
+            PolicyKind::RequiredA => self.case = Some(Case::A),
+            PolicyKind::Accepted if head.has_key() => self.case = Some(Case::A),
+            _ => {}
+        }
+        let verdict = self.namespaced(rule, head, resolve);
+        if rule.mode == Mode::Enforce {
+            self.key = verdict?;
+            self.keyed = self.key.is_some();
+            return Ok(if self.keyed { KeyLines::Used } else { KeyLines::Removed });
+        }
+        self.shadowed = true;
+        match verdict {
+            Ok(key) => self.key = key,
+            Err(problem) => self.shadow_refusal = Some(problem),
+        }
+        let forged = |line: &[u8]| key::unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes());
+        self.keyed = matches!(head.key, [Some(line), None] if !forged(line));
+        Ok(if self.keyed { KeyLines::Used } else { KeyLines::Removed })
+    }
+
+    /// The namespaced key that the request should go on with, `None` for none.
+    fn namespaced(
+        &mut self,
+        rule: &Rule<'_, '_>,
+        head: &Head<'_>,
+        resolve: &dyn Fn() -> Result<Identity, Resolve>,
+    ) -> Result<Option<String>, Problem> {
+        if rule.kind == PolicyKind::Prohibited {
+            return if head.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
+        }
+        let Some((raw, form)) = key::read(head.key_lines()).map_err(Problem::key_invalid)? else {
+            return if rule.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
+        };
+        self.form = Some(form);
+        let identity = resolve().map_err(Problem::identity)?;
+        let key = key::encode(&identity, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
+        self.identity = Some(identity);
+        Ok(Some(key))
+    }
+
+    /// The target's path, without a query.
+    fn rewrite<'p>(&self, target: &'p Target, rule: &Rule<'_, '_>) -> Result<Cow<'p, str>, Problem> {
+        // The path is normalised, so its escapes are well formed.
+        let values: Vec<Vec<u8>> =
+            rule.values.iter().map(|value| percent_decode(value.as_bytes()).unwrap_or_default()).collect();
+        target.path(&values, self.identity.as_ref()).ok_or_else(|| Problem::path_ambiguous(Ambiguous::DotSegment))
+    }
+
+    /// Leaves the headers as the backend gets them.
+    fn edit_headers<'a>(
+        &self,
+        head: &Head<'a>,
+        lines: KeyLines,
+        forward: &'a Forward,
+        mark: Option<&'static str>,
+        effects: &mut Vec<Effect<'a>>,
+    ) {
+        let mut set: Vec<(&'a str, Cow<'a, [u8]>)> = Vec::with_capacity(5);
+        if let Some(identity) = &self.identity {
+            let project = match &identity.project {
+                Project::Named(name) => Some(name.as_str()),
+                Project::Tenant | Project::Platform => None,
+            };
+            let parts = [
+                (&forward.tenant, Some(identity.tenant.as_str())),
+                (&forward.project, project),
+                (&forward.subject, Some(identity.subject.as_str())),
+            ];
+            for (name, value) in parts {
+                if let (Some(name), Some(value)) = (name, value) {
+                    set.push((name, Cow::Owned(value.as_bytes().to_vec())));
+                }
+            }
+        }
+        if let Some(value) = mark {
+            set.push((REWRITE_MARK, Cow::Borrowed(value.as_bytes())));
+        }
+        match (lines, &self.key) {
+            (KeyLines::Used, Some(key)) if !self.shadowed => {
+                set.push((IDEMPOTENCY_KEY, Cow::Owned(key.clone().into_bytes())));
+            }
+            (KeyLines::Removed, _) if head.has_key() => {
+                effects.push(Effect::Remove { map: Map::Request, name: IDEMPOTENCY_KEY.as_bytes() });
+            }
+            _ => {}
+        }
+        // Setting a header replaces all lines of that name, so those need no removal.
+        let stays_set = |name: &[u8]| set.iter().any(|(header, _)| header.as_bytes() == name);
+        let removed = head.strip.iter().filter(|name| !stays_set(name));
+        effects.extend(removed.map(|name| Effect::Remove { map: Map::Request, name }));
+        effects.extend(set.into_iter().map(|(name, value)| Effect::Set { map: Map::Request, name, value }));
+    }
+
+    /// The request's trailers have come: what would not reach the backend as a header does not as a trailer either.
+    pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
+        let mut removed: Vec<&[u8]> = Vec::new();
+        for (name, _) in trailers.iter().filter(|(name, _)| is_stripped(policy, name)) {
+            if !removed.contains(&name) {
+                removed.push(name);
+                effects.push(Effect::Remove { map: Map::RequestTrailers, name });
+            }
+        }
+    }
+}
+
+const fn rewritten_mark(target: Option<&Target>) -> Option<&'static str> {
+    if target.is_some() { Some("1") } else { None }
+}
+
+/// Sets the path if what is forwarded differs from what came: the target's path with the listed query parameters, or
+/// the normalised path with the query as it came.
+fn edit_path<'a>(
+    head: &Head<'a>,
+    path: &NormalPath<'_>,
+    query: Option<&'a [u8]>,
+    rewritten: Option<Cow<'a, str>>,
+    listed: &[String],
+    effects: &mut Vec<Effect<'a>>,
+) {
+    let value: Cow<'a, [u8]> = match rewritten {
+        Some(path) => {
+            let pairs = query.unwrap_or_default().split(|byte| *byte == b'&').filter(|pair| is_listed(pair, listed));
+            let pairs: Vec<&[u8]> = pairs.collect();
+            match path {
+                Cow::Borrowed(fixed) if pairs.is_empty() => Cow::Borrowed(fixed.as_bytes()),
+                path if pairs.is_empty() => Cow::Owned(path.into_owned().into_bytes()),
+                path => Cow::Owned([path.as_bytes(), &pairs.join(&b'&')].join(&b'?')),
+            }
+        }
+        None => {
+            let (raw, _) = split_query(head.target);
+            if raw == path.as_str().as_bytes() {
+                return;
+            }
+            match query {
+                Some(query) => Cow::Owned([path.as_str().as_bytes(), query].join(&b'?')),
+                None => Cow::Owned(path.as_str().as_bytes().to_vec()),
+            }
+        }
+    };
+    if value != head.target {
+        effects.push(Effect::Set { map: Map::Request, name: ":path", value });
+    }
+}
+
+/// Whether a query pair's name, read as a form field's, is listed.
+fn is_listed(pair: &[u8], listed: &[String]) -> bool {
+    if listed.is_empty() {
+        return false;
+    }
+    let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+    let plain: Vec<u8> = name.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    percent_decode(&plain).is_some_and(|name| listed.iter().any(|listed| listed.as_bytes() == name))
+}
+
+/// Until signatures can be verified nothing behind a `webhook` block is forwarded (invariant I4).
+fn refuse_webhook(policy: &Policy, block: &WebhookBlock, rule: &Rule<'_, '_>) -> Problem {
+    let provider = block.provider.as_deref().or_else(|| rule.value("provider"));
+    let id = block.id.as_deref().or_else(|| rule.value("webhook_id"));
+    match id.and_then(|id| policy.bindings.get(id)) {
+        Some(binding) if Some(binding.provider.as_str()) == provider => Problem::webhook_signature_invalid(),
+        _ => Problem::webhook_unknown(),
+    }
+}

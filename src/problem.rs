@@ -1,0 +1,305 @@
+//! Problem documents (RFC 9457): what a refused caller is told (DESIGN section 8). Details name the limit that was
+//! broken and never echo a value (invariant I6).
+
+use crate::identity::{Part, Resolve};
+use crate::key::Invalid;
+use crate::policy::path::Ambiguous;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// What a caller can do about a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Change the request.
+    NewRequest,
+    /// Choose another key.
+    NewKey,
+    /// Send the same request with the same key later.
+    SameKey,
+    /// Nothing: the same request will be refused again.
+    Never,
+}
+
+impl Retry {
+    /// The advice as problem documents write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NewRequest => "new_request",
+            Self::NewKey => "new_key",
+            Self::SameKey => "same_key",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// What is wrong, as a name that programs can rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// The route requires a key.
+    KeyRequired,
+    /// The key does not fit the grammar.
+    KeyInvalid,
+    /// The route takes no key.
+    KeyProhibited,
+    /// Nobody, or not enough of somebody, calls.
+    IdentityMissing,
+    /// The caller's identity is malformed or ambiguous.
+    IdentityInvalid,
+    /// The caller's identity is kept for others.
+    IdentityReserved,
+    /// Readers could disagree about the path.
+    PathAmbiguous,
+    /// No such path, or one that is closed to clients.
+    NotFound,
+    /// The path has other methods.
+    MethodNotAllowed,
+    /// The gateway and the policy disagree.
+    PolicyInvalid,
+    /// No such webhook.
+    WebhookUnknown,
+    /// The webhook's signature does not verify.
+    WebhookSignatureInvalid,
+}
+
+impl Code {
+    /// Every code.
+    pub const ALL: [Self; 12] = [
+        Self::KeyRequired,
+        Self::KeyInvalid,
+        Self::KeyProhibited,
+        Self::IdentityMissing,
+        Self::IdentityInvalid,
+        Self::IdentityReserved,
+        Self::PathAmbiguous,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::PolicyInvalid,
+        Self::WebhookUnknown,
+        Self::WebhookSignatureInvalid,
+    ];
+
+    /// Name, HTTP status, title and advice.
+    const fn facts(self) -> (&'static str, u16, &'static str, Retry) {
+        match self {
+            Self::KeyRequired => ("idempotency_key_required", 400, "Idempotency key required", Retry::NewRequest),
+            Self::KeyInvalid => ("idempotency_key_invalid", 400, "Idempotency key invalid", Retry::NewKey),
+            Self::KeyProhibited => {
+                ("idempotency_key_prohibited", 400, "Idempotency key not allowed", Retry::NewRequest)
+            }
+            Self::IdentityMissing => ("identity_missing", 401, "Caller identity missing", Retry::NewRequest),
+            Self::IdentityInvalid => ("identity_invalid", 403, "Caller identity invalid", Retry::Never),
+            Self::IdentityReserved => ("identity_reserved", 403, "Caller identity reserved", Retry::Never),
+            Self::PathAmbiguous => ("path_ambiguous", 400, "Path ambiguous", Retry::Never),
+            Self::NotFound => ("not_found", 404, "Not found", Retry::Never),
+            Self::MethodNotAllowed => ("method_not_allowed", 405, "Method not allowed", Retry::Never),
+            Self::PolicyInvalid => ("policy_invalid", 503, "Gateway misconfigured", Retry::Never),
+            Self::WebhookUnknown => ("webhook_unknown", 404, "Webhook unknown", Retry::Never),
+            Self::WebhookSignatureInvalid => {
+                ("webhook_signature_invalid", 401, "Webhook signature invalid", Retry::Never)
+            }
+        }
+    }
+
+    /// The code as problem documents, logs and metrics write it.
+    pub const fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    /// The HTTP status.
+    pub const fn status(self) -> u16 {
+        self.facts().1
+    }
+
+    /// The advice.
+    pub const fn retry(self) -> Retry {
+        self.facts().3
+    }
+}
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong
+    pub code: Code,
+    /// What about it, where a code has several reasons
+    pub reason: Option<&'static str>,
+    /// What to change
+    pub detail: Cow<'static, str>,
+    /// The methods that the path has, for 405
+    pub allow: Option<String>,
+}
+
+impl Problem {
+    fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, reason: None, detail: detail.into(), allow: None }
+    }
+
+    /// A key is required and none was sent.
+    pub fn key_required() -> Self {
+        Self::new(
+            Code::KeyRequired,
+            "This operation must be called with an Idempotency-Key header. Send a new key (a UUID, version 4) for each \
+             intended effect, and the same key for each retry of it.",
+        )
+    }
+
+    /// A key was sent that no key can be.
+    pub fn key_invalid(why: Invalid) -> Self {
+        Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, why.detail()) }
+    }
+
+    /// A key was sent where none is taken.
+    pub fn key_prohibited() -> Self {
+        Self::new(
+            Code::KeyProhibited,
+            "This operation takes no idempotency key. Send the request without the Idempotency-Key header.",
+        )
+    }
+
+    /// The caller is not known well enough.
+    pub fn identity(why: Resolve) -> Self {
+        match why {
+            Resolve::Missing(part) => Self::new(
+                Code::IdentityMissing,
+                format!("The request's credentials name no {part}. Authenticate with credentials that do."),
+            ),
+            Resolve::Invalid(part) => Self::new(
+                Code::IdentityInvalid,
+                match part {
+                    Part::Subject => {
+                        "The subject in the request's credentials is malformed or ambiguous: it has to be one string of at \
+                         most 200 bytes (percent-encoded) without control characters, of a known type."
+                    }
+                    Part::Tenant => {
+                        "The tenant in the request's credentials is malformed or ambiguous: it has to be one string of 1 to 63 \
+                         of A-Z a-z 0-9 . _ ~ - that does not begin with _."
+                    }
+                    Part::Project => {
+                        "The project in the request's credentials is malformed or ambiguous: it has to be one string of 1 to \
+                         63 of A-Z a-z 0-9 . _ ~ - that does not begin with _."
+                    }
+                },
+            ),
+            Resolve::Reserved => Self::new(
+                Code::IdentityReserved,
+                "The subject in the request's credentials is reserved for callers that sign their requests.",
+            ),
+        }
+    }
+
+    /// Readers could disagree about the path.
+    pub fn path_ambiguous(why: Ambiguous) -> Self {
+        Self::new(Code::PathAmbiguous, why.detail())
+    }
+
+    /// No such path.
+    pub fn not_found() -> Self {
+        Self::new(Code::NotFound, "There is nothing at this path.")
+    }
+
+    /// The path has other methods.
+    pub fn method_not_allowed(methods: &[&str]) -> Self {
+        let allow = methods.join(", ");
+        let detail = format!("This path can be called with {allow}.");
+        Self { allow: Some(allow), ..Self::new(Code::MethodNotAllowed, detail) }
+    }
+
+    /// The gateway names an endpoint that the policy does not know.
+    pub fn policy_invalid() -> Self {
+        Self::new(
+            Code::PolicyInvalid,
+            "The gateway's configuration is inconsistent: its route and its idempotency policy do not fit together. The \
+             operator has to mend it.",
+        )
+    }
+
+    /// No such webhook id, or one of another provider: the same answer, so that there is nothing to enumerate.
+    pub fn webhook_unknown() -> Self {
+        Self::new(Code::WebhookUnknown, "There is no such webhook.")
+    }
+
+    /// The signature does not verify; the reason is counted, not told.
+    pub fn webhook_signature_invalid() -> Self {
+        Self::new(Code::WebhookSignatureInvalid, "The webhook's signature could not be verified.")
+    }
+
+    /// The HTTP status.
+    pub const fn status(&self) -> u16 {
+        self.code.status()
+    }
+
+    /// The document as JSON.
+    pub fn document(&self, docs_url: Option<&str>) -> Value {
+        let (name, status, title, retry) = self.code.facts();
+        let kind = docs_url.map_or_else(|| "about:blank".to_owned(), |url| format!("{url}#{name}"));
+        let mut members = Map::new();
+        members.insert("type".into(), kind.into());
+        members.insert("title".into(), title.into());
+        members.insert("status".into(), status.into());
+        members.insert("detail".into(), json!(self.detail));
+        members.insert("code".into(), name.into());
+        if let Some(reason) = self.reason {
+            members.insert("reason".into(), reason.into());
+        }
+        members.insert("retry".into(), retry.name().into());
+        Value::Object(members)
+    }
+
+    /// The headers that go with the document.
+    pub fn headers(&self, docs_url: Option<&str>) -> Vec<(&'static str, String)> {
+        let mut headers = vec![
+            ("content-type", "application/problem+json".to_owned()),
+            ("cache-control", "no-store".to_owned()),
+            ("content-language", "en".to_owned()),
+        ];
+        if let Some(url) = docs_url {
+            headers.push(("link", format!("<{url}>; rel=\"describedby\"")));
+        }
+        if let Some(allow) = &self.allow {
+            headers.push(("allow", allow.clone()));
+        }
+        headers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn documents_have_their_members_in_order() {
+        let problem = Problem::key_invalid(Invalid::Charset);
+        let text = problem.document(Some("https://docs.example.com/keys")).to_string();
+        assert!(
+            text.starts_with(
+                r#"{"type":"https://docs.example.com/keys#idempotency_key_invalid","title":"Idempotency key invalid","status":400,"detail":""#
+            ),
+            "{text}"
+        );
+        assert!(text.ends_with(r#""code":"idempotency_key_invalid","reason":"charset","retry":"new_key"}"#), "{text}");
+        assert_eq!(problem.document(None)["type"], "about:blank");
+        assert_eq!(Problem::key_required().document(None).get("reason"), None);
+    }
+
+    #[test]
+    fn codes_have_names_of_their_own_and_advice() {
+        let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        for code in Code::ALL {
+            let expected = match code {
+                Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
+                Code::KeyInvalid => Retry::NewKey,
+                _ => Retry::Never,
+            };
+            assert_eq!(code.retry(), expected, "{}", code.name());
+        }
+    }
+
+    #[test]
+    fn a_405_says_what_is_allowed() {
+        let problem = Problem::method_not_allowed(&["GET", "HEAD"]);
+        assert!(problem.headers(None).contains(&("allow", "GET, HEAD".to_owned())));
+        assert!(!problem.headers(None).iter().any(|(name, _)| *name == "link"));
+    }
+}

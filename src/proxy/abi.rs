@@ -1,0 +1,150 @@
+//! The host calls, each with a result instead of a panic: the SDK's own trap on any status that it does not list, on
+//! header names and properties that are not UTF-8, and on a `null` in a JWT (docs/decisions/0002-host-calls.md).
+//! Statuses, maps and encodings are those of the proxy-wasm ABI 0.2.1.
+#![allow(unsafe_code)]
+
+use std::ptr::null_mut;
+
+/// A host's answer other than "done".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Status(pub(super) u32);
+
+/// Which header map a call is about (`proxy_header_map_type_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MapType {
+    RequestHeaders = 0,
+    RequestTrailers = 1,
+    ResponseHeaders = 2,
+}
+
+/// `proxy_buffer_type_t`, plugin configuration.
+const PLUGIN_CONFIGURATION: u32 = 7;
+
+#[link(wasm_import_module = "env")]
+unsafe extern "C" {
+    fn proxy_get_header_map_pairs(map: u32, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_replace_header_map_value(
+        map: u32,
+        name: *const u8,
+        name_size: usize,
+        value: *const u8,
+        value_size: usize,
+    ) -> u32;
+    fn proxy_remove_header_map_value(map: u32, name: *const u8, name_size: usize) -> u32;
+    fn proxy_get_property(path: *const u8, path_size: usize, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_get_buffer_bytes(buffer: u32, start: usize, max: usize, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_send_local_response(
+        status: u32,
+        details: *const u8,
+        details_size: usize,
+        body: *const u8,
+        body_size: usize,
+        headers: *const u8,
+        headers_size: usize,
+        grpc_status: i32,
+    ) -> u32;
+}
+
+const fn done(status: u32) -> Result<(), Status> {
+    if status == 0 { Ok(()) } else { Err(Status(status)) }
+}
+
+/// Takes over what a call returned in guest memory; nothing there is empty.
+fn returned(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8>, Status> {
+    let (mut data, mut size) = (null_mut(), 0);
+    done(call(&raw mut data, &raw mut size))?;
+    if data.is_null() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the host has the SDK's `proxy_on_memory_allocate` allocate what it returns, which makes a `Vec<u8>` of
+    // exactly `size` bytes capacity from the global allocator and gives up its ownership; the host has filled it.
+    Ok(unsafe { Vec::from_raw_parts(data, size, size) })
+}
+
+/// A header map as the host serialises it; see [`pairs`].
+pub(super) fn header_map(map: MapType) -> Result<Vec<u8>, Status> {
+    // SAFETY: both pointers are valid for writes during the call.
+    returned(|data, size| unsafe { proxy_get_header_map_pairs(map as u32, data, size) })
+}
+
+/// Leaves one line with this name.
+pub(super) fn set_header(map: MapType, name: &[u8], value: &[u8]) -> Result<(), Status> {
+    // SAFETY: name and value are valid for reads of their lengths during the call.
+    done(unsafe { proxy_replace_header_map_value(map as u32, name.as_ptr(), name.len(), value.as_ptr(), value.len()) })
+}
+
+/// Removes every line with this name.
+pub(super) fn remove_header(map: MapType, name: &[u8]) -> Result<(), Status> {
+    // SAFETY: the name is valid for reads of its length during the call.
+    done(unsafe { proxy_remove_header_map_value(map as u32, name.as_ptr(), name.len()) })
+}
+
+/// A property; `path` is its segments joined by NUL.
+pub(super) fn property(path: &[u8]) -> Result<Vec<u8>, Status> {
+    // SAFETY: the path is valid for reads, the pointers for writes, during the call.
+    returned(|data, size| unsafe { proxy_get_property(path.as_ptr(), path.len(), data, size) })
+}
+
+/// The bytes of the plugin's configuration.
+pub(super) fn configuration() -> Result<Vec<u8>, Status> {
+    // SAFETY: both pointers are valid for writes during the call.
+    returned(|data, size| unsafe { proxy_get_buffer_bytes(PLUGIN_CONFIGURATION, 0, usize::MAX, data, size) })
+}
+
+/// Answers the request; `details` is what access logs show as `%RESPONSE_CODE_DETAILS%`.
+pub(super) fn reply(status: u16, details: &str, headers: &[(&str, String)], body: &[u8]) -> Result<(), Status> {
+    let headers = serialise(headers);
+    // SAFETY: all four slices are valid for reads of their lengths during the call.
+    done(unsafe {
+        proxy_send_local_response(
+            u32::from(status),
+            details.as_ptr(),
+            details.len(),
+            body.as_ptr(),
+            body.len(),
+            headers.as_ptr(),
+            headers.len(),
+            -1,
+        )
+    })
+}
+
+/// Pairs as the ABI wants them: their number, the lengths of each name and value, then each with a NUL behind it.
+fn serialise(pairs: &[(&str, String)]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    let number = |bytes: &mut Vec<u8>, size: usize| {
+        bytes.extend(u32::try_from(size).unwrap_or(u32::MAX).to_le_bytes());
+    };
+    number(&mut bytes, pairs.len());
+    for (name, value) in pairs {
+        number(&mut bytes, name.len());
+        number(&mut bytes, value.len());
+    }
+    for text in pairs.iter().flat_map(|(name, value)| [*name, value.as_str()]) {
+        bytes.extend(text.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+/// The lines of a serialised header map, borrowed from it; `None` if it is cut short.
+pub(super) fn pairs(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    let Some((count, rest)) = number(bytes) else { return bytes.is_empty().then(Vec::new) };
+    let (mut lengths, mut texts) = rest.split_at_checked(count.checked_mul(8)?)?;
+    let mut pairs = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (name_size, rest) = number(lengths)?;
+        let (value_size, rest) = number(rest)?;
+        lengths = rest;
+        let (name, rest) = texts.split_at_checked(name_size)?;
+        let (value, rest) = rest.strip_prefix(b"\0")?.split_at_checked(value_size)?;
+        texts = rest.strip_prefix(b"\0")?;
+        pairs.push((name, value));
+    }
+    Some(pairs)
+}
+
+fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<4>()?;
+    Some((usize::try_from(u32::from_le_bytes(*number)).ok()?, rest))
+}

@@ -1,0 +1,110 @@
+//! What Envoy knows about a request beside its headers, as identity values.
+//!
+//! Properties come without a type: a string as its bytes, a number as eight bytes, a boolean as one, a list or an
+//! object with zero bytes in it, `null` as an error. Identity refuses control bytes, which leaves the numbers whose
+//! eight bytes are all printable: only the metadata as a message tells those from strings.
+
+use super::abi;
+use crate::identity::{Attributes, MetadataPath, Value};
+use std::borrow::Cow;
+
+/// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
+const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idempotency\0endpoint";
+
+/// How long a number is.
+const NUMBER_SIZE: usize = 8;
+
+/// The request of the current callback.
+pub(super) struct CurrentRequest;
+
+impl Attributes for CurrentRequest {
+    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+        match abi::property(path.property()) {
+            Ok(bytes) if bytes.len() == NUMBER_SIZE && !is_string(path.segments()) => Value::Unusable,
+            Ok(bytes) if !bytes.is_empty() => Value::Text(Cow::Owned(bytes)),
+            Ok(_) | Err(_) => Value::Absent,
+        }
+    }
+
+    fn route_endpoint(&self) -> Value<'_> {
+        match abi::property(ROUTE_ENDPOINT) {
+            Ok(bytes) if !bytes.is_empty() => Value::Text(Cow::Owned(bytes)),
+            Ok(_) | Err(_) => Value::Absent,
+        }
+    }
+}
+
+/// Whether the metadata at this path is a string, by its type.
+fn is_string(segments: &[String]) -> bool {
+    let Ok(metadata) = abi::property(b"metadata") else { return false };
+    typed_as_string(&metadata, segments).unwrap_or(false)
+}
+
+/// Follows `segments` through an `envoy.config.core.v3.Metadata` message, `map<string, Struct> filter_metadata = 1`.
+fn typed_as_string(metadata: &[u8], segments: &[String]) -> Option<bool> {
+    let mut segments = segments.iter();
+    // A Struct is `map<string, Value> fields = 1` too, so every step is the same but for the Value around a Struct.
+    let mut message = entry(metadata, segments.next()?)?;
+    let mut value = None;
+    for segment in segments {
+        if let Some(outer) = value {
+            message = field(outer, STRUCT_VALUE)?;
+        }
+        value = Some(entry(message, segment)?);
+    }
+    Some(field(value?, STRING_VALUE).is_some())
+}
+
+/// `google.protobuf.Value`'s field numbers.
+const STRING_VALUE: u64 = 3;
+const STRUCT_VALUE: u64 = 5;
+
+/// The value for `key` in a message whose field 1 is a map; the last one counts.
+fn entry<'m>(message: &'m [u8], key: &str) -> Option<&'m [u8]> {
+    let entries = Fields(message).filter(|(number, _)| *number == 1);
+    entries.filter(|(_, entry)| field(entry, 1) == Some(key.as_bytes())).last().and_then(|(_, entry)| field(entry, 2))
+}
+
+/// The last field of this number and of wire type 2 (length-delimited).
+fn field(message: &[u8], wanted: u64) -> Option<&[u8]> {
+    Fields(message).filter(|(number, _)| *number == wanted).last().map(|(_, bytes)| bytes)
+}
+
+/// A protobuf message's length-delimited fields; others are stepped over, and nonsense ends it.
+struct Fields<'m>(&'m [u8]);
+
+impl<'m> Iterator for Fields<'m> {
+    type Item = (u64, &'m [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (tag, rest) = varint(self.0)?;
+            match tag & 7 {
+                0 => self.0 = varint(rest)?.1,
+                1 => self.0 = rest.get(8..)?,
+                2 => {
+                    let (size, rest) = varint(rest)?;
+                    let (bytes, rest) = rest.split_at_checked(usize::try_from(size).ok()?)?;
+                    self.0 = rest;
+                    return Some((tag >> 3, bytes));
+                }
+                5 => self.0 = rest.get(4..)?,
+                _ => return None,
+            }
+        }
+    }
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0;
+    let mut rest = bytes;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some((number, rest));
+        }
+    }
+    None
+}
