@@ -4,7 +4,7 @@
 //! whole group. A child is ended when its [`Process`] is dropped, unless it was [detached](Process::detach).
 
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _, stderr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -132,7 +132,8 @@ impl Drop for Process {
         if !self.detached
             && let Err(error) = self.kill()
         {
-            eprintln!("{error:#}");
+            // Nobody is left to hand an error to, and standard error may be closed.
+            let _ = writeln!(stderr(), "{error:#}");
         }
     }
 }

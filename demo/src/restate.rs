@@ -4,13 +4,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::http::{Reply, Request};
 use crate::ports::{loopback, loopback_url};
 use crate::process::Process;
+
+/// Restate's data within the run directory; some 200 MB even if nothing happens.
+pub const DATA: &str = "restate-data";
 
 const READY: Duration = Duration::from_secs(60);
 
@@ -96,13 +99,7 @@ impl Restate {
 
     /// Rows of a SQL query over Restate's own tables.
     pub async fn query(&self, sql: &str) -> Result<Vec<Value>> {
-        let request = Request::post("/query").header("accept", "application/json").json(&json!({"query": sql}));
-        let reply = request.send(&self.admin_url()).await?;
-        ensure!(reply.status == 200, "Restate refuses `{sql}`: {}", refusal(&reply));
-        match reply.json().get_mut("rows").map(Value::take) {
-            Some(Value::Array(rows)) => Ok(rows),
-            _ => Err(anyhow::anyhow!("no rows in {}", reply.text())),
-        }
+        query(&self.admin_url(), sql).await
     }
 
     /// Every invocation that Restate keeps, oldest first.
@@ -120,7 +117,8 @@ impl Restate {
                     let reply = Request::get(path).send(url).await?;
                     ensure!(reply.status == 200, "{path} answers {}", reply.status);
                 }
-                Ok(())
+                // The tables come up a little later than the rest.
+                query(&admin, "select id from sys_invocation limit 1").await.map(drop)
             })
             .await
     }
@@ -130,7 +128,7 @@ fn spawn(options: &RestateOptions) -> Result<Process> {
     let mut command = Command::new(&options.program);
     command
         .arg("--base-dir")
-        .arg(options.run_dir.join("restate-data"))
+        .arg(options.run_dir.join(DATA))
         .args(["--node-name", "demo", "--listen-mode", "tcp"])
         .env("DO_NOT_TRACK", "1")
         .env("RESTATE_DISABLE_TELEMETRY", "true")
@@ -141,6 +139,16 @@ fn spawn(options: &RestateOptions) -> Result<Process> {
         .env("RESTATE_ADMIN__BIND_ADDRESS", loopback(options.admin_port).to_string())
         .envs(options.env.iter().map(|(name, value)| (name, value)));
     Process::spawn("Restate", &mut command, &options.run_dir.join("restate.log"))
+}
+
+async fn query(admin_url: &str, sql: &str) -> Result<Vec<Value>> {
+    let request = Request::post("/query").header("accept", "application/json").json(&json!({"query": sql}));
+    let reply = request.send(admin_url).await?;
+    ensure!(reply.status == 200, "Restate refuses `{sql}`: {}", refusal(&reply));
+    match reply.json().get_mut("rows").map(Value::take) {
+        Some(Value::Array(rows)) => Ok(rows),
+        _ => bail!("no rows in {}", reply.text()),
+    }
 }
 
 fn refusal(reply: &Reply) -> String {

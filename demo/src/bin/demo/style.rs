@@ -1,7 +1,12 @@
 //! Plain text, with colours on a terminal only.
 
 use std::env;
-use std::io::{IsTerminal as _, stdout};
+use std::io::{IsTerminal as _, Write as _, stdout};
+
+/// Prints a line, or several. A reader that went away (`| head`) changes nothing about what is being done.
+pub(crate) fn say(text: impl AsRef<str>) {
+    let _ = writeln!(stdout(), "{}", text.as_ref().trim_end_matches('\n'));
+}
 
 /// Columns of running text.
 const WIDTH: usize = 110;

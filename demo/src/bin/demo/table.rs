@@ -32,10 +32,13 @@ impl Table {
         self.steps.len()
     }
 
-    /// Adds a check to the step that is open. Both sides are compared as they are shown.
-    pub(crate) fn check(&mut self, what: &str, expected: impl Display, seen: impl Display) {
+    /// Adds a check to the step that is open. Both sides are compared as they are shown; a difference is told.
+    pub(crate) fn check(&mut self, what: &str, expected: impl Display, seen: impl Display) -> Option<String> {
         let (expected, seen) = (expected.to_string(), seen.to_string());
-        self.rows.push(Row { step: self.steps.len(), what: what.to_owned(), expected, seen });
+        let row = Row { step: self.steps.len(), what: what.to_owned(), expected, seen };
+        let difference = (!row.ok()).then(|| format!("{what}: expected {}, seen {}", row.expected, row.seen));
+        self.rows.push(row);
+        difference
     }
 
     /// Whether everything was as expected, and there was something to expect.
@@ -83,7 +86,7 @@ mod tests {
     fn table() -> Table {
         let mut table = Table::default();
         assert_eq!(table.step("First call"), 1);
-        table.check("status", 200, 200);
+        assert_eq!(table.check("status", 200, 200), None);
         assert_eq!(table.step("Retry"), 2);
         table.check("effects", 1, 1);
         table
@@ -103,7 +106,8 @@ mod tests {
     #[test]
     fn a_difference_shows_and_counts() {
         let mut table = table();
-        table.check("operation id", "inv_1", "inv_2");
+        let difference = table.check("operation id", "inv_1", "inv_2");
+        assert_eq!(difference.unwrap(), "operation id: expected inv_1, seen inv_2");
         assert!(!table.ok());
         assert_eq!(table.count(), "2 steps, 3 checks, 2 as expected, 1 NOT");
         assert!(table.render(Style::plain()).contains("operation id  inv_1     inv_2  DIFFERS\n"));

@@ -1,6 +1,7 @@
 //! Tells one step: what was sent, what came back, what reached the backend, and why that is right.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use anyhow::Result;
 use edge_idempotency_demo::http::{Reply, Request};
@@ -10,7 +11,7 @@ use edge_idempotency_demo::stack::Stack;
 use tokio::task::JoinSet;
 
 use crate::people::{Person, curl};
-use crate::style::{Style, wrap};
+use crate::style::{Style, say, wrap};
 use crate::table::Table;
 
 /// Answer headers that a reader should see; the rest is Envoy's own.
@@ -36,7 +37,7 @@ pub(crate) struct Teller<'a> {
     calls: usize,
     invocations: HashMap<String, Invocation>,
     answers: usize,
-    backends_headers: usize,
+    leaks: usize,
 }
 
 /// What happened behind the gateway since the last look.
@@ -57,25 +58,22 @@ pub(crate) struct Told {
 
 impl<'a> Teller<'a> {
     pub(crate) fn new(stack: &'a Stack, style: Style) -> Self {
-        Self {
-            stack,
-            style,
-            table: Table::default(),
-            calls: 0,
-            invocations: HashMap::new(),
-            answers: 0,
-            backends_headers: 0,
-        }
+        Self { stack, style, table: Table::default(), calls: 0, invocations: HashMap::new(), answers: 0, leaks: 0 }
     }
 
     /// Begins a step.
     pub(crate) fn step(&mut self, title: &str) {
         let number = self.table.step(title);
-        println!("\n{}", self.style.bold(&format!("{number}. {title}")));
+        say(format!("\n{}", self.style.bold(&format!("{number}. {title}"))));
     }
 
-    /// Sends one request and tells all about it. `watch` is the id whose effects are counted.
-    pub(crate) async fn tell(&mut self, person: Option<&Person>, request: Request, watch: &str) -> Result<Told> {
+    /// Sends one request and tells all about it. `watch` is the id whose effects are counted, if there can be any.
+    pub(crate) async fn tell(
+        &mut self,
+        person: Option<&Person>,
+        request: Request,
+        watch: Option<&str>,
+    ) -> Result<Told> {
         print_request(&request, person);
         let reply = self.send(person, request).await?;
         print_reply(&reply);
@@ -87,14 +85,14 @@ impl<'a> Teller<'a> {
     pub(crate) async fn probe(&mut self, person: Option<&Person>, request: Request) -> Result<Reply> {
         print_request(&request, person);
         let reply = self.send(person, request).await?;
-        print!("{}", wrap("  came back  ", &format!("{} {}", status(&reply), reply.code())));
+        say(wrap("  came back  ", format!("{} {}", status(&reply), reply.code()).trim_end()));
         Ok(reply)
     }
 
     /// Sends the same request many times at once; prints it once.
     pub(crate) async fn burst(&mut self, person: &Person, request: Request, times: usize) -> Result<Vec<Reply>> {
         print_request(&request, Some(person));
-        print!("{}", wrap("             ", &format!("… {times} times at once, over {times} connections")));
+        say(wrap("             ", &format!("… {times} times at once, over {times} connections")));
         let (request, url) = (self.signed(Some(person), request)?, self.stack.gateway_url());
         let mut requests = JoinSet::new();
         for _ in 0..times {
@@ -107,7 +105,7 @@ impl<'a> Teller<'a> {
     }
 
     /// Prints what happened behind the gateway since the last look.
-    pub(crate) async fn look(&mut self, watch: &str, operation: Option<&str>) -> Result<Backend> {
+    pub(crate) async fn look(&mut self, watch: Option<&str>, operation: Option<&str>) -> Result<Backend> {
         let calls = self.stack.service.calls(self.calls).await?;
         self.calls = calls.total;
         let mut new = Vec::new();
@@ -116,7 +114,8 @@ impl<'a> Teller<'a> {
                 new.push(invocation);
             }
         }
-        let effects = self.stack.service.effects().await?.get(watch).copied().unwrap_or(0);
+        let all = self.stack.service.effects().await?;
+        let effects = watch.and_then(|id| all.get(id)).copied().unwrap_or(0);
         let backend = Backend { runs: calls.calls, new, effects };
 
         let mut lines = Vec::new();
@@ -134,24 +133,26 @@ impl<'a> Teller<'a> {
             [] => lines.push("handler: did not run".to_owned()),
             runs => lines.extend(runs.iter().map(seen_by_handler)),
         }
-        lines.push(format!("effects: {watch} has had {effects}"));
-        print!("{}", wrap("  backend    ", &lines.join("\n")));
+        lines.extend(watch.map(|id| format!("effects on {id} so far: {effects}")));
+        say(wrap("  backend    ", &lines.join("\n")));
         Ok(backend)
     }
 
     /// Ends a step's telling.
     pub(crate) fn why(&self, text: &str) {
-        print!("{}", wrap("  why        ", text));
+        say(wrap("  why        ", text));
     }
 
-    /// Adds a check to the table.
-    pub(crate) fn check(&mut self, what: &str, expected: impl std::fmt::Display, seen: impl std::fmt::Display) {
-        self.table.check(what, expected, seen);
+    /// Adds a check to the table, and says so at once if it differs.
+    pub(crate) fn check(&mut self, what: &str, expected: impl Display, seen: impl Display) {
+        if let Some(difference) = self.table.check(what, expected, seen) {
+            say(self.style.red(wrap("  DIFFERS    ", &difference).trim_end()));
+        }
     }
 
-    /// How many answers there were, and how many header lines in them were the backend's own.
+    /// How many answers there were, and how many of them named the backend in a header or in the body.
     pub(crate) fn leaks(&self) -> (usize, usize) {
-        (self.answers, self.backends_headers)
+        (self.answers, self.leaks)
     }
 
     async fn send(&mut self, person: Option<&Person>, request: Request) -> Result<Reply> {
@@ -170,7 +171,8 @@ impl<'a> Teller<'a> {
     fn note(&mut self, reply: &Reply) {
         self.answers += 1;
         let own = |name: &str| BACKENDS_OWN.iter().any(|prefix| name.starts_with(prefix));
-        self.backends_headers += reply.headers.iter().filter(|(name, _)| own(name)).count();
+        let leaks = reply.headers.iter().any(|(name, _)| own(name)) || reply.text().to_lowercase().contains("restate");
+        self.leaks += usize::from(leaks);
     }
 }
 
@@ -181,9 +183,9 @@ fn answered(result: Result<Reply>) -> Reply {
 
 fn print_request(request: &Request, person: Option<&Person>) {
     let who = person.map_or_else(|| "somebody without a token".to_owned(), Person::introduction);
-    print!("{}", wrap("  sent by    ", &who));
+    say(wrap("  sent by    ", &who));
     for line in curl(request, person).lines() {
-        println!("             {line}");
+        say(format!("             {line}"));
     }
 }
 
@@ -195,7 +197,7 @@ pub(crate) fn print_reply(reply: &Reply) {
         }
     }
     lines.push(reply.text());
-    print!("{}", wrap("  came back  ", &lines.join("\n")));
+    say(wrap("  came back  ", &lines.join("\n")));
 }
 
 fn status(reply: &Reply) -> String {

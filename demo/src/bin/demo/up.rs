@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::people::{ALICE, ALICE_GLOBEX, BOB, EVERYONE, Person, curl};
+use crate::style::say;
 use crate::tools;
 
 /// What `down`, and a second `up`, need to know.
@@ -30,17 +31,17 @@ pub(crate) async fn up(run_directory: &Path) -> Result<ExitCode> {
     let directory = run_directory.join("up");
     if let Some(state) = read_state(&directory)? {
         if state.processes.iter().all(Record::is_running) {
-            println!("already up; `make down` stops it\n");
-            print!("{}", hints(&directory, &state));
+            say("already up; `make down` stops it");
+            say(hints(&directory, &state));
             return Ok(ExitCode::SUCCESS);
         }
-        println!("part of the last stack has ended; starting afresh");
+        say("part of the last stack has ended; starting afresh");
         stop(&directory, &state)?;
     }
 
-    println!("preparing the sample service");
+    say("preparing the sample service");
     let options = StackOptions { ports: Some(Ports::from_env()?), ..StackOptions::new(tools().await?, &directory) };
-    let stack = Stack::start(options, &|progress| println!("{progress}")).await?;
+    let stack = Stack::start(options, &|progress| say(progress)).await?;
     let ports = stack.ports;
     fs::write(env_file(&directory), variables(&stack.signer, &ports)?).context("cannot write the variables")?;
     // From here on the stack stays: its records are on disk before it is let go.
@@ -50,8 +51,8 @@ pub(crate) async fn up(run_directory: &Path) -> Result<ExitCode> {
     write_state(&directory, &state)?;
     stack.detach();
 
-    println!("up; `make down` stops it\n");
-    print!("{}", hints(&directory, &state));
+    say("up; `make down` stops it");
+    say(hints(&directory, &state));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn down(run_directory: &Path) -> Result<ExitCode> {
     let directory = run_directory.join("up");
     match read_state(&directory)? {
         Some(state) => stop(&directory, &state)?,
-        None => println!("nothing is up"),
+        None => say("nothing is up"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -69,7 +70,7 @@ pub(crate) fn down(run_directory: &Path) -> Result<ExitCode> {
 fn stop(directory: &Path, state: &State) -> Result<()> {
     for process in &state.processes {
         let ended = if process.kill()? { "stopped" } else { "was not running" };
-        println!("{} (process {}) {ended}", process.name, process.pid);
+        say(format!("{} (process {}) {ended}", process.name, process.pid));
     }
     fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
 }

@@ -1,16 +1,17 @@
 //! The story: everything is started, played against, compared and stopped.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, id};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use edge_idempotency_demo::ports::Ports;
 use edge_idempotency_demo::process::still_running;
+use edge_idempotency_demo::restate::DATA;
 use edge_idempotency_demo::stack::{Stack, StackOptions};
 
-use crate::style::Style;
+use crate::style::{Style, say};
 use crate::table::Table;
 use crate::teller::Teller;
 use crate::{left_over, tools};
@@ -27,35 +28,50 @@ key its owner, and sees to it that no other key gets through.";
 pub(crate) async fn run(run_directory: &Path) -> Result<ExitCode> {
     let style = Style::detect();
     let directory = run_directory.join(format!("story-{}", id()));
+    let mut remains = Remains { directory: directory.clone(), keep_logs: true };
     let start = Instant::now();
-    println!("{INTRODUCTION}\n");
-    println!("preparing the sample service");
+    say(INTRODUCTION);
+    say("\npreparing the sample service");
     let options = StackOptions { ports: Some(Ports::from_env()?), ..StackOptions::new(tools().await?, &directory) };
 
     let outcome = play(options, style).await;
     let logs = || format!("logs are in {}", directory.display());
     let table = outcome.with_context(|| format!("the story broke off ({}; {})", left_over(), logs()))?;
 
-    println!("\n{}", table.render(style));
-    println!("{} ({:.1} s)", table.count(), start.elapsed().as_secs_f32());
+    say(format!("\n{}", table.render(style)));
+    say(format!("{} ({:.1} s)", table.count(), start.elapsed().as_secs_f32()));
     if table.ok() {
-        fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
+        remains.keep_logs = false;
         Ok(ExitCode::SUCCESS)
     } else {
-        println!("{}", logs());
+        say(logs());
         Ok(ExitCode::FAILURE)
     }
 }
 
+/// Cleans up behind the story, however it ends: logs are of use if something went wrong, Restate's data is not.
+struct Remains {
+    directory: PathBuf,
+    keep_logs: bool,
+}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        let waste = if self.keep_logs { self.directory.join(DATA) } else { self.directory.clone() };
+        // What is not there, because the story ended before it was made, need not be removed.
+        let _ = fs::remove_dir_all(waste);
+    }
+}
+
 async fn play(options: StackOptions, style: Style) -> Result<Table> {
-    let stack = Stack::start(options, &|progress| println!("{progress}")).await?;
-    println!("ready; $GATEWAY is {}, $ALICE and so on are tokens", stack.gateway_url());
+    let stack = Stack::start(options, &|progress| say(progress)).await?;
+    say(format!("ready; $GATEWAY is {}, $ALICE and so on are tokens", stack.gateway_url()));
     let mut teller = Teller::new(&stack, style);
     let told = steps::tell(&mut teller).await;
     let mut table = teller.table;
     if let Err(error) = told {
         // What has been seen so far helps to find out why.
-        println!("\n{}", table.render(style));
+        say(format!("\n{}", table.render(style)));
         return Err(error);
     }
     stack.stop()?;
