@@ -104,6 +104,11 @@ impl<'a> Teller<'a> {
         Ok(replies)
     }
 
+    /// Asks Restate itself, past the gateway, as somebody in the backend's network could.
+    pub(crate) async fn past_the_gateway(&self, request: &Request) -> Result<Reply> {
+        request.send(&self.stack.restate.ingress_url()).await
+    }
+
     /// Prints what happened behind the gateway since the last look.
     pub(crate) async fn look(&mut self, watch: Option<&str>, operation: Option<&str>) -> Result<Backend> {
         let calls = self.stack.service.calls(self.calls).await?;
@@ -121,13 +126,17 @@ impl<'a> Teller<'a> {
         let mut lines = Vec::new();
         match backend.new.as_slice() {
             [] => match operation.and_then(|id| self.invocations.get(id)) {
-                Some(first) => {
-                    lines.push(format!("Restate: nothing new; it answered with what it keeps for {}", key(first)))
-                }
+                Some(first) => lines.push(format!("Restate: nothing new; it kept the result under {}", key(first))),
                 None => lines.push("Restate: nothing".to_owned()),
             },
-            new => lines
-                .extend(new.iter().map(|one| format!("Restate: new invocation of {} for {}", one.target, key(one)))),
+            new => lines.extend(new.iter().map(|one| {
+                format!(
+                    "Restate: new invocation of {}
+         key: {}",
+                    one.target,
+                    key(one)
+                )
+            })),
         }
         match backend.runs.as_slice() {
             [] => lines.push("handler: did not run".to_owned()),
@@ -205,10 +214,10 @@ fn status(reply: &Reply) -> String {
 }
 
 /// The key that an invocation is stored for. Restate makes one up, a ULID, where the request had none.
-pub(crate) fn key(invocation: &Invocation) -> String {
+pub(crate) fn key(invocation: &Invocation) -> &str {
     match invocation.idempotency_key.as_deref() {
-        Some(key) if !is_ulid(key) => format!("the key {key}"),
-        _ => "no key".to_owned(),
+        Some(key) if !is_ulid(key) => key,
+        _ => "none",
     }
 }
 
@@ -219,7 +228,7 @@ fn is_ulid(key: &str) -> bool {
 fn seen_by_handler(call: &Call) -> String {
     let header = |name| format!("{name}: {}", call.header(name).unwrap_or("-"));
     let identity = ["x-tenant-id", "x-project-id", "x-subject"].map(header).join(", ");
-    format!("handler: {} ran and saw {identity}", call.handler)
+    format!("handler: {} ran and saw\n{identity}", call.handler)
 }
 
 #[cfg(test)]
@@ -237,9 +246,9 @@ mod tests {
 
     #[test]
     fn a_key_of_restates_own_is_none() {
-        assert_eq!(key(&invocation(Some("01M7YHH4Q06AZBDJ5WKDKSB7HR"))), "no key");
-        assert_eq!(key(&invocation(None)), "no key");
-        assert_eq!(key(&invocation(Some("t-acme:p:user:a:k"))), "the key t-acme:p:user:a:k");
-        assert_eq!(key(&invocation(Some("raw"))), "the key raw");
+        assert_eq!(key(&invocation(Some("01M7YHH4Q06AZBDJ5WKDKSB7HR"))), "none");
+        assert_eq!(key(&invocation(None)), "none");
+        assert_eq!(key(&invocation(Some("t-acme:p:user:a:k"))), "t-acme:p:user:a:k");
+        assert_eq!(key(&invocation(Some("raw"))), "raw");
     }
 }

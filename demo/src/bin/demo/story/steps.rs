@@ -45,7 +45,7 @@ fn message() -> Request {
 fn check_stored(teller: &mut Teller<'_>, told: &Told, namespaced: &str, effects: u64) {
     teller.check("status", 200, told.reply.status);
     teller.check("Idempotency-Status", "stored", header(&told.reply, "idempotency-status"));
-    teller.check("Restate stored it for", format!("the key {namespaced}"), stored_for(told));
+    teller.check("key at Restate", namespaced, stored_key(told));
     teller.check("effects", effects, told.backend.effects);
 }
 
@@ -71,9 +71,9 @@ fn header<'a>(reply: &'a Reply, name: &str) -> &'a str {
     reply.header(name).unwrap_or("-")
 }
 
-fn stored_for(told: &Told) -> String {
+fn stored_key(told: &Told) -> String {
     match told.backend.new.as_slice() {
-        [one] => key(one),
+        [one] => key(one).to_owned(),
         other => format!("{} new invocations", other.len()),
     }
 }
@@ -168,7 +168,7 @@ async fn refusals(teller: &mut Teller<'_>) -> Result<()> {
     teller.why("Without a key the list is simply forwarded.");
     teller.check("status", 200, told.reply.status);
     teller.check("handler runs", 1, told.backend.runs.len());
-    teller.check("Restate stored it for", "no key", stored_for(&told));
+    teller.check("key at Restate", "none", stored_key(&told));
 
     teller.step("No token");
     let told = teller.tell(None, refund(RAW), Some(ORDER)).await?;
@@ -191,7 +191,7 @@ async fn internal_dedup(teller: &mut Teller<'_>) -> Result<()> {
          unread, and Restate never sees it.",
     );
     teller.check("status", 200, told.reply.status);
-    teller.check("Restate stored it for", "no key", stored_for(&told));
+    teller.check("key at Restate", "none", stored_key(&told));
     teller.check("effects", 1, told.backend.effects);
 
     teller.step("… and once more");
@@ -216,7 +216,7 @@ async fn cart(teller: &mut Teller<'_>) -> Result<()> {
          key from the token, so `c-42` is this tenant's cart c-42.",
     );
     check_stored(teller, &first, &ALICE.namespaced("checkout-1"), 1);
-    teller.check("Restate's target", target(&ALICE), target_of(&first));
+    teller.check("target at Restate", target(&ALICE), target_of(&first));
 
     teller.step("The checkout again");
     let told = teller.tell(Some(&ALICE), request(), Some("acme:health-prod:c-42")).await?;
@@ -227,7 +227,7 @@ async fn cart(teller: &mut Teller<'_>) -> Result<()> {
     let told = teller.tell(Some(&ALICE_GLOBEX), request(), Some("globex:health-prod:c-42")).await?;
     teller.why("Another object altogether, with its own first order.");
     check_stored(teller, &told, &ALICE_GLOBEX.namespaced("checkout-1"), 1);
-    teller.check("Restate's target", target(&ALICE_GLOBEX), target_of(&told));
+    teller.check("target at Restate", target(&ALICE_GLOBEX), target_of(&told));
     Ok(())
 }
 
@@ -239,13 +239,13 @@ async fn direct_hits(teller: &mut Teller<'_>) -> Result<()> {
     teller.step("Around the filter: the backend's own paths");
     let body = json!({"order_id": ORDER, "amount": 4200});
     let post = |path: &str| Request::post(path).header("Idempotency-Key", "mine").json(&body);
-    let result = format!("/restate/invocation/Refunds/create/{}/output", ALICE.namespaced(RAW));
+    let result = Request::get(&format!("/restate/invocation/Refunds/create/{}/output", ALICE.namespaced(RAW)));
     let hits = [
         ("the service", post("/Refunds/create")),
         ("… with the mark", post("/Refunds/create").header("X-Edge-Idempotency", "1")),
         ("… by way of ..", post("/api/../Refunds/create")),
         ("Restate's call path", post("//restate/call/Refunds/create")),
-        ("Alice's stored result", Request::get(&result)),
+        ("Alice's stored result", result.clone()),
         ("Restate's health", Request::get("/restate/health")),
     ];
     for (what, request) in hits {
@@ -255,10 +255,13 @@ async fn direct_hits(teller: &mut Teller<'_>) -> Result<()> {
     let backend = teller.look(Some(ORDER), None).await?;
     teller.why(
         "Only what the filter has rewritten has a route to the backend, and only the filter can set the header that the \
-         route asks for. Restate itself would have answered all of these, Alice's stored result included.",
+         route asks for. Restate itself answers whoever reaches it: the table shows that it would have given away Alice's \
+         stored result.",
     );
     teller.check("reached the backend", 0, backend.new.len() + backend.runs.len());
     teller.check("effects", 4, backend.effects);
+    let told = teller.past_the_gateway(&result).await?;
+    teller.check("Alice's result, past the gateway", 200, told.status);
     Ok(())
 }
 
@@ -291,6 +294,7 @@ async fn burst(teller: &mut Teller<'_>) -> Result<()> {
     let request = Request::post(REFUNDS).header("Idempotency-Key", "refund-2002").json(&body);
     let replies = teller.burst(&ALICE, request, BURST).await?;
     let right = replies.iter().filter(|reply| reply.status == 200).count();
+    let replays = replies.iter().filter(|reply| reply.header("idempotent-replayed").is_some()).count();
     let distinct = |of: fn(&Reply) -> String| {
         let mut all: Vec<_> = replies.iter().map(of).collect();
         all.sort();
@@ -299,12 +303,14 @@ async fn burst(teller: &mut Teller<'_>) -> Result<()> {
     };
     let operations = distinct(|reply| header(reply, "x-operation-id").to_owned());
     let bodies = distinct(Reply::text);
-    say(format!("  came back  {right} times HTTP 200, {operations} operation id, {bodies} body"));
+    say(format!(
+        "  came back  {right} times HTTP 200, {operations} operation id, {bodies} body, {replays} replay marks"
+    ));
     let operation = replies.first().and_then(|reply| reply.header("x-operation-id"));
     let backend = teller.look(Some("order-2002"), operation).await?;
     teller.why(
-        "The first began the refund, the other nineteen met it in flight and waited for the same result. They carry no \
-         replay mark: nothing had been stored yet when they came.",
+        "The first began the refund; whoever came while it was under way waited for the same result. A replay mark is for \
+         a result that was stored before.",
     );
     teller.check("answers with 200", BURST, right);
     teller.check("operations", 1, operations);
