@@ -1,0 +1,286 @@
+//! A VM: the compiled module, its start, and calls into it.
+
+use std::fmt;
+use std::path::Path;
+
+use wasmtime::{Config, Engine, Instance, Module, OptLevel, Store, Trap, Val};
+
+use super::abi;
+use super::calls::{CallReply, HttpCall};
+use super::metrics::Metrics;
+use super::state::{Life, LogLine, Options, ROOT, State};
+
+/// What one guest call may burn before it counts as one that never returns; a second or two.
+const FUEL: u64 = 3_000_000_000;
+
+/// The only ABI this host speaks.
+const ABI_MARKER: &str = "proxy_abi_version_0_2_1";
+
+/// A compiled module; compiling takes seconds, so a test process does it once and starts many VMs from it.
+#[derive(Clone)]
+pub struct Program {
+    engine: Engine,
+    module: Module,
+}
+
+impl Program {
+    /// Compiles a module, in the binary format.
+    pub fn new(wasm: &[u8]) -> Result<Self, String> {
+        let mut config = Config::new();
+        config.consume_fuel(true).cranelift_opt_level(OptLevel::None);
+        let engine = Engine::new(&config).map_err(|error| format!("wasmtime does not start: {error:?}"))?;
+        let module = Module::new(&engine, wasm).map_err(|error| format!("not a module: {error:?}"))?;
+        Ok(Self { engine, module })
+    }
+
+    /// Compiles the module in a file.
+    pub fn from_file(path: &Path) -> Result<Self, String> {
+        Self::new(&std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?)
+    }
+}
+
+/// Why a VM did not start.
+#[derive(Debug)]
+pub enum BootError {
+    /// The module does not fit this host: an import nobody provides, no memory, no allocator, another ABI.
+    Unfit(String),
+    /// `vm_start` or `configure` said no; these are the lines it logged.
+    Refused {
+        /// The callback that said no.
+        callback: &'static str,
+        /// What the filter logged until then.
+        logs: Vec<LogLine>,
+        /// What the host noted until then.
+        failures: Vec<String>,
+    },
+    /// It trapped on the way.
+    Trapped {
+        /// What the filter logged until then.
+        logs: Vec<LogLine>,
+        /// The callback and the trap, and what the host noted before it.
+        failures: Vec<String>,
+    },
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unfit(why) => write!(f, "the module does not fit: {why}"),
+            Self::Refused { callback, logs, failures } => {
+                write!(f, "{callback} refused to start\nlogs: {logs:#?}\nfailures: {failures:#?}")
+            }
+            Self::Trapped { logs, failures } => write!(f, "trapped at start: {failures:#?}\nlogs: {logs:#?}"),
+        }
+    }
+}
+
+impl std::error::Error for BootError {}
+
+/// What came of a call into the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    /// The module does not export it.
+    Missing,
+    /// It returned; a callback without a result returns 0.
+    Returned(u32),
+    /// It returned, but it sent a local reply: nothing goes on.
+    Replied,
+    /// It trapped, now or earlier.
+    Trapped,
+}
+
+/// One VM, as one worker thread of Envoy has it.
+pub struct Vm {
+    pub(super) store: Store<State>,
+    instance: Instance,
+    next_context: u32,
+}
+
+impl Vm {
+    /// Starts a VM: `_initialize`, `main` if exported, the root context, `vm_start`, `configure`.
+    pub fn boot(program: &Program, options: Options) -> Result<Self, BootError> {
+        let unfit = |why: wasmtime::Error| BootError::Unfit(format!("{why:?}"));
+        let mut store = Store::new(&program.engine, State::new(options));
+        store.set_fuel(FUEL).map_err(unfit)?;
+        let imports = abi::link(&mut store, &program.module).map_err(BootError::Unfit)?;
+        let instance = Instance::new(&mut store, &program.module, &imports).map_err(unfit)?;
+        if instance.get_func(&mut store, ABI_MARKER).is_none() {
+            return Err(BootError::Unfit(format!("it does not export {ABI_MARKER}")));
+        }
+        let memory = instance.get_memory(&mut store, "memory");
+        store.data_mut().memory = Some(memory.ok_or(BootError::Unfit("it exports no memory".to_owned()))?);
+        let allocate = ["proxy_on_memory_allocate", "malloc"]
+            .into_iter()
+            .find_map(|name| instance.get_typed_func::<u32, u32>(&mut store, name).ok());
+        store.data_mut().allocate = Some(allocate.ok_or(BootError::Unfit("it exports no allocator".to_owned()))?);
+
+        let mut vm = Self { store, instance, next_context: ROOT + 1 };
+        vm.boot_call("_initialize", 0, &[])?;
+        vm.boot_call("main", 0, &[0, 0])?;
+        vm.state_mut().life = Life::Configuring;
+        vm.boot_call("proxy_on_context_create", ROOT, &[ROOT, 0])?;
+        for (callback, size) in [
+            ("proxy_on_vm_start", vm.state().options.vm_configuration.len()),
+            ("proxy_on_configure", vm.state().options.configuration.len()),
+        ] {
+            let size = u32::try_from(size).unwrap_or(u32::MAX);
+            if vm.boot_call(callback, ROOT, &[ROOT, size])? == Called::Returned(0) {
+                let logs = std::mem::take(&mut vm.state_mut().logs);
+                return Err(BootError::Refused { callback, logs, failures: vm.take_failures() });
+            }
+        }
+        vm.state_mut().life = Life::Running;
+        Ok(vm)
+    }
+
+    fn boot_call(&mut self, name: &str, context: u32, args: &[u32]) -> Result<Called, BootError> {
+        match self.call(name, context, args) {
+            Called::Trapped => {
+                let logs = std::mem::take(&mut self.state_mut().logs);
+                Err(BootError::Trapped { logs, failures: self.take_failures() })
+            }
+            called => Ok(called),
+        }
+    }
+
+    /// Lets the timer fire once, as it does every period the filter asked for.
+    pub fn tick(&mut self) {
+        if self.state().tick_period_ms == 0 {
+            self.state_mut().fail("the test ticks a VM that set no tick period");
+        }
+        self.callback("proxy_on_tick", ROOT, &[ROOT]);
+    }
+
+    /// The tick period the filter asked for; zero is none.
+    pub fn tick_period_ms(&self) -> u32 {
+        self.state().tick_period_ms
+    }
+
+    /// HTTP calls waiting for an answer, oldest first.
+    pub fn calls(&self) -> Vec<&HttpCall> {
+        self.state().calls.pending().collect()
+    }
+
+    /// Answers an HTTP call; its headers, body and trailers can be read during that callback only.
+    pub fn answer_call(&mut self, token: u32, reply: CallReply) {
+        if self.state_mut().calls.take(token).is_none() {
+            self.state_mut().fail(format!("the test answers HTTP call {token}, which is not waiting"));
+            return;
+        }
+        let reply = match reply {
+            CallReply::Response(message) => Some(message),
+            CallReply::Failed => None,
+        };
+        let count = |length: Option<usize>| u32::try_from(length.unwrap_or(0)).unwrap_or(u32::MAX);
+        let headers = count(reply.as_ref().map(|reply| reply.headers.len()));
+        let body = count(reply.as_ref().map(|reply| reply.body.len()));
+        let trailers = count(reply.as_ref().and_then(|reply| reply.trailers.as_ref()).map(|trailers| trailers.len()));
+        self.state_mut().calls.delivering = reply;
+        // Calls belong to the root context, whichever context dispatched them.
+        self.callback("proxy_on_http_call_response", ROOT, &[ROOT, token, headers, body, trailers]);
+        self.state_mut().calls.delivering = None;
+    }
+
+    /// Moves the clock.
+    pub fn set_now(&mut self, nanoseconds: u64) {
+        self.state_mut().options.now = nanoseconds;
+    }
+
+    /// All metrics as they stand.
+    pub fn metrics(&self) -> &Metrics {
+        &self.state().metrics
+    }
+
+    /// Everything logged so far.
+    pub fn logs(&self) -> &[LogLine] {
+        &self.state().logs
+    }
+
+    /// What trapped, if anything did; such a VM serves no stream any more.
+    pub fn trap(&self) -> Option<&str> {
+        self.state().trap.as_deref()
+    }
+
+    /// What went wrong without the guest being told, and takes it off the VM.
+    #[must_use = "failures that nobody looks at make a test pass by accident"]
+    pub fn take_failures(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.state_mut().failures)
+    }
+
+    pub(super) fn state(&self) -> &State {
+        self.store.data()
+    }
+
+    pub(super) fn state_mut(&mut self) -> &mut State {
+        self.store.data_mut()
+    }
+
+    pub(super) fn new_context(&mut self) -> u32 {
+        let id = self.next_context;
+        self.next_context += 1;
+        id
+    }
+
+    /// Calls into the guest, then does what it asked to have done afterwards.
+    pub(super) fn callback(&mut self, name: &str, context: u32, args: &[u32]) -> Called {
+        let called = self.call(name, context, args);
+        let stopped = std::mem::take(&mut self.state_mut().stopped);
+        while let Some((id, action)) = self.state_mut().deferred.pop_front() {
+            self.run_deferred(id, action);
+        }
+        match called {
+            Called::Returned(_) if stopped => Called::Replied,
+            called => called,
+        }
+    }
+
+    fn call(&mut self, name: &str, context: u32, args: &[u32]) -> Called {
+        if self.state().trap.is_some() {
+            return Called::Trapped;
+        }
+        let Some(function) = self.instance.get_func(&mut self.store, name) else { return Called::Missing };
+        let outer = (self.state().current, self.state().effective);
+        (self.state_mut().current, self.state_mut().effective) = (context, 0);
+        let args: Vec<Val> = args.iter().map(|arg| Val::I32(arg.cast_signed())).collect();
+        let mut results = vec![Val::I32(0); function.ty(&self.store).results().len()];
+        let outcome = self.store.set_fuel(FUEL).and_then(|()| function.call(&mut self.store, &args, &mut results));
+        (self.state_mut().current, self.state_mut().effective) = outer;
+        match outcome {
+            Ok(()) => Called::Returned(results.first().and_then(Val::i32).map_or(0, i32::cast_unsigned)),
+            Err(error) => {
+                self.poison(name, &error);
+                Called::Trapped
+            }
+        }
+    }
+
+    fn poison(&mut self, callback: &str, error: &wasmtime::Error) {
+        let why = match error.downcast_ref::<Trap>() {
+            Some(Trap::OutOfFuel) => "it did not return".to_owned(),
+            Some(trap) => trap.to_string(),
+            None => error.root_cause().to_string(),
+        };
+        let last = self.logs().last().map(|line| format!("; the last line logged was: {}", line.message));
+        let trap = format!("{callback} trapped: {why}{}", last.unwrap_or_default());
+        let state = self.state_mut();
+        state.deferred.clear();
+        state.fail(trap.clone());
+        state.trap = Some(trap);
+    }
+}
+
+impl Drop for Vm {
+    #[allow(clippy::panic, reason = "a test must not pass over failures it did not look at")]
+    fn drop(&mut self) {
+        let failures = self.take_failures();
+        if !failures.is_empty() && !std::thread::panicking() {
+            panic!("nobody looked at the failures of this VM: {failures:#?}");
+        }
+    }
+}
+
+impl fmt::Debug for Vm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vm").field("trap", &self.trap()).finish_non_exhaustive()
+    }
+}
