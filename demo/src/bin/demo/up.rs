@@ -162,7 +162,7 @@ fn hints(directory: &Path, state: &State) -> String {
         ("no token: 401", None, post("refund-1")),
     ];
     let mut text =
-        format!("# the gateway's address and a token for each caller\n. {}\n", env_file(directory).display());
+        format!("\n# the gateway's address and a token for each caller\n. {}\n", env_file(directory).display());
     for (what, person, request) in tries {
         text.push_str(&format!("\n# {what}\n{}\n", curl(&request, person)));
     }
