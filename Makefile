@@ -21,6 +21,7 @@ CLI_PROFILE ?= dev
 MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
 NATIVE := $(or $(CARGO_TARGET_DIR),target)
+DEMO_BUILD := cargo build --package edge-idempotency-demo
 DEMO := cargo run --quiet --package edge-idempotency-demo --bin demo --
 # What is set to one's own is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
@@ -57,12 +58,14 @@ tools: ## install Envoy and Restate into .tools/
 
 .PHONY: demo
 demo: tools $(WASM_NEEDED) ## play the story against a real Envoy and Restate, and stop everything
-	@echo "== demo"
+	@echo "== demo (its first build takes a few minutes)"
+	@$(DEMO_BUILD)
 	@$(DEMO) story
 
 .PHONY: up
 up: tools $(WASM_NEEDED) ## start the demo and leave it running
-	@echo "== up"
+	@echo "== up (the demo's first build takes a few minutes)"
+	@$(DEMO_BUILD)
 	@$(DEMO) up
 
 .PHONY: down

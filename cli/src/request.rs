@@ -48,17 +48,8 @@ impl Request {
     }
 
     fn read(root: &At<'_>, issues: &mut Issues) -> Option<Self> {
-        let known = [
-            "method",
-            "url",
-            "headers",
-            "body",
-            "body_base64",
-            "metadata",
-            "route_metadata",
-            "now_unix",
-            "lookups",
-        ];
+        let known =
+            ["method", "url", "headers", "body", "body_base64", "metadata", "route_metadata", "now_unix", "lookups"];
         let fields = root.fields(&known, issues)?;
         let method = fields.need("method", issues).and_then(|at| {
             at.parse(issues, |text| if is_field_name(text) { Ok(text) } else { Err("expected a method".to_owned()) })

@@ -27,7 +27,13 @@ pub struct Issues(pub Vec<Issue>);
 impl Issues {
     /// Notes a problem.
     pub fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
-        self.0.push(Issue { pointer: pointer.into(), message: message.into() });
+        self.push(pointer.into(), message.into());
+    }
+
+    // Reading a document is not worth the module's size that inlining would cost, here and below.
+    #[inline(never)]
+    fn push(&mut self, pointer: String, message: String) {
+        self.0.push(Issue { pointer, message });
     }
 }
 
@@ -58,12 +64,14 @@ impl<'j> At<'j> {
         self.json
     }
 
+    #[inline(never)]
     fn unexpected<T>(&self, wanted: &str, issues: &mut Issues) -> Option<T> {
         issues.add(self.pointer.clone(), format!("expected {wanted}, found {}", self.json.kind()));
         None
     }
 
     /// The value as an object whose members are all among `known`.
+    #[inline(never)]
     pub fn fields(&self, known: &[&str], issues: &mut Issues) -> Option<Fields<'j>> {
         let fields = self.map(issues)?;
         for (name, _) in fields.members {
@@ -76,6 +84,7 @@ impl<'j> At<'j> {
     }
 
     /// The value as an object with names of its author's choice.
+    #[inline(never)]
     pub fn map(&self, issues: &mut Issues) -> Option<Fields<'j>> {
         match self.json {
             Json::Object(members) => Some(Fields { members, pointer: self.pointer.clone() }),
@@ -84,6 +93,7 @@ impl<'j> At<'j> {
     }
 
     /// The value as a string.
+    #[inline(never)]
     pub fn text(&self, issues: &mut Issues) -> Option<&'j str> {
         match self.json {
             Json::String(text) => Some(text),
@@ -92,11 +102,13 @@ impl<'j> At<'j> {
     }
 
     /// The value as a string that `parse` accepts; `parse` says what to change.
+    #[inline(never)]
     pub fn parse<T>(&self, issues: &mut Issues, parse: impl FnOnce(&'j str) -> Result<T, String>) -> Option<T> {
         parse(self.text(issues)?).map_err(|message| issues.add(self.pointer.clone(), message)).ok()
     }
 
     /// The value as one of a few words.
+    #[inline(never)]
     pub fn choice<T: Copy>(&self, words: &[(&str, T)], issues: &mut Issues) -> Option<T> {
         self.parse(issues, |text| {
             words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
@@ -107,6 +119,7 @@ impl<'j> At<'j> {
     }
 
     /// The value as `true` or `false`.
+    #[inline(never)]
     pub fn boolean(&self, issues: &mut Issues) -> Option<bool> {
         match self.json {
             Json::Bool(value) => Some(*value),
@@ -115,6 +128,7 @@ impl<'j> At<'j> {
     }
 
     /// The value as an integer within bounds.
+    #[inline(never)]
     pub fn integer(&self, bounds: std::ops::RangeInclusive<u64>, issues: &mut Issues) -> Option<u64> {
         match self.json {
             Json::Integer(value) if bounds.contains(value) => Some(*value),
@@ -130,6 +144,7 @@ impl<'j> At<'j> {
     }
 
     /// The value's items.
+    #[inline(never)]
     pub fn items(&self, issues: &mut Issues) -> Option<Vec<At<'j>>> {
         match self.json {
             Json::Array(items) => Some(
@@ -144,6 +159,7 @@ impl<'j> At<'j> {
     }
 
     /// The value as strings that `parse` accepts; those that it does not are left out, and noted.
+    #[inline(never)]
     pub fn list<T>(&self, issues: &mut Issues, parse: impl Fn(&'j str) -> Result<T, String>) -> Option<Vec<T>> {
         Some(self.items(issues)?.iter().filter_map(|item| item.parse(issues, &parse)).collect())
     }
@@ -161,12 +177,14 @@ impl<'j> At<'j> {
 
 impl<'j> Fields<'j> {
     /// A member that may be absent.
+    #[inline(never)]
     pub fn get(&self, name: &str) -> Option<At<'j>> {
         let (_, json) = self.members.iter().find(|(member, _)| member == name)?;
         Some(At { json, pointer: child(&self.pointer, name) })
     }
 
     /// A member that has to be there.
+    #[inline(never)]
     pub fn need(&self, name: &str, issues: &mut Issues) -> Option<At<'j>> {
         let found = self.get(name);
         if found.is_none() {
