@@ -55,8 +55,13 @@ impl Envoy {
     pub async fn start(options: EnvoyOptions) -> Result<Self> {
         let config = options.run_dir.join("envoy.yaml");
         fs::write(&config, render(&options)).with_context(|| format!("cannot write {}", config.display()))?;
+        Self::start_with(options, &config).await
+    }
+
+    /// As [`Envoy::start`], with a configuration that was rendered and changed: it listens on the ports of `options`.
+    pub async fn start_with(options: EnvoyOptions, config: &Path) -> Result<Self> {
         let mut command = Command::new(&options.program);
-        command.arg("--config-path").arg(&config).args(["--concurrency", &options.concurrency.to_string()]);
+        command.arg("--config-path").arg(config).args(["--concurrency", &options.concurrency.to_string()]);
         // Several may run on one machine; the log's lines begin with time and level.
         command.args(["--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info"]);
         let process = Process::spawn("Envoy", &mut command, &options.run_dir.join("envoy.log"))?;

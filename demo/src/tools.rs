@@ -54,21 +54,26 @@ fn path_of(variable: &str, default: &str) -> PathBuf {
 }
 
 fn service() -> Result<PathBuf> {
-    if let Some(path) = env::var_os("EDGE_DEMO_SERVICE") {
+    built("EDGE_DEMO_SERVICE", env!("CARGO_PKG_NAME"), "demo-service")
+}
+
+/// A program of this repository: where `variable` says, else built by cargo if it has changed.
+pub fn built(variable: &str, package: &str, program: &str) -> Result<PathBuf> {
+    if let Some(path) = env::var_os(variable) {
         let path = PathBuf::from(path);
-        ensure!(path.is_file(), "EDGE_DEMO_SERVICE names {}, which is not there", path.display());
+        ensure!(path.is_file(), "{variable} names {}, which is not there", path.display());
         return Ok(path);
     }
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(&cargo)
-        .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--bin", "demo-service"])
+        .args(["build", "--quiet", "--package", package, "--bin", program])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(repository())
         .stderr(std::process::Stdio::inherit())
         .output()
-        .with_context(|| format!("cannot run {}; set EDGE_DEMO_SERVICE instead", cargo.display()))?;
-    ensure!(output.status.success(), "the sample service does not build");
-    executable(&output.stdout).context("cargo did not say where it left the sample service")
+        .with_context(|| format!("cannot run {}; set {variable} instead", cargo.display()))?;
+    ensure!(output.status.success(), "{program} does not build");
+    executable(&output.stdout).with_context(|| format!("cargo did not say where it left {program}"))
 }
 
 /// The executable's path, out of cargo's messages (one JSON document a line).
