@@ -1,0 +1,169 @@
+//! The command as its users call it: arguments and standard input in, exit status and output out.
+
+use serde_json::{Value, json};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+const POLICY: &str = r#"{
+  "version": 1,
+  "docs_url": "https://developers.example.com/idempotency",
+  "identity": {
+    "sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                 "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}],
+    "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}
+  },
+  "backend": {"kind": "restate", "rewrite_path": true},
+  "routes": [
+    {"endpoint": "refunds.create", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
+    {"endpoint": "quiet.create", "path": "/api/v1/quiet", "policy": "REQUIRED_A", "target": "Quiet/create", "mode": "shadow"}
+  ]
+}"#;
+
+fn run(arguments: &[&str], policy: &str, input: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.json");
+    std::fs::write(&file, policy).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
+        .args(arguments)
+        .arg("--policy")
+        .arg(&file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that has already failed does not read its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn explain(request: &Value) -> (i32, Value) {
+    let output = run(&["explain", "--json", "--request", "-"], POLICY, &request.to_string());
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn request(path: &str, headers: Value) -> Value {
+    json!({
+        "method": "POST",
+        "url": format!("https://api.example.com{path}"),
+        "headers": headers,
+        "metadata": {"envoy.filters.http.jwt_authn":
+            {"jwt": {"tenant_id": "acme", "project_id": "health-prod", "sub": "u 1"}}},
+    })
+}
+
+#[test]
+fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
+    let headers = json!([
+        ["Idempotency-Key", "\"8e03978e\""],
+        ["Authorization", "Bearer x"],
+        ["X_Tenant_ID", "evil"],
+        ["x-tenant-id", "evil"]
+    ]);
+    let (status, verdict) = explain(&request("/api//v1/refunds/?a=1", headers));
+    assert_eq!(status, 0);
+    assert_eq!(
+        verdict,
+        json!({
+            "action": "forward",
+            "endpoint": "refunds.create",
+            "policy": "REQUIRED_A",
+            "case": "A",
+            "idempotency_key": "t-acme:health-prod:user:u%201:8e03978e",
+            "path": "/Refunds/create",
+            "set_headers": {
+                "x-tenant-id": "acme",
+                "x-project-id": "health-prod",
+                "x-subject": "user:u%201",
+                "x-edge-idempotency": "1",
+                "idempotency-key": "t-acme:health-prod:user:u%201:8e03978e"
+            },
+            "remove_headers": ["authorization", "x_tenant_id"],
+            "log": {
+                "idempotency_case": "A",
+                "idempotency_key_namespaced": verdict["log"]["idempotency_key_namespaced"],
+                "idempotency_source": "header",
+                "idempotency_policy": "REQUIRED_A",
+                "idempotency_outcome": "forwarded",
+                "tenant": "acme",
+                "project": "health-prod",
+                "endpoint": "refunds.create",
+                "original_path": "/api//v1/refunds/"
+            }
+        })
+    );
+    assert!(verdict["log"]["idempotency_key_namespaced"].as_str().unwrap().starts_with("sha256:"));
+}
+
+#[test]
+fn a_refused_request_is_shown_with_its_problem_document() {
+    let (status, verdict) = explain(&request("/api/v1/refunds", json!([["idempotency-key", {"base64": "/w=="}]])));
+    assert_eq!(status, 1);
+    assert_eq!(verdict["action"], "reject");
+    assert_eq!(verdict["status"], 400);
+    assert_eq!(verdict["problem"]["code"], "idempotency_key_invalid");
+    assert_eq!(verdict["problem"]["reason"], "charset");
+    assert_eq!(
+        verdict["problem"]["type"],
+        "https://developers.example.com/idempotency#idempotency_key_invalid"
+    );
+    assert_eq!(verdict.get("path"), None);
+    assert_eq!(verdict.get("idempotency_key"), None);
+}
+
+#[test]
+fn shadow_shows_what_would_have_been() {
+    let (status, verdict) = explain(&request("/api/v1/quiet", json!([])));
+    assert_eq!((status, &verdict["action"]), (0, &json!("forward")));
+    assert_eq!(verdict["shadow"]["action"], "reject");
+    assert_eq!(verdict["shadow"]["status"], 400);
+    assert_eq!(verdict["shadow"]["problem"]["code"], "idempotency_key_required");
+    let (_, verdict) = explain(&request("/api/v1/quiet", json!([["idempotency-key", "k"]])));
+    assert_eq!(verdict["shadow"]["idempotency_key"], "t-acme:health-prod:user:u%201:k");
+    assert_eq!(verdict["set_headers"].get("idempotency-key"), None);
+}
+
+#[test]
+fn text_is_for_people() {
+    let output = run(&["explain", "--request", "-"], POLICY, &request("/nowhere", json!([])).to_string());
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("action: reject\n"), "{text}");
+    assert!(text.contains("status: 404") && text.contains("  code: not_found"), "{text}");
+}
+
+#[test]
+fn bad_input_is_told_with_every_place_and_exits_2() {
+    let broken = POLICY.replace("REQUIRED_A", "REQUIRED").replace("\"version\": 1", "\"version\": 2");
+    let output = run(&["explain", "--request", "-"], &broken, "{}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for place in ["3 errors", "/version:", "/routes/0/policy:", "/routes/1/policy:"] {
+        assert!(text.contains(place), "{place} is not in {text}");
+    }
+
+    let output = run(&["check", "--json"], &broken, "");
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(list["errors"][0]["pointer"], "/version");
+
+    for (request, place) in [
+        ("{", "line 1"),
+        (r#"{"method": "POST", "url": "/relative"}"#, "/url:"),
+        (r#"{"method": "POST", "url": "https://h/", "headers": [["a b", "c"]]}"#, "/headers/0/0:"),
+        (r#"{"method": "POST", "url": "https://h/", "headers": [["a", {"base64": "%"}]]}"#, "/headers/0/1/base64:"),
+        (r#"{"method": "POST", "url": "https://h/", "header": []}"#, "did you mean `headers`?"),
+    ] {
+        let output = run(&["explain", "--request", "-"], POLICY, request);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{request}");
+        assert!(text.contains(place), "{place} is not in {text}");
+    }
+}
+
+#[test]
+fn check_lists_warnings_and_succeeds() {
+    let output = run(&["check"], POLICY, "");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("2 routes, 1 of them in shadow mode"));
+}
