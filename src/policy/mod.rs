@@ -16,7 +16,7 @@ pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
 pub use json::Json;
 
 use crate::headers::NameSet;
-use document::{Binding, Forward, IdentityRules, OperationId, WebhookBlock};
+use document::{Binding, Forward, IdentityRules, OperationId, Secret, WebhookBlock};
 use routes::{RouteId, RouteTable, Template};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -131,6 +131,31 @@ impl Policy {
         compile::compile(document)
     }
 
+    /// Takes secrets that the document names from the VM's environment. Without this a policy can be looked at and
+    /// explained, as on a machine that has no business knowing them.
+    ///
+    /// # Errors
+    /// Every variable that `variable` does not know, with its place in the document.
+    pub fn take_secrets(&mut self, variable: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), PolicyErrors> {
+        let mut issues = decode::Issues::default();
+        for (id, binding) in &mut self.bindings {
+            for (index, secret) in binding.secrets.iter_mut().enumerate() {
+                let Secret::Env(name) = secret else { continue };
+                match variable(name) {
+                    Some(value) => *secret = Secret::Value(value),
+                    None => issues.add(
+                        format!("{}/secrets/{index}", decode::child("/webhooks/static", id)),
+                        format!(
+                            "the VM has no variable `{name}`: set it in the gateway's environment, and list it in \
+                             vm_config.environment_variables.host_env_keys"
+                        ),
+                    ),
+                }
+            }
+        }
+        if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
+    }
+
     /// What was compiled, for the log of a start.
     pub fn summary(&self) -> String {
         let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow).count();
@@ -193,5 +218,39 @@ impl Policy {
             Some(route) => Declared::Route(route, values),
             None => Declared::OtherMethods(routes.flat_map(|route| &route.methods).map(String::as_str).collect()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = r#"{
+        "version": 1,
+        "routes": [{"endpoint": "hook", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
+        "webhooks": {"static": {"wh_01JABC": {"tenant": "a", "project": "p", "provider": "stripe",
+            "secrets": [{"env": "NEW"}, {"env": "OLD"}]}}}
+    }"#;
+
+    #[test]
+    fn secrets_come_from_the_environment_and_are_never_shown() {
+        let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
+        let missing = policy.take_secrets(|name| (name == "NEW").then(|| b"planted".to_vec())).unwrap_err();
+        let places: Vec<&str> = missing.0.iter().map(|issue| issue.pointer.as_str()).collect();
+        assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets/1"]);
+        assert!(!format!("{policy:?} {missing}").contains("planted"));
+        policy.take_secrets(|_| Some(b"planted".to_vec())).unwrap();
+        assert_eq!(policy.bindings["wh_01JABC"].secrets, vec![Secret::Value(b"planted".to_vec()); 2]);
+        assert!(!format!("{policy:?}").contains("planted"));
+    }
+
+    #[test]
+    fn a_secret_in_the_document_is_an_error_that_does_not_repeat_it() {
+        let inline = DOCUMENT.replace(r#"{"env": "NEW"}"#, r#""planted""#);
+        let errors = Policy::from_json(inline.as_bytes()).unwrap_err();
+        assert_eq!(errors.0[0].pointer, "/webhooks/static/wh_01JABC/secrets/0");
+        assert!(!errors.to_string().contains("planted"));
+        let allowed = inline.replace("\"version\": 1", "\"version\": 1, \"allow_inline_secrets\": true");
+        assert!(!format!("{:?}", Policy::from_json(allowed.as_bytes()).unwrap()).contains("planted"));
     }
 }

@@ -45,6 +45,13 @@ unsafe extern "C" {
     ) -> u32;
 }
 
+// Envoy gives a VM the variables that its configuration lists, through these two of WASI's calls.
+#[link(wasm_import_module = "wasi_snapshot_preview1")]
+unsafe extern "C" {
+    fn environ_sizes_get(count: *mut usize, size: *mut usize) -> u32;
+    fn environ_get(variables: *mut *mut u8, buffer: *mut u8) -> u32;
+}
+
 const fn done(status: u32) -> Result<(), Status> {
     if status == 0 { Ok(()) } else { Err(Status(status)) }
 }
@@ -89,6 +96,18 @@ pub(super) fn property(path: &[u8]) -> Result<Vec<u8>, Status> {
 pub(super) fn configuration() -> Result<Vec<u8>, Status> {
     // SAFETY: both pointers are valid for writes during the call.
     returned(|data, size| unsafe { proxy_get_buffer_bytes(PLUGIN_CONFIGURATION, 0, usize::MAX, data, size) })
+}
+
+/// The VM's environment, each variable as `NAME=value`.
+pub(super) fn environment() -> Result<Vec<Vec<u8>>, Status> {
+    let (mut count, mut size) = (0, 0);
+    // SAFETY: both pointers are valid for writes during the call.
+    done(unsafe { environ_sizes_get(&raw mut count, &raw mut size) })?;
+    let mut places = vec![null_mut(); count];
+    let mut buffer = vec![0; size];
+    // SAFETY: the host writes `count` pointers and `size` bytes, as it has just said.
+    done(unsafe { environ_get(places.as_mut_ptr(), buffer.as_mut_ptr()) })?;
+    Ok(buffer.split(|byte| *byte == 0).filter(|variable| !variable.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
 /// Answers the request; `details` is what access logs show as `%RESPONSE_CODE_DETAILS%`.

@@ -1,7 +1,7 @@
 //! The root context: start, configuration, and a context for each request.
 
 use super::{abi, stream::Stream};
-use crate::policy::Policy;
+use crate::policy::{Policy, PolicyErrors};
 use proxy_wasm::hostcalls;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::{ContextType, LogLevel};
@@ -25,7 +25,7 @@ impl RootContext for Root {
     /// `false` makes the gateway refuse the configuration, with every reason in its log.
     fn on_configure(&mut self, _: usize) -> bool {
         let document = abi::configuration().unwrap_or_default();
-        match Policy::from_json(&document) {
+        match Policy::from_json(&document).and_then(with_secrets) {
             Ok(policy) => {
                 log(LogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
                 for warning in &policy.warnings {
@@ -51,6 +51,15 @@ impl RootContext for Root {
     fn get_type(&self) -> Option<ContextType> {
         Some(ContextType::HttpContext)
     }
+}
+
+fn with_secrets(mut policy: Policy) -> Result<Policy, PolicyErrors> {
+    let environment = abi::environment().unwrap_or_default();
+    let variable = |name: &str| {
+        let value = |line: &Vec<u8>| line.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+        environment.iter().find_map(value)
+    };
+    policy.take_secrets(variable).map(|()| policy)
 }
 
 fn log(level: LogLevel, message: &str) {

@@ -4,14 +4,24 @@ use super::super::decode::{At, Issues};
 use super::{parse_name, parse_text, parse_url};
 use crate::identity::{Project, Subject, Tenant};
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// Where a secret comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A secret, or where it comes from. Never shown, not even when debugging (invariant I6).
+#[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// A variable of the VM's environment
     Env(String),
-    /// The document itself (`allow_inline_secrets`)
-    Inline(String),
+    /// The secret itself: from the environment, or from the document (`allow_inline_secrets`)
+    Value(Vec<u8>),
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
+            Self::Value(_) => f.write_str("Value(…)"),
+        }
+    }
 }
 
 /// Who a webhook id belongs to.
@@ -126,10 +136,20 @@ fn read_secret(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Secret>
             );
             return None;
         }
-        return at.parse(issues, parse_text).map(Secret::Inline);
+        return at.parse(issues, parse_text).map(|text| Secret::Value(text.into_bytes()));
     }
     let fields = at.fields(&["env"], issues)?;
-    fields.need("env", issues)?.parse(issues, parse_text).map(Secret::Env)
+    fields.need("env", issues)?.parse(issues, parse_variable).map(Secret::Env)
+}
+
+/// The name of an environment variable.
+fn parse_variable(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !text.is_empty() && !text.starts_with(|first: char| first.is_ascii_digit()) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the name of an environment variable, [A-Za-z_][A-Za-z0-9_]*".to_owned())
+    }
 }
 
 fn parse_subject(text: &str) -> Result<String, String> {
