@@ -1,1 +1,20 @@
-//! End to end tests.
+//! What the end-to-end tests share: the built module in a real Envoy, raw clients in front of it and a recording upstream
+//! behind it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`wire`] | HTTP/1.1 messages, byte for byte |
+//! | [`raw`] | requests, sent over a plain socket as they stand |
+//! | [`http2`] | the same requests over HTTP/2 |
+//! | [`capture`] | an upstream that keeps what it gets and answers as told |
+//! | [`config`] | changes to the configuration that the demo ships |
+//! | [`gateway`] | Envoy with the filter between a client and the capture |
+//! | [`harness`] | running trials, and an end for every process |
+
+pub mod capture;
+pub mod config;
+pub mod gateway;
+pub mod harness;
+pub mod http2;
+pub mod raw;
+pub mod wire;

@@ -1,0 +1,146 @@
+//! An upstream that keeps every request exactly as it came, and answers as it is told.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use anyhow::{Context as _, Result};
+
+use crate::wire::{Kind, Line, Message, Reader};
+
+/// What the upstream says.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Header lines, without those for the length.
+    pub headers: Vec<Line>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Default for Answer {
+    /// `200` with a little JSON.
+    fn default() -> Self {
+        let json = ("content-type".to_owned(), b"application/json".to_vec());
+        Self { status: 200, headers: vec![json], body: b"{\"ok\":true}".to_vec() }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    requests: Mutex<Vec<Message>>,
+    answer: Mutex<Answer>,
+    stopped: AtomicBool,
+}
+
+/// A running upstream. A request is in its list before its answer is sent: who has the answer finds the request.
+pub struct Capture {
+    address: SocketAddr,
+    state: Arc<State>,
+}
+
+impl Capture {
+    /// Listens on a free port.
+    pub fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("there is no free port")?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        thread::spawn(move || accept(&listener, &shared));
+        Ok(Self { address, state })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it says from now on.
+    pub fn answer(&self, answer: Answer) {
+        *lock(&self.state.answer) = answer;
+    }
+
+    /// The requests that came since this was last asked, oldest first.
+    pub fn take(&self) -> Vec<Message> {
+        std::mem::take(&mut lock(&self.state.requests))
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.state.stopped.store(true, Ordering::Relaxed);
+        // Only so that the listener wakes and sees it.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn accept(listener: &TcpListener, state: &Arc<State>) {
+    while let Ok((stream, _)) = listener.accept() {
+        if state.stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        let state = Arc::clone(state);
+        // A connection that breaks shows as a missing or a failed answer in the test that used it.
+        thread::spawn(move || drop(serve(stream, &state)));
+    }
+}
+
+fn serve(stream: TcpStream, state: &State) -> Result<()> {
+    let mut connection = Reader::patient(stream)?;
+    while let Some(mut request) = connection.head()? {
+        connection.body(&mut request, Kind::Request)?;
+        let without_body = request.start.starts_with(b"HEAD ");
+        lock(&state.requests).push(request);
+        let answer = lock(&state.answer).clone();
+        send(&mut connection, &answer, without_body)?;
+    }
+    Ok(())
+}
+
+fn send(connection: &mut Reader, answer: &Answer, without_body: bool) -> io::Result<()> {
+    let mut bytes = format!("HTTP/1.1 {} Told\r\n", answer.status).into_bytes();
+    for (name, value) in &answer.headers {
+        bytes.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
+    }
+    let without_body = without_body || matches!(answer.status, 204 | 304);
+    if !without_body {
+        bytes.extend(format!("content-length: {}\r\n", answer.body.len()).as_bytes());
+    }
+    bytes.extend(b"\r\n");
+    if !without_body {
+        bytes.extend(&answer.body);
+    }
+    connection.write(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::{Request, exchange};
+
+    #[test]
+    fn requests_are_kept_and_answered_as_told() {
+        let capture = Capture::start().unwrap();
+        let request = Request::post("//x").header("X-A", b"\xff").header("X-A", "2").trailer("X-T", "3");
+        let reply = exchange(capture.address(), "POST", &request.http1()).unwrap();
+        assert_eq!((reply.status, reply.body.as_slice()), (200, br#"{"ok":true}"#.as_slice()));
+        let taken = capture.take();
+        assert_eq!(taken.len(), 1);
+        assert_eq!(taken[0].start, b"POST //x HTTP/1.1");
+        assert_eq!(taken[0].headers[2..4], [("X-A".to_owned(), vec![0xff]), ("X-A".to_owned(), b"2".to_vec())]);
+        assert_eq!((taken[0].body.as_slice(), taken[0].trailers.len()), (b"{}".as_slice(), 1));
+        assert!(capture.take().is_empty());
+
+        let teapot = ("X-Tea".to_owned(), b"\xe9".to_vec());
+        capture.answer(Answer { status: 418, headers: vec![teapot], body: Vec::new() });
+        let reply = exchange(capture.address(), "GET", &Request::new("GET", "/").http1()).unwrap();
+        assert_eq!((reply.status, reply.header("x-tea")), (418, Some(b"\xe9".as_slice())));
+    }
+}

@@ -1,0 +1,67 @@
+//! The same requests over HTTP/2 with prior knowledge, trailers included.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::net::TcpStream;
+
+use crate::harness::runtime;
+use crate::raw::{Reply, Request};
+use crate::wire::{Line, PATIENCE};
+
+/// Sends one request on a connection of its own. What the protocol's own library refuses to send is an error.
+pub fn exchange(address: SocketAddr, request: &Request) -> Result<Reply> {
+    runtime()?.block_on(async {
+        match tokio::time::timeout(PATIENCE, send(address, request)).await {
+            Ok(reply) => reply,
+            Err(_) => bail!("no answer over HTTP/2 within {PATIENCE:?}"),
+        }
+    })
+}
+
+async fn send(address: SocketAddr, request: &Request) -> Result<Reply> {
+    let stream = TcpStream::connect(address).await.context("cannot connect")?;
+    let (sender, connection) = h2::client::handshake(stream).await?;
+    let connection = tokio::spawn(connection);
+    let reply = on(sender, request).await;
+    connection.abort();
+    reply
+}
+
+async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result<Reply> {
+    let target = std::str::from_utf8(&request.target).context("the target is no text")?;
+    let mut head = http::Request::builder()
+        .method(request.method.as_str())
+        .uri(format!("http://{}{target}", request.authority))
+        .body(())?;
+    *head.headers_mut() = map(&request.headers)?;
+    let ends = request.body.is_empty() && request.trailers.is_empty();
+    let (response, mut stream) = sender.ready().await?.send_request(head, ends)?;
+    if !request.body.is_empty() {
+        stream.send_data(Bytes::from(request.body.clone()), request.trailers.is_empty())?;
+    }
+    if !request.trailers.is_empty() {
+        stream.send_trailers(map(&request.trailers)?)?;
+    }
+    let (head, mut body) = response.await?.into_parts();
+    let mut whole = Vec::new();
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk?;
+        body.flow_control().release_capacity(chunk.len())?;
+        whole.extend_from_slice(&chunk);
+    }
+    let headers = head.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    Ok(Reply { status: head.status.as_u16(), headers, body: whole })
+}
+
+fn map(lines: &[Line]) -> Result<HeaderMap> {
+    let mut map = HeaderMap::new();
+    for (name, value) in lines {
+        let name = HeaderName::try_from(name.as_str()).with_context(|| format!("header name `{name}`"))?;
+        let value = HeaderValue::from_bytes(value).with_context(|| format!("value of header {name}"))?;
+        map.append(name, value);
+    }
+    Ok(map)
+}
