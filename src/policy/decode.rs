@@ -76,8 +76,11 @@ impl<'j> At<'j> {
         let fields = self.map(issues)?;
         for (name, _) in fields.members {
             if !known.contains(&name.as_str()) {
-                let hint = nearest(name, known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-                issues.add(child(&self.pointer, name), format!("unknown member `{name}`{hint}"));
+                let hint = match nearest(name, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("known here: {}", quoted(known.iter().copied())),
+                };
+                issues.add(child(&self.pointer, name), format!("unknown member `{name}`; {hint}"));
             }
         }
         Some(fields)
@@ -112,8 +115,7 @@ impl<'j> At<'j> {
     pub fn choice<T: Copy>(&self, words: &[(&str, T)], issues: &mut Issues) -> Option<T> {
         self.parse(issues, |text| {
             words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
-                let known: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
-                format!("expected one of {}, found `{text}`", known.join(", "))
+                format!("expected one of {}, found `{text}`", quoted(words.iter().map(|(word, _)| *word)))
             })
         })
     }
@@ -204,6 +206,10 @@ pub fn child(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
+fn quoted<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
 /// The known name that is at most two edits away, if any.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let bound = 2.min(name.chars().count() / 2);
@@ -234,7 +240,9 @@ mod tests {
 
     #[test]
     fn every_problem_is_noted_with_its_pointer() {
-        let json = Json::parse(br#"{"mdoe": 1, "a/b~": {"x": []}, "n": 7, "w": "z", "l": ["ok", 3, "no"]}"#).unwrap();
+        let json =
+            Json::parse(br#"{"mdoe": 1, "zzzzz": 1, "a/b~": {"x": []}, "n": 7, "w": "z", "l": ["ok", 3, "no"]}"#)
+                .unwrap();
         let mut issues = Issues::default();
         let root = At::root(&json).fields(&["mode", "a/b~", "n", "w", "l"], &mut issues).unwrap();
         root.need("mode", &mut issues);
@@ -251,6 +259,7 @@ mod tests {
             seen,
             [
                 "/mdoe: unknown member `mdoe`; did you mean `mode`?",
+                "/zzzzz: unknown member `zzzzz`; known here: `mode`, `a/b~`, `n`, `w`, `l`",
                 "(document): the member `mode` is missing",
                 "/a~1b~0/x: expected a string, found an array",
                 "/n: expected an integer from 0 to 5",

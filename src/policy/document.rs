@@ -105,6 +105,7 @@ impl Document {
             "allow_inline_secrets",
         ];
         let Some(fields) = root.fields(&known, issues) else { return Self::default() };
+        fields.get("$schema").and_then(|at| at.text(issues));
         if let Some(at) = fields.need("version", issues) {
             at.integer(1..=1, issues);
         }
@@ -120,7 +121,7 @@ impl Document {
             mode: read_mode(&fields, issues).unwrap_or_default(),
             unmatched: fields.get("unmatched").and_then(|at| at.choice(&UNMATCHED, issues)).unwrap_or_default(),
             docs_url: fields.get("docs_url").and_then(|at| at.parse(issues, parse_url)),
-            identity: fields.get("identity").and_then(|at| IdentityRules::read(&at, issues)),
+            identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             backend: fields.get("backend").and_then(|at| Backend::read(&at, issues)).unwrap_or_default(),
             routes: routes
                 .iter()

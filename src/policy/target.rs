@@ -47,13 +47,21 @@ impl Target {
             _ => return Err("a target is `Service/handler` or `Service/{object key}/handler`".to_owned()),
         };
         if !is_name(service) || !is_name(handler) {
-            return Err("service and handler are [A-Za-z_][A-Za-z0-9._-]*".to_owned());
+            return Err(NAME.to_owned());
         }
         let object_key = key.map(|key| parse_pieces(key, parameters)).transpose()?;
         let suffix = if one_way { "/send" } else { "" };
         let handler = format!("{handler}{suffix}");
         let fixed = if object_key.is_some() { String::new() } else { format!("/{service}/{handler}") };
         Ok(Self { service: service.to_owned(), object_key, handler, fixed })
+    }
+
+    /// Parses the name of a service.
+    ///
+    /// # Errors
+    /// A sentence that says what to change.
+    pub fn parse_service(name: &str) -> Result<String, String> {
+        if is_name(name) { Ok(name.to_owned()) } else { Err(NAME.to_owned()) }
     }
 
     /// Whether the path can only be built for a caller with an identity.
@@ -90,6 +98,8 @@ impl Target {
         (!matches!(key.as_str(), "" | "." | "..")).then_some(Cow::Owned(path))
     }
 }
+
+const NAME: &str = "service and handler are [A-Za-z_][A-Za-z0-9._-]*";
 
 fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')

@@ -3,6 +3,7 @@
 use super::super::decode::{At, Issues};
 use super::{parse_duration, parse_header_name, parse_text};
 use crate::policy::path::NormalPath;
+use crate::policy::target::Target;
 
 /// What kind of backend deduplicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -116,7 +117,7 @@ impl Backend {
             guard: fields.get("guard").and_then(|at| {
                 let fields = at.fields(&["service", "retention"], issues)?;
                 let retention = fields.get("retention").and_then(|at| at.parse(issues, parse_duration));
-                let service = fields.get("service").map(|at| at.parse(issues, parse_text));
+                let service = fields.get("service").map(|at| at.parse(issues, Target::parse_service));
                 Some(Guard { service: service.unwrap_or_else(|| Some("IdempotencyGuard".to_owned()))?, retention })
             }),
         })

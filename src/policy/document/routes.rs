@@ -176,7 +176,7 @@ impl Route {
             target: fields.get("target").and_then(|at| at.parse(issues, parse_text)),
             scope: fields.get("scope").and_then(|at| at.choice(&scopes, issues)).unwrap_or_default(),
             mode: read_mode(&fields, issues),
-            identity: fields.get("identity").and_then(|at| IdentityRules::read(&at, issues)),
+            identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             hosts: fields.get("hosts").and_then(|at| at.list(issues, parse_host)).unwrap_or_default(),
             recovery: fields.get("recovery").and_then(|at| at.boolean(issues)),
             collision: fields.get("collision").and_then(|at| at.choice(&collisions, issues)).unwrap_or_default(),
@@ -210,8 +210,11 @@ fn read_webhook(at: &At<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
 fn parse_host(text: &str) -> Result<String, String> {
     let name = text.strip_prefix("*.").unwrap_or(text);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    let address = text.starts_with('[') && text.ends_with(']');
-    if address || (!name.is_empty() && name.bytes().all(plain) && !name.starts_with('.') && !name.ends_with('.')) {
+    let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_address = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte));
+    if address.is_some_and(|text| !text.is_empty() && is_address(text))
+        || (!name.is_empty() && name.bytes().all(plain) && !name.starts_with('.') && !name.ends_with('.'))
+    {
         Ok(text.to_ascii_lowercase())
     } else {
         Err("expected a host without port, such as `api.example.com` or `*.example.com`".to_owned())

@@ -78,6 +78,9 @@ impl Webhooks {
                 }
             }
         }
+        for service in ["unkey", "openbao"] {
+            fields.get(service).and_then(|at| at.map(issues));
+        }
         let looked_up = ["unkey", "openbao", "providers"].iter().any(|name| fields.get(name).is_some());
         Some(Self { subject: subject.unwrap_or_else(|| "service:webhook-ingest".to_owned()), bindings, looked_up })
     }
