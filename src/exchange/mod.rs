@@ -140,7 +140,11 @@ impl Exchange {
             code: refusal.map(|problem| problem.code.name()),
             reason: refusal.and_then(|problem| problem.reason),
             invocation: self.invocation.as_deref(),
-            cache_hit: (self.keyed && self.outcome != Outcome::Forwarded).then_some(self.outcome == Outcome::Replayed),
+            cache_hit: match self.outcome {
+                Outcome::Replayed => Some(true),
+                Outcome::Stored => Some(false),
+                Outcome::Forwarded | Outcome::Rejected => None,
+            },
             tenant: self.identity.as_ref().map(|identity| identity.tenant.as_str()),
             project: self.identity.as_ref().map(|identity| identity.project.as_str()),
             endpoint: self.endpoint(policy),
