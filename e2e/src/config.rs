@@ -1,83 +1,127 @@
-//! The configuration that the demo ships, with the few changes a test needs.
+//! The configuration that the demo ships, with the few changes a test needs, and with several listeners if it wants to
+//! try several policies: Envoy's start is what takes time.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use edge_idempotency_demo::envoy::{EnvoyOptions, render};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-const CLUSTER: &str = "/static_resources/clusters/0";
+const LISTENER: &str = "/static_resources/listeners/0";
+const MANAGER: &str = "/filter_chains/0/filters/0/typed_config";
+const ROUTES: &str = "/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
 const FILTER: &str = "edge-idempotency";
 
-/// An Envoy configuration as data.
-#[derive(Clone, Debug)]
-pub struct Config(Value);
+/// A listener with the filter, and in what it differs from the shipped one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Door {
+    /// The policy document.
+    pub policy: String,
+    /// What is different.
+    pub changes: Vec<Change>,
+}
 
-impl Config {
-    /// The shipped configuration, rendered.
-    pub fn shipped(options: &EnvoyOptions) -> Result<Self> {
-        let text = render(options);
-        Ok(Self(serde_saphyr::from_str(&text).context("the rendered configuration")?))
-    }
-
-    /// Writes it as JSON, which leaves no question of which type a value has.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        fs::write(path, self.0.to_string()).with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    fn at(&mut self, pointer: &str) -> Result<&mut Value> {
-        self.0.pointer_mut(pointer).with_context(|| format!("the shipped configuration has no {pointer}"))
-    }
-
-    fn list(&mut self, pointer: &str) -> Result<&mut Vec<Value>> {
-        self.at(pointer)?.as_array_mut().with_context(|| format!("{pointer} is no list"))
-    }
-
-    fn set(&mut self, pointer: &str, name: &str, value: Value) -> Result<()> {
-        self.at(pointer)?
-            .as_object_mut()
-            .with_context(|| format!("{pointer} is no object"))?
-            .insert(name.into(), value);
-        Ok(())
-    }
-
+/// A change to the shipped listener.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
     /// Paths reach the filter as clients wrote them.
-    pub fn leave_paths(&mut self) -> Result<()> {
-        self.set(MANAGER, "normalize_path", json!(false))?;
-        self.set(MANAGER, "merge_slashes", json!(false))
-    }
-
-    /// Trailers pass over HTTP/1.1, which Envoy drops by default.
-    pub fn pass_trailers(&mut self) -> Result<()> {
-        let enabled = json!({"enable_trailers": true});
-        self.set(MANAGER, "http_protocol_options", enabled.clone())?;
-        let options = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-            "explicit_http_config": {"http_protocol_options": enabled},
-        }});
-        self.set(CLUSTER, "typed_extension_protocol_options", options)
-    }
-
+    PathsAsWritten,
+    /// Trailers pass, which Envoy drops by default over HTTP/1.1.
+    Trailers,
     /// Authentication and the public route cover every path, not only those below `/api/`.
-    pub fn cover_every_path(&mut self) -> Result<()> {
-        let everything = json!({"prefix": "/"});
-        self.set(&format!("{MANAGER}/http_filters/0/typed_config/rules/0"), "match", everything.clone())?;
-        self.set(&format!("{MANAGER}/route_config/virtual_hosts/0/routes/1"), "match", everything)
-    }
+    EveryPath,
+    /// No token is looked for, so that `authorization` reaches the filter whatever it holds.
+    NoAuthentication,
+    /// The mark that the filter puts on its rewrites goes on to the upstream instead of ending at the route.
+    ShownMark,
+    /// A filter before ours leaves this filter metadata, by namespace.
+    Metadata(Map<String, Value>),
+    /// The gateway's public route has this filter metadata, by namespace.
+    RouteMetadata(Map<String, Value>),
+}
 
-    /// Puts a filter right before ours.
-    pub fn filter_before_ours(&mut self, filter: Value) -> Result<()> {
-        let filters = self.list(&format!("{MANAGER}/http_filters"))?;
-        let ours = filters.iter().position(|filter| filter.get("name").is_some_and(|name| name == FILTER));
-        filters.insert(ours.context("our filter is not in the shipped configuration")?, filter);
-        Ok(())
-    }
+/// Writes a configuration with one listener for each door, named as it and on a port of the system's choice. `options`
+/// hold everything but the policy.
+pub fn write(path: &Path, options: &EnvoyOptions, doors: &[(String, Door)]) -> Result<()> {
+    let mut config = shipped(options)?;
+    let listeners = doors.iter().map(|(name, door)| listener(options, name, door)).collect::<Result<_>>()?;
+    *at(&mut config, "/static_resources/listeners")? = Value::Array(listeners);
+    // Both sides have to let trailers pass. The upstream's does no more than that.
+    *at(&mut config, "/static_resources/clusters/0")?
+        .as_object_mut()
+        .context("the cluster is no object")?
+        .entry("typed_extension_protocol_options")
+        .or_insert(Value::Null) = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http_protocol_options": {"enable_trailers": true}},
+    }});
+    // JSON leaves no question of which type a value has.
+    fs::write(path, config.to_string()).with_context(|| format!("cannot write {}", path.display()))
+}
 
-    /// Puts a route before all others.
-    pub fn route_first(&mut self, route: Value) -> Result<()> {
-        self.list(&format!("{MANAGER}/route_config/virtual_hosts/0/routes"))?.insert(0, route);
-        Ok(())
+fn shipped(options: &EnvoyOptions) -> Result<Value> {
+    serde_saphyr::from_str(&render(options)).context("the shipped configuration cannot be read")
+}
+
+fn listener(options: &EnvoyOptions, name: &str, door: &Door) -> Result<Value> {
+    let mut config = shipped(&EnvoyOptions { policy: door.policy.clone(), ..options.clone() })?;
+    let mut listener = at(&mut config, LISTENER)?.take();
+    set(&mut listener, "", "name", json!(name))?;
+    set(&mut listener, "/address/socket_address", "port_value", json!(0))?;
+    // A literal block ends in a line break that the document need not have.
+    let filters =
+        at(&mut listener, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no list of filters")?;
+    let ours = filters.iter_mut().find(|filter| filter.get("name").is_some_and(|name| name == FILTER));
+    let ours = ours.context("our filter is not there")?;
+    set(ours, "/typed_config/config/configuration", "value", json!(door.policy))?;
+    for change in &door.changes {
+        apply(&mut listener, change)?;
     }
+    Ok(listener)
+}
+
+fn apply(listener: &mut Value, change: &Change) -> Result<()> {
+    let everything = json!({"prefix": "/"});
+    match change {
+        Change::PathsAsWritten => {
+            set(listener, MANAGER, "normalize_path", json!(false))?;
+            set(listener, MANAGER, "merge_slashes", json!(false))
+        }
+        Change::Trailers => set(listener, MANAGER, "http_protocol_options", json!({"enable_trailers": true})),
+        Change::EveryPath => {
+            set(listener, &format!("{MANAGER}/http_filters/0/typed_config/rules/0"), "match", everything.clone())?;
+            set(listener, &format!("{ROUTES}/1"), "match", everything)
+        }
+        Change::NoAuthentication => {
+            set(listener, &format!("{MANAGER}/http_filters/0/typed_config"), "rules", json!([]))
+        }
+        Change::ShownMark => set(listener, &format!("{ROUTES}/0"), "request_headers_to_remove", json!([])),
+        Change::RouteMetadata(metadata) => {
+            set(listener, &format!("{ROUTES}/1"), "metadata", json!({"filter_metadata": metadata}))
+        }
+        Change::Metadata(metadata) => {
+            let entries: Vec<Value> = metadata
+                .iter()
+                .map(|(name, value)| json!({"metadata_namespace": name, "value": value, "allow_overwrite": true}))
+                .collect();
+            let filter = json!({"name": "envoy.filters.http.set_metadata", "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config",
+                "metadata": entries,
+            }});
+            let filters = at(listener, &format!("{MANAGER}/http_filters"))?;
+            filters.as_array_mut().context("no list of filters")?.insert(1, filter);
+            Ok(())
+        }
+    }
+}
+
+fn at<'v>(value: &'v mut Value, pointer: &str) -> Result<&'v mut Value> {
+    value.pointer_mut(pointer).with_context(|| format!("the shipped configuration has no {pointer}"))
+}
+
+fn set(value: &mut Value, pointer: &str, name: &str, new: Value) -> Result<()> {
+    let object = at(value, pointer)?.as_object_mut().with_context(|| format!("{pointer} is no object"))?;
+    object.insert(name.to_owned(), new);
+    Ok(())
 }

@@ -1,11 +1,12 @@
 //! Envoy with the filter, a recording upstream behind it.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use edge_idempotency_demo::envoy::{Envoy, EnvoyOptions};
+use edge_idempotency_demo::http;
 use edge_idempotency_demo::ports::{Ports, loopback};
 use edge_idempotency_demo::tokens::Signer;
 use edge_idempotency_demo::tools::Tools;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::capture::{Answer, Capture};
-use crate::config::Config;
+use crate::config::{self, Door};
 use crate::harness::runtime;
 use crate::http2;
 use crate::raw::{self, Reply, Request};
@@ -68,22 +69,22 @@ pub struct Seen {
 
 /// A running gateway.
 pub struct Gateway {
-    /// Mints the tokens that the gateway believes.
-    pub signer: Signer,
     envoy: Envoy,
-    address: SocketAddr,
+    doors: BTreeMap<String, SocketAddr>,
+    signer: Signer,
     capture: Capture,
     /// One request at a time, so that what the upstream got belongs to it.
     turn: Mutex<()>,
-    directory: TempDir,
+    /// Configuration and logs, as long as the gateway is there.
+    _directory: TempDir,
 }
 
 impl Gateway {
-    /// Starts Envoy with a policy document and the shipped configuration as `change` leaves it. Tokens are optional.
-    pub fn start(policy: &str, change: impl FnOnce(&mut Config) -> Result<()>) -> Result<Self> {
-        // Ports are free ones when they are found, and have to be when Envoy opens them.
+    /// Starts Envoy with these listeners. Tokens are optional; without one a request has no identity.
+    pub fn start(doors: &[(String, Door)]) -> Result<Self> {
+        // The admin interface's port is free when it is found, and has to be when Envoy opens it.
         static STARTING: Mutex<()> = Mutex::new(());
-        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let tools = tools()?;
         let capture = Capture::start()?;
         let signer = Signer::generate();
@@ -93,7 +94,7 @@ impl Gateway {
             program: tools.envoy,
             run_dir: directory.path().to_owned(),
             wasm: tools.wasm,
-            policy: policy.to_owned(),
+            policy: String::new(),
             jwks: signer.jwks(),
             require_token: false,
             backend: capture.address(),
@@ -101,27 +102,43 @@ impl Gateway {
             admin_port: ports.admin,
             concurrency: 1,
         };
-        let mut config = Config::shipped(&options)?;
-        change(&mut config)?;
         let path = directory.path().join("envoy.json");
-        config.write(&path)?;
+        config::write(&path, &options, doors)?;
         let envoy = runtime()?.block_on(Envoy::start_with(options, &path))?;
-        Ok(Self { signer, envoy, address: loopback(ports.gateway), capture, turn: Mutex::new(()), directory })
+        drop(starting);
+        let doors = runtime()?.block_on(listeners(&envoy))?;
+        Ok(Self { envoy, doors, signer, capture, turn: Mutex::new(()), _directory: directory })
     }
 
     /// Sends bytes on a connection of their own; `method` tells whether the answer has a body.
-    pub fn send(&self, method: &str, bytes: &[u8], answer: &Answer) -> Result<Seen> {
-        self.exchange(answer, || raw::exchange(self.address, method, bytes))
+    pub fn send(&self, door: &str, method: &str, bytes: &[u8], answer: &Answer) -> Result<Seen> {
+        let address = self.address(door)?;
+        self.exchange(answer, || raw::exchange(address, method, bytes))
     }
 
     /// Sends a request over HTTP/1.1.
-    pub fn http1(&self, request: &Request) -> Result<Seen> {
-        self.send(&request.method, &request.http1(), &Answer::default())
+    pub fn http1(&self, door: &str, request: &Request) -> Result<Seen> {
+        self.send(door, &request.method, &request.http1(), &Answer::default())
     }
 
     /// Sends a request over HTTP/2.
-    pub fn http2(&self, request: &Request) -> Result<Seen> {
-        self.exchange(&Answer::default(), || http2::exchange(self.address, request))
+    pub fn http2(&self, door: &str, request: &Request) -> Result<Seen> {
+        let address = self.address(door)?;
+        self.exchange(&Answer::default(), || http2::exchange(address, request))
+    }
+
+    /// A token for these claims.
+    pub fn token(&self, claims: &Value) -> Result<String> {
+        self.signer.mint(claims)
+    }
+
+    /// Envoy's own log so far.
+    pub fn log(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&std::fs::read(self.envoy.process.log())?).into_owned())
+    }
+
+    fn address(&self, door: &str) -> Result<SocketAddr> {
+        self.doors.get(door).copied().with_context(|| format!("no listener is named {door}"))
     }
 
     fn exchange(&self, answer: &Answer, send: impl FnOnce() -> Result<Reply>) -> Result<Seen> {
@@ -133,21 +150,17 @@ impl Gateway {
         let received = self.capture.take().into_iter().map(received).collect::<Result<_>>()?;
         Ok(Seen { reply, received })
     }
+}
 
-    /// Envoy's own log.
-    pub fn log(&self) -> &Path {
-        self.envoy.process.log()
-    }
-
-    /// Where configuration and logs are, as long as the gateway is.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
-    /// A token for these claims.
-    pub fn token(&self, claims: &Value) -> Result<String> {
-        self.signer.mint(claims)
-    }
+/// The listeners' addresses, by name.
+async fn listeners(envoy: &Envoy) -> Result<BTreeMap<String, SocketAddr>> {
+    let reply = http::Request::get("/listeners?format=json").send(&envoy.admin_url()).await?.json();
+    let listeners = reply.get("listener_statuses").and_then(Value::as_array).context("Envoy lists no listeners")?;
+    let address = |listener: &Value| {
+        let port = listener.pointer("/local_address/socket_address/port_value")?.as_u64()?;
+        Some((listener.get("name")?.as_str()?.to_owned(), loopback(port.try_into().ok()?)))
+    };
+    listeners.iter().map(|listener| address(listener).with_context(|| format!("a listener: {listener}"))).collect()
 }
 
 /// The programs, found once.

@@ -15,9 +15,9 @@ pub fn runtime() -> Result<&'static Runtime> {
     runtime.as_ref().map_err(|error| anyhow::anyhow!("no runtime: {error}"))
 }
 
-/// A trial whose error is shown with its causes.
+/// A trial whose error is shown with its causes, in one paragraph.
 pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
-    Trial::test(name, move || test().map_err(|error| format!("{error:?}").into()))
+    Trial::test(name, move || test().map_err(|error| format!("{error:#}").into()))
 }
 
 /// Runs trials as `cargo test` expects it, and ends what they started: also when they are interrupted.

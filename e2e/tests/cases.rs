@@ -1,1 +1,224 @@
-fn main() {}
+//! The behaviour cases of `wasm-tests/cases`, in a real Envoy: one gateway for each file, one listener for each policy.
+//!
+//! A case states what reaches the filter. Claims arrive in a signed token; metadata that no token can bring is left there
+//! by a filter in front, and route metadata stands on the gateway's route.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use e2e::capture::Answer;
+use e2e::config::{Change, Door};
+use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, is_added};
+use e2e::harness::{run, trial};
+use e2e::raw::Request;
+use libtest_mimic::Trial;
+use serde_json::{Map, Value};
+use wasm_tests::cases::{Case, CaseFile, Outcome, compare, directory, load_dir};
+use wasm_tests::http::{Headers, Message};
+
+/// Cases whose request Envoy refuses before any filter sees it: file, case, and why. They show here that it does.
+const REFUSED_BY_ENVOY: [(&str, &str, &str); 0] = [];
+
+/// Where jwt_authn leaves the claims of a token.
+const JWT_NAMESPACE: &str = "envoy.filters.http.jwt_authn";
+const JWT_MEMBER: &str = "jwt";
+
+fn main() -> ExitCode {
+    match trials() {
+        Ok(trials) => run(trials),
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn trials() -> Result<Vec<Trial>> {
+    let files = load_dir(&directory()).map_err(|error| anyhow!(error))?;
+    for (file, case, _) in REFUSED_BY_ENVOY {
+        let known = files.iter().any(|known| known.name == file && known.cases.iter().any(|known| known.name == case));
+        ensure!(known, "REFUSED_BY_ENVOY names {file}::{case}, which is no case");
+    }
+    Ok(files.into_iter().flat_map(of_file).collect())
+}
+
+fn of_file(file: CaseFile) -> Vec<Trial> {
+    let mut doors: Vec<(String, Door)> = Vec::new();
+    let mut planned = Vec::new();
+    for case in file.cases {
+        let (door, claims) = door_for(&case);
+        let known = doors.iter().find(|(_, known)| *known == door).map(|(name, _)| name.clone());
+        let name = known.unwrap_or_else(|| {
+            let name = format!("door-{}", doors.len());
+            doors.push((name.clone(), door));
+            name
+        });
+        planned.push((case, name, claims));
+    }
+    let group = Arc::new(Group { doors, state: Mutex::new(State::New), left: AtomicUsize::new(planned.len()) });
+    let trials = planned.into_iter().map(|(case, door, claims)| {
+        let (group, name) = (Arc::clone(&group), format!("{}::{}", file.name, case.name));
+        let refused = REFUSED_BY_ENVOY.iter().any(|(in_file, named, _)| *in_file == file.name && *named == case.name);
+        trial(name, move || group.with(|gateway| run_case(gateway, &door, &case, claims.as_ref(), refused)))
+    });
+    trials.collect()
+}
+
+/// The cases of a file share a gateway, from the first that runs to the last.
+struct Group {
+    doors: Vec<(String, Door)>,
+    state: Mutex<State>,
+    left: AtomicUsize,
+}
+
+enum State {
+    New,
+    Running(Arc<Gateway>),
+    Failed(String),
+    Done,
+}
+
+impl Group {
+    fn with(&self, test: impl FnOnce(&Gateway) -> Result<()>) -> Result<()> {
+        let gateway = self.gateway();
+        let result = gateway.and_then(|gateway| test(&gateway));
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Done;
+        }
+        result
+    }
+
+    fn gateway(&self) -> Result<Arc<Gateway>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::New) {
+            *state = match Gateway::start(&self.doors) {
+                Ok(gateway) => State::Running(Arc::new(gateway)),
+                Err(error) => State::Failed(format!("{error:#}")),
+            };
+        }
+        match &*state {
+            State::Running(gateway) => Ok(Arc::clone(gateway)),
+            State::Failed(error) => bail!("no gateway for this file: {error}"),
+            State::New | State::Done => bail!("the gateway is gone"),
+        }
+    }
+}
+
+/// The listener that a case needs, and the claims that its token brings.
+fn door_for(case: &Case) -> (Door, Option<Value>) {
+    let mut metadata = case.metadata.clone();
+    let mut changes = vec![Change::PathsAsWritten, Change::Trailers, Change::EveryPath, Change::ShownMark];
+    let has_credentials = case.request.headers.get("authorization").is_some();
+    let claims = if has_credentials { None } else { token_claims(&metadata) };
+    if claims.is_some() {
+        metadata.remove(JWT_NAMESPACE);
+    }
+    if has_credentials {
+        changes.push(Change::NoAuthentication);
+    }
+    if !metadata.is_empty() {
+        changes.push(Change::Metadata(metadata));
+    }
+    if !case.route_metadata.is_empty() {
+        changes.push(Change::RouteMetadata(case.route_metadata.clone()));
+    }
+    (Door { policy: String::from_utf8_lossy(&case.policy).into_owned(), changes }, claims)
+}
+
+/// The claims, if a token can hold them: jwt_authn itself refuses a registered claim of the wrong type.
+fn token_claims(metadata: &Map<String, Value>) -> Option<Value> {
+    let namespace = metadata.get(JWT_NAMESPACE)?.as_object().filter(|members| members.len() == 1)?;
+    let claims = namespace.get(JWT_MEMBER)?.as_object()?;
+    let registered = ["iss", "aud", "exp", "nbf", "iat", "jti"].iter().any(|name| claims.contains_key(*name));
+    let plain = !registered && claims.get("sub").is_none_or(Value::is_string);
+    plain.then(|| claims.clone().into())
+}
+
+fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, refused: bool) -> Result<()> {
+    let mut request = request(&case.request)?;
+    if let Some(claims) = claims {
+        request = request.bearer(&gateway.token(claims)?);
+    }
+    let answer = answer(&case.response)?;
+    let seen = gateway.send(door, &request.method, &request.http1(), &answer)?;
+    if refused {
+        ensure!(seen.received.is_empty(), "the upstream got {:?}", seen.received);
+        let by_envoy = seen.reply.status == 400 && seen.reply.header("content-type").is_none();
+        ensure!(by_envoy, "Envoy lets it through, or somebody else refuses it: {:?}", seen.reply);
+        return Ok(());
+    }
+    let differences = compare(&comparable(case), &outcome(seen));
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    let log = gateway.log()?;
+    let tail = log.len().saturating_sub(2_000);
+    bail!("{}\n  the end of Envoy's log:\n{}", list.join("\n  "), log.get(tail..).unwrap_or(&log))
+}
+
+fn request(message: &Message) -> Result<Request> {
+    let text = |name: &str| {
+        let value = message.headers.get(name).with_context(|| format!("a request without {name}"))?;
+        Ok::<_, anyhow::Error>(std::str::from_utf8(value)?.to_owned())
+    };
+    let target = message.headers.get(":path").context("a request without :path")?;
+    Ok(Request {
+        method: text(":method")?,
+        target: target.to_vec(),
+        authority: text(":authority")?,
+        headers: lines(&message.headers),
+        body: message.body.clone(),
+        trailers: message.trailers.as_ref().map(lines).unwrap_or_default(),
+    })
+}
+
+fn answer(message: &Message) -> Result<Answer> {
+    let mut headers = lines(&message.headers);
+    headers.retain(|(name, _)| name != "content-length" && name != "transfer-encoding");
+    Ok(Answer {
+        status: message.headers.status().context("an answer without a status")?,
+        headers,
+        body: message.body.clone(),
+    })
+}
+
+fn lines(headers: &Headers) -> Vec<(String, Vec<u8>)> {
+    let ordinary = headers.iter().filter(|(name, _)| !name.starts_with(':'));
+    ordinary.map(|(name, value)| (name.to_owned(), value.to_vec())).collect()
+}
+
+/// The case without the lines that are Envoy's own.
+fn comparable(case: &Case) -> Case {
+    let mut case = case.clone();
+    if let Some(upstream) = &mut case.upstream {
+        ADDED_TO_REQUESTS.iter().for_each(|(name, _)| upstream.headers.remove(name));
+    }
+    case.client.headers.retain(|(name, _)| !is_added(&ADDED_TO_REPLIES, name));
+    case
+}
+
+fn outcome(seen: Seen) -> Outcome {
+    let mut outcome = Outcome::default();
+    for received in seen.received {
+        let mut headers = Headers::from([(":method", received.method)]);
+        headers.add(":path", received.target);
+        headers.add(":authority", received.authority);
+        received.headers.into_iter().for_each(|(name, value)| headers.add(&name, value));
+        let trailers = Some(received.trailers.into_iter().collect());
+        let message = Message { headers, body: received.body, trailers, complete: true };
+        if outcome.upstream.replace(message).is_some() {
+            outcome.failures.push("the upstream got more than one request".to_owned());
+        }
+    }
+    let mut headers = Headers::from([(":status", seen.reply.status.to_string())]);
+    for (name, value) in seen.reply.headers {
+        if !is_added(&ADDED_TO_REPLIES, &name) {
+            headers.add(&name, value);
+        }
+    }
+    outcome.client = Some(Message { headers, body: seen.reply.body, trailers: None, complete: true });
+    outcome
+}
