@@ -209,9 +209,9 @@ fn parse_url(text: &str) -> Result<String, String> {
     }
 }
 
-/// A header's name, in lower case.
+/// A header's name, in lower case; `*` could be one's (RFC 9110) and is a mistake here.
 fn parse_header_name(text: &str) -> Result<String, String> {
-    if crate::headers::is_field_name(text) {
+    if crate::headers::is_field_name(text) && !text.contains('*') {
         Ok(text.to_ascii_lowercase())
     } else {
         Err("expected a header name".to_owned())

@@ -133,7 +133,7 @@ fn read_operation_id(at: &At<'_>, issues: &mut Issues) -> Option<OperationId> {
 
 fn parse_header_pattern(text: &str) -> Result<String, String> {
     match text.strip_suffix('*') {
-        Some(prefix) if prefix.len() > 1 && !prefix.contains('*') => parse_header_name(prefix).map(|name| name + "*"),
+        Some(prefix) if prefix.len() > 1 => parse_header_name(prefix).map(|name| name + "*"),
         None => parse_header_name(text),
         Some(_) => Err("expected a header name, or the beginning of one followed by *".to_owned()),
     }
