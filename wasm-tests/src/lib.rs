@@ -5,5 +5,7 @@
 
 pub mod cases;
 #[cfg(feature = "engines")]
+pub mod engine;
+#[cfg(feature = "engines")]
 pub mod host;
 pub mod http;

@@ -294,7 +294,7 @@ fn line(caller: &mut Caller<'_, State>, key: (u32, u32), value: (u32, u32)) -> R
     Ok((checked(caller.data_mut(), &name, &value), value))
 }
 
-/// Envoy writes header lines as the filter gives them: one that would break the message is the filter's mistake.
+/// Envoy takes header lines as the filter gives them, and its router answers 503 to one that would break the message.
 fn checked(state: &mut State, name: &[u8], value: &[u8]) -> String {
     let token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let text = String::from_utf8_lossy(name).into_owned();

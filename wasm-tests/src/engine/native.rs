@@ -1,0 +1,112 @@
+//! A case through the core, without any host: effects are carried out on the messages themselves.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use edge_idempotency::headers::Headers as Lines;
+use edge_idempotency::identity::{Attributes, MetadataPath, Value as Found};
+use edge_idempotency::{Effect, Exchange, Map as Target, Policy, PolicyErrors};
+use serde_json::{Map, Value};
+
+use crate::cases::{Case, Outcome, StartErrors};
+use crate::http::{Headers, LocalReply};
+
+/// Runs cases through the core.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+impl Native {
+    /// Runs a case.
+    pub fn run(self, case: &Case) -> Outcome {
+        match policy(&case.policy, &case.environment) {
+            Ok(policy) => exchange(case, &policy),
+            Err(errors) => Outcome { failures: vec![errors.to_string()], ..Outcome::default() },
+        }
+    }
+
+    /// The errors of a policy, each as `pointer: message`; none if it starts.
+    pub fn start(self, case: &StartErrors) -> Vec<String> {
+        let issues = policy(&case.policy, &case.environment).err().map(|errors| errors.0).unwrap_or_default();
+        issues.iter().map(ToString::to_string).collect()
+    }
+}
+
+fn policy(document: &[u8], environment: &BTreeMap<String, String>) -> Result<Policy, PolicyErrors> {
+    let mut policy = Policy::from_json(document)?;
+    policy.take_secrets(|name| environment.get(name).map(|value| value.clone().into_bytes()))?;
+    Ok(policy)
+}
+
+fn exchange(case: &Case, policy: &Policy) -> Outcome {
+    let mut exchange = Exchange::new();
+    let known = Known(case);
+    let mut request = case.request.clone();
+    let mut effects = Vec::new();
+    exchange.request_headers(policy, &lines(&case.request.headers), &known, &mut effects);
+    if let Some(reply) = effects.iter().find_map(|effect| reply(effect, policy)) {
+        let mut answer = reply.into_message();
+        if request.headers.get(":method") == Some(b"HEAD") {
+            answer.body.clear();
+        }
+        return Outcome { client: Some(answer), ..Outcome::default() };
+    }
+    apply(&effects, Target::Request, &mut request.headers);
+    if let (Some(came), Some(trailers)) = (&case.request.trailers, &mut request.trailers) {
+        let mut effects = Vec::new();
+        exchange.request_trailers(policy, &lines(came), &mut effects);
+        apply(&effects, Target::RequestTrailers, trailers);
+    }
+    let mut response = case.response.clone();
+    let mut effects = Vec::new();
+    exchange.response_headers(policy, &lines(&case.response.headers), &mut effects);
+    apply(&effects, Target::Response, &mut response.headers);
+    Outcome { upstream: Some(request), client: Some(response), ..Outcome::default() }
+}
+
+fn lines(headers: &Headers) -> Lines<'_> {
+    Lines::new(headers.iter().map(|(name, value)| (name.as_bytes(), value)).collect())
+}
+
+fn reply(effect: &Effect<'_>, policy: &Policy) -> Option<LocalReply> {
+    let Effect::Reply(problem) = effect else { return None };
+    let docs_url = policy.docs_url.as_deref();
+    Some(LocalReply {
+        status: u32::from(problem.status()),
+        headers: problem.headers(docs_url).into_iter().collect(),
+        body: problem.document(docs_url).to_string().into_bytes(),
+        details: String::new(),
+    })
+}
+
+fn apply(effects: &[Effect<'_>], here: Target, headers: &mut Headers) {
+    for effect in effects {
+        match effect {
+            Effect::Set { map, name, value } if *map == here => headers.set(name, value.to_vec()),
+            Effect::Remove { map, name } if *map == here => headers.remove(&String::from_utf8_lossy(name)),
+            _ => {}
+        }
+    }
+}
+
+/// What the gateway knows about a case's request.
+struct Known<'a>(&'a Case);
+
+impl Attributes for Known<'_> {
+    fn metadata(&self, path: &MetadataPath) -> Found<'_> {
+        look_up(&self.0.metadata, path.segments().iter().map(String::as_str))
+    }
+
+    fn route_endpoint(&self) -> Found<'_> {
+        look_up(&self.0.route_metadata, ["edge.idempotency", "endpoint"])
+    }
+}
+
+fn look_up<'a, 's>(root: &'a Map<String, Value>, path: impl IntoIterator<Item = &'s str>) -> Found<'a> {
+    let mut path = path.into_iter();
+    let first = path.next().and_then(|segment| root.get(segment));
+    match path.fold(first, |value, segment| value?.get(segment)) {
+        None | Some(Value::Null) => Found::Absent,
+        Some(Value::String(text)) => Found::Text(Cow::Borrowed(text.as_bytes())),
+        Some(_) => Found::Unusable,
+    }
+}

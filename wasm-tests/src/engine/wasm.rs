@@ -1,0 +1,80 @@
+//! A case through the built module, in the host.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::cases::{Case, Outcome, StartErrors, workspace};
+use crate::host::{BootError, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
+use crate::http::Message;
+
+/// What the module puts in front of each error of a policy.
+const ERROR_PREFIX: &str = "edge-idempotency: policy ";
+
+/// Runs cases through the module.
+#[derive(Clone)]
+pub struct Wasm {
+    program: Program,
+}
+
+impl Wasm {
+    /// Compiles the module that `EDGE_WASM` names, or the one `make wasm` leaves.
+    ///
+    /// # Errors
+    /// There is no module, or it is none.
+    pub fn load() -> Result<Self, String> {
+        let file = std::env::var_os("EDGE_WASM").map_or_else(|| "dist/edge_idempotency.wasm".into(), PathBuf::from);
+        let program = Program::from_file(&workspace().join(file));
+        let program = program.map_err(|error| format!("no module to test: {error}\nRun `make wasm` to build it."))?;
+        Ok(Self { program })
+    }
+
+    /// Runs a case in a VM of its own, and then a plain request on that VM, which has to be answered as ever.
+    pub fn run(&self, case: &Case) -> Outcome {
+        let options = options(&case.policy, &case.environment);
+        let mut vm = match Vm::boot(&self.program, options) {
+            Ok(vm) => vm,
+            Err(error) => return Outcome { failures: vec![error.to_string()], ..Outcome::default() },
+        };
+        let info = StreamInfo {
+            metadata: case.metadata.clone(),
+            route: Some(Route { metadata: case.route_metadata.clone(), ..Route::default() }),
+        };
+        let exchange = vm.exchange(info, &case.request, &case.response);
+        let mut failures = vm.take_failures();
+        failures.extend(probe(&mut vm));
+        failures.extend(vm.take_failures());
+        Outcome { upstream: exchange.upstream, client: exchange.client, log: texts(vm.logs()), failures }
+    }
+
+    /// The errors of a policy, each as `pointer: message`; none if it starts.
+    pub fn start(&self, case: &StartErrors) -> Vec<String> {
+        let options = options(&case.policy, &case.environment);
+        match Vm::boot(&self.program, options) {
+            Ok(mut vm) => vm.take_failures(),
+            Err(BootError::Refused { logs, failures, .. }) => {
+                let errors = logs.iter().filter(|line| line.level == LogLevel::Error);
+                let errors = errors.filter_map(|line| line.message.strip_prefix(ERROR_PREFIX));
+                errors.map(str::to_owned).chain(failures).collect()
+            }
+            Err(error) => vec![error.to_string()],
+        }
+    }
+}
+
+fn options(policy: &[u8], environment: &BTreeMap<String, String>) -> Options {
+    Options { configuration: policy.to_vec(), environment: environment.clone(), ..Options::default() }
+}
+
+/// A request that no policy treats as special: forwarded or not found.
+fn probe(vm: &mut Vm) -> Option<String> {
+    let headers = [(":method", "GET"), (":scheme", "https"), (":authority", "probe.example"), (":path", "/probe")];
+    let exchange =
+        vm.exchange(StreamInfo::default(), &Message::new(headers, ""), &Message::new([(":status", "200")], ""));
+    let status = exchange.client.and_then(|answer| answer.headers.status());
+    let fine = matches!(status, Some(200 | 404));
+    (!fine).then(|| format!("a plain request afterwards was answered with {status:?}"))
+}
+
+fn texts(logs: &[LogLine]) -> Vec<String> {
+    logs.iter().map(|line| format!("{:?} {}", line.level, line.message)).collect()
+}
