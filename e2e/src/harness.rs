@@ -1,9 +1,10 @@
-//! Running trials, and an end for every process they started.
+//! Running trials that share what is slow to start, and an end for every process they started.
 
 use std::process::ExitCode;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
 use edge_idempotency_demo::process::still_running;
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
@@ -12,16 +13,84 @@ use tokio::runtime::Runtime;
 pub fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| tokio::runtime::Builder::new_multi_thread().enable_all().build());
-    runtime.as_ref().map_err(|error| anyhow::anyhow!("no runtime: {error}"))
+    runtime.as_ref().map_err(|error| anyhow!("no runtime: {error}"))
 }
 
-/// A trial whose error is shown with its causes, in one paragraph.
-pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
-    Trial::test(name, move || test().map_err(|error| format!("{error:#}").into()))
+/// A test, and its name.
+pub struct Test<T> {
+    name: String,
+    body: Box<dyn FnOnce(&T) -> Result<()> + Send>,
+}
+
+impl<T> Test<T> {
+    /// A test of something shared.
+    pub fn new(name: impl Into<String>, body: impl FnOnce(&T) -> Result<()> + Send + 'static) -> Self {
+        Self { name: name.into(), body: Box::new(body) }
+    }
+}
+
+/// Trials that share what `start` gives: it is there from the first that runs until the last has run.
+pub fn sharing<T>(start: impl FnOnce() -> Result<T> + Send + 'static, tests: Vec<Test<T>>) -> Vec<Trial>
+where
+    T: Send + Sync + 'static,
+{
+    let shared =
+        Arc::new(Shared { state: Mutex::new(State::New(Box::new(start))), left: AtomicUsize::new(tests.len()) });
+    let trials = tests.into_iter().map(|test| {
+        let shared = Arc::clone(&shared);
+        Trial::test(test.name, move || shared.with(test.body).map_err(|error| format!("{error:#}").into()))
+    });
+    trials.collect()
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    /// Tests that have not run.
+    left: AtomicUsize,
+}
+
+enum State<T> {
+    New(Box<dyn FnOnce() -> Result<T> + Send>),
+    Running(Arc<T>),
+    Failed(String),
+    Done,
+}
+
+impl<T> Shared<T> {
+    fn with(&self, test: impl FnOnce(&T) -> Result<()>) -> Result<()> {
+        let result = self.running().and_then(|running| test(&running));
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Done;
+        }
+        result
+    }
+
+    fn running(&self) -> Result<Arc<T>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = match std::mem::replace(&mut *state, State::Done) {
+            State::New(start) => match start() {
+                Ok(running) => State::Running(Arc::new(running)),
+                Err(error) => State::Failed(format!("{error:#}")),
+            },
+            other => other,
+        };
+        match &*state {
+            State::Running(running) => Ok(Arc::clone(running)),
+            State::Failed(error) => bail!("what this test shares with others did not start: {error}"),
+            State::New(_) | State::Done => bail!("what this test shares with others is gone"),
+        }
+    }
 }
 
 /// Runs trials as `cargo test` expects it, and ends what they started: also when they are interrupted.
-pub fn run(trials: Vec<Trial>) -> ExitCode {
+pub fn run(trials: Result<Vec<Trial>>) -> ExitCode {
+    let trials = match trials {
+        Ok(trials) => trials,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
     if let Ok(runtime) = runtime() {
         runtime.spawn(async {
             if tokio::signal::ctrl_c().await.is_ok() {
@@ -35,7 +104,7 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Trials hold what they share in places that are never dropped.
+/// Where a name filter left tests out, what they share was not dropped.
 fn end_processes() {
     for process in still_running() {
         if let Err(error) = process.kill() {

@@ -4,14 +4,12 @@
 //! by a filter in front, and route metadata stands on the gateway's route.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, Door};
 use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, is_added};
-use e2e::harness::{run, trial};
+use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
 use libtest_mimic::Trial;
 use serde_json::{Map, Value};
@@ -26,13 +24,7 @@ const JWT_NAMESPACE: &str = "envoy.filters.http.jwt_authn";
 const JWT_MEMBER: &str = "jwt";
 
 fn main() -> ExitCode {
-    match trials() {
-        Ok(trials) => run(trials),
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    run(trials())
 }
 
 fn trials() -> Result<Vec<Trial>> {
@@ -57,53 +49,13 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
         });
         planned.push((case, name, claims));
     }
-    let group = Arc::new(Group { doors, state: Mutex::new(State::New), left: AtomicUsize::new(planned.len()) });
-    let trials = planned.into_iter().map(|(case, door, claims)| {
-        let (group, name) = (Arc::clone(&group), format!("{}::{}", file.name, case.name));
+    let tests = planned.into_iter().map(|(case, door, claims)| {
         let refused = REFUSED_BY_ENVOY.iter().any(|(in_file, named, _)| *in_file == file.name && *named == case.name);
-        trial(name, move || group.with(|gateway| run_case(gateway, &door, &case, claims.as_ref(), refused)))
+        let name = format!("{}::{}", file.name, case.name);
+        Test::new(name, move |gateway| run_case(gateway, &door, &case, claims.as_ref(), refused))
     });
-    trials.collect()
-}
-
-/// The cases of a file share a gateway, from the first that runs to the last.
-struct Group {
-    doors: Vec<(String, Door)>,
-    state: Mutex<State>,
-    left: AtomicUsize,
-}
-
-enum State {
-    New,
-    Running(Arc<Gateway>),
-    Failed(String),
-    Done,
-}
-
-impl Group {
-    fn with(&self, test: impl FnOnce(&Gateway) -> Result<()>) -> Result<()> {
-        let gateway = self.gateway();
-        let result = gateway.and_then(|gateway| test(&gateway));
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Done;
-        }
-        result
-    }
-
-    fn gateway(&self) -> Result<Arc<Gateway>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::New) {
-            *state = match Gateway::start(&self.doors) {
-                Ok(gateway) => State::Running(Arc::new(gateway)),
-                Err(error) => State::Failed(format!("{error:#}")),
-            };
-        }
-        match &*state {
-            State::Running(gateway) => Ok(Arc::clone(gateway)),
-            State::Failed(error) => bail!("no gateway for this file: {error}"),
-            State::New | State::Done => bail!("the gateway is gone"),
-        }
-    }
+    let tests = tests.collect();
+    sharing(move || Gateway::start(&doors), tests)
 }
 
 /// The listener that a case needs, and the claims that its token brings.
