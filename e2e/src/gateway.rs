@@ -1,6 +1,7 @@
 //! Envoy with the filter, a recording upstream behind it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
@@ -18,7 +19,7 @@ use crate::config::{self, Door};
 use crate::harness::runtime;
 use crate::http2;
 use crate::raw::{self, Reply, Request};
-use crate::wire::{Line, Message};
+use crate::wire::{Line, Message, shown, shown_lines};
 
 /// Header lines of a request that Envoy itself adds or rewrites, and why.
 pub const ADDED_TO_REQUESTS: [(&str, &str); 7] = [
@@ -58,6 +59,15 @@ pub struct Received {
     pub trailers: Vec<Line>,
 }
 
+impl fmt::Display for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, target, authority, headers, body, trailers } = self;
+        write!(f, "    {method} {} for {}", target.escape_ascii(), authority.escape_ascii())?;
+        write!(f, "{}\n    body {}", shown_lines(headers), shown(body))?;
+        if trailers.is_empty() { Ok(()) } else { write!(f, "\n    trailers{}", shown_lines(trailers)) }
+    }
+}
+
 /// One request's answer, and everything that reached the upstream because of it.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -65,6 +75,16 @@ pub struct Seen {
     pub reply: Reply,
     /// What the upstream got: at most one request, if all is well.
     pub received: Vec<Received>,
+}
+
+impl Seen {
+    /// The requests that the upstream got, for an error message.
+    pub fn upstream(&self) -> String {
+        if self.received.is_empty() {
+            return "    nothing".to_owned();
+        }
+        self.received.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// A running gateway.

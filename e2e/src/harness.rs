@@ -16,10 +16,12 @@ pub fn runtime() -> Result<&'static Runtime> {
     runtime.as_ref().map_err(|error| anyhow!("no runtime: {error}"))
 }
 
+type Body<T> = Box<dyn FnOnce(&T) -> Result<()> + Send>;
+
 /// A test, and its name.
 pub struct Test<T> {
     name: String,
-    body: Box<dyn FnOnce(&T) -> Result<()> + Send>,
+    body: Body<T>,
 }
 
 impl<T> Test<T> {

@@ -39,13 +39,14 @@ async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result
     *head.headers_mut() = map(&request.headers)?;
     let ends = request.body.is_empty() && request.trailers.is_empty();
     let (response, mut stream) = sender.ready().await?.send_request(head, ends)?;
-    if !request.body.is_empty() {
-        stream.send_data(Bytes::from(request.body.clone()), request.trailers.is_empty())?;
-    }
-    if !request.trailers.is_empty() {
-        stream.send_trailers(map(&request.trailers)?)?;
-    }
-    let (head, mut body) = response.await?.into_parts();
+    let sent = send_rest(&mut stream, request);
+    // Who refuses a request may reset the stream before all of it is sent; the answer counts.
+    let answer = match (response.await, sent) {
+        (Ok(answer), _) => answer,
+        (Err(error), Ok(())) => return Err(error.into()),
+        (Err(error), Err(sending)) => return Err(error).context(format!("sending failed: {sending}")),
+    };
+    let (head, mut body) = answer.into_parts();
     let mut whole = Vec::new();
     while let Some(chunk) = body.data().await {
         let chunk = chunk?;
@@ -54,6 +55,16 @@ async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result
     }
     let headers = head.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
     Ok(Reply { status: head.status.as_u16(), headers, body: whole })
+}
+
+fn send_rest(stream: &mut h2::SendStream<Bytes>, request: &Request) -> Result<()> {
+    if !request.body.is_empty() {
+        stream.send_data(Bytes::from(request.body.clone()), request.trailers.is_empty())?;
+    }
+    if !request.trailers.is_empty() {
+        stream.send_trailers(map(&request.trailers)?)?;
+    }
+    Ok(())
 }
 
 fn map(lines: &[Line]) -> Result<HeaderMap> {

@@ -96,7 +96,7 @@ fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, 
     let answer = answer(&case.response)?;
     let seen = gateway.send(door, &request.method, &request.http1(), &answer)?;
     if refused {
-        ensure!(seen.received.is_empty(), "the upstream got {:?}", seen.received);
+        ensure!(seen.received.is_empty(), "the upstream got\n{}", seen.upstream());
         let by_envoy = seen.reply.status == 400 && seen.reply.header("content-type").is_none();
         ensure!(by_envoy, "Envoy lets it through, or somebody else refuses it: {:?}", seen.reply);
         return Ok(());

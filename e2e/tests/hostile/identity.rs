@@ -1,0 +1,167 @@
+//! Identities that are none: claims of other types, and headers that claim to be somebody.
+
+use anyhow::{Context as _, Result};
+use e2e::harness::Test;
+use e2e::raw::Request;
+use serde_json::{Value, json};
+
+use crate::Protocol::Http1;
+use crate::{ACCEPTED, BARE, Expected, INTERNAL, PROHIBITED, REQUIRED_A, REQUIRED_B, SHIPPED, World, claims, received};
+
+const PARTS: [&str; 3] = ["tenant_id", "project_id", "uid"];
+/// Eight characters that, read as a number's eight bytes, are one.
+const EIGHT: &str = "acmecorp";
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    let mut tests = Vec::new();
+    for part in PARTS {
+        tests.push(Test::new(format!("claims: {part} that is missing, null or empty"), move |world| {
+            for value in [None, Some(json!(null)), Some(json!(""))] {
+                refused(world, part, value, Expected::Refused(401, "identity_missing", None))?;
+            }
+            Ok(())
+        }));
+        tests.push(Test::new(format!("claims: {part} that is no string"), move |world| {
+            not_strings().into_iter().try_for_each(|value| invalid(world, part, value))
+        }));
+        tests.push(Test::new(format!("claims: {part} that holds a null"), move |world| {
+            [json!([null]), json!(["acme", null]), json!({"id": null})]
+                .into_iter()
+                .try_for_each(|value| invalid(world, part, value))
+        }));
+        tests.push(Test::new(format!("claims: {part} that no identity can be"), move |world| {
+            malformed(part).into_iter().try_for_each(|value| invalid(world, part, value.into()))
+        }));
+        tests.push(Test::new(format!("claims: {part} of eight characters, and the number with the same bytes"), {
+            move |world| eight_bytes(world, part)
+        }));
+    }
+    tests.push(Test::new("claims: none at all", |world: &World| {
+        by_policy(Expected::Refused(401, "identity_missing", None))
+            .into_iter()
+            .try_for_each(|(path, expected)| world.check(BARE, Http1, &with_key(Request::post(path)), &expected))
+    }));
+    tests.extend(crate::over_both("spoofed identity headers, each claim missing in turn", |world, protocol| {
+        for missing in PARTS.map(Some).into_iter().chain([None]) {
+            let token = missing.map(|part| world.gateway.token(&with(part, None))).transpose()?;
+            for door in [SHIPPED, BARE] {
+                for (path, expected) in by_policy(Expected::Refused(401, "identity_missing", None)) {
+                    let mut request = with_key(spoofed(Request::post(path)));
+                    if let Some(token) = &token {
+                        request = request.bearer(token);
+                    }
+                    world.check(door, protocol, &request, &expected)?;
+                }
+            }
+        }
+        Ok(())
+    }));
+    tests.extend(crate::over_both("spoofed identity headers beside a whole identity", |world, protocol| {
+        for door in [SHIPPED, BARE] {
+            for path in [REQUIRED_A, ACCEPTED, INTERNAL] {
+                let key = (path != INTERNAL).then_some("k-1");
+                let request = spoofed(Request::post(path)).bearer(&world.token).header("idempotency-key", "k-1");
+                world.check(door, protocol, &request, &crate::forwarded(path, key))?;
+            }
+            let request = spoofed(Request::post(PROHIBITED)).bearer(&world.token);
+            world.check(door, protocol, &request, &crate::forwarded(PROHIBITED, None))?;
+        }
+        Ok(())
+    }));
+    tests
+}
+
+/// What becomes of a request without a usable identity, with a key where one is taken: policies that need no identity
+/// forward without any.
+fn by_policy(refused: Expected) -> [(&'static str, Expected); 5] {
+    [
+        (REQUIRED_A, refused.clone()),
+        (ACCEPTED, refused),
+        (INTERNAL, Expected::Forwarded(received(INTERNAL, None, &[]))),
+        (PROHIBITED, Expected::Forwarded(received(PROHIBITED, None, &[]))),
+        (REQUIRED_B, Expected::Refused(404, "webhook_unknown", None)),
+    ]
+}
+
+/// A key, unless the path's policy takes none.
+fn with_key(request: Request) -> Request {
+    if request.target == PROHIBITED.as_bytes() { request } else { request.header("idempotency-key", "k-1") }
+}
+
+fn spoofed(request: Request) -> Request {
+    let names = ["x-tenant-id", "X-Tenant-Id", "x_tenant_id", "x-project-id", "x_project-id", "X-Subject", "x_subject"];
+    names.into_iter().fold(request, |request, name| request.header(name, "evil"))
+}
+
+/// The owner's claims with another value for one of them.
+fn with(part: &str, value: Option<Value>) -> Value {
+    let mut claims = claims();
+    if let Some(claims) = claims.as_object_mut() {
+        match value {
+            Some(value) => claims.insert(part.to_owned(), value),
+            None => claims.remove(part),
+        };
+    }
+    claims
+}
+
+fn invalid(world: &World, part: &str, value: Value) -> Result<()> {
+    let label = value.to_string();
+    refused(world, part, Some(value), Expected::Refused(403, "identity_invalid", None)).context(label)
+}
+
+fn refused(world: &World, part: &str, value: Option<Value>, expected: Expected) -> Result<()> {
+    let token = world.gateway.token(&with(part, value))?;
+    for (path, expected) in by_policy(expected) {
+        world.check(BARE, Http1, &with_key(Request::post(path)).bearer(&token), &expected)?;
+    }
+    Ok(())
+}
+
+fn not_strings() -> Vec<Value> {
+    vec![
+        json!(0),
+        json!(7),
+        json!(-1.5),
+        json!(9_007_199_254_740_992_u64),
+        json!(9_007_199_254_740_993_u64),
+        json!(true),
+        json!(false),
+        json!([]),
+        json!(["acme"]),
+        json!(["acme", "globex"]),
+        json!({}),
+        json!({"id": "acme"}),
+    ]
+}
+
+fn malformed(part: &str) -> Vec<String> {
+    let mut values = vec!["a\u{0}b".to_owned(), "a\nb".to_owned(), "a\u{7f}b".to_owned(), "\u{1}".to_owned()];
+    if part == "uid" {
+        values.push("u".repeat(201));
+        values.push(":".repeat(67));
+    } else {
+        let texts = ["a:b", "a,b", "_tenant", "_platform", "_a", ".", "..", "a b", "a/b", "a%41", "é", " acme"];
+        values.extend(texts.map(str::to_owned));
+        values.push("a".repeat(64));
+        values.push("a".repeat(300));
+    }
+    values
+}
+
+/// Metadata comes from the host without a type, and a number as eight bytes: these bytes are printable.
+fn eight_bytes(world: &World, part: &str) -> Result<()> {
+    let bytes = EIGHT.as_bytes().first_chunk().context("eight characters")?;
+    let number = f64::from_le_bytes(*bytes);
+    let refusal = Expected::Refused(403, "identity_invalid", None);
+    refused(world, part, Some(json!(number)), refusal)?;
+
+    let token = world.gateway.token(&with(part, Some(json!(EIGHT))))?;
+    let value = |name: &str, owner: &'static str| if name == part { EIGHT } else { owner };
+    let (tenant, project, user) = (value("tenant_id", "acme"), value("project_id", "shop"), value("uid", "u1"));
+    let subject = format!("user:{user}");
+    let key = format!("t-{tenant}:{project}:{subject}:k-1");
+    let identity = [("x-tenant-id", tenant), ("x-project-id", project), ("x-subject", &subject)];
+    let request = Request::post(REQUIRED_A).bearer(&token).header("idempotency-key", "k-1");
+    world.check(BARE, Http1, &request, &Expected::Forwarded(received(REQUIRED_A, Some(&key), &identity)))
+}

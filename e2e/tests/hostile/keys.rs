@@ -1,0 +1,155 @@
+//! `Idempotency-Key` in every shape, on all five policies.
+
+use anyhow::Result;
+use e2e::harness::Test;
+use e2e::raw::Request;
+
+use crate::Protocol::{Http1, Http2};
+use crate::{
+    ACCEPTED, BARE, Expected, INTERNAL, PROHIBITED, Protocol, REQUIRED_A, REQUIRED_B, SHIPPED, World, forwarded,
+};
+
+/// What some header lines are to a filter that reads keys.
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    /// This key.
+    Key(&'static str),
+    /// A key that is refused for this reason.
+    Invalid(&'static str),
+    /// No key at all.
+    Absent,
+}
+use Meaning::{Absent, Invalid, Key};
+
+const NAME: &str = "Idempotency-Key";
+const LONGEST: &str = {
+    const BYTES: [u8; 255] = [b'k'; 255];
+    match std::str::from_utf8(&BYTES) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
+};
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    let mut tests: Vec<Test<World>> = shapes()
+        .into_iter()
+        .flat_map(|(name, lines, meaning)| {
+            crate::over_both(&format!("key: {name}"), move |world, protocol| {
+                everywhere(world, protocol, &lines, meaning)
+            })
+        })
+        .collect();
+    let bytes = |world: &World, protocol| {
+        (0x80..=0xff).try_for_each(|byte| everywhere(world, protocol, &[(NAME, vec![b'k', byte])], Invalid("charset")))
+    };
+    tests.extend(crate::over_both("key: every byte from 0x80 to 0xff", bytes));
+    tests.push(Test::new("key: folded lines, http1", folded));
+    tests.push(Test::new("key: control bytes, http1", control_bytes));
+    tests
+}
+
+type Lines = Vec<(&'static str, Vec<u8>)>;
+
+fn shapes() -> Vec<(&'static str, Lines, Meaning)> {
+    let one = |value: &[u8]| vec![(NAME, value.to_vec())];
+    let two = |first: &[u8], second: &[u8]| vec![(NAME, first.to_vec()), (NAME, second.to_vec())];
+    vec![
+        ("none", vec![], Absent),
+        ("bare", one(b"k-1"), Key("k-1")),
+        ("every character of the alphabet", one(b"AZaz09._~-"), Key("AZaz09._~-")),
+        ("two lines", two(b"k-1", b"k-2"), Invalid("multiple")),
+        ("two equal lines", two(b"k-1", b"k-1"), Invalid("multiple")),
+        ("a key and an empty line", two(b"k-1", b""), Invalid("multiple")),
+        ("a hundred lines", vec![(NAME, b"k-1".to_vec()); 90], Invalid("multiple")),
+        (
+            "names in different case",
+            vec![(NAME, b"k-1".to_vec()), ("IDEMPOTENCY-KEY", b"k-2".to_vec())],
+            Invalid("multiple"),
+        ),
+        ("a comma list", one(b"k-1,k-2"), Invalid("multiple")),
+        ("a comma list with blanks", one(b"k-1 , k-2"), Invalid("multiple")),
+        ("a comma behind", one(b"k-1,"), Invalid("multiple")),
+        ("a quoted list", one(b"\"k-1\", \"k-2\""), Invalid("multiple")),
+        ("a comma within quotes", one(b"\"k-1,k-2\""), Invalid("charset")),
+        ("empty", one(b""), Invalid("empty")),
+        ("blanks only", one(b" \t "), Invalid("empty")),
+        ("empty quotes", one(b"\"\""), Invalid("empty")),
+        ("quoted", one(b"\"k-1\""), Key("k-1")),
+        ("quoted with parameters", one(b"\"k-1\";a=1"), Key("k-1")),
+        ("quoted with more parameters", one(b"\"k-1\"; a; b=\"x,y\"; c=?1"), Key("k-1")),
+        ("half a quote before", one(b"\"k-1"), Invalid("syntax")),
+        ("half a quote behind", one(b"k-1\""), Invalid("charset")),
+        ("something behind the quotes", one(b"\"k-1\"x"), Invalid("syntax")),
+        ("an escape within quotes", one(b"\"k\\\"1\""), Invalid("charset")),
+        ("single quotes", one(b"'k-1'"), Invalid("charset")),
+        ("UTF-8", one("clé-ключ".as_bytes()), Invalid("charset")),
+        ("UTF-8 within quotes", one("\"clé\"".as_bytes()), Invalid("syntax")),
+        ("all bytes from 0x80 to 0xff at once", one(&(0x80..=0xff).collect::<Vec<u8>>()), Invalid("charset")),
+        ("a tabulator inside", one(b"k\t1"), Invalid("charset")),
+        ("blanks around", one(b"  k-1  "), Key("k-1")),
+        ("255 bytes", one(LONGEST.as_bytes()), Key(LONGEST)),
+        ("256 bytes", one(&[b'k'; 256]), Invalid("length")),
+        ("60,000 bytes", one(&[b'k'; 60_000]), Invalid("length")),
+        ("15,000 bytes that are no text", one(&[0xff; 15_000]), Invalid("length")),
+        ("a namespaced key", one(b"t-acme:shop:user:u2:k-1"), Invalid("charset")),
+        ("the reserved prefix", one(b"t-1"), Invalid("reserved_prefix")),
+        ("the reserved prefix within quotes", one(b"\"t-1\""), Invalid("reserved_prefix")),
+        ("not quite the reserved prefix", one(b"T-1"), Key("T-1")),
+        ("a name in upper case", vec![("IDEMPOTENCY-KEY", b"k-1".to_vec())], Key("k-1")),
+        ("a name with an underscore", vec![("Idempotency_Key", b"k-1".to_vec())], Absent),
+        ("both names", vec![("Idempotency_Key", b"k-2".to_vec()), (NAME, b"k-1".to_vec())], Key("k-1")),
+    ]
+}
+
+/// Sends the lines to a route of each policy; the table is DESIGN's.
+fn everywhere(world: &World, protocol: Protocol, lines: &[(&str, Vec<u8>)], meaning: Meaning) -> Result<()> {
+    let refused = |code, reason| Expected::Refused(400, code, reason);
+    let invalid = |reason| refused("idempotency_key_invalid", Some(reason));
+    for door in [SHIPPED, BARE] {
+        let to = |path: &str, expected: &Expected| {
+            let request = Request::post(path).bearer(&world.token);
+            let request = lines.iter().fold(request, |request, (name, value)| request.header(name, value.clone()));
+            world.check(door, protocol, &request, expected)
+        };
+        match meaning {
+            Key(key) => {
+                to(REQUIRED_A, &forwarded(REQUIRED_A, Some(key)))?;
+                to(ACCEPTED, &forwarded(ACCEPTED, Some(key)))?;
+            }
+            Invalid(reason) => {
+                to(REQUIRED_A, &invalid(reason))?;
+                to(ACCEPTED, &invalid(reason))?;
+            }
+            Absent => {
+                to(REQUIRED_A, &refused("idempotency_key_required", None))?;
+                to(ACCEPTED, &forwarded(ACCEPTED, None))?;
+            }
+        }
+        to(INTERNAL, &forwarded(INTERNAL, None))?;
+        match meaning {
+            Absent => to(PROHIBITED, &forwarded(PROHIBITED, None))?,
+            Key(_) | Invalid(_) => to(PROHIBITED, &refused("idempotency_key_prohibited", None))?,
+        }
+        // No webhook is bound, so none is let in, whatever its key.
+        to(REQUIRED_B, &Expected::Refused(404, "webhook_unknown", None))?;
+    }
+    Ok(())
+}
+
+/// A value that goes on in the next line (obs-fold, RFC 9112 section 5.2).
+fn folded(world: &World) -> Result<()> {
+    everywhere(world, Http1, &[(NAME, b"k-1\r\n k-2".to_vec())], Invalid("charset"))?;
+    everywhere(world, Http1, &[(NAME, b"\r\n\tk-1".to_vec())], Key("k-1"))?;
+    let hidden = Request::post(REQUIRED_A).bearer(&world.token).header("x-other", "a\r\n Idempotency-Key: k-1");
+    world.check(BARE, Http1, &hidden, &Expected::Refused(400, "idempotency_key_required", None))
+}
+
+/// Envoy refuses what no header may hold, before any filter. (The HTTP/2 client would not send it.)
+fn control_bytes(world: &World) -> Result<()> {
+    for byte in (0..0x20).filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r')).chain([0x7f]) {
+        let request = Request::post(REQUIRED_A).bearer(&world.token).header(NAME, vec![b'k', byte]);
+        world.check(BARE, Http1, &request, &Expected::RefusedByEnvoy(400))?;
+    }
+    let request = Request::post(REQUIRED_A).bearer(&world.token).header(NAME, "k");
+    world.check(BARE, Http2, &request, &forwarded(REQUIRED_A, Some("k")))
+}

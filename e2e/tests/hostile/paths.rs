@@ -1,0 +1,128 @@
+//! Request targets in other spellings, through a gateway that normalises paths and one that does not.
+
+use anyhow::Result;
+use e2e::harness::Test;
+use e2e::raw::Request;
+
+use crate::Protocol::{Http1, Http2};
+use crate::{BARE, Expected, Protocol, SHIPPED, World, forwarded};
+
+/// What becomes of a target.
+#[derive(Clone, Copy, Debug)]
+enum Path {
+    /// Forwarded so.
+    Goes(&'static str),
+    /// 400 `path_ambiguous`.
+    Ambiguous,
+    /// 404 `not_found`.
+    Missing,
+    /// Envoy itself says this.
+    Envoy(u16),
+}
+use Path::{Ambiguous, Envoy, Goes, Missing};
+
+/// Target, on a gateway that leaves paths alone, and on the shipped one.
+const TARGETS: &[(&str, Path, Path)] = &[
+    ("/api/v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("//api//v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/v1///x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/v1/%78", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/%61%70%69/v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/./v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/v1/y/../x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/v1/y/%2e%2E/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/../api/v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/v1/x/", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/v1/x//", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/v1/x?a=%2F&b=//;c", Goes("/api/v1/x?a=%2F&b=//;c"), Goes("/api/v1/x?a=%2F&b=//;c")),
+    ("/api/v1/x/?", Goes("/api/v1/x?"), Goes("/api/v1/x?")),
+    ("/api/v1/x;x=1", Ambiguous, Ambiguous),
+    ("/api/v1;x=1/x", Ambiguous, Ambiguous),
+    ("/api/v1%2Fx", Ambiguous, Ambiguous),
+    ("/api/v1%2fx", Ambiguous, Ambiguous),
+    ("/api/v1/x%2F", Ambiguous, Ambiguous),
+    ("/api/v1%5Cx", Ambiguous, Ambiguous),
+    ("/api/v1%5cx", Ambiguous, Ambiguous),
+    ("/api/v1/x%00", Ambiguous, Envoy(400)),
+    ("/api/v1/x%zz", Ambiguous, Ambiguous),
+    ("/api/v1/x%", Ambiguous, Ambiguous),
+    ("/api/v1/x%4", Ambiguous, Ambiguous),
+    ("/api/v1/items/a%2Fb", Goes("/api/v1/items/a%2Fb"), Goes("/api/v1/items/a%2Fb")),
+    ("/api/v1/items/a%2fb%3b%20", Goes("/api/v1/items/a%2Fb%3B%20"), Goes("/api/v1/items/a%2Fb%3B%20")),
+    ("/api/v1/items/%2e%2e", Missing, Missing),
+    ("/api/v1/items/%252e%252e", Goes("/api/v1/items/%252e%252e"), Goes("/api/v1/items/%252e%252e")),
+    ("/api/v1/items//", Missing, Missing),
+    ("/API/v1/x", Missing, Missing),
+    ("/api/v1/x%20", Missing, Missing),
+    ("/", Missing, Missing),
+    ("/restate/health", Missing, Missing),
+    ("//restate//health/", Missing, Missing),
+    ("/%72estate/health", Missing, Missing),
+    ("/api/../restate/health", Missing, Missing),
+    ("/restate%2Fhealth", Ambiguous, Ambiguous),
+];
+
+/// Targets that only a plain socket sends.
+const RAW_TARGETS: &[(&[u8], Path, Path)] = &[
+    (b"http://api.example.com/api/v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    (b"http://api.example.com//api/v1/%78/", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    // Where Envoy normalises, it has made a slash of the backslash before any filter and any route sees the path.
+    (b"/api/v1\\x", Ambiguous, Goes("/api/v1/x")),
+    (b"/restate\\health", Ambiguous, Missing),
+    (b"/api/v1/x#y", Envoy(400), Envoy(400)),
+    (b"/api/v1/x y", Envoy(400), Envoy(400)),
+    (b"/api/v1/x\x01", Envoy(400), Envoy(400)),
+    (b"/api/v1/x\xff", Envoy(400), Envoy(400)),
+    (b"api/v1/x", Envoy(400), Envoy(400)),
+];
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    let mut tests: Vec<Test<World>> = TARGETS
+        .iter()
+        .flat_map(|(target, bare, shipped)| {
+            crate::over_both(&format!("path: {target}"), move |world, protocol| {
+                both_doors(world, protocol, target.as_bytes(), *bare, *shipped)
+            })
+        })
+        .collect();
+    tests.extend(RAW_TARGETS.iter().map(|(target, bare, shipped)| {
+        Test::new(format!("path: {}, http1", target.escape_ascii()), move |world| {
+            both_doors(world, Http1, target, *bare, *shipped)
+        })
+    }));
+    tests.push(Test::new("path: the absolute form names the host, http1", |world: &World| {
+        let request = Request::post("http://other.example/api/v1/x").bearer(&world.token);
+        let Expected::Forwarded(mut received) = forwarded("/api/v1/x", Some("k-1")) else { return Ok(()) };
+        received.authority = b"other.example".to_vec();
+        world.check(BARE, Http1, &request.header("idempotency-key", "k-1"), &Expected::Forwarded(received))
+    }));
+    tests.extend(crate::over_both("path: a method that is not listed", |world, protocol| {
+        for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
+            let mut request = Request::new(method, "/api/v1/x").bearer(&world.token);
+            request = request.header("idempotency-key", "k-1").header("content-type", "application/json");
+            world.check(BARE, protocol, &request, &Expected::Refused(405, "method_not_allowed", None))?;
+        }
+        Ok(())
+    }));
+    tests.push(Test::new("path: a method override, http2", |world: &World| {
+        let names = ["x-http-method-override", "X-HTTP-Method", "x_method_override"];
+        let request = names.into_iter().fold(Request::post("/api/v1/x"), |request, name| request.header(name, "GET"));
+        let request = request.bearer(&world.token).header("idempotency-key", "k-1");
+        world.check(BARE, Http2, &request, &forwarded("/api/v1/x", Some("k-1")))
+    }));
+    tests
+}
+
+fn both_doors(world: &World, protocol: Protocol, target: &[u8], bare: Path, shipped: Path) -> Result<()> {
+    for (door, path) in [(BARE, bare), (SHIPPED, shipped)] {
+        let expected = match path {
+            Goes(path) => forwarded(path, Some("k-1")),
+            Ambiguous => Expected::Refused(400, "path_ambiguous", None),
+            Missing => Expected::Refused(404, "not_found", None),
+            Envoy(status) => Expected::RefusedByEnvoy(status),
+        };
+        let request = Request::post(target).bearer(&world.token).header("idempotency-key", "k-1");
+        world.check(door, protocol, &request, &expected)?;
+    }
+    Ok(())
+}
