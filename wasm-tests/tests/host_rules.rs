@@ -433,6 +433,20 @@ fn a_local_reply_to_head_has_no_body() {
 }
 
 #[test]
+fn a_local_reply_without_a_body_has_neither_type_nor_length() {
+    let pairs = r"\02\00\00\00\0c\00\00\00\01\00\00\00\0e\00\00\00\01\00\00\00content-type\00x\00content-length\007\00";
+    let reply = |body: &str| {
+        let mut vm = vm(&format!(
+            r#"(func (export "proxy_on_request_headers") (param i32 i32 i32) (result i32)
+                (call $check (call $raw_reply (i32.const 204) «» «{body}» «{pairs}» (i32.const -1))) (i32.const 1))"#
+        ));
+        client(&run(&mut vm, &get())).headers.clone()
+    };
+    assert_eq!(reply(""), [(":status", "204")].into());
+    assert_eq!(reply("abc"), [(":status", "204"), ("content-type", "x"), ("content-length", "3")].into());
+}
+
+#[test]
 fn a_local_reply_after_the_headers_went_on_cuts_the_request_off() {
     let mut vm = vm(r#"(func (export "proxy_on_request_body") (param i32 i32 i32) (result i32)
         (call $reply (i32.const 400) «») (i32.const 1))"#);
@@ -520,12 +534,13 @@ fn above_the_limit_envoy_answers_413_without_asking() {
     let mut vm = vm_with(&text, Options { body_limit: 4, ..Options::default() });
     let id = vm.open(StreamInfo::default());
     vm.request_headers(id, post(), false);
-    vm.request_body(id, b"abcd", false);
-    assert_eq!(said(&vm), ["headers", "=abcd"], "the limit itself is allowed");
+    vm.request_body(id, b"abc", false);
+    vm.request_body(id, b"d", false);
+    assert_eq!(said(&vm), ["headers", "=abc", "=abcd"], "the limit itself is allowed");
     vm.request_body(id, b"e", false);
     let exchange = vm.close(id);
     assert_eq!((status(&exchange), exchange.upstream.is_none()), (Some(413), true));
-    assert_eq!(said(&vm), ["headers", "=abcd", "=413"]);
+    assert_eq!(said(&vm), ["headers", "=abc", "=abcd", "=413"]);
 }
 
 #[test]

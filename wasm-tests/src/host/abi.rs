@@ -377,7 +377,6 @@ fn send_local_response(
         let reply = LocalReply { status: code, headers, body, details };
         state.deferred.push_back((id, Deferred::Reply(reply)));
     }
-    state.stopped = true;
     Ok(())
 }
 

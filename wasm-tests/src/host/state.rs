@@ -120,8 +120,6 @@ pub(super) struct State {
     pub effective: u32,
     pub streams: BTreeMap<u32, Stream>,
     pub deferred: VecDeque<(u32, Deferred)>,
-    /// Set by a local reply: whatever the running callback returns, nothing goes on.
-    pub stopped: bool,
     pub calls: Calls,
     pub tick_period_ms: u32,
     pub metrics: Metrics,
@@ -142,7 +140,6 @@ impl State {
             effective: 0,
             streams: BTreeMap::new(),
             deferred: VecDeque::new(),
-            stopped: false,
             calls: Calls::default(),
             tick_period_ms: 0,
             metrics: Metrics::default(),

@@ -641,7 +641,7 @@ impl Vm {
                 self.fail_stream(id);
                 Answer::Nothing
             }
-            Called::Replied => Answer::Nothing,
+            // It was answered meanwhile, so it does not matter what the callback returned.
             _ if !still_wanted => Answer::Nothing,
             Called::Missing | Called::Returned(0) => Answer::Continue,
             Called::Returned(1) => Answer::Pause,

@@ -83,8 +83,6 @@ pub(super) enum Called {
     Missing,
     /// It returned; a callback without a result returns 0.
     Returned(u32),
-    /// It returned, but it sent a local reply: nothing goes on.
-    Replied,
     /// It trapped, now or earlier.
     Trapped,
 }
@@ -224,14 +222,10 @@ impl Vm {
     /// Calls into the guest, then does what it asked to have done afterwards.
     pub(super) fn callback(&mut self, name: &str, context: u32, args: &[u32]) -> Called {
         let called = self.call(name, context, args);
-        let stopped = std::mem::take(&mut self.state_mut().stopped);
         while let Some((id, action)) = self.state_mut().deferred.pop_front() {
             self.run_deferred(id, action);
         }
-        match called {
-            Called::Returned(_) if stopped => Called::Replied,
-            called => called,
-        }
+        called
     }
 
     fn call(&mut self, name: &str, context: u32, args: &[u32]) -> Called {
