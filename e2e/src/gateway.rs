@@ -130,21 +130,26 @@ impl Gateway {
         Ok(Self { envoy, doors, signer, capture, turn: Mutex::new(()), _directory: directory })
     }
 
-    /// Sends bytes on a connection of their own; `method` tells whether the answer has a body.
-    pub fn send(&self, door: &str, method: &str, bytes: &[u8], answer: &Answer) -> Result<Seen> {
-        let address = self.address(door)?;
-        self.exchange(answer, || raw::exchange(address, method, bytes))
-    }
-
     /// Sends a request over HTTP/1.1.
     pub fn http1(&self, door: &str, request: &Request) -> Result<Seen> {
-        self.send(door, &request.method, &request.http1(), &Answer::default())
+        self.http1_answered(door, request, &Answer::default())
     }
 
     /// Sends a request over HTTP/2.
     pub fn http2(&self, door: &str, request: &Request) -> Result<Seen> {
+        self.http2_answered(door, request, &Answer::default())
+    }
+
+    /// As [`Gateway::http1`]; the upstream gives this answer.
+    pub fn http1_answered(&self, door: &str, request: &Request, answer: &Answer) -> Result<Seen> {
         let address = self.address(door)?;
-        self.exchange(&Answer::default(), || http2::exchange(address, request))
+        self.exchange(answer, || raw::exchange(address, &request.method, &request.http1()))
+    }
+
+    /// As [`Gateway::http2`]; the upstream gives this answer.
+    pub fn http2_answered(&self, door: &str, request: &Request, answer: &Answer) -> Result<Seen> {
+        let address = self.address(door)?;
+        self.exchange(answer, || http2::exchange(address, request))
     }
 
     /// A token for these claims.

@@ -16,8 +16,22 @@ use serde_json::{Map, Value};
 use wasm_tests::cases::{Case, CaseFile, Outcome, compare, directory, load_dir};
 use wasm_tests::http::{Headers, Message};
 
-/// Cases whose request Envoy refuses before any filter sees it: file, case, and why. They show here that it does.
-const REFUSED_BY_ENVOY: [(&str, &str, &str); 0] = [];
+/// How a request gets to the filter.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Http1,
+    Http2,
+    /// Not at all: Envoy refuses it with this status before any filter sees it, and shows here that it does.
+    Refused(u16),
+}
+
+/// Cases that do not go over HTTP/1.1: file, case, how, and why.
+const WAYS: [(&str, &str, Way, &str); 4] = [
+    ("keys", "many lines of 60,000 bytes", Way::Refused(431), "Envoy takes 60 KiB of headers in all"),
+    ("paths", "; is ambiguous", Way::Refused(400), "no request line begins a path so"),
+    ("paths", "a method nobody knows", Way::Http2, "Envoy's HTTP/1.1 parser has a list of methods"),
+    ("paths", "methods are case-sensitive", Way::Http2, "likewise"),
+];
 
 /// Where jwt_authn leaves the claims of a token.
 const JWT_NAMESPACE: &str = "envoy.filters.http.jwt_authn";
@@ -29,9 +43,9 @@ fn main() -> ExitCode {
 
 fn trials() -> Result<Vec<Trial>> {
     let files = load_dir(&directory()).map_err(|error| anyhow!(error))?;
-    for (file, case, _) in REFUSED_BY_ENVOY {
+    for (file, case, _, _) in WAYS {
         let known = files.iter().any(|known| known.name == file && known.cases.iter().any(|known| known.name == case));
-        ensure!(known, "REFUSED_BY_ENVOY names {file}::{case}, which is no case");
+        ensure!(known, "{file}::{case} is to go another way, and is no case");
     }
     Ok(files.into_iter().flat_map(of_file).collect())
 }
@@ -50,9 +64,13 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
         planned.push((case, name, claims));
     }
     let tests = planned.into_iter().map(|(case, door, claims)| {
-        let refused = REFUSED_BY_ENVOY.iter().any(|(in_file, named, _)| *in_file == file.name && *named == case.name);
-        let name = format!("{}::{}", file.name, case.name);
-        Test::new(name, move |gateway| run_case(gateway, &door, &case, claims.as_ref(), refused))
+        let listed = WAYS.iter().find(|(in_file, named, ..)| *in_file == file.name && *named == case.name);
+        let way = listed.map_or(Way::Http1, |(_, _, way, _)| *way);
+        let mut name = format!("{}::{}", file.name, case.name);
+        if let Some((_, _, Way::Refused(status), why)) = listed {
+            name.push_str(&format!(" (never reaches the filter, Envoy answers {status}: {why})"));
+        }
+        Test::new(name, move |gateway| run_case(gateway, &door, &case, claims.as_ref(), way))
     });
     let tests = tests.collect();
     sharing(move || Gateway::start(&doors), tests)
@@ -88,17 +106,21 @@ fn token_claims(metadata: &Map<String, Value>) -> Option<Value> {
     plain.then(|| claims.clone().into())
 }
 
-fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, refused: bool) -> Result<()> {
+fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, way: Way) -> Result<()> {
     let mut request = request(&case.request)?;
     if let Some(claims) = claims {
         request = request.bearer(&gateway.token(claims)?);
     }
     let answer = answer(&case.response)?;
-    let seen = gateway.send(door, &request.method, &request.http1(), &answer)?;
-    if refused {
+    let logged = gateway.log()?.len();
+    let seen = match way {
+        Way::Http1 | Way::Refused(_) => gateway.http1_answered(door, &request, &answer)?,
+        Way::Http2 => gateway.http2_answered(door, &request, &answer)?,
+    };
+    if let Way::Refused(status) = way {
         ensure!(seen.received.is_empty(), "the upstream got\n{}", seen.upstream());
-        let by_envoy = seen.reply.status == 400 && seen.reply.header("content-type").is_none();
-        ensure!(by_envoy, "Envoy lets it through, or somebody else refuses it: {:?}", seen.reply);
+        let by_filter = seen.reply.text_header("content-type") == Some("application/problem+json");
+        ensure!(seen.reply.status == status && !by_filter, "Envoy does not refuse it with {status}: {:?}", seen.reply);
         return Ok(());
     }
     let differences = compare(&comparable(case), &outcome(seen));
@@ -107,8 +129,8 @@ fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, 
     }
     let list: Vec<String> = differences.iter().map(ToString::to_string).collect();
     let log = gateway.log()?;
-    let tail = log.len().saturating_sub(2_000);
-    bail!("{}\n  the end of Envoy's log:\n{}", list.join("\n  "), log.get(tail..).unwrap_or(&log))
+    let since = log.get(logged..).filter(|log| !log.is_empty()).unwrap_or("  (nothing)");
+    bail!("{}\n  Envoy's log meanwhile:\n{since}", list.join("\n  "))
 }
 
 fn request(message: &Message) -> Result<Request> {
