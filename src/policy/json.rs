@@ -77,8 +77,11 @@ impl<'de> Visitor<'de> for JsonVisitor {
         Ok(u64::try_from(value).map_or(Json::Number(value as f64), Json::Integer))
     }
 
+    /// `1.0` is the integer 1 (RFC 8259 section 6 knows numbers only), up to where doubles are exact.
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(Json::Number(value))
+        const EXACT: f64 = (1_u64 << 53) as f64;
+        let integer = value.fract() == 0.0 && (0.0..=EXACT).contains(&value);
+        Ok(if integer { Json::Integer(value as u64) } else { Json::Number(value) })
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Json, E> {
@@ -116,9 +119,11 @@ mod tests {
 
     #[test]
     fn members_keep_their_order_and_stand_once() {
-        let json = Json::parse(br#"{"b": [1, -1, 0.5, true, null, "x"], "a": {}}"#).unwrap();
+        let json = Json::parse(br#"{"b": [1, 1.0, 1e30, -1, 0.5, true, null, "x"], "a": {}}"#).unwrap();
         let items = vec![
             Json::Integer(1),
+            Json::Integer(1),
+            Json::Number(1e30),
             Json::Number(-1.0),
             Json::Number(0.5),
             Json::Bool(true),

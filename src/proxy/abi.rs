@@ -7,7 +7,12 @@ use std::ptr::null_mut;
 
 /// A host's answer other than "done".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Status(pub(super) u32);
+pub(super) struct Status(u32);
+
+impl Status {
+    /// There is no such thing.
+    pub(super) const NOT_FOUND: Self = Self(1);
+}
 
 /// Which header map a call is about (`proxy_header_map_type_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

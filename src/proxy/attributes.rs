@@ -1,10 +1,11 @@
 //! What Envoy knows about a request beside its headers, as identity values.
 //!
 //! Properties come without a type: a string as its bytes, a number as eight bytes, a boolean as one, a list or an
-//! object with zero bytes in it, `null` as an error. Identity refuses control bytes, which leaves the numbers whose
-//! eight bytes are all printable: only the metadata as a message tells those from strings.
+//! object with zero bytes in it. Identity refuses control bytes, which leaves the numbers whose eight bytes are all
+//! printable. And `null` is an error, as is a list with a `null` in it. Where it matters the metadata is read once more,
+//! as the message it is, which has types.
 
-use super::abi;
+use super::abi::{self, Status};
 use crate::identity::{Attributes, MetadataPath, Value};
 use std::borrow::Cow;
 
@@ -20,9 +21,11 @@ pub(super) struct CurrentRequest;
 impl Attributes for CurrentRequest {
     fn metadata(&self, path: &MetadataPath) -> Value<'_> {
         match abi::property(path.property()) {
-            Ok(bytes) if bytes.len() == NUMBER_SIZE && !is_string(path.segments()) => Value::Unusable,
+            Ok(bytes) if bytes.len() == NUMBER_SIZE && kind(path.segments()) != Some(STRING) => Value::Unusable,
             Ok(bytes) if !bytes.is_empty() => Value::Text(Cow::Owned(bytes)),
-            Ok(_) | Err(_) => Value::Absent,
+            Ok(_) | Err(Status::NOT_FOUND) => Value::Absent,
+            Err(_) if kind(path.segments()) == Some(NULL) => Value::Absent,
+            Err(_) => Value::Unusable,
         }
     }
 
@@ -34,30 +37,30 @@ impl Attributes for CurrentRequest {
     }
 }
 
-/// Whether the metadata at this path is a string, by its type.
-fn is_string(segments: &[String]) -> bool {
-    let Ok(metadata) = abi::property(b"metadata") else { return false };
-    typed_as_string(&metadata, segments).unwrap_or(false)
+/// `google.protobuf.Value`'s field numbers, one for each type.
+const NULL: u64 = 1;
+const STRING: u64 = 3;
+const STRUCT: u64 = 5;
+
+/// The type of the metadata at this path, as a field number of `google.protobuf.Value`.
+fn kind(segments: &[String]) -> Option<u64> {
+    typed_kind(&abi::property(b"metadata").ok()?, segments)
 }
 
 /// Follows `segments` through an `envoy.config.core.v3.Metadata` message, `map<string, Struct> filter_metadata = 1`.
-fn typed_as_string(metadata: &[u8], segments: &[String]) -> Option<bool> {
+fn typed_kind(metadata: &[u8], segments: &[String]) -> Option<u64> {
     let mut segments = segments.iter();
     // A Struct is `map<string, Value> fields = 1` too, so every step is the same but for the Value around a Struct.
     let mut message = entry(metadata, segments.next()?)?;
     let mut value = None;
     for segment in segments {
         if let Some(outer) = value {
-            message = field(outer, STRUCT_VALUE)?;
+            message = field(outer, STRUCT)?;
         }
         value = Some(entry(message, segment)?);
     }
-    Some(field(value?, STRING_VALUE).is_some())
+    Fields(value?).last().map(|(number, _)| number)
 }
-
-/// `google.protobuf.Value`'s field numbers.
-const STRING_VALUE: u64 = 3;
-const STRUCT_VALUE: u64 = 5;
 
 /// The value for `key` in a message whose field 1 is a map; the last one counts.
 fn entry<'m>(message: &'m [u8], key: &str) -> Option<&'m [u8]> {
@@ -65,33 +68,31 @@ fn entry<'m>(message: &'m [u8], key: &str) -> Option<&'m [u8]> {
     entries.filter(|(_, entry)| field(entry, 1) == Some(key.as_bytes())).last().and_then(|(_, entry)| field(entry, 2))
 }
 
-/// The last field of this number and of wire type 2 (length-delimited).
+/// The last field of this number.
 fn field(message: &[u8], wanted: u64) -> Option<&[u8]> {
     Fields(message).filter(|(number, _)| *number == wanted).last().map(|(_, bytes)| bytes)
 }
 
-/// A protobuf message's length-delimited fields; others are stepped over, and nonsense ends it.
+/// A protobuf message's fields; those that are not length-delimited as nothing. Nonsense ends it.
 struct Fields<'m>(&'m [u8]);
 
 impl<'m> Iterator for Fields<'m> {
     type Item = (u64, &'m [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let (tag, rest) = varint(self.0)?;
-            match tag & 7 {
-                0 => self.0 = varint(rest)?.1,
-                1 => self.0 = rest.get(8..)?,
-                2 => {
-                    let (size, rest) = varint(rest)?;
-                    let (bytes, rest) = rest.split_at_checked(usize::try_from(size).ok()?)?;
-                    self.0 = rest;
-                    return Some((tag >> 3, bytes));
-                }
-                5 => self.0 = rest.get(4..)?,
-                _ => return None,
+        let (tag, rest) = varint(self.0)?;
+        let (bytes, rest) = match tag & 7 {
+            0 => (b"".as_slice(), varint(rest)?.1),
+            1 => (b"".as_slice(), rest.get(8..)?),
+            2 => {
+                let (size, rest) = varint(rest)?;
+                rest.split_at_checked(usize::try_from(size).ok()?)?
             }
-        }
+            5 => (b"".as_slice(), rest.get(4..)?),
+            _ => return None,
+        };
+        self.0 = rest;
+        Some((tag >> 3, bytes))
     }
 }
 

@@ -200,9 +200,13 @@ impl Route {
 
 fn read_webhook(at: &At<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
     let fields = at.fields(&["provider", "id"], issues)?;
+    // What is there and wrong has been reported; it is not missing from the path as well.
+    let mut fixed = |name: &str, parse: fn(&str) -> Result<String, String>| {
+        fields.get(name).map(|at| at.parse(issues, parse).unwrap_or_default())
+    };
     Some(WebhookBlock {
-        provider: fields.get("provider").and_then(|at| at.parse(issues, super::webhooks::parse_provider)),
-        id: fields.get("id").and_then(|at| at.parse(issues, super::webhooks::parse_webhook_id)),
+        provider: fixed("provider", super::webhooks::parse_provider),
+        id: fixed("id", super::webhooks::parse_webhook_id),
     })
 }
 

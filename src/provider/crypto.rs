@@ -1,0 +1,233 @@
+//! The cryptography behind signatures: each takes the signed text in pieces, so that a body is never copied.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::digest::Output;
+use hmac::{Hmac, Mac as _};
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256, Sha512};
+use subtle::ConstantTimeEq as _;
+
+/// How a provider signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    /// HMAC (RFC 2104) with SHA-1
+    HmacSha1,
+    /// HMAC with SHA-256
+    HmacSha256,
+    /// HMAC with SHA-512
+    HmacSha512,
+    /// SHA-256 over the secret followed by the text: what came before HMAC at HubSpot
+    Sha256SecretFirst,
+    /// The signature is the secret itself
+    Token,
+    /// Ed25519 (RFC 8032)
+    #[cfg(feature = "asymmetric")]
+    Ed25519,
+    /// ECDSA with P-256 and SHA-256, signatures in DER
+    #[cfg(feature = "asymmetric")]
+    EcdsaP256,
+}
+
+/// How a signature is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// Hexadecimal digits in lower case
+    Hex,
+    /// Hexadecimal digits in any case
+    HexAnyCase,
+    /// Base64 with padding
+    Base64,
+}
+
+/// Takes the signed text piece by piece.
+pub(super) type Feed<'f> = dyn Fn(&mut dyn FnMut(&[u8])) + 'f;
+
+/// The secret is no key for this algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BadKey;
+
+impl Algorithm {
+    /// How many signatures of one delivery are looked at: each of the asymmetric ones costs a computation of its own.
+    pub(super) const fn most_signatures(self) -> usize {
+        match self {
+            #[cfg(feature = "asymmetric")]
+            Self::Ed25519 | Self::EcdsaP256 => 4,
+            _ => 16,
+        }
+    }
+
+    /// Whether one of `candidates` is the signature of the text under `key`. The text is hashed once (with Ed25519 once
+    /// for each candidate, whose hash begins with the signature), and comparisons take the same time wherever two
+    /// signatures begin to differ.
+    pub(super) fn verify(
+        self,
+        key: &[u8],
+        encoding: Encoding,
+        candidates: &[&[u8]],
+        text: &Feed<'_>,
+    ) -> Result<bool, BadKey> {
+        match self {
+            Self::HmacSha1 => hmac::<Sha1Mac>(key, text).map(|tag| encoding.matches(&tag, candidates)),
+            Self::HmacSha256 => hmac::<Sha256Mac>(key, text).map(|tag| encoding.matches(&tag, candidates)),
+            Self::HmacSha512 => hmac::<Sha512Mac>(key, text).map(|tag| encoding.matches(&tag, candidates)),
+            Self::Sha256SecretFirst => {
+                let mut hash = Sha256::new_with_prefix(key);
+                text(&mut |piece| hash.update(piece));
+                Ok(encoding.matches(&hash.finalize(), candidates))
+            }
+            Self::Token => Ok(any_equals(key, candidates)),
+            #[cfg(feature = "asymmetric")]
+            Self::Ed25519 => asymmetric::ed25519(key, &encoding.decode(candidates), text),
+            #[cfg(feature = "asymmetric")]
+            Self::EcdsaP256 => asymmetric::p256(key, &encoding.decode(candidates), text),
+        }
+    }
+}
+
+type Sha1Mac = Hmac<Sha1>;
+type Sha256Mac = Hmac<Sha256>;
+type Sha512Mac = Hmac<Sha512>;
+
+fn hmac<M: hmac::Mac + hmac::digest::KeyInit>(key: &[u8], text: &Feed<'_>) -> Result<Output<M>, BadKey> {
+    let mut mac = <M as hmac::Mac>::new_from_slice(key).map_err(|_| BadKey)?;
+    text(&mut |piece| mac.update(piece));
+    Ok(mac.finalize().into_bytes())
+}
+
+/// Every candidate is compared, whether or not one before it was equal.
+fn any_equals(expected: &[u8], candidates: &[&[u8]]) -> bool {
+    candidates.iter().fold(subtle::Choice::from(0), |found, candidate| found | expected.ct_eq(candidate)).into()
+}
+
+impl Encoding {
+    /// Whether one of `candidates` is the encoded `tag`. Only the one usual encoding is: no unpadded Base64, no other
+    /// alphabet, no bits behind the end.
+    fn matches(self, tag: &[u8], candidates: &[&[u8]]) -> bool {
+        match self {
+            Self::Base64 => any_equals(STANDARD.encode(tag).as_bytes(), candidates),
+            Self::Hex => any_equals(&to_hex(tag), candidates),
+            Self::HexAnyCase => {
+                let lower: Vec<Vec<u8>> = candidates.iter().map(|candidate| candidate.to_ascii_lowercase()).collect();
+                let lower: Vec<&[u8]> = lower.iter().map(Vec::as_slice).collect();
+                any_equals(&to_hex(tag), &lower)
+            }
+        }
+    }
+
+    /// The candidates that can be decoded.
+    #[cfg(feature = "asymmetric")]
+    fn decode(self, candidates: &[&[u8]]) -> Vec<Vec<u8>> {
+        let decode = |candidate: &&[u8]| match self {
+            Self::Base64 => STANDARD.decode(candidate).ok(),
+            Self::Hex if candidate.iter().any(u8::is_ascii_uppercase) => None,
+            Self::Hex | Self::HexAnyCase => super::secret::hex(candidate),
+        };
+        candidates.iter().filter_map(decode).collect()
+    }
+}
+
+/// Lower-case hexadecimal digits.
+pub(super) fn to_hex(bytes: &[u8]) -> Vec<u8> {
+    let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' + value - 10 };
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// SHA-256 of a body.
+pub(super) fn sha_256(body: &[u8]) -> [u8; 32] {
+    Sha256::digest(body).into()
+}
+
+/// Whether `text` says what `expected` says.
+pub(super) fn equal(expected: &[u8], text: &[u8]) -> bool {
+    any_equals(expected, &[text])
+}
+
+#[cfg(feature = "asymmetric")]
+mod asymmetric {
+    use super::{BadKey, Feed};
+    use ed25519_dalek::VerifyingKey;
+    use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
+    use sha2::{Digest as _, Sha256};
+
+    pub(super) fn ed25519(key: &[u8], candidates: &[Vec<u8>], text: &Feed<'_>) -> Result<bool, BadKey> {
+        let key = VerifyingKey::try_from(key).map_err(|_| BadKey)?;
+        // With a key of small order some signatures fit every text.
+        if key.is_weak() {
+            return Ok(false);
+        }
+        let verifies = |candidate: &Vec<u8>| {
+            let signature = ed25519_dalek::Signature::from_slice(candidate).ok()?;
+            let mut verifier = key.verify_stream(&signature).ok()?;
+            text(&mut |piece| verifier.update(piece));
+            verifier.finalize_and_verify().ok()
+        };
+        Ok(candidates.iter().any(|candidate| verifies(candidate).is_some()))
+    }
+
+    pub(super) fn p256(key: &[u8], candidates: &[Vec<u8>], text: &Feed<'_>) -> Result<bool, BadKey> {
+        let key = p256::ecdsa::VerifyingKey::from_sec1_bytes(key).map_err(|_| BadKey)?;
+        let mut hash = Sha256::new();
+        text(&mut |piece| hash.update(piece));
+        let hash = hash.finalize();
+        let verifies = |candidate: &Vec<u8>| {
+            p256::ecdsa::Signature::from_der(candidate).is_ok_and(|signature| key.verify_prehash(&hash, &signature).is_ok())
+        };
+        Ok(candidates.iter().any(verifies))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verify(algorithm: Algorithm, encoding: Encoding, candidates: &[&str]) -> bool {
+        let candidates: Vec<&[u8]> = candidates.iter().map(|text| text.as_bytes()).collect();
+        algorithm
+            .verify(b"key", encoding, &candidates, &|sink| {
+                sink(b"The quick brown fox ");
+                sink(b"");
+                sink(b"jumps over the lazy dog");
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn well_known_digests() {
+        for (algorithm, tag) in [
+            (Algorithm::HmacSha1, "de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9"),
+            (Algorithm::HmacSha256, "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8"),
+            (
+                Algorithm::HmacSha512,
+                "b42af09057bac1e2d41708e48a902e09b5ff7f12ab428a4fe86653c73dd248fb\
+                 82f948a549f7b791a5b41915ee4d1ec3935357e4e2317250d0372afa2ebeeb3a",
+            ),
+        ] {
+            assert!(verify(algorithm, Encoding::Hex, &[tag]), "{algorithm:?}");
+            assert!(verify(algorithm, Encoding::Hex, &["", "00", tag]), "{algorithm:?}");
+            assert!(!verify(algorithm, Encoding::Hex, &[&tag.to_ascii_uppercase()]), "{algorithm:?}");
+            assert!(verify(algorithm, Encoding::HexAnyCase, &[&tag.to_ascii_uppercase()]), "{algorithm:?}");
+            assert!(!verify(algorithm, Encoding::Base64, &[tag]), "{algorithm:?}");
+            assert!(!verify(algorithm, Encoding::Hex, &[]), "{algorithm:?}");
+        }
+        let base64 = "97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg=";
+        assert!(verify(Algorithm::HmacSha256, Encoding::Base64, &[base64]));
+        // The same bytes, written in other ways.
+        for other in [
+            "97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg",
+            "97yD9DBThCSxMpjmqm-xQ-9NWaFJRhdZl0edvC0aPNg=",
+            "97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNh=",
+            " 97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg=",
+        ] {
+            assert!(!verify(Algorithm::HmacSha256, Encoding::Base64, &[other]), "{other}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_the_secret() {
+        assert!(verify(Algorithm::Token, Encoding::Hex, &["kex", "key"]));
+        for other in ["", "ke", "keys", "Key"] {
+            assert!(!verify(Algorithm::Token, Encoding::Hex, &[other]), "{other}");
+        }
+    }
+}

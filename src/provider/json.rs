@@ -1,0 +1,627 @@
+//! Values at given places of a JSON text (RFC 8259, RFC 6901), read by streaming over its bytes: no tree, and the whole
+//! text is checked, so that a value is never taken from something that another reader would refuse.
+//!
+//! A member that stands twice on the way to a place makes it ambiguous, whatever the spelling (`id`, `\u0069d`).
+
+use std::borrow::Cow;
+
+/// Deeper nesting is refused. One bit is kept for each level.
+const MAX_DEPTH: usize = 512;
+/// The most segments that a pointer has.
+pub(super) const MAX_SEGMENTS: usize = 8;
+
+/// A place in a JSON text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pointer {
+    segments: Vec<Segment>,
+    /// Arrays on the way have to hold one item only.
+    single: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Segment {
+    name: String,
+    index: Option<usize>,
+}
+
+impl Pointer {
+    /// Reads an RFC 6901 pointer; `None` if it is none, points at the whole text, or is too long.
+    pub(super) fn parse(text: &str, single: bool) -> Option<Self> {
+        let mut segments = Vec::new();
+        for raw in text.strip_prefix('/')?.split('/') {
+            let plain = raw.replace("~1", "").replace("~0", "");
+            if plain.contains('~') {
+                return None;
+            }
+            let name = raw.replace("~1", "/").replace("~0", "~");
+            let canonical = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
+            let index = if canonical { name.parse().ok() } else { None };
+            segments.push(Segment { name, index });
+        }
+        (segments.len() <= MAX_SEGMENTS).then_some(Self { segments, single })
+    }
+}
+
+/// What is at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found<'b> {
+    /// Nothing.
+    Missing,
+    /// A member on the way stands twice.
+    Ambiguous,
+    /// An array on the way holds more than one item, and only one may be there.
+    Several,
+    /// A value.
+    Value(Value<'b>),
+}
+
+/// A value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value<'b> {
+    /// A string
+    Text(Text<'b>),
+    /// A number, as it was written
+    Number(&'b [u8]),
+    /// `true` or `false`, as it was written
+    Boolean(&'b [u8]),
+    /// `null`
+    Null,
+    /// An object or an array
+    Container,
+}
+
+/// What stands between the quotes of a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Text<'b> {
+    raw: &'b [u8],
+    escaped: bool,
+}
+
+/// The text is not JSON, or is nested too deeply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotJson;
+
+impl<'b> Text<'b> {
+    /// The string. A surrogate without its partner, which Unicode text cannot hold, becomes its three-byte form
+    /// (WTF-8), so that different strings stay different.
+    pub(super) fn decode(self) -> Cow<'b, [u8]> {
+        if !self.escaped {
+            return Cow::Borrowed(self.raw);
+        }
+        let mut out = Vec::with_capacity(self.raw.len());
+        let mut rest = self.raw;
+        loop {
+            rest = match rest {
+                [b'\\', b'u', after @ ..] => push_unicode(after, &mut out),
+                [b'\\', kind, after @ ..] => {
+                    out.push(match kind {
+                        b'b' => 8,
+                        b'f' => 12,
+                        b'n' => b'\n',
+                        b'r' => b'\r',
+                        b't' => b'\t',
+                        other => *other,
+                    });
+                    after
+                }
+                [byte, after @ ..] => {
+                    out.push(*byte);
+                    after
+                }
+                [] => return Cow::Owned(out),
+            };
+        }
+    }
+
+    fn is(self, name: &str) -> bool {
+        if self.escaped { self.decode().as_ref() == name.as_bytes() } else { self.raw == name.as_bytes() }
+    }
+}
+
+/// Appends what `\u` and the following four digits, or two such escapes, stand for; the digits have been checked.
+fn push_unicode<'b>(digits: &'b [u8], out: &mut Vec<u8>) -> &'b [u8] {
+    let Some((high, rest)) = unit(digits) else { return &[] };
+    if let [b'\\', b'u', after @ ..] = rest
+        && let Some((low, after)) = unit(after)
+        && (0xd800..0xdc00).contains(&high)
+        && (0xdc00..0xe000).contains(&low)
+    {
+        push_code_point(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00), out);
+        return after;
+    }
+    push_code_point(high, out);
+    rest
+}
+
+fn unit(digits: &[u8]) -> Option<(u32, &[u8])> {
+    let (four, rest) = digits.split_first_chunk::<4>()?;
+    let mut value = 0;
+    for digit in four {
+        value = value << 4 | char::from(*digit).to_digit(16)?;
+    }
+    Some((value, rest))
+}
+
+/// UTF-8's scheme for any number, surrogates included.
+fn push_code_point(point: u32, out: &mut Vec<u8>) {
+    let tail = |shift: u32| 0x80 | (point >> shift & 0x3f) as u8;
+    match point {
+        0..0x80 => out.push(point as u8),
+        0x80..0x800 => out.extend([0xc0 | (point >> 6) as u8, tail(0)]),
+        0x800..0x1_0000 => out.extend([0xe0 | (point >> 12) as u8, tail(6), tail(0)]),
+        _ => out.extend([0xf0 | (point >> 18) as u8, tail(12), tail(6), tail(0)]),
+    }
+}
+
+/// One pass over `text` for all `pointers`; what is found stands in their order.
+///
+/// # Errors
+/// [`NotJson`] if the text is anything but one JSON value in UTF-8 of bounded depth.
+pub(super) fn find<'b>(text: &'b [u8], pointers: &[&Pointer]) -> Result<Vec<Found<'b>>, NotJson> {
+    std::str::from_utf8(text).map_err(|_| NotJson)?;
+    let mut search = Search::new(pointers);
+    scan(text, &mut search).ok_or(NotJson)?;
+    Ok(search.targets.into_iter().map(|target| target.found).collect())
+}
+
+/// How far one pointer has come.
+struct Target<'p, 'b> {
+    pointer: &'p Pointer,
+    /// How many of the open containers are on the way; the next segment is that of the innermost of them.
+    on: usize,
+    /// By level: how often the member was there, or how many items have begun.
+    counts: [usize; MAX_SEGMENTS],
+    /// The value that begins next is on the way.
+    next: bool,
+    found: Found<'b>,
+}
+
+struct Search<'p, 'b> {
+    targets: Vec<Target<'p, 'b>>,
+    /// The largest [`Target::on`]: below it nothing needs to be compared.
+    deepest: usize,
+}
+
+impl<'p, 'b> Search<'p, 'b> {
+    fn new(pointers: &[&'p Pointer]) -> Self {
+        let target = |pointer: &&'p Pointer| Target {
+            pointer,
+            on: 0,
+            counts: [0; MAX_SEGMENTS],
+            next: true,
+            found: Found::Missing,
+        };
+        Self { targets: pointers.iter().map(target).collect(), deepest: 0 }
+    }
+
+    /// A member begins in the innermost of `depth` containers.
+    fn member(&mut self, depth: usize, name: Text<'b>) {
+        if depth != self.deepest {
+            return;
+        }
+        for target in self.targets.iter_mut().filter(|target| target.on == depth) {
+            let Some(level) = depth.checked_sub(1) else { continue };
+            let Some(segment) = target.pointer.segments.get(level) else { continue };
+            if (target.pointer.single && segment.index.is_some()) || !name.is(&segment.name) {
+                continue;
+            }
+            if let Some(count) = target.counts.get_mut(level) {
+                if *count > 0 {
+                    target.found = Found::Ambiguous;
+                } else {
+                    target.next = true;
+                }
+                *count += 1;
+            }
+        }
+    }
+
+    /// An item begins in the innermost of `depth` containers.
+    fn item(&mut self, depth: usize) {
+        if depth != self.deepest {
+            return;
+        }
+        for target in self.targets.iter_mut().filter(|target| target.on == depth) {
+            let Some(level) = depth.checked_sub(1) else { continue };
+            let Some(segment) = target.pointer.segments.get(level) else { continue };
+            let Some(count) = target.counts.get_mut(level) else { continue };
+            target.next = segment.index == Some(*count) && target.found == Found::Missing;
+            if target.pointer.single && segment.index.is_some() && *count > 0 && target.found != Found::Ambiguous {
+                target.found = Found::Several;
+                target.next = false;
+            }
+            *count += 1;
+        }
+    }
+
+    /// A value that is no container.
+    fn scalar(&mut self, depth: usize, value: Value<'b>) {
+        for target in self.targets.iter_mut().filter(|target| target.next) {
+            target.next = false;
+            if depth == target.pointer.segments.len() && target.found == Found::Missing {
+                target.found = Found::Value(value);
+            }
+        }
+    }
+
+    /// A container begins; `depth` counts it.
+    fn open(&mut self, depth: usize) {
+        for target in self.targets.iter_mut().filter(|target| target.next) {
+            target.next = false;
+            if depth <= target.pointer.segments.len() {
+                target.on = depth;
+                self.deepest = self.deepest.max(depth);
+            } else if target.found == Found::Missing {
+                target.found = Found::Value(Value::Container);
+            }
+        }
+    }
+
+    /// The innermost container ends; `depth` still counts it.
+    fn close(&mut self, depth: usize) {
+        if depth == self.deepest {
+            for target in self.targets.iter_mut().filter(|target| target.on == depth) {
+                target.on = depth.saturating_sub(1);
+            }
+            self.deepest = self.targets.iter().map(|target| target.on).max().unwrap_or_default();
+        }
+    }
+}
+
+/// The kinds of the open containers.
+struct Nesting {
+    depth: usize,
+    objects: [u64; MAX_DEPTH / 64],
+}
+
+impl Nesting {
+    fn open(&mut self, object: bool) -> Option<usize> {
+        let word = self.objects.get_mut(self.depth / 64)?;
+        let bit = 1 << (self.depth % 64);
+        *word = if object { *word | bit } else { *word & !bit };
+        self.depth += 1;
+        Some(self.depth)
+    }
+
+    /// Whether the innermost container is an object; `None` if none is open.
+    fn in_object(&self) -> Option<bool> {
+        let last = self.depth.checked_sub(1)?;
+        Some(self.objects.get(last / 64)? >> (last % 64) & 1 == 1)
+    }
+}
+
+fn scan<'b>(text: &'b [u8], search: &mut Search<'_, 'b>) -> Option<()> {
+    let mut nesting = Nesting { depth: 0, objects: [0; MAX_DEPTH / 64] };
+    let mut rest = skip_space(text);
+    loop {
+        // Here a value begins.
+        rest = match rest {
+            [open @ (b'{' | b'['), after @ ..] => {
+                let object = *open == b'{';
+                let depth = nesting.open(object)?;
+                search.open(depth);
+                let after = skip_space(after);
+                match (object, after) {
+                    (true, [b'}', after @ ..]) | (false, [b']', after @ ..]) => {
+                        search.close(depth);
+                        nesting.depth -= 1;
+                        after
+                    }
+                    (true, _) => {
+                        rest = member(after, depth, search)?;
+                        continue;
+                    }
+                    (false, _) => {
+                        search.item(depth);
+                        rest = after;
+                        continue;
+                    }
+                }
+            }
+            _ => {
+                let (value, after) = scalar(rest)?;
+                search.scalar(nesting.depth, value);
+                after
+            }
+        };
+        // Here a value has ended.
+        loop {
+            rest = skip_space(rest);
+            let Some(object) = nesting.in_object() else { return rest.is_empty().then_some(()) };
+            match (object, rest) {
+                (true, [b',', after @ ..]) => {
+                    rest = member(skip_space(after), nesting.depth, search)?;
+                    break;
+                }
+                (false, [b',', after @ ..]) => {
+                    search.item(nesting.depth);
+                    rest = skip_space(after);
+                    break;
+                }
+                (true, [b'}', after @ ..]) | (false, [b']', after @ ..]) => {
+                    search.close(nesting.depth);
+                    nesting.depth -= 1;
+                    rest = after;
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// Reads `"name":` and the space behind it.
+fn member<'b>(text: &'b [u8], depth: usize, search: &mut Search<'_, 'b>) -> Option<&'b [u8]> {
+    let (name, after) = string(text.strip_prefix(b"\"")?)?;
+    search.member(depth, name);
+    Some(skip_space(skip_space(after).strip_prefix(b":")?))
+}
+
+fn scalar(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
+    match text {
+        [b'"', after @ ..] => string(after).map(|(content, after)| (Value::Text(content), after)),
+        [b't', b'r', b'u', b'e', after @ ..] => Some((Value::Boolean(b"true"), after)),
+        [b'f', b'a', b'l', b's', b'e', after @ ..] => Some((Value::Boolean(b"false"), after)),
+        [b'n', b'u', b'l', b'l', after @ ..] => Some((Value::Null, after)),
+        _ => {
+            let after = skip_number(text)?;
+            let (number, _) = text.split_at_checked(text.len().checked_sub(after.len())?)?;
+            Some((Value::Number(number), after))
+        }
+    }
+}
+
+/// RFC 8259 section 6.
+fn skip_number(text: &[u8]) -> Option<&[u8]> {
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    let mut rest = match unsigned {
+        [b'0', after @ ..] => after,
+        _ => skip_digits(unsigned)?,
+    };
+    if let [b'.', after @ ..] = rest {
+        rest = skip_digits(after)?;
+    }
+    if let [b'e' | b'E', after @ ..] = rest {
+        let after = match after {
+            [b'+' | b'-', after @ ..] => after,
+            _ => after,
+        };
+        rest = skip_digits(after)?;
+    }
+    Some(rest)
+}
+
+/// At least one digit.
+fn skip_digits(text: &[u8]) -> Option<&[u8]> {
+    let [b'0'..=b'9', rest @ ..] = text else { return None };
+    let mut rest = rest;
+    while let [b'0'..=b'9', after @ ..] = rest {
+        rest = after;
+    }
+    Some(rest)
+}
+
+fn skip_space(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = text {
+        text = rest;
+    }
+    text
+}
+
+/// Reads a string after its opening quote.
+fn string(text: &[u8]) -> Option<(Text<'_>, &[u8])> {
+    let mut rest = text;
+    let mut escaped = false;
+    loop {
+        // Most of a large text is the inside of strings.
+        while let Some((chunk, after)) = rest.split_first_chunk::<8>()
+            && is_plain(u64::from_le_bytes(*chunk))
+        {
+            rest = after;
+        }
+        rest = match rest {
+            [b'"', after @ ..] => {
+                let (raw, _) = text.split_at_checked(text.len().checked_sub(rest.len())?)?;
+                return Some((Text { raw, escaped }, after));
+            }
+            [b'\\', after @ ..] => {
+                escaped = true;
+                match after {
+                    [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => after,
+                    [b'u', after @ ..] => unit(after)?.1,
+                    _ => return None,
+                }
+            }
+            [0..0x20, ..] | [] => return None,
+            [_, after @ ..] => after,
+        };
+    }
+}
+
+/// Whether none of eight bytes is a quote, a backslash or a control character.
+const fn is_plain(bytes: u64) -> bool {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    const fn has_zero(bytes: u64) -> bool {
+        bytes.wrapping_sub(ONES) & !bytes & HIGH != 0
+    }
+    let control = bytes.wrapping_sub(ONES * 0x20) & !bytes & HIGH != 0;
+    !(control || has_zero(bytes ^ (ONES * b'"' as u64)) || has_zero(bytes ^ (ONES * b'\\' as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at<'b>(text: &'b str, pointer: &str) -> Result<Found<'b>, NotJson> {
+        find(text.as_bytes(), &[&Pointer::parse(pointer, false).unwrap()]).map(|found| found[0])
+    }
+
+    fn text(text: &str, pointer: &str) -> Option<Vec<u8>> {
+        match at(text, pointer) {
+            Ok(Found::Value(Value::Text(found))) => Some(found.decode().into_owned()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn finds_values_on_every_level() {
+        let body = r#" {"a": {"id": "no", "b": [1, {"id": "x"}]}, "id": "top", "a/b": "slash", "": "empty", "0": "zero"} "#;
+        for (pointer, expected) in
+            [("/id", "top"), ("/a/id", "no"), ("/a/b/1/id", "x"), ("/a~1b", "slash"), ("/", "empty"), ("/0", "zero")]
+        {
+            assert_eq!(text(body, pointer).as_deref(), Some(expected.as_bytes()), "{pointer}");
+        }
+        for pointer in ["/b", "/a/b/0/id", "/a/b/2/id", "/a/b/01/id", "/a/b/-/id", "/id/x", "/a/a/id"] {
+            assert_eq!(at(body, pointer), Ok(Found::Missing), "{pointer}");
+        }
+        assert_eq!(at(body, "/a/b/0"), Ok(Found::Value(Value::Number(b"1"))));
+        assert_eq!(at(body, "/a/b"), Ok(Found::Value(Value::Container)));
+        for (body, value) in [
+            (r#"{"id":null}"#, Value::Null),
+            (r#"{"id":true}"#, Value::Boolean(b"true")),
+            (r#"{"id":-0.5e+3}"#, Value::Number(b"-0.5e+3")),
+            (r#"{"id":[]}"#, Value::Container),
+        ] {
+            assert_eq!(at(body, "/id"), Ok(Found::Value(value)), "{body}");
+        }
+        assert_eq!(at("7", "/id"), Ok(Found::Missing));
+        assert_eq!(at(r#"[{"id":"x"}]"#, "/id"), Ok(Found::Missing));
+    }
+
+    #[test]
+    fn several_places_are_found_in_one_pass() {
+        let pointers = ["/a/x", "/a/y", "/b/0", "/a"].map(|text| Pointer::parse(text, false).unwrap());
+        let found = find(br#"{"a":{"y":1,"x":2},"b":[3]}"#, &pointers.each_ref()).unwrap();
+        let number = |text| Found::Value(Value::Number(text));
+        assert_eq!(found, [number(b"2"), number(b"1"), number(b"3"), Found::Value(Value::Container)]);
+    }
+
+    #[test]
+    fn a_member_that_stands_twice_on_the_way_is_ambiguous() {
+        for body in [
+            r#"{"e":{"id":"1","id":"2"}}"#,
+            r#"{"e":{"id":"1","id":"1"}}"#,
+            r#"{"e":{"id":"1","\u0069d":"1"}}"#,
+            r#"{"e":{"id":"1"},"e":{}}"#,
+            r#"{"e":{},"e":{"id":"1"}}"#,
+            r#"{"e":1,"e":{"id":"1"}}"#,
+            r#"{"e":{"id":"1"},"\u0065":null}"#,
+            r#"{"e":{"id":{"a":1},"id":"1"}}"#,
+        ] {
+            assert_eq!(at(body, "/e/id"), Ok(Found::Ambiguous), "{body}");
+        }
+        // Elsewhere it is nobody's business here.
+        assert_eq!(text(r#"{"x":1,"x":2,"e":{"id":"1","o":{"id":1,"id":2}},"id":1,"id":2}"#, "/e/id").unwrap(), b"1");
+    }
+
+    #[test]
+    fn a_single_item_is_required_where_asked_for() {
+        let pointer = Pointer::parse("/0/id", true).unwrap();
+        let found = |body: &'static str| find(body.as_bytes(), &[&pointer]).unwrap()[0];
+        assert!(matches!(found(r#"[{"id":"a"}]"#), Found::Value(Value::Text(_))));
+        assert_eq!(found(r#"[{"id":"a"},{"id":"a"}]"#), Found::Several);
+        assert_eq!(found(r#"[1,{"id":"a"}]"#), Found::Several);
+        assert_eq!(found(r#"[{"id":"a","id":"b"},1]"#), Found::Ambiguous);
+        for body in ["[]", "[[]]", "[1]", r#"{"0":{"id":"a"}}"#] {
+            assert_eq!(found(body), Found::Missing, "{body}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_decoded_and_surrogates_kept_apart() {
+        for (body, expected) in [
+            (r#"{"id":"a\"\\\/\b\f\n\r\t"}"#, b"a\"\\/\x08\x0c\n\r\t".as_slice()),
+            (r#"{"id":"\u0041\u00e9\u20ac\ud83e\udd80"}"#, "Aé€🦀".as_bytes()),
+            (r#"{"id":"\ud800"}"#, b"\xed\xa0\x80"),
+            (r#"{"id":"\udc00\ud800"}"#, b"\xed\xb0\x80\xed\xa0\x80"),
+            (r#"{"id":"\ud800\u0041"}"#, b"\xed\xa0\x80A"),
+            (r#"{"\u0069\u0064":"é"}"#, "é".as_bytes()),
+            (r#"{"note":"\"id\":\"fake\",","id":"real"}"#, b"real"),
+        ] {
+            assert_eq!(text(body, "/id").as_deref(), Some(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn only_one_json_value_in_utf_8_is_read() {
+        for body in [
+            "",
+            " ",
+            "{",
+            "}",
+            "[",
+            "{]",
+            "[}",
+            "nul",
+            "tru",
+            "01",
+            "-",
+            "1.",
+            ".5",
+            "1e",
+            "+1",
+            "0x1",
+            "NaN",
+            "'a'",
+            "\"a",
+            "\"\\",
+            "\"\\x\"",
+            "\"\\u12g4\"",
+            "\"\\u123\"",
+            "\"\n\"",
+            "\"1234567\u{1}\"",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{\"a\":1}x",
+            "{\"a\":1}{}",
+            "1 1",
+            "//",
+            "\u{feff}{}",
+            "{\"id\":\"evt_1\",}",
+        ] {
+            assert_eq!(at(body, "/id"), Err(NotJson), "{body:?}");
+        }
+        assert_eq!(find(b"{\"id\":\"\xff\"}", &[]), Err(NotJson));
+        for body in ["0", "-0", "1.5E-9", "\"\u{7f}\"", "\"123456789\\n\"", "[ ]", "{ }", "\r\n\t[ [ ] , { } ]\n"] {
+            assert!(at(body, "/id").is_ok(), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(at(&nested(MAX_DEPTH), "/id").is_ok());
+        assert_eq!(at(&nested(MAX_DEPTH + 1), "/id"), Err(NotJson));
+        assert_eq!(at(&"[".repeat(1 << 20), "/id"), Err(NotJson));
+        assert_eq!(at(&"{\"a\":".repeat(1 << 18), "/id"), Err(NotJson));
+    }
+
+    #[test]
+    fn agrees_with_serde_json_on_what_json_is() {
+        // Every text of up to five of these tokens.
+        let tokens = ["{", "}", "[", "]", ":", ",", "\"a\"", "1", " "];
+        for count in 0..=5_u32 {
+            for number in 0..(tokens.len() as u64).pow(count) {
+                let (mut text, mut left) = (String::new(), number);
+                for _ in 0..count {
+                    text.push_str(tokens[(left % tokens.len() as u64) as usize]);
+                    left /= tokens.len() as u64;
+                }
+                let expected = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+                assert_eq!(at(&text, "/a").is_ok(), expected, "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pointers_are_checked() {
+        for bad in ["", "id", "/a~", "/a~2", "/1/2/3/4/5/6/7/8/9"] {
+            assert_eq!(Pointer::parse(bad, false), None, "{bad}");
+        }
+    }
+}

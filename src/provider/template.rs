@@ -1,0 +1,103 @@
+//! The text that a signature covers, as a template: `{timestamp}.{body}`.
+
+use super::json::Pointer;
+
+/// A piece of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Text that stands there itself
+    Literal(String),
+    /// `{body}`: the body's bytes
+    Body,
+    /// `{timestamp}`: the timestamp, as it was sent
+    Timestamp,
+    /// `{id}`: the first identifier, where that is a header
+    Id,
+    /// `{method}`
+    Method,
+    /// `{url}`: the public URL
+    Url,
+    /// `{hubspot_url}`: the public URL with a few escapes decoded
+    HubspotUrl,
+    /// `{path}`: the public URL's path and query
+    Path,
+    /// `{sorted_form}`: names and values of a form body, decoded and sorted; nothing for other bodies
+    SortedForm,
+    /// `{header:Name}`
+    Header(String),
+    /// `{json:/pointer}`; `{json?:/pointer}` is empty where nothing is
+    Json {
+        /// As it was written
+        pointer: String,
+        /// The place
+        place: Pointer,
+        /// Whether it may be missing
+        optional: bool,
+    },
+}
+
+/// Takes a template apart; the error says what to change.
+pub(super) fn parse(template: &str) -> Result<Vec<Part>, String> {
+    let mut parts = Vec::new();
+    let mut rest = template;
+    while let Some((literal, after)) = rest.split_once('{') {
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal.to_owned()));
+        }
+        let (name, after) = after.split_once('}').ok_or("a `{` of the template has no `}`")?;
+        parts.push(part(name)?);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Literal(rest.to_owned()));
+    }
+    if parts.iter().all(|part| matches!(part, Part::Literal(_))) {
+        return Err("a template that takes nothing from the delivery signs nothing".to_owned());
+    }
+    Ok(parts)
+}
+
+fn part(name: &str) -> Result<Part, String> {
+    Ok(match name {
+        "body" => Part::Body,
+        "timestamp" => Part::Timestamp,
+        "id" => Part::Id,
+        "method" => Part::Method,
+        "url" => Part::Url,
+        "hubspot_url" => Part::HubspotUrl,
+        "path" => Part::Path,
+        "sorted_form" => Part::SortedForm,
+        _ => match name.split_once(':') {
+            Some(("header", header)) => Part::Header(super::file::header_name(header)?),
+            Some((kind @ ("json" | "json?"), pointer)) => Part::Json {
+                pointer: pointer.to_owned(),
+                place: super::file::pointer(pointer, false)?,
+                optional: kind == "json?",
+            },
+            _ => {
+                return Err(format!(
+                    "`{{{name}}}` is none of {{body}}, {{timestamp}}, {{id}}, {{method}}, {{url}}, {{hubspot_url}}, {{path}}, \
+                     {{sorted_form}}, {{header:Name}}, {{json:/pointer}}, {{json?:/pointer}}"
+                ));
+            }
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_taken_apart() {
+        let literal = |text: &str| Part::Literal(text.to_owned());
+        assert_eq!(
+            parse("v0:{timestamp}:{body}").unwrap(),
+            [literal("v0:"), Part::Timestamp, literal(":"), Part::Body]
+        );
+        assert_eq!(parse("{header:X-Id}}").unwrap(), [Part::Header("x-id".to_owned()), literal("}")]);
+        for bad in ["", "text", "{body", "{}", "{bodY}", "{header:}", "{header:a b}", "{json:id}", "{json:/~}"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}
