@@ -1,1 +1,402 @@
-fn main() {}
+//! The whole chain: client, Envoy with the filter, Restate, a service that counts its effects.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::gateway::tools;
+use e2e::harness::{Test, run, runtime, sharing};
+use edge_idempotency_demo::http::{Reply, Request};
+use edge_idempotency_demo::restate::Invocation;
+use edge_idempotency_demo::stack::{Stack, StackOptions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const REFUNDS: &str = "/api/v1/refunds";
+const DEVICES: &str = "/api/v1/notifications/devices";
+const PROJECTS: &str = "/api/v1/projects";
+
+const BURST: usize = 20;
+
+fn main() -> ExitCode {
+    let tests = vec![
+        test("a fresh call, then replays", fresh_then_replays),
+        test("a handler's refusal is replayed too", refusals_are_replayed),
+        test("another user, project or tenant with the same raw key", other_callers),
+        test("the same cart of two tenants", carts),
+        test("twenty at once have one effect", burst),
+        test("Case C never has a key", case_c),
+        test("what is refused does not execute", refused),
+        test("the backend's own paths are closed", closed_paths),
+        test("the filter's mark from a client means nothing", forged_mark),
+        test("credentials and spoofed identities stay outside", journal),
+    ];
+    run(Ok(sharing(World::start, tests)))
+}
+
+/// A test, one at a time: what is new in the backend then belongs to it.
+fn test(name: &str, body: impl AsyncFnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
+    Test::new(name, move |world: &World| {
+        let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        runtime()?.block_on(body(world))
+    })
+}
+
+struct World {
+    stack: Stack,
+    turn: Mutex<()>,
+    _directory: TempDir,
+}
+
+#[derive(Clone, Copy)]
+struct Caller {
+    tenant: &'static str,
+    project: &'static str,
+    user: &'static str,
+}
+
+const ALICE: Caller = Caller { tenant: "acme", project: "health-prod", user: "alice" };
+
+impl Caller {
+    fn namespaced(&self, raw: &str) -> String {
+        let Self { tenant, project, user } = self;
+        format!("t-{tenant}:{project}:user:{user}:{raw}")
+    }
+}
+
+impl World {
+    fn start() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let options = StackOptions::new(tools()?, directory.path());
+        let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
+        Ok(Self { stack, turn: Mutex::new(()), _directory: directory })
+    }
+
+    async fn send(&self, caller: Option<&Caller>, request: Request) -> Result<Reply> {
+        let Some(caller) = caller else { return request.send(&self.stack.gateway_url()).await };
+        let claims = json!({"tenant_id": caller.tenant, "project_id": caller.project, "sub": caller.user});
+        request.bearer(&self.stack.signer.mint(&claims)?).send(&self.stack.gateway_url()).await
+    }
+
+    /// Everything that Restate stored under a key.
+    async fn stored(&self, key: &str) -> Result<Vec<Invocation>> {
+        let all = self.stack.restate.invocations().await?;
+        Ok(all.into_iter().filter(|invocation| invocation.idempotency_key.as_deref() == Some(key)).collect())
+    }
+
+    /// The one invocation under a key.
+    async fn only(&self, key: &str) -> Result<Invocation> {
+        let mut stored = self.stored(key).await?;
+        ensure!(stored.len() == 1, "{} invocations under {key}", stored.len());
+        stored.pop().context("no invocation")
+    }
+
+    async fn effects(&self, id: &str) -> Result<u64> {
+        Ok(self.stack.service.effects().await?.get(id).copied().unwrap_or_default())
+    }
+
+    /// How many invocations Restate has, and how often handlers ran.
+    async fn totals(&self) -> Result<(usize, usize)> {
+        let runs = self.stack.service.calls(usize::MAX).await?.total;
+        Ok((self.stack.restate.invocations().await?.len(), runs))
+    }
+}
+
+fn refund(key: &str, order: &str) -> Request {
+    Request::post(REFUNDS).header("Idempotency-Key", key).json(&json!({"order_id": order, "amount": 4200}))
+}
+
+fn status(reply: &Reply, expected: u16) -> Result<()> {
+    ensure!(reply.status == expected, "status {} instead of {expected}: {}", reply.status, reply.text());
+    Ok(())
+}
+
+fn problem(reply: &Reply, expected: u16, code: &str) -> Result<()> {
+    status(reply, expected)?;
+    let kind = reply.header("content-type");
+    ensure!(kind == Some("application/problem+json") && reply.code() == code, "{kind:?} {}", reply.text());
+    Ok(())
+}
+
+fn operation(reply: &Reply) -> Result<&str> {
+    reply.header("x-operation-id").with_context(|| format!("no operation id: {reply:?}"))
+}
+
+fn header(reply: &Reply, name: &str, expected: Option<&str>) -> Result<()> {
+    let seen = reply.header(name);
+    ensure!(seen == expected, "{name} is {seen:?} instead of {expected:?}");
+    Ok(())
+}
+
+/// An answer that was made now.
+fn fresh(reply: &Reply) -> Result<()> {
+    header(reply, "idempotent-replayed", None)?;
+    header(reply, "idempotency-status", Some("stored"))?;
+    unnamed_backend(reply)
+}
+
+/// An answer that was made before, for `first`.
+fn replayed(reply: &Reply, first: &Reply) -> Result<()> {
+    status(reply, first.status)?;
+    header(reply, "idempotent-replayed", Some("true"))?;
+    header(reply, "idempotency-status", Some("replayed"))?;
+    ensure!(reply.body == first.body, "{} instead of {}", reply.text(), first.text());
+    ensure!(operation(reply)? == operation(first)?, "another operation");
+    unnamed_backend(reply)
+}
+
+fn unnamed_backend(reply: &Reply) -> Result<()> {
+    let named = reply.headers.iter().find(|(name, _)| name.contains("restate"));
+    ensure!(named.is_none(), "a header of the backend: {named:?}");
+    Ok(())
+}
+
+async fn fresh_then_replays(world: &World) -> Result<()> {
+    let first = world.send(Some(&ALICE), refund("replay-1", "order-replay")).await?;
+    status(&first, 200)?;
+    fresh(&first)?;
+    let invocation = world.only(&ALICE.namespaced("replay-1")).await?;
+    ensure!(invocation.id == operation(&first)?, "the operation is not the invocation {}", invocation.id);
+    ensure!(invocation.target == "Refunds/create", "{invocation:?}");
+
+    let again = refund("replay-1", "order-replay");
+    let quoted = refund("\"replay-1\";v=1", "order-replay");
+    let other_payload = refund("replay-1", "order-of-another-payload");
+    for retry in [again.clone(), again.http2(), quoted, other_payload] {
+        replayed(&world.send(Some(&ALICE), retry).await?, &first)?;
+    }
+    world.only(&ALICE.namespaced("replay-1")).await?;
+    let effects = [world.effects("order-replay").await?, world.effects("order-of-another-payload").await?];
+    ensure!(effects == [1, 0], "effects {effects:?}");
+    ensure!(world.stored("replay-1").await?.is_empty(), "the raw key is stored");
+    Ok(())
+}
+
+async fn refusals_are_replayed(world: &World) -> Result<()> {
+    let order = json!({"order_id": "order-declined", "amount": 1, "provider": "declines"});
+    let declined = Request::post(REFUNDS).header("idempotency-key", "declined-1").json(&order);
+    let first = world.send(Some(&ALICE), declined.clone()).await?;
+    status(&first, 422)?;
+    fresh(&first)?;
+    replayed(&world.send(Some(&ALICE), declined).await?, &first)?;
+    world.only(&ALICE.namespaced("declined-1")).await.map(drop)
+}
+
+async fn other_callers(world: &World) -> Result<()> {
+    let callers = [
+        ALICE,
+        Caller { user: "bob", ..ALICE },
+        Caller { project: "billing", ..ALICE },
+        Caller { tenant: "globex", ..ALICE },
+        // What would be the same without a separator that no part can hold.
+        Caller { tenant: "acme-health", project: "prod", ..ALICE },
+    ];
+    let mut operations = BTreeSet::new();
+    for (caller, count) in callers.iter().zip(1..) {
+        let reply = world.send(Some(caller), refund("shared-1", "order-shared")).await?;
+        status(&reply, 200)?;
+        fresh(&reply)?;
+        operations.insert(operation(&reply)?.to_owned());
+        let effects = world.effects("order-shared").await?;
+        ensure!(effects == count, "{effects} effects after {count} callers");
+        let invocation = world.only(&caller.namespaced("shared-1")).await?;
+        ensure!(invocation.id == operation(&reply)?, "the operation is not the invocation {}", invocation.id);
+        let seen = reply.json().get("seen").cloned().unwrap_or_default();
+        let user = format!("user:{}", caller.user);
+        let expected = json!({"tenant": caller.tenant, "project": caller.project, "subject": user});
+        ensure!(seen == expected, "the handler saw {seen}");
+    }
+    ensure!(operations.len() == callers.len(), "operations {operations:?}");
+    Ok(())
+}
+
+async fn carts(world: &World) -> Result<()> {
+    let checkout = || Request::post("/api/v1/carts/c%2F1/checkout").json(&json!({"total": 9}));
+    let globex = Caller { tenant: "globex", ..ALICE };
+    for (caller, number) in [(&ALICE, 1), (&globex, 1), (&ALICE, 2)] {
+        let reply = world.send(Some(caller), checkout()).await?;
+        status(&reply, 200)?;
+        header(&reply, "idempotency-status", None)?;
+        let answer = reply.json();
+        let cart = format!("{}:{}:c/1", caller.tenant, caller.project);
+        ensure!(answer.get("cart") == Some(&json!(cart)), "the object is {answer}");
+        ensure!(answer.get("order") == Some(&json!(number)), "order {number} of the cart: {answer}");
+    }
+    let keyed = world.send(Some(&ALICE), checkout().header("idempotency-key", "cart-1")).await?;
+    fresh(&keyed)?;
+    replayed(&world.send(Some(&ALICE), checkout().header("idempotency-key", "cart-1")).await?, &keyed)
+}
+
+async fn burst(world: &World) -> Result<()> {
+    let order = json!({"order_id": "order-burst", "amount": 1, "provider_ms": 300});
+    let request = Request::post(REFUNDS).header("idempotency-key", "burst-1").json(&order);
+    let claims = json!({"tenant_id": ALICE.tenant, "project_id": ALICE.project, "sub": ALICE.user});
+    let request = request.bearer(&world.stack.signer.mint(&claims)?);
+    let url = world.stack.gateway_url();
+    let sent: Vec<_> = (0..BURST)
+        .map(|_| {
+            let (request, url) = (request.clone(), url.clone());
+            tokio::spawn(async move { request.send(&url).await })
+        })
+        .collect();
+    let mut answers = BTreeSet::new();
+    for reply in sent {
+        let reply = reply.await??;
+        status(&reply, 200)?;
+        answers.insert((operation(&reply)?.to_owned(), reply.text()));
+    }
+    ensure!(answers.len() == 1, "different answers: {answers:?}");
+    ensure!(world.effects("order-burst").await? == 1, "more than one effect");
+    world.only(&ALICE.namespaced("burst-1")).await.map(drop)
+}
+
+async fn case_c(world: &World) -> Result<()> {
+    let (invocations, runs) = world.totals().await?;
+    for key in ["case-c-1", "case-c-1", "not a key at all", "t-acme:health-prod:user:bob:1"] {
+        let request = Request::post(DEVICES).json(&json!({"device_token": "phone-c"}));
+        let request = request.header("Idempotency-Key", key).header("idempotency_key", key);
+        let reply = world.send(Some(&ALICE), request).await?;
+        status(&reply, 200)?;
+        header(&reply, "idempotency-status", None)?;
+        header(&reply, "idempotent-replayed", None)?;
+    }
+    // Nothing was deduplicated on the way: the handler ran every time, and did the work once.
+    let calls = world.stack.service.calls(runs).await?.calls;
+    ensure!(calls.len() == 4, "{} runs instead of 4", calls.len());
+    ensure!(world.effects("acme/health-prod/phone-c").await? == 1, "the handler's own deduplication");
+    let forms = ["idempotency-key", "idempotency_key"];
+    let seen = calls.iter().find(|call| forms.iter().any(|name| call.header(name).is_some()));
+    ensure!(seen.is_none(), "a handler saw a key: {seen:?}");
+    // Where a request has no key Restate makes one of its own, a ULID.
+    let all = world.stack.restate.invocations().await?;
+    for invocation in all.iter().skip(invocations) {
+        let key = invocation.idempotency_key.as_deref().unwrap_or_default();
+        let own = key.is_empty() || (key.len() == 26 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        ensure!(own, "{} is stored under {key}", invocation.target);
+    }
+    Ok(())
+}
+
+async fn refused(world: &World) -> Result<()> {
+    let before = world.totals().await?;
+    let keyless = Request::post(REFUNDS).json(&json!({"order_id": "order-refused", "amount": 1}));
+    problem(&world.send(Some(&ALICE), keyless.clone()).await?, 400, "idempotency_key_required")?;
+    let malformed = world.send(Some(&ALICE), refund("a key", "order-refused")).await?;
+    problem(&malformed, 400, "idempotency_key_invalid")?;
+    let listed = Request::get(PROJECTS).header("idempotency-key", "k");
+    problem(&world.send(Some(&ALICE), listed).await?, 400, "idempotency_key_prohibited")?;
+    let reserved = Caller { tenant: "_tenant", ..ALICE };
+    problem(&world.send(Some(&reserved), refund("k", "order-refused")).await?, 403, "identity_invalid")?;
+    let projectless = Caller { project: "", ..ALICE };
+    problem(&world.send(Some(&projectless), refund("k", "order-refused")).await?, 401, "identity_missing")?;
+    // Without a token Envoy's own authentication answers.
+    status(&world.send(None, refund("k", "order-refused")).await?, 401)?;
+    ensure!(world.totals().await? == before, "something was executed");
+    ensure!(world.effects("order-refused").await? == 0, "there was an effect");
+    Ok(())
+}
+
+async fn closed_paths(world: &World) -> Result<()> {
+    status(&world.send(Some(&ALICE), refund("closed-1", "order-closed")).await?, 200)?;
+    let key = ALICE.namespaced("closed-1");
+    let result = format!("/restate/invocation/Refunds/create/{key}/output");
+    // What is closed would give everything away.
+    status(&Request::get(&result).send(&world.stack.restate.ingress_url()).await?, 200)?;
+
+    let before = world.totals().await?;
+    let attach = format!("/restate/invocation/Refunds/create/{key}/attach");
+    let paths = [
+        "/Refunds/create",
+        "//Refunds/create/",
+        "/./Refunds//create",
+        "/%52efunds/create",
+        "/api/../Refunds/create",
+        "/Refunds/create/send",
+        "/Refunds",
+        "/Conversations/sendMessage",
+        "/Cart/acme:health-prod:c-1/checkout",
+        "/Notifications/register",
+        "/Projects/list",
+        "/restate",
+        "/restate/",
+        "/restate/health",
+        "//restate/health",
+        "/restate/send/Refunds/create",
+        "/restate/call/Refunds/create",
+        "/restate/lookup",
+        "/restate/awakeables/prom_1/resolve",
+        &result,
+        &attach,
+        &format!("/{result}"),
+        &format!("{result}/"),
+    ];
+    for path in paths {
+        for method in ["GET", "POST"] {
+            let plain = Request::new(method, path).json(&json!({"order_id": "order-closed", "amount": 1}));
+            let keyed = plain.clone().header("idempotency-key", &key);
+            let marked = keyed.clone().header("x-edge-idempotency", "1").header("X_Edge_Idempotency", "1");
+            for request in [plain, keyed, marked.clone(), marked.http2()] {
+                for caller in [None, Some(&ALICE)] {
+                    let reply = world.send(caller, request.clone()).await?;
+                    problem(&reply, 404, "not_found").with_context(|| format!("{method} {path}"))?;
+                }
+            }
+        }
+    }
+    ensure!(world.totals().await? == before, "something was executed");
+    ensure!(world.effects("order-closed").await? == 1, "there was an effect");
+    Ok(())
+}
+
+async fn forged_mark(world: &World) -> Result<()> {
+    let marked = |request: Request| request.header("x-edge-idempotency", "1").header("x_edge_idempotency", "1");
+    let reply = world.send(Some(&ALICE), marked(refund("marked-1", "order-marked"))).await?;
+    status(&reply, 200)?;
+    world.only(&ALICE.namespaced("marked-1")).await?;
+
+    let before = world.totals().await?;
+    let keyless = Request::post(REFUNDS).json(&json!({"order_id": "order-marked", "amount": 1}));
+    problem(&world.send(Some(&ALICE), marked(keyless)).await?, 400, "idempotency_key_required")?;
+    for path in ["/api/v1/nothing", "/", "/nothing", "/openapi"] {
+        problem(&world.send(Some(&ALICE), marked(Request::post(path))).await?, 404, "not_found")?;
+    }
+    ensure!(world.totals().await? == before, "something was executed");
+    Ok(())
+}
+
+async fn journal(world: &World) -> Result<()> {
+    let (_, runs) = world.totals().await?;
+    let spoofed = ["x-tenant-id", "X-Project-Id", "x-subject", "x_tenant_id", "x_subject"];
+    let secrets = [
+        "cookie",
+        "proxy-authorization",
+        "x-api-key",
+        "origin",
+        "access-control-request-method",
+        "x-restate-id",
+        "x-http-method-override",
+    ];
+    let request = refund("journal-1", "order-journal").header("x-harmless", "stays");
+    let request = secrets.iter().chain(&spoofed).fold(request, |request, name| request.header(name, "planted"));
+    status(&world.send(Some(&ALICE), request).await?, 200)?;
+    let calls = world.stack.service.calls(runs).await?.calls;
+    let call = calls.first().context("the handler did not run")?;
+    let planted = call.headers.iter().find(|(name, value)| value.contains("planted") || name == "authorization");
+    ensure!(planted.is_none(), "the handler saw {planted:?}");
+    let expected = [
+        ("x-tenant-id", "acme"),
+        ("x-project-id", "health-prod"),
+        ("x-subject", "user:alice"),
+        ("x-harmless", "stays"),
+    ];
+    for (name, value) in expected {
+        ensure!(call.header(name) == Some(value), "{name} is {:?}", call.header(name));
+    }
+    let rows = world.stack.restate.query("select * from sys_journal").await?;
+    let holding = |text: &str| rows.iter().find(|row| Value::to_string(row).contains(text));
+    ensure!(holding("x-harmless").is_some(), "Restate's journal shows no headers");
+    let bearing = holding("planted").or_else(|| holding("Bearer "));
+    ensure!(bearing.is_none(), "Restate's journal holds {bearing:?}");
+    Ok(())
+}
