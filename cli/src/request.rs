@@ -92,6 +92,7 @@ fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str
     for segment in path {
         value = match value {
             Some(Json::Object(members)) => members.iter().find(|(name, _)| name == segment).map(|(_, json)| json),
+            Some(Json::Array(items)) => segment.parse().ok().and_then(|index: usize| items.get(index)),
             _ => None,
         };
     }

@@ -41,25 +41,27 @@ impl Attributes for CurrentRequest {
 const NULL: u64 = 1;
 const STRING: u64 = 3;
 const STRUCT: u64 = 5;
+const LIST: u64 = 6;
 
 /// The type of the metadata at this path, as a field number of `google.protobuf.Value`.
 fn kind(segments: &[String]) -> Option<u64> {
     typed_kind(&abi::property(b"metadata").ok()?, segments)
 }
 
-/// Follows `segments` through an `envoy.config.core.v3.Metadata` message, `map<string, Struct> filter_metadata = 1`.
+/// Follows `segments` through an `envoy.config.core.v3.Metadata` message, `map<string, Struct> filter_metadata = 1`; a
+/// Struct is `map<string, Value> fields = 1`, a ListValue `repeated Value values = 1`.
 fn typed_kind(metadata: &[u8], segments: &[String]) -> Option<u64> {
-    let mut segments = segments.iter();
-    // A Struct is `map<string, Value> fields = 1` too, so every step is the same but for the Value around a Struct.
-    let mut message = entry(metadata, segments.next()?)?;
-    let mut value = None;
-    for segment in segments {
-        if let Some(outer) = value {
-            message = field(outer, STRUCT)?;
-        }
-        value = Some(entry(message, segment)?);
+    let (namespace, rest) = segments.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let mut value = entry(entry(metadata, namespace)?, first)?;
+    for segment in rest {
+        value = match Fields(value).last()? {
+            (STRUCT, members) => entry(members, segment)?,
+            (LIST, items) => Fields(items).nth(segment.parse().ok()?)?.1,
+            _ => return None,
+        };
     }
-    Fields(value?).last().map(|(number, _)| number)
+    Fields(value).last().map(|(number, _)| number)
 }
 
 /// The value for `key` in a message whose field 1 is a map; the last one counts.

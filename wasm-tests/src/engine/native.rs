@@ -104,7 +104,11 @@ impl Attributes for Known<'_> {
 fn look_up<'a, 's>(root: &'a Map<String, Value>, path: impl IntoIterator<Item = &'s str>) -> Found<'a> {
     let mut path = path.into_iter();
     let first = path.next().and_then(|segment| root.get(segment));
-    match path.fold(first, |value, segment| value?.get(segment)) {
+    let step = |value: &'a Value, segment: &str| match value {
+        Value::Array(items) => segment.parse().ok().and_then(|index: usize| items.get(index)),
+        other => other.get(segment),
+    };
+    match path.fold(first, |value, segment| step(value?, segment)) {
         None | Some(Value::Null) => Found::Absent,
         Some(Value::String(text)) => Found::Text(Cow::Borrowed(text.as_bytes())),
         Some(_) => Found::Unusable,

@@ -1,0 +1,320 @@
+//! Provider files: JSON in, a [`Provider`] out, or every reason why not, each with its JSON pointer.
+
+use super::crypto::{Algorithm, Encoding};
+use super::identifier::{Composite, Pattern, Slot, Source};
+use super::json::Pointer;
+use super::scheme::{Grammar, Place, Scheme, Signature, SignatureSource, TimeSource, Timestamp};
+use super::secret::{self, SecretForm};
+use super::template::{self, Part};
+use super::time::{Unit, Window};
+use super::{KeyScope, Provider};
+use crate::headers;
+use crate::policy::Json;
+use crate::policy::decode::{At, Fields, Issue, Issues};
+
+impl Provider {
+    /// Reads a provider file; its name is that of the provider.
+    ///
+    /// # Errors
+    /// Every problem of the file at once.
+    pub fn read(name: &str, file: &[u8]) -> Result<Self, Vec<Issue>> {
+        let whole = |message| vec![Issue { pointer: String::new(), message }];
+        let json = Json::parse(file).map_err(whole)?;
+        let mut issues = Issues::default();
+        match Self::from_json(name, &At::root(&json), &mut issues) {
+            Some(provider) if issues.0.is_empty() => Ok(provider),
+            _ => Err(issues.0),
+        }
+    }
+
+    /// Reads a provider that is part of a larger document.
+    pub fn from_json(name: &str, at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+        let known = [
+            "$schema", "name", "docs_url", "schemes", "identifiers", "no_identifier", "key_scope", "retry", "notes",
+        ];
+        let fields = at.fields(&known, issues)?;
+        let mut identifiers = Vec::new();
+        if let Some(at) = fields.get("identifiers") {
+            let items = at.items(issues).unwrap_or_default();
+            identifiers = items.iter().filter_map(|item| read_slot(item, items.len() > 1, issues)).collect();
+            check_names(&at, &identifiers, issues);
+        }
+        let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
+        let key_scope = fields.get("key_scope").and_then(|at| at.choice(&scopes, issues)).unwrap_or_default();
+        let at = fields.need("schemes", issues)?;
+        let items = at.items(issues)?;
+        if items.is_empty() {
+            issues.add(at.pointer.clone(), "list at least one scheme");
+        }
+        let mut schemes = Vec::new();
+        for item in &items {
+            if let Some(scheme) = read_scheme(item, &identifiers, issues) {
+                schemes.push(scheme);
+            }
+        }
+        (schemes.len() == items.len()).then(|| Self { name: name.to_owned(), schemes, identifiers, key_scope })
+    }
+}
+
+/// Slots are told apart by their names, which no webhook id can be (they are shorter).
+fn check_names(at: &At<'_>, slots: &[Slot], issues: &mut Issues) {
+    for (index, slot) in slots.iter().enumerate() {
+        if slots.iter().take(index).any(|other| other.name == slot.name) {
+            issues.add(format!("{}/{index}/slot", at.pointer), "two slots have this name");
+        }
+    }
+    if slots.first().is_some_and(|first| first.pattern.is_some()) {
+        issues.add(format!("{}/0/pattern", at.pointer), "the first slot is literal wherever no other slot's pattern fits");
+    }
+}
+
+fn read_slot(at: &At<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
+    let fields = at.fields(&["slot", "pattern", "header", "json", "single", "type", "form", "dash", "signed"], issues)?;
+    let name = match fields.get("slot") {
+        Some(at) => at.parse(issues, slot_name)?,
+        None if named => {
+            fields.need("slot", issues);
+            return None;
+        }
+        None => String::new(),
+    };
+    let pattern = fields.get("pattern").and_then(|at| at.parse(issues, Pattern::parse));
+    let place = read_place(&fields, issues)?;
+    Some(Slot { name, pattern, place })
+}
+
+fn read_place(fields: &Fields<'_>, issues: &mut Issues) -> Option<Place> {
+    let signed = fields.need("signed", issues).and_then(|at| at.boolean(issues));
+    let single = fields.get("single").and_then(|at| at.boolean(issues)).unwrap_or_default();
+    let types = [("string", false), ("integer", true)];
+    let integer = fields.get("type").and_then(|at| at.choice(&types, issues)).unwrap_or_default();
+    let source = match one_of(fields, &["header", "json", "form"], issues)? {
+        ("header", at) => Source::Header(at.parse(issues, header_name)?),
+        ("json", at) => Source::Json { place: at.parse(issues, |text| pointer(text, single))?, integer },
+        (_, at) => Source::Form(read_composites(&at, fields, issues)?),
+    };
+    Some(Place { source, signed: signed? })
+}
+
+fn read_composites(at: &At<'_>, fields: &Fields<'_>, issues: &mut Issues) -> Option<Vec<Composite>> {
+    let dash = fields.get("dash").and_then(|at| at.text(issues));
+    let mut composites = Vec::new();
+    for item in at.items(issues)? {
+        let names = item.list(issues, |text| Ok(text.to_owned()))?;
+        let dashed = match dash {
+            Some(name) => names.iter().position(|other| other == name),
+            None => names.len().checked_sub(1),
+        };
+        let Some(dashed) = dashed else {
+            issues.add(item.pointer, "name at least one field, and the one in `dash`");
+            continue;
+        };
+        composites.push(Composite { names, dashed });
+    }
+    Some(composites)
+}
+
+fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option<Scheme> {
+    let known = [
+        "algorithm", "secret", "signature", "timestamp", "template", "require_headers", "port", "body_hash", "identifier",
+    ];
+    let fields = at.fields(&known, issues)?;
+    let algorithm = fields.need("algorithm", issues).and_then(|at| at.choice(&ALGORITHMS, issues));
+    let signature = fields.need("signature", issues).and_then(|at| read_signature(&at, algorithm, issues));
+    let timestamp = fields.get("timestamp").and_then(|at| read_timestamp(&at, issues));
+    let template = match algorithm {
+        Some(Algorithm::Token) => Some(Vec::new()),
+        _ => fields.need("template", issues).and_then(|at| at.parse(issues, template::parse)),
+    };
+    let mut required = Vec::new();
+    if let Some(map) = fields.get("require_headers").and_then(|at| at.map(issues)) {
+        for (name, at) in map.entries() {
+            match (header_name(name), at.text(issues)) {
+                (Ok(name), Some(value)) => required.push((name, value.to_owned())),
+                (Err(message), _) => issues.add(at.pointer, message),
+                _ => {}
+            }
+        }
+    }
+    let scheme = Scheme {
+        algorithm: algorithm?,
+        secret: fields.get("secret").and_then(|at| read_secret(&at, issues)).unwrap_or_default(),
+        signature: signature?,
+        timestamp,
+        template: template?,
+        required,
+        any_port: fields.get("port").and_then(|at| at.choice(&[("as_addressed", false), ("any", true)], issues))?,
+        body_hash: fields.get("body_hash").and_then(|at| at.text(issues)).map(str::to_owned),
+        identifier: match fields.get("identifier") {
+            Some(at) => Some(read_own_identifier(&at, issues)?),
+            None => None,
+        },
+    };
+    check_scheme(&fields, &scheme, identifiers, issues);
+    Some(scheme)
+}
+
+fn read_own_identifier(at: &At<'_>, issues: &mut Issues) -> Option<Place> {
+    read_place(&at.fields(&["header", "json", "single", "type", "form", "dash", "signed"], issues)?, issues)
+}
+
+/// What the members of a scheme mean together.
+fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
+    let mut wrong = |member: &str, message: &str| issues.add(format!("{}/{member}", fields.pointer), message);
+    let has = |wanted: fn(&Part) -> bool| scheme.template.iter().any(wanted);
+    if scheme.algorithm == Algorithm::Token && fields.get("template").is_some() {
+        wrong("template", "a token signs nothing: leave the template out");
+    }
+    if has(|part| *part == Part::Timestamp) && scheme.timestamp.is_none() {
+        wrong("template", "`{timestamp}` needs the member `timestamp`");
+    }
+    if let Some(Timestamp { source: TimeSource::Pair(_), .. }) = &scheme.timestamp
+        && !matches!(scheme.signature.grammar, Grammar::Pairs { .. })
+    {
+        wrong("timestamp/pair", "only a header of pairs (`signature/pairs`) holds a timestamp");
+    }
+    let first = scheme.identifier.as_ref().or_else(|| identifiers.first().map(|slot| &slot.place));
+    if has(|part| *part == Part::Id) && !matches!(first, Some(Place { source: Source::Header(_), .. })) {
+        wrong("template", "`{id}` is the first identifier, which has to be in a header");
+    }
+    if scheme.identifier.is_some() && identifiers.is_empty() {
+        wrong("identifier", "it stands in for the first of the provider's `identifiers`, and there are none");
+    }
+    let places = first.into_iter().chain(identifiers.iter().skip(1).map(|slot| &slot.place));
+    for (index, place) in places.enumerate() {
+        if scheme.covers(&place.source, index == 0) != place.signed {
+            wrong(
+                "template",
+                &format!("the signature {} identifier {index}, `signed` says otherwise", if place.signed { "does not cover" } else { "covers" }),
+            );
+        }
+    }
+}
+
+const ALGORITHMS: &[(&str, Algorithm)] = &[
+    ("hmac-sha256", Algorithm::HmacSha256),
+    ("hmac-sha1", Algorithm::HmacSha1),
+    ("hmac-sha512", Algorithm::HmacSha512),
+    ("sha256-secret-first", Algorithm::Sha256SecretFirst),
+    ("token", Algorithm::Token),
+    #[cfg(feature = "asymmetric")]
+    ("ed25519", Algorithm::Ed25519),
+    #[cfg(feature = "asymmetric")]
+    ("ecdsa-p256", Algorithm::EcdsaP256),
+];
+
+fn read_secret(at: &At<'_>, issues: &mut Issues) -> Option<SecretForm> {
+    let fields = at.fields(&["encoding", "prefix", "prefix_required"], issues)?;
+    let encodings = [
+        ("raw", secret::Encoding::Raw),
+        ("base64", secret::Encoding::Base64),
+        ("base64_or_raw", secret::Encoding::Base64OrRaw),
+        ("hex", secret::Encoding::Hex),
+        #[cfg(feature = "asymmetric")]
+        ("spki", secret::Encoding::Spki),
+    ];
+    Some(SecretForm {
+        encoding: fields.get("encoding").and_then(|at| at.choice(&encodings, issues)).unwrap_or_default(),
+        prefix: fields.get("prefix").and_then(|at| at.text(issues)).map(str::to_owned),
+        prefix_required: fields.get("prefix_required").and_then(|at| at.boolean(issues)).unwrap_or_default(),
+    })
+}
+
+fn read_signature(at: &At<'_>, algorithm: Option<Algorithm>, issues: &mut Issues) -> Option<Signature> {
+    let known = ["header", "headers", "numbered_headers", "json", "prefix", "pairs", "versions", "encoding"];
+    let fields = at.fields(&known, issues)?;
+    let source = match one_of(&fields, &["header", "headers", "numbered_headers", "json"], issues)? {
+        ("header", at) => SignatureSource::Headers(vec![at.parse(issues, header_name)?]),
+        ("headers", at) => SignatureSource::Headers(at.list(issues, header_name)?),
+        ("numbered_headers", at) => SignatureSource::Numbered(at.parse(issues, header_name)?),
+        (_, at) => SignatureSource::Json(at.parse(issues, |text| pointer(text, false))?),
+    };
+    let prefix = fields.get("prefix").and_then(|at| at.text(issues)).unwrap_or_default();
+    let grammar = match (fields.get("pairs"), fields.get("versions")) {
+        (Some(at), None) => {
+            let (separator, key) = read_items(&at, "key", issues)?;
+            Grammar::Pairs { separator, key }
+        }
+        (None, Some(at)) => {
+            let (separator, version) = read_items(&at, "version", issues)?;
+            Grammar::Versions { separator, version }
+        }
+        (None, None) => Grammar::Single(prefix.to_owned()),
+        (Some(_), Some(at)) => {
+            issues.add(at.pointer, "a header is a list of pairs or of versions, not both");
+            return None;
+        }
+    };
+    let encodings = [("hex", Encoding::Hex), ("hex_any_case", Encoding::HexAnyCase), ("base64", Encoding::Base64)];
+    let encoding = match algorithm {
+        // A token is compared as it is.
+        Some(Algorithm::Token) => Encoding::Hex,
+        _ => fields.need("encoding", issues)?.choice(&encodings, issues)?,
+    };
+    Some(Signature { source, grammar, encoding })
+}
+
+/// `{"separator": ",", "key": "v1"}`
+fn read_items(at: &At<'_>, member: &str, issues: &mut Issues) -> Option<(u8, String)> {
+    let fields = at.fields(&["separator", member], issues)?;
+    let separator = fields.need("separator", issues)?.parse(issues, |text| match text.as_bytes() {
+        [byte] if byte.is_ascii_punctuation() || *byte == b' ' => Ok(*byte),
+        _ => Err("expected one character".to_owned()),
+    });
+    Some((separator?, fields.need(member, issues)?.text(issues)?.to_owned()))
+}
+
+fn read_timestamp(at: &At<'_>, issues: &mut Issues) -> Option<Timestamp> {
+    let fields = at.fields(&["header", "pair", "json", "unit", "max_age_s", "max_ahead_s"], issues)?;
+    let source = match one_of(&fields, &["header", "pair", "json"], issues)? {
+        ("header", at) => TimeSource::Header(at.parse(issues, header_name)?),
+        ("pair", at) => TimeSource::Pair(at.text(issues)?.to_owned()),
+        (_, at) => TimeSource::Json(at.parse(issues, |text| pointer(text, false))?),
+    };
+    let units = [
+        ("s", Unit::Seconds),
+        ("ms", Unit::Milliseconds),
+        ("rfc3339", Unit::Rfc3339),
+        ("http_date", Unit::HttpDate),
+    ];
+    let unit = fields.need("unit", issues)?.choice(&units, issues)?;
+    let bound = |at: At<'_>, issues: &mut Issues| at.integer(1..=86_400, issues).and_then(|bound| u32::try_from(bound).ok());
+    let max_age_s = bound(fields.need("max_age_s", issues)?, issues)?;
+    let max_ahead_s = fields.get("max_ahead_s").and_then(|at| bound(at, issues)).unwrap_or(max_age_s);
+    Some(Timestamp { source, window: Window { unit, max_age_s, max_ahead_s } })
+}
+
+/// The one of `names` that is there.
+fn one_of<'j>(fields: &Fields<'j>, names: &[&'static str], issues: &mut Issues) -> Option<(&'static str, At<'j>)> {
+    let mut there = names.iter().filter_map(|name| Some((*name, fields.get(name)?)));
+    match (there.next(), there.next()) {
+        (Some(one), None) => Some(one),
+        _ => {
+            issues.add(fields.pointer.clone(), format!("exactly one of `{}` has to be there", names.join("`, `")));
+            None
+        }
+    }
+}
+
+/// A header's name, in lower case.
+pub(super) fn header_name(text: &str) -> Result<String, String> {
+    if headers::is_field_name(text) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("expected the name of a header".to_owned())
+    }
+}
+
+/// A JSON pointer.
+pub(super) fn pointer(text: &str, single: bool) -> Result<Pointer, String> {
+    Pointer::parse(text, single)
+        .ok_or_else(|| format!("expected a JSON pointer (RFC 6901) of at most {} segments", super::json::MAX_SEGMENTS))
+}
+
+fn slot_name(text: &str) -> Result<String, String> {
+    if (1..=7).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        Ok(text.to_owned())
+    } else {
+        Err("a slot's name is [a-z]{1,7}".to_owned())
+    }
+}

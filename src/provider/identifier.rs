@@ -1,0 +1,282 @@
+//! The identifier of a delivery: what stays the same when a provider sends it again.
+
+use super::form;
+use super::json::{self, Found, Pointer, Value};
+use super::{Delivery, Header};
+
+/// The longest identifier that stands in a key as it is.
+pub(super) const MAX_LITERAL: usize = 255;
+
+/// One of the places where a provider's identifier can be; the first that is there counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// Its name; empty if there are no others
+    pub(super) name: String,
+    /// What its identifiers look like where they may stand in a key as they are
+    pub(super) pattern: Option<Pattern>,
+    pub(super) place: super::scheme::Place,
+}
+
+/// Where an identifier is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// In a header
+    Header(String),
+    /// In the JSON body: a string, or where so declared an integer
+    Json {
+        /// The place
+        place: Pointer,
+        /// An integer instead of a string
+        integer: bool,
+    },
+    /// In a form body: the first of these whose fields are all there
+    Form(Vec<Composite>),
+}
+
+/// Form fields that are an identifier together, joined by `-`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Composite {
+    pub(super) names: Vec<String>,
+    /// The part that may hold a `-` itself. No other may, so the joined text can be taken apart in one way only.
+    pub(super) dashed: usize,
+}
+
+/// What a literal identifier of a slot looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Pattern {
+    /// A UUID (RFC 9562) in any case
+    Uuid,
+    /// Anything that begins so
+    Prefix(String),
+}
+
+/// What a delivery's identifier was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A header
+    Header,
+    /// The JSON body
+    Json,
+    /// A form field
+    Form,
+    /// Several form fields
+    Composite,
+}
+
+impl Kind {
+    /// The kind as logs name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Header => "header",
+            Self::Json => "json",
+            Self::Form => "form",
+            Self::Composite => "composite",
+        }
+    }
+}
+
+/// The identifier of one delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identifier {
+    /// The index of its slot
+    pub(super) slot: usize,
+    pub(super) text: Vec<u8>,
+    /// What it was read from
+    pub kind: Kind,
+    /// Whether the signature covers it
+    pub signed: bool,
+}
+
+/// Why a delivery has no identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoIdentifier {
+    /// It is not there
+    Missing,
+    /// It is there and empty
+    Empty,
+    /// It is there twice
+    Ambiguous,
+    /// It is not of the declared type
+    WrongType,
+    /// It should be in a JSON body, and the body is no JSON
+    NotJson,
+    /// The delivery holds several events
+    Several,
+}
+
+impl NoIdentifier {
+    /// The reason as metrics and logs name it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Missing => "delivery_id_missing",
+            Self::Empty => "delivery_id_empty",
+            Self::Ambiguous => "delivery_id_ambiguous",
+            Self::WrongType => "delivery_id_not_string",
+            Self::NotJson => "body_not_json",
+            Self::Several => "multiple_events",
+        }
+    }
+
+    /// Whether the next slot may be asked: something else is wrong with a delivery that says two things, or the wrong
+    /// kind of thing.
+    const fn is_absence(self) -> bool {
+        matches!(self, Self::Missing | Self::Empty | Self::Several)
+    }
+}
+
+impl Pattern {
+    /// `uuid`, or a text that ends in `*`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text.strip_suffix('*') {
+            None if text == "uuid" => Ok(Self::Uuid),
+            Some(prefix) if !prefix.is_empty() => Ok(Self::Prefix(prefix.to_owned())),
+            _ => Err("expected `uuid`, or how it begins, followed by `*`".to_owned()),
+        }
+    }
+
+    pub(super) fn matches(&self, text: &[u8]) -> bool {
+        match self {
+            Self::Prefix(prefix) => text.starts_with(prefix.as_bytes()),
+            Self::Uuid => {
+                text.len() == 36
+                    && text.iter().enumerate().all(|(at, byte)| match at {
+                        8 | 13 | 18 | 23 => *byte == b'-',
+                        _ => byte.is_ascii_hexdigit(),
+                    })
+            }
+        }
+    }
+}
+
+/// The first of `places` with an identifier.
+pub(super) fn find<'p>(
+    places: impl Iterator<Item = &'p super::scheme::Place>,
+    delivery: &Delivery<'_>,
+) -> Result<Option<Identifier>, NoIdentifier> {
+    let mut absent = None;
+    for (slot, place) in places.enumerate() {
+        match place.source.read(delivery) {
+            Ok((text, kind)) => return Ok(Some(Identifier { slot, text, kind, signed: place.signed })),
+            Err(why) if why.is_absence() => {
+                // What is said is the most particular of the reasons.
+                if absent.is_none_or(|other| other == NoIdentifier::Missing) {
+                    absent = Some(why);
+                }
+            }
+            Err(why) => return Err(why),
+        }
+    }
+    absent.map_or(Ok(None), Err)
+}
+
+impl Source {
+    fn read(&self, delivery: &Delivery<'_>) -> Result<(Vec<u8>, Kind), NoIdentifier> {
+        match self {
+            Self::Header(name) => match delivery.header(name) {
+                Header::Absent => Err(NoIdentifier::Missing),
+                Header::Ambiguous => Err(NoIdentifier::Ambiguous),
+                Header::One([]) => Err(NoIdentifier::Empty),
+                Header::One(value) => Ok((value.to_vec(), Kind::Header)),
+            },
+            Self::Json { place, integer } => {
+                let found = json::find(delivery.body, &[place]).map_err(|_| NoIdentifier::NotJson)?;
+                match found.first().copied().unwrap_or(Found::Missing) {
+                    Found::Missing => Err(NoIdentifier::Missing),
+                    Found::Ambiguous => Err(NoIdentifier::Ambiguous),
+                    Found::Several => Err(NoIdentifier::Several),
+                    Found::Value(Value::Text(text)) if !integer => match text.decode().into_owned() {
+                        empty if empty.is_empty() => Err(NoIdentifier::Empty),
+                        text => Ok((text, Kind::Json)),
+                    },
+                    Found::Value(Value::Number(number)) if *integer && is_integer(number) => {
+                        Ok((number.to_vec(), Kind::Json))
+                    }
+                    Found::Value(_) => Err(NoIdentifier::WrongType),
+                }
+            }
+            Self::Form(composites) => {
+                if !delivery.is_form() {
+                    return Err(NoIdentifier::Missing);
+                }
+                composites.iter().find_map(|composite| composite.read(delivery.body)).ok_or(NoIdentifier::Missing)
+            }
+        }
+    }
+}
+
+/// A number with one spelling only: no fraction, no exponent, no `-0`.
+fn is_integer(number: &[u8]) -> bool {
+    let digits = number.strip_prefix(b"-").unwrap_or(number);
+    digits.iter().all(u8::is_ascii_digit) && number != b"-0"
+}
+
+impl Composite {
+    /// All parts, each once and not empty, none but one with a `-`.
+    fn read(&self, body: &[u8]) -> Option<(Vec<u8>, Kind)> {
+        let mut parts: Vec<Option<Vec<u8>>> = vec![None; self.names.len()];
+        for field in form::fields(body) {
+            let Some(at) = self.names.iter().position(|name| form::is(field.name, name)) else { continue };
+            let part = parts.get_mut(at)?;
+            if part.is_some() {
+                return None;
+            }
+            *part = Some(form::decoded(field.value).collect());
+        }
+        let mut text = Vec::new();
+        for (at, part) in parts.into_iter().enumerate() {
+            let part = part.filter(|part| !part.is_empty() && (at == self.dashed || !part.contains(&b'-')))?;
+            if at > 0 {
+                text.push(b'-');
+            }
+            text.extend(part);
+        }
+        Some((text, if self.names.len() > 1 { Kind::Composite } else { Kind::Form }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn composite(names: &[&str], dashed: usize, body: &str) -> Option<String> {
+        let composite = Composite { names: names.iter().map(|name| (*name).to_owned()).collect(), dashed };
+        composite.read(body.as_bytes()).map(|(text, _)| String::from_utf8(text).unwrap())
+    }
+
+    #[test]
+    fn a_composite_needs_all_its_fields_once_and_not_empty() {
+        let names = ["a", "b"];
+        assert_eq!(composite(&names, 1, "x=1&b=2&a=1").as_deref(), Some("1-2"));
+        assert_eq!(composite(&names, 1, "%61=1&b=2+3").as_deref(), Some("1-2 3"));
+        assert_eq!(composite(&names, 1, "a=1&b=2-3").as_deref(), Some("1-2-3"));
+        assert_eq!(composite(&names, 0, "a=1-2&b=3").as_deref(), Some("1-2-3"));
+        for body in ["", "a=1", "a=1&b", "a=1&b=", "a=&b=2", "a=1&b=2&b=2", "a=1&a=2&b=3", "a=1&%61=1&b=2", "a=1-2&b=3"] {
+            assert_eq!(composite(&names, 1, body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        let uuid = Pattern::parse("uuid").unwrap();
+        assert!(uuid.matches(b"38053878-a5d4-4295-a906-cca8f58027c9"));
+        assert!(uuid.matches(b"38053878-A5D4-4295-A906-CCA8F58027C9"));
+        for bad in ["", "38053878a5d44295a906cca8f58027c9", "38053878-a5d4-4295-a906-cca8f58027cg", "38053878-a5d4-4295-a9060cca8f58027c9"] {
+            assert!(!uuid.matches(bad.as_bytes()), "{bad}");
+        }
+        assert!(Pattern::parse("CA*").unwrap().matches(b"CA9-completed-3"));
+        assert!(!Pattern::parse("CA*").unwrap().matches(b"SM9-sent"));
+        for bad in ["", "*", "UUID", "CA"] {
+            assert!(Pattern::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn integers_have_one_spelling() {
+        for good in ["0", "-1", "12345678901234567890"] {
+            assert!(is_integer(good.as_bytes()), "{good}");
+        }
+        for bad in ["-0", "1.0", "1e3", "1E3"] {
+            assert!(!is_integer(bad.as_bytes()), "{bad}");
+        }
+    }
+}
