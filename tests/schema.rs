@@ -276,40 +276,38 @@ fn leaving_a_member_out_is_writing_its_default() {
     assert!(defaults > 15, "{defaults}");
 }
 
-/// Places that the code compares with one another: a change of the first (or above, or below it; `*` is one step) can
-/// be an error at the second. Where the reason is not in parentheses the schema cannot express it, and accepts it.
+/// What the schema cannot express, or says elsewhere (marked): a change of the first place (or above, or below it; `*`
+/// is one step) can be an error at the second, with these words.
 const RELATIONS: &[(&str, &str, &str)] = &[
-    ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "literal secrets need leave"),
-    ("/backend/cluster", "/routes/*/collision", "collision detection calls the guard"),
-    ("/backend/guard", "/routes/*/collision", "collision detection calls the guard"),
-    ("/backend/keep_headers/*", "/backend/keep_headers/*", "some headers are never kept"),
-    ("/backend/rewrite_path", "/routes/*/query", "without a rewrite the query stays as it is"),
-    ("/callers/*/routes/*", "/callers/*/routes/*", "the endpoint has to exist"),
-    ("/identity/forward/*", "/identity/forward", "each part has a header of its own"),
-    ("/identity/sources/*/name", "/identity/sources/*", "names are used once"),
-    ("/retention/classes", "/retention/services/*/class", "the class has to exist"),
-    ("/retention/services/*/class", "/retention/services/*/class", "the class has to exist"),
-    ("/routes/*", "/callers/*/routes/*", "the endpoint has to exist"),
-    ("/routes/*/endpoint", "/routes/*/endpoint", "endpoints are used once"),
-    ("/routes/*/guard_failure", "/routes/*/guard_failure", "not supported yet"),
-    (
-        "/routes/*/path",
-        "/routes/*/path",
-        "targets' services and reserved paths are closed to clients, parameters stand once",
-    ),
-    ("/routes/*/path", "/routes/*/target", "the target names parameters of the path"),
-    ("/routes/*/policy", "/routes/*/collision", "keys of Case A collide"),
-    ("/routes/*/policy", "/routes/*/recovery", "results of Case A are recovered"),
-    ("/routes/*/policy", "/routes/*/webhook", "some policies have no webhook (the schema says so)"),
-    ("/routes/*/scope", "/routes/*/target", "a wider scope has no project"),
-    ("/routes/*/target", "/routes/*/collision", "results of a target collide"),
-    ("/routes/*/target", "/routes/*/one_way", "what is sent has a target (the schema says so)"),
-    ("/routes/*/target", "/routes/*/path", "targets' services are closed to clients"),
-    ("/routes/*/target", "/routes/*/query", "without a rewrite the query stays as it is"),
-    ("/routes/*/target", "/routes/*/recovery", "results of a target are recovered"),
-    ("/routes/*/target", "/routes/*/target", "placeholders exist and are kept apart"),
-    ("/routes/*/webhook", "/routes/*/policy", "REQUIRED_B has a webhook (the schema says so)"),
-    ("/routes/*/webhook", "/routes/*/webhook", "what the path does not name is fixed"),
+    ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
+    ("/backend/cluster", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
+    ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
+    ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),
+    ("/backend/rewrite_path", "/routes/*/query", "where the path is rewritten"),
+    ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
+    ("/identity/forward/*", "/identity/forward", "headers of their own"),
+    ("/identity/sources/*/name", "/identity/sources/*", "stands before"),
+    ("/retention/classes", "/retention/services/*/class", "no class"),
+    ("/retention/services/*/class", "/retention/services/*/class", "no class"),
+    ("/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
+    ("/routes/*/endpoint", "/routes/*/endpoint", "declared at /routes/0 already"),
+    ("/routes/*/guard_failure", "/routes/*/guard_failure", "not supported by this version"),
+    ("/routes/*/path", "/routes/*/path", "closed to clients"),
+    ("/routes/*/path", "/routes/*/path", "stands in the path twice"),
+    ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),
+    ("/routes/*/policy", "/routes/*/collision", "keys that can collide"),
+    ("/routes/*/policy", "/routes/*/recovery", "can be recovered from"),
+    ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook
+    ("/routes/*/scope", "/routes/*/target", "has no project"),
+    ("/routes/*/target", "/routes/*/collision", "keys that can collide"),
+    ("/routes/*/target", "/routes/*/one_way", "needs a `target`"), // the schema says so at the route
+    ("/routes/*/target", "/routes/*/path", "closed to clients"),
+    ("/routes/*/target", "/routes/*/query", "where the path is rewritten"),
+    ("/routes/*/target", "/routes/*/recovery", "can be recovered from"),
+    ("/routes/*/target", "/routes/*/target", "between the placeholders"),
+    ("/routes/*/target", "/routes/*/target", "neither a parameter of the route's path"),
+    ("/routes/*/webhook", "/routes/*/policy", "needs a `webhook` block"), // the schema says so at the route
+    ("/routes/*/webhook", "/routes/*/webhook", "the path has no"),
 ];
 
 /// Whether a pattern leads to a place, or (`around`) to one above or below it.
