@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
@@ -105,23 +106,10 @@ impl Gateway {
         // The admin interface's port is free when it is found, and has to be when Envoy opens it.
         static STARTING: Mutex<()> = Mutex::new(());
         let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-        let tools = tools()?;
         let capture = Capture::start()?;
         let signer = Signer::generate();
         let directory = tempfile::tempdir()?;
-        let ports = Ports::free()?;
-        let options = EnvoyOptions {
-            program: tools.envoy,
-            run_dir: directory.path().to_owned(),
-            wasm: tools.wasm,
-            policy: String::new(),
-            jwks: signer.jwks(),
-            require_token: false,
-            backend: capture.address(),
-            gateway_port: ports.gateway,
-            admin_port: ports.admin,
-            concurrency: 1,
-        };
+        let options = options(directory.path(), capture.address(), &signer.jwks())?;
         let path = directory.path().join("envoy.json");
         config::write(&path, &options, doors)?;
         let envoy = runtime()?.block_on(Envoy::start_with(options, &path))?;
@@ -186,6 +174,24 @@ async fn listeners(envoy: &Envoy) -> Result<BTreeMap<String, SocketAddr>> {
         Some((listener.get("name")?.as_str()?.to_owned(), loopback(port.try_into().ok()?)))
     };
     listeners.iter().map(|listener| address(listener).with_context(|| format!("a listener: {listener}"))).collect()
+}
+
+/// What Envoy is started with, but for the listeners. Tokens are optional.
+pub fn options(run_dir: &Path, backend: SocketAddr, jwks: &str) -> Result<EnvoyOptions> {
+    let tools = tools()?;
+    let ports = Ports::free()?;
+    Ok(EnvoyOptions {
+        program: tools.envoy,
+        run_dir: run_dir.to_owned(),
+        wasm: tools.wasm,
+        policy: String::new(),
+        jwks: jwks.to_owned(),
+        require_token: false,
+        backend,
+        gateway_port: ports.gateway,
+        admin_port: ports.admin,
+        concurrency: 1,
+    })
 }
 
 /// The programs, found once.

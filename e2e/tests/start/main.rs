@@ -1,0 +1,167 @@
+//! A policy document that is none: Envoy refuses to start, and its log shows what the command shows, error by error.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Output};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::{self, Door};
+use e2e::gateway::{Gateway, options};
+use e2e::harness::{Test, run, runtime, sharing};
+use edge_idempotency_demo::envoy::Envoy;
+use edge_idempotency_demo::stack::POLICY;
+use edge_idempotency_demo::tokens::Signer;
+use edge_idempotency_demo::tools::built;
+use serde_json::{Value, json};
+
+/// What the module's log lines begin with, behind Envoy's own beginning.
+const LOGGED: &str = "edge-idempotency: policy ";
+/// Stands where a secret would; it is never shown.
+const SECRET: &str = "whsec_planted";
+
+fn main() -> ExitCode {
+    let refused = [
+        ("errors of every kind", include_str!("bad-policy.json").to_owned(), BAD_POLICY.as_slice()),
+        ("no identity", NO_IDENTITY.to_owned(), &["/routes/0/policy", "/routes/1/policy"]),
+        ("no members", "{}".to_owned(), &["", ""]),
+        ("an empty document", String::new(), &[""]),
+        ("no JSON", "version: 1\nroutes: []\n".to_owned(), &[""]),
+        ("a list", "[]".to_owned(), &[""]),
+    ];
+    let mut tests: Vec<Test<PathBuf>> = refused
+        .into_iter()
+        .map(|(name, policy, pointers)| {
+            Test::new(format!("refused: {name}"), move |command: &PathBuf| refuses(command, &policy, pointers))
+        })
+        .collect();
+    tests.push(Test::new("accepted: the demo's policy", |command: &PathBuf| accepts(command, POLICY, &[])));
+    tests.push(Test::new("accepted: a policy in shadow mode", |command: &PathBuf| {
+        accepts(command, IN_SHADOW, &["/mode"])
+    }));
+    let command = || built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency");
+    run(Ok(sharing(command, tests)))
+}
+
+/// The errors of `bad-policy.json`, sorted.
+const BAD_POLICY: [&str; 16] = [
+    "/backend/keep_headers/0",
+    "/backend/reserved_paths/0",
+    "/routes/0/recovry",
+    "/routes/1/endpoint",
+    "/routes/2/recovery",
+    "/routes/3/path",
+    "/routes/4/policy",
+    "/routes/5/collision",
+    "/routes/6/path",
+    "/routes/6/policy",
+    "/routes/7/path",
+    "/routes/7/target",
+    "/telemetry/key_in_logs",
+    "/unmatched",
+    "/webhooks/static/wh_01JABC/provider",
+    "/webhooks/static/wh_01JABC/secrets/0",
+];
+
+const NO_IDENTITY: &str = r#"{"version": 1, "routes": [
+    {"endpoint": "a", "path": "/a", "policy": "REQUIRED_A"},
+    {"endpoint": "b", "path": "/b", "policy": "ACCEPTED"},
+    {"endpoint": "c", "path": "/c", "policy": "PROHIBITED"}
+]}"#;
+
+const IN_SHADOW: &str = r#"{"version": 1, "mode": "shadow", "routes": [
+    {"endpoint": "a", "path": "/a", "policy": "PROHIBITED"}
+]}"#;
+
+/// Envoy does not start, and everybody gives the same reasons: these.
+fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let options = options(directory.path(), "127.0.0.1:1".parse()?, &Signer::generate().jwks())?;
+    let config = directory.path().join("envoy.json");
+    config::write(&config, &options, &[("bad".to_owned(), Door { policy: policy.to_owned(), changes: Vec::new() })])?;
+    let Err(error) = runtime()?.block_on(Envoy::start_with(options, &config)) else {
+        anyhow::bail!("Envoy starts");
+    };
+    let error = format!("{error:#}");
+    ensure!(error.contains("ended with exit status: 1 before it was ready"), "Envoy did not refuse: {error}");
+    let log = fs::read_to_string(directory.path().join("envoy.log"))?;
+    ensure!(!log.contains("panicked") && !log.contains(SECRET), "Envoy's log: {log}");
+
+    let checked = issues(command, &["check", "--json"], policy, "errors", 2)?;
+    let mut seen: Vec<&str> = checked.iter().map(|(pointer, _)| pointer.as_str()).collect();
+    seen.sort_unstable();
+    ensure!(seen == pointers, "errors at {seen:#?}\ninstead of {pointers:#?}");
+    same(&lines(&checked), &logged(&log))?;
+    let headline = format!("the policy document has {} error", pointers.len());
+    ensure!(log.contains(&headline), "no line `{headline}…` in {log}");
+
+    let explained = ["explain", "--json", "--request", "/dev/null"];
+    same(&lines(&checked), &lines(&issues(command, &explained, policy, "errors", 2)?))?;
+    for arguments in [["check"].as_slice(), &["explain", "--request", "/dev/null"]] {
+        let output = output(command, arguments, policy)?;
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let shown: Vec<String> = text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect();
+        same(&lines(&checked), &shown).with_context(|| format!("{arguments:?}"))?;
+        ensure!(text.contains(&headline) && output.status.code() == Some(2), "{arguments:?}: {text}");
+    }
+    Ok(())
+}
+
+/// Envoy starts, and warns as the command does, at these pointers.
+fn accepts(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
+    let gateway = Gateway::start(&[("good".to_owned(), Door { policy: policy.to_owned(), changes: Vec::new() })])?;
+    let warnings = issues(command, &["check", "--json"], policy, "warnings", 0)?;
+    let seen: Vec<&str> = warnings.iter().map(|(pointer, _)| pointer.as_str()).collect();
+    ensure!(seen == pointers, "warnings at {seen:?} instead of {pointers:?}");
+    same(&lines(&warnings), &logged(&gateway.log()?))
+}
+
+/// What the command lists, each with its pointer and its message.
+fn issues(
+    command: &PathBuf,
+    arguments: &[&str],
+    policy: &str,
+    member: &str,
+    code: i32,
+) -> Result<Vec<(String, String)>> {
+    let output = output(command, arguments, policy)?;
+    ensure!(output.status.code() == Some(code), "{arguments:?} ends with {}", output.status);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).with_context(|| format!("the report of {arguments:?}"))?;
+    let list = report.get(member).and_then(Value::as_array).with_context(|| format!("no {member} in {report}"))?;
+    let text = |issue: &Value, name: &str| issue.get(name).and_then(Value::as_str).map(str::to_owned);
+    let issue = |issue: &Value| Some((text(issue, "pointer")?, text(issue, "message")?));
+    list.iter().map(|one| issue(one).with_context(|| format!("no issue: {one}"))).collect()
+}
+
+fn output(command: &PathBuf, arguments: &[&str], policy: &str) -> Result<Output> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("policy.json");
+    fs::write(&path, policy)?;
+    let output = Command::new(command).args(arguments).arg("--policy").arg(&path).output()?;
+    let all = [output.stdout.as_slice(), &output.stderr].concat();
+    ensure!(!String::from_utf8_lossy(&all).contains(SECRET), "{arguments:?} shows the secret");
+    Ok(output)
+}
+
+fn lines(issues: &[(String, String)]) -> Vec<String> {
+    let place = |pointer: &str| if pointer.is_empty() { "(document)".to_owned() } else { pointer.to_owned() };
+    issues.iter().map(|(pointer, message)| format!("{}: {message}", place(pointer))).collect()
+}
+
+/// What the module said about the policy. Several VMs say the same: each its whole list, one after the other.
+fn logged(log: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (_, line) in
+        log.lines().filter_map(|line| line.split_once(LOGGED)).filter(|(_, line)| !line.starts_with("with "))
+    {
+        if !lines.iter().any(|known| known == line) {
+            lines.push(line.to_owned());
+        }
+    }
+    lines
+}
+
+fn same(expected: &[String], seen: &[String]) -> Result<()> {
+    ensure!(expected == seen, "the lists differ:\n{}", json!({"expected": expected, "seen": seen}));
+    Ok(())
+}
