@@ -11,6 +11,7 @@
 //! | [`policy`] | the policy document, the route table, path normalisation, targets |
 //! | [`exchange`] | one request and its response as a state machine |
 //! | [`problem`] | problem documents |
+//! | [`provider`] | webhook providers: signatures, identifiers, raw keys |
 //! | [`telemetry`] | log fields |
 //! | [`headers`] | header lines, comparison of names |
 #![deny(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod identity;
 pub mod key;
 pub mod policy;
 pub mod problem;
+pub mod provider;
 pub mod telemetry;
 
 #[cfg(any(target_arch = "wasm32", feature = "check-proxy"))]

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hmac::Hmac;
 use hmac::digest::Output;
-use hmac::{Hmac, Mac as _};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha512};
 use subtle::ConstantTimeEq as _;
@@ -171,7 +171,8 @@ mod asymmetric {
         text(&mut |piece| hash.update(piece));
         let hash = hash.finalize();
         let verifies = |candidate: &Vec<u8>| {
-            p256::ecdsa::Signature::from_der(candidate).is_ok_and(|signature| key.verify_prehash(&hash, &signature).is_ok())
+            p256::ecdsa::Signature::from_der(candidate)
+                .is_ok_and(|signature| key.verify_prehash(&hash, &signature).is_ok())
         };
         Ok(candidates.iter().any(verifies))
     }

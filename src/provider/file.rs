@@ -29,9 +29,8 @@ impl Provider {
 
     /// Reads a provider that is part of a larger document.
     pub fn from_json(name: &str, at: &At<'_>, issues: &mut Issues) -> Option<Self> {
-        let known = [
-            "$schema", "name", "docs_url", "schemes", "identifiers", "no_identifier", "key_scope", "retry", "notes",
-        ];
+        let known =
+            ["$schema", "name", "docs_url", "schemes", "identifiers", "no_identifier", "key_scope", "retry", "notes"];
         let fields = at.fields(&known, issues)?;
         let mut identifiers = Vec::new();
         if let Some(at) = fields.get("identifiers") {
@@ -64,12 +63,16 @@ fn check_names(at: &At<'_>, slots: &[Slot], issues: &mut Issues) {
         }
     }
     if slots.first().is_some_and(|first| first.pattern.is_some()) {
-        issues.add(format!("{}/0/pattern", at.pointer), "the first slot is literal wherever no other slot's pattern fits");
+        issues.add(
+            format!("{}/0/pattern", at.pointer),
+            "the first slot is literal wherever no other slot's pattern fits",
+        );
     }
 }
 
 fn read_slot(at: &At<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
-    let fields = at.fields(&["slot", "pattern", "header", "json", "single", "type", "form", "dash", "signed"], issues)?;
+    let fields =
+        at.fields(&["slot", "pattern", "header", "json", "single", "type", "form", "dash", "signed"], issues)?;
     let name = match fields.get("slot") {
         Some(at) => at.parse(issues, slot_name)?,
         None if named => {
@@ -116,10 +119,18 @@ fn read_composites(at: &At<'_>, fields: &Fields<'_>, issues: &mut Issues) -> Opt
 
 fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option<Scheme> {
     let known = [
-        "algorithm", "secret", "signature", "timestamp", "template", "require_headers", "port", "body_hash", "identifier",
+        "algorithm",
+        "secret",
+        "signature",
+        "timestamp",
+        "template",
+        "require_headers",
+        "port",
+        "body_hash",
+        "identifier",
     ];
     let fields = at.fields(&known, issues)?;
-    let algorithm = fields.need("algorithm", issues).and_then(|at| at.choice(&ALGORITHMS, issues));
+    let algorithm = fields.need("algorithm", issues).and_then(|at| at.choice(ALGORITHMS, issues));
     let signature = fields.need("signature", issues).and_then(|at| read_signature(&at, algorithm, issues));
     let timestamp = fields.get("timestamp").and_then(|at| read_timestamp(&at, issues));
     let template = match algorithm {
@@ -143,7 +154,7 @@ fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option
         timestamp,
         template: template?,
         required,
-        any_port: fields.get("port").and_then(|at| at.choice(&[("as_addressed", false), ("any", true)], issues))?,
+        any_port: fields.get("port").and_then(|at| at.choice(&PORTS, issues)).unwrap_or_default(),
         body_hash: fields.get("body_hash").and_then(|at| at.text(issues)).map(str::to_owned),
         identifier: match fields.get("identifier") {
             Some(at) => Some(read_own_identifier(&at, issues)?),
@@ -185,11 +196,16 @@ fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issu
         if scheme.covers(&place.source, index == 0) != place.signed {
             wrong(
                 "template",
-                &format!("the signature {} identifier {index}, `signed` says otherwise", if place.signed { "does not cover" } else { "covers" }),
+                &format!(
+                    "the signature {} identifier {index}, `signed` says otherwise",
+                    if place.signed { "does not cover" } else { "covers" }
+                ),
             );
         }
     }
 }
+
+const PORTS: [(&str, bool); 2] = [("as_addressed", false), ("any", true)];
 
 const ALGORITHMS: &[(&str, Algorithm)] = &[
     ("hmac-sha256", Algorithm::HmacSha256),
@@ -227,7 +243,7 @@ fn read_signature(at: &At<'_>, algorithm: Option<Algorithm>, issues: &mut Issues
         ("header", at) => SignatureSource::Headers(vec![at.parse(issues, header_name)?]),
         ("headers", at) => SignatureSource::Headers(at.list(issues, header_name)?),
         ("numbered_headers", at) => SignatureSource::Numbered(at.parse(issues, header_name)?),
-        (_, at) => SignatureSource::Json(at.parse(issues, |text| pointer(text, false))?),
+        (_, at) => SignatureSource::Json(at.parse(issues, |text| pointer(text, true))?),
     };
     let prefix = fields.get("prefix").and_then(|at| at.text(issues)).unwrap_or_default();
     let grammar = match (fields.get("pairs"), fields.get("versions")) {
@@ -269,16 +285,13 @@ fn read_timestamp(at: &At<'_>, issues: &mut Issues) -> Option<Timestamp> {
     let source = match one_of(&fields, &["header", "pair", "json"], issues)? {
         ("header", at) => TimeSource::Header(at.parse(issues, header_name)?),
         ("pair", at) => TimeSource::Pair(at.text(issues)?.to_owned()),
-        (_, at) => TimeSource::Json(at.parse(issues, |text| pointer(text, false))?),
+        (_, at) => TimeSource::Json(at.parse(issues, |text| pointer(text, true))?),
     };
-    let units = [
-        ("s", Unit::Seconds),
-        ("ms", Unit::Milliseconds),
-        ("rfc3339", Unit::Rfc3339),
-        ("http_date", Unit::HttpDate),
-    ];
+    let units =
+        [("s", Unit::Seconds), ("ms", Unit::Milliseconds), ("rfc3339", Unit::Rfc3339), ("http_date", Unit::HttpDate)];
     let unit = fields.need("unit", issues)?.choice(&units, issues)?;
-    let bound = |at: At<'_>, issues: &mut Issues| at.integer(1..=86_400, issues).and_then(|bound| u32::try_from(bound).ok());
+    let bound =
+        |at: At<'_>, issues: &mut Issues| at.integer(1..=86_400, issues).and_then(|bound| u32::try_from(bound).ok());
     let max_age_s = bound(fields.need("max_age_s", issues)?, issues)?;
     let max_ahead_s = fields.get("max_ahead_s").and_then(|at| bound(at, issues)).unwrap_or(max_age_s);
     Some(Timestamp { source, window: Window { unit, max_age_s, max_ahead_s } })
@@ -305,7 +318,7 @@ pub(super) fn header_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A JSON pointer.
+/// A JSON pointer. What verifies a delivery is read with `single`: the other items of an array would be unverified.
 pub(super) fn pointer(text: &str, single: bool) -> Result<Pointer, String> {
     Pointer::parse(text, single)
         .ok_or_else(|| format!("expected a JSON pointer (RFC 6901) of at most {} segments", super::json::MAX_SEGMENTS))

@@ -129,8 +129,7 @@ mod tests {
 
     #[test]
     fn fields_keep_their_order_and_their_empty_values() {
-        let read: Vec<(&[u8], &[u8])> =
-            fields(b"a=1&&b&c=&=d&e=f=g&").map(|field| (field.name, field.value)).collect();
+        let read: Vec<(&[u8], &[u8])> = fields(b"a=1&&b&c=&=d&e=f=g&").map(|field| (field.name, field.value)).collect();
         let expected: [(&[u8], &[u8]); 5] = [(b"a", b"1"), (b"b", b""), (b"c", b""), (b"", b"d"), (b"e", b"f=g")];
         assert_eq!(read, expected);
         assert_eq!(fields(b"").count(), 0);

@@ -250,7 +250,8 @@ mod tests {
         assert_eq!(composite(&names, 1, "%61=1&b=2+3").as_deref(), Some("1-2 3"));
         assert_eq!(composite(&names, 1, "a=1&b=2-3").as_deref(), Some("1-2-3"));
         assert_eq!(composite(&names, 0, "a=1-2&b=3").as_deref(), Some("1-2-3"));
-        for body in ["", "a=1", "a=1&b", "a=1&b=", "a=&b=2", "a=1&b=2&b=2", "a=1&a=2&b=3", "a=1&%61=1&b=2", "a=1-2&b=3"] {
+        for body in ["", "a=1", "a=1&b", "a=1&b=", "a=&b=2", "a=1&b=2&b=2", "a=1&a=2&b=3", "a=1&%61=1&b=2", "a=1-2&b=3"]
+        {
             assert_eq!(composite(&names, 1, body), None, "{body}");
         }
     }
@@ -260,7 +261,12 @@ mod tests {
         let uuid = Pattern::parse("uuid").unwrap();
         assert!(uuid.matches(b"38053878-a5d4-4295-a906-cca8f58027c9"));
         assert!(uuid.matches(b"38053878-A5D4-4295-A906-CCA8F58027C9"));
-        for bad in ["", "38053878a5d44295a906cca8f58027c9", "38053878-a5d4-4295-a906-cca8f58027cg", "38053878-a5d4-4295-a9060cca8f58027c9"] {
+        for bad in [
+            "",
+            "38053878a5d44295a906cca8f58027c9",
+            "38053878-a5d4-4295-a906-cca8f58027cg",
+            "38053878-a5d4-4295-a9060cca8f58027c9",
+        ] {
             assert!(!uuid.matches(bad.as_bytes()), "{bad}");
         }
         assert!(Pattern::parse("CA*").unwrap().matches(b"CA9-completed-3"));

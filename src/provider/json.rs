@@ -465,7 +465,8 @@ mod tests {
 
     #[test]
     fn finds_values_on_every_level() {
-        let body = r#" {"a": {"id": "no", "b": [1, {"id": "x"}]}, "id": "top", "a/b": "slash", "": "empty", "0": "zero"} "#;
+        let body =
+            r#" {"a": {"id": "no", "b": [1, {"id": "x"}]}, "id": "top", "a/b": "slash", "": "empty", "0": "zero"} "#;
         for (pointer, expected) in
             [("/id", "top"), ("/a/id", "no"), ("/a/b/1/id", "x"), ("/a~1b", "slash"), ("/", "empty"), ("/0", "zero")]
         {

@@ -93,7 +93,8 @@ pub(super) fn hex(text: &[u8]) -> Option<Vec<u8>> {
 /// The key in a SubjectPublicKeyInfo: an uncompressed P-256 point, or an Ed25519 key. Both have one encoding only.
 #[cfg(feature = "asymmetric")]
 fn public_key(der: &[u8]) -> Option<Vec<u8>> {
-    const P256: &[u8] = b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
+    const P256: &[u8] =
+        b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
     const ED25519: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
     let of = |header: &[u8], length| der.strip_prefix(header).filter(|key| key.len() == length).map(<[u8]>::to_vec);
     of(P256, 65).or_else(|| of(ED25519, 32))

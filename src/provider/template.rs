@@ -71,7 +71,7 @@ fn part(name: &str) -> Result<Part, String> {
             Some(("header", header)) => Part::Header(super::file::header_name(header)?),
             Some((kind @ ("json" | "json?"), pointer)) => Part::Json {
                 pointer: pointer.to_owned(),
-                place: super::file::pointer(pointer, false)?,
+                place: super::file::pointer(pointer, true)?,
                 optional: kind == "json?",
             },
             _ => {

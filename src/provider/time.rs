@@ -195,7 +195,9 @@ mod tests {
     #[test]
     fn http_dates() {
         assert_eq!(parse(Unit::HttpDate, b"Thu, 09 Oct 2025 08:53:20 GMT"), Some(1_760_000_000_000));
-        for bad in ["", "Thu, 9 Oct 2025 08:53:20 GMT", "Thursday, 09-Oct-25 08:53:20 GMT", "Thu, 09 Oct 2025 08:53:20 UTC"] {
+        for bad in
+            ["", "Thu, 9 Oct 2025 08:53:20 GMT", "Thursday, 09-Oct-25 08:53:20 GMT", "Thu, 09 Oct 2025 08:53:20 UTC"]
+        {
             assert_eq!(parse(Unit::HttpDate, bad.as_bytes()), None, "{bad}");
         }
     }

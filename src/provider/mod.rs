@@ -1,0 +1,218 @@
+//! Webhook providers: how each signs its deliveries and where a delivery's identifier is (DESIGN section 5).
+//!
+//! A provider is a JSON file under `policies/providers/`; the engine knows a vocabulary and no provider by name. A
+//! delivery is verified over the exact bytes received, then its identifier is read, then it becomes a raw key.
+//! There is no clock here and nothing is looked up.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `file`, `scheme` | provider files and what they say |
+//! | `secret`, `crypto` | keys; HMAC, tokens, public-key signatures |
+//! | `signature`, `template`, `verify` | what was sent, what it covers, whether it fits |
+//! | `identifier`, `key` | the delivery's identifier and its raw key |
+//! | `json`, `form`, `url`, `time` | readers |
+//! | `catalogue` | the files that are compiled in |
+
+mod catalogue;
+mod crypto;
+mod file;
+mod form;
+mod identifier;
+mod json;
+mod key;
+mod scheme;
+mod secret;
+mod signature;
+mod template;
+mod time;
+mod url;
+mod verify;
+
+pub use catalogue::Catalogue;
+pub use identifier::{Identifier, Kind, NoIdentifier};
+pub use key::body_digest;
+
+use crate::headers::Headers;
+use identifier::{Slot, Source};
+use scheme::{Place, Scheme, SignatureSource};
+
+/// A provider, as its file describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    name: String,
+    schemes: Vec<Scheme>,
+    identifiers: Vec<Slot>,
+    /// What keys are scoped to where a binding does not say
+    pub key_scope: KeyScope,
+}
+
+/// What two deliveries need to share for their equal identifiers to be the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyScope {
+    /// The project
+    #[default]
+    Project,
+    /// The webhook
+    Webhook,
+}
+
+/// A webhook as it was received.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivery<'a> {
+    /// The request's method
+    pub method: &'a [u8],
+    /// The public URL, as the sender addressed it
+    pub url: &'a [u8],
+    /// The request's headers
+    pub headers: &'a Headers<'a>,
+    /// The body, exactly as received
+    pub body: &'a [u8],
+}
+
+/// A delivery whose signature fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verified {
+    scheme: usize,
+}
+
+/// Why a delivery is not verified. Of several schemes' reasons the greatest is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refused {
+    /// A header, or a member of the body, that the scheme needs is absent or empty
+    MissingHeader,
+    /// It is there twice, with different values
+    AmbiguousHeader,
+    /// It does not fit its grammar
+    MalformedHeader,
+    /// The sender says that it signs in another way
+    UnsupportedScheme,
+    /// There are signatures, but none of the scheme
+    NoSupportedSignature,
+    /// No secret can be used: none is configured, or they are empty or cannot be decoded
+    SecretInvalid,
+    /// Too old
+    TimestampExpired,
+    /// Too far ahead
+    TimestampFuture,
+    /// No signature fits
+    SignatureMismatch,
+    /// The signature fits and does not cover the body
+    MissingBodyHash,
+    /// The signed URL holds two hashes of the body
+    AmbiguousBodyHash,
+    /// The signed URL holds the hash of another body
+    BodyHashMismatch,
+}
+
+impl Refused {
+    /// The reason as metrics and logs name it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::MissingHeader => "missing_header",
+            Self::AmbiguousHeader => "ambiguous_header",
+            Self::MalformedHeader => "malformed_header",
+            Self::UnsupportedScheme => "unsupported_scheme",
+            Self::NoSupportedSignature => "no_supported_signature",
+            Self::SecretInvalid => "secret_invalid",
+            Self::TimestampExpired => "timestamp_expired",
+            Self::TimestampFuture => "timestamp_future",
+            Self::SignatureMismatch => "signature_mismatch",
+            Self::MissingBodyHash => "missing_body_hash",
+            Self::AmbiguousBodyHash => "ambiguous_body_hash",
+            Self::BodyHashMismatch => "body_hash_mismatch",
+        }
+    }
+
+    /// Whether it is the receiver who has to mend something: the sender may send the same delivery again.
+    pub const fn is_receivers_fault(self) -> bool {
+        matches!(self, Self::SecretInvalid)
+    }
+}
+
+/// The value of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Header<'a> {
+    Absent,
+    /// One line, or several that say the same; without outer whitespace
+    One(&'a [u8]),
+    /// Lines that differ: nobody can say which of them another reader believes.
+    Ambiguous,
+}
+
+impl<'a> Delivery<'a> {
+    fn header(&self, name: &str) -> Header<'a> {
+        let mut found = Header::Absent;
+        for (_, value) in self.headers.iter().filter(|(line, _)| *line == name.as_bytes()) {
+            let value = value.trim_ascii();
+            match found {
+                Header::Absent => found = Header::One(value),
+                Header::One(other) if other == value => {}
+                _ => return Header::Ambiguous,
+            }
+        }
+        found
+    }
+
+    /// Whether the body is a form, by its content type.
+    fn is_form(&self) -> bool {
+        let Header::One(value) = self.header("content-type") else { return false };
+        let essence = value.split(|byte| *byte == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+    }
+}
+
+impl Provider {
+    /// The provider's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether its deliveries have identifiers at all.
+    pub fn has_identifier(&self) -> bool {
+        !self.identifiers.is_empty()
+    }
+
+    /// The identifier of a delivery that was verified; `None` if the provider sends none.
+    ///
+    /// # Errors
+    /// Why there is none in this delivery.
+    pub fn identifier(&self, delivery: &Delivery<'_>, verified: &Verified) -> Result<Option<Identifier>, NoIdentifier> {
+        let own = self.schemes.get(verified.scheme).and_then(|scheme| scheme.identifier.as_ref());
+        let places = self.identifiers.iter().enumerate().map(|(index, slot)| match own {
+            Some(place) if index == 0 => place,
+            _ => &slot.place,
+        });
+        identifier::find(places, delivery)
+    }
+
+    /// Whether verifying a delivery or reading its identifier parses the body: then it must not come compressed.
+    pub fn parses_body(&self) -> bool {
+        let in_body = |place: &Place| !matches!(place.source, Source::Header(_));
+        self.identifiers.iter().any(|slot| in_body(&slot.place))
+            || self.schemes.iter().any(|scheme| scheme.parses_body() || scheme.identifier.as_ref().is_some_and(in_body))
+    }
+
+    /// The headers with signatures and tokens, in lower case; one that ends in `*` is a prefix.
+    pub fn signature_headers(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for scheme in &self.schemes {
+            match &scheme.signature.source {
+                SignatureSource::Headers(headers) => names.extend(headers.iter().cloned()),
+                SignatureSource::Numbered(prefix) => names.push(format!("{prefix}*")),
+                SignatureSource::Json(_) => {}
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The header that `{id}` means.
+    fn first_header<'p>(&'p self, scheme: &'p Scheme) -> Option<&'p str> {
+        let place = scheme.identifier.as_ref().or_else(|| self.identifiers.first().map(|slot| &slot.place))?;
+        match &place.source {
+            Source::Header(name) => Some(name),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading signatures, and timestamps that stand with them, out of a delivery.
+
+use super::json::{self, Found, Pointer, Value};
+use super::scheme::{Grammar, Scheme, SignatureSource, TimeSource};
+use super::{Delivery, Header, Refused};
+
+use std::borrow::Cow;
+
+/// The most numbered headers that a sender uses.
+const MAX_NUMBERED: u8 = 100;
+
+/// What a delivery brings along to be verified.
+#[derive(Debug, Default)]
+pub(super) struct Sent<'d> {
+    /// The signatures of the scheme, in order
+    pub(super) signatures: Vec<Cow<'d, [u8]>>,
+    /// A timestamp from the signature header
+    pub(super) timestamp: Option<Cow<'d, [u8]>>,
+}
+
+impl Scheme {
+    /// Reads what is sent. No signature of this scheme among others is not yet an error.
+    pub(super) fn sent<'d>(&self, delivery: &Delivery<'d>) -> Result<Sent<'d>, Refused> {
+        let mut sent = Sent::default();
+        let mut lines = 0;
+        match &self.signature.source {
+            SignatureSource::Headers(names) => {
+                for name in names {
+                    if let Some(line) = line(delivery.header(name))? {
+                        lines += 1;
+                        self.read_line(line, &mut sent)?;
+                    }
+                }
+            }
+            SignatureSource::Numbered(prefix) => {
+                for (name, line) in delivery.headers.iter() {
+                    if is_numbered(name, prefix) && !line.trim_ascii().is_empty() {
+                        lines += 1;
+                        self.read_line(line.trim_ascii(), &mut sent)?;
+                    }
+                }
+            }
+            SignatureSource::Json(place) => {
+                lines += 1;
+                sent.signatures.push(text(delivery, place)?);
+            }
+        }
+        if lines == 0 {
+            return Err(Refused::MissingHeader);
+        }
+        if let Some(timestamp) = &self.timestamp {
+            sent.timestamp = match &timestamp.source {
+                TimeSource::Header(name) => Some(Cow::Borrowed(needed(delivery, name)?)),
+                TimeSource::Pair(_) => Some(sent.timestamp.ok_or(Refused::MalformedHeader)?),
+                TimeSource::Json(place) => Some(text(delivery, place)?),
+            };
+        }
+        Ok(sent)
+    }
+
+    fn read_line<'d>(&self, line: &'d [u8], sent: &mut Sent<'d>) -> Result<(), Refused> {
+        match &self.signature.grammar {
+            Grammar::Single(prefix) => match line.strip_prefix(prefix.as_bytes()) {
+                None | Some([]) => return Err(Refused::MalformedHeader),
+                Some(signature) => sent.signatures.push(Cow::Borrowed(signature)),
+            },
+            Grammar::Pairs { separator, key } => {
+                let clock = match &self.timestamp {
+                    Some(timestamp) => timestamp.source.pair(),
+                    None => None,
+                };
+                for item in line.split(|byte| byte == separator) {
+                    let (name, value) = halves(item, b'=').ok_or(Refused::MalformedHeader)?;
+                    let (name, value) = (name.trim_ascii(), value.trim_ascii());
+                    if name == key.as_bytes() {
+                        sent.signatures.push(Cow::Borrowed(value));
+                    } else if clock.is_some_and(|clock| name == clock.as_bytes()) {
+                        // Of two timestamps nobody can say which one another reader believes.
+                        if sent.timestamp.replace(Cow::Borrowed(value)).is_some() {
+                            return Err(Refused::MalformedHeader);
+                        }
+                    }
+                }
+            }
+            Grammar::Versions { separator, version } => {
+                for item in line.split(|byte| byte == separator) {
+                    if let Some((found, signature)) = halves(item, b',')
+                        && found == version.as_bytes()
+                    {
+                        sent.signatures.push(Cow::Borrowed(signature));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TimeSource {
+    fn pair(&self) -> Option<&str> {
+        match self {
+            Self::Pair(key) => Some(key),
+            _ => None,
+        }
+    }
+}
+
+/// A header that may be absent; an empty one counts as absent.
+fn line(header: Header<'_>) -> Result<Option<&[u8]>, Refused> {
+    match header {
+        Header::Absent | Header::One([]) => Ok(None),
+        Header::One(line) => Ok(Some(line)),
+        Header::Ambiguous => Err(Refused::AmbiguousHeader),
+    }
+}
+
+/// A header that has to be there.
+pub(super) fn needed<'d>(delivery: &Delivery<'d>, name: &str) -> Result<&'d [u8], Refused> {
+    line(delivery.header(name))?.ok_or(Refused::MissingHeader)
+}
+
+/// A string or a number of the JSON body that has to be there.
+fn text<'d>(delivery: &Delivery<'d>, place: &Pointer) -> Result<Cow<'d, [u8]>, Refused> {
+    let found = json::find(delivery.body, &[place]).map_err(|json::NotJson| Refused::MalformedHeader)?;
+    value(found.first().copied().unwrap_or(Found::Missing), false)
+}
+
+/// What a value of the JSON body says in a signed text.
+pub(super) fn value<'d>(found: Found<'d>, optional: bool) -> Result<Cow<'d, [u8]>, Refused> {
+    match found {
+        Found::Value(Value::Text(text)) => Ok(text.decode()),
+        Found::Value(Value::Number(text) | Value::Boolean(text)) => Ok(Cow::Borrowed(text)),
+        Found::Missing | Found::Value(Value::Null) if optional => Ok(Cow::Borrowed(b"")),
+        Found::Missing | Found::Value(Value::Null) => Err(Refused::MissingHeader),
+        Found::Ambiguous => Err(Refused::AmbiguousHeader),
+        Found::Several | Found::Value(Value::Container) => Err(Refused::MalformedHeader),
+    }
+}
+
+fn halves(item: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let (left, rest) = item.split_at_checked(item.iter().position(|byte| *byte == at)?)?;
+    Some((left, rest.get(1..)?))
+}
+
+fn is_numbered(name: &[u8], prefix: &str) -> bool {
+    name.strip_prefix(prefix.as_bytes())
+        .filter(|digits| !digits.starts_with(b"0"))
+        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u8>().ok())
+        .is_some_and(|number| (1..=MAX_NUMBERED).contains(&number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_headers() {
+        for good in ["x-s-1", "x-s-9", "x-s-100"] {
+            assert!(is_numbered(good.as_bytes(), "x-s-"), "{good}");
+        }
+        for bad in ["x-s-", "x-s-0", "x-s-01", "x-s-101", "x-s-1a", "x-s--1", "x-t-1"] {
+            assert!(!is_numbered(bad.as_bytes(), "x-s-"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Verifying a delivery: what was sent, the keys, the signed text, the clock.
+
+use super::crypto::{self, Feed};
+use super::form::{self, Sorted};
+use super::json::{self, Found, Pointer};
+use super::scheme::Scheme;
+use super::secret::Fit;
+use super::signature::{self, Sent};
+use super::template::Part;
+use super::time::{self, Stale};
+use super::{Delivery, Header, Provider, Refused, Verified, url};
+use std::borrow::Cow;
+
+impl Provider {
+    /// Verifies a delivery: some signature of some scheme has to be that of the delivery under one of `secrets`, and
+    /// its timestamp, where there is one, has to be near `now_unix_ms`.
+    ///
+    /// # Errors
+    /// Why no scheme verifies; that of the scheme which came farthest.
+    pub fn verify(&self, delivery: &Delivery<'_>, secrets: &[&[u8]], now_unix_ms: u64) -> Result<Verified, Refused> {
+        let mut refused = None;
+        for (index, scheme) in self.schemes.iter().enumerate() {
+            let Some(keys) = self.keys(scheme, secrets) else { continue };
+            match self.verify_scheme(scheme, delivery, &keys, now_unix_ms) {
+                Ok(()) => return Ok(Verified { scheme: index }),
+                Err(why) => refused = refused.max(Some(why)),
+            }
+        }
+        Err(refused.unwrap_or(Refused::SecretInvalid))
+    }
+
+    /// The keys that `secrets` are for a scheme; `None` if they are all meant for others.
+    fn keys<'s>(&self, scheme: &Scheme, secrets: &[&'s [u8]]) -> Option<Vec<Cow<'s, [u8]>>> {
+        let mut keys = None;
+        for secret in secrets {
+            let prefixes = self.schemes.iter().filter_map(|scheme| scheme.secret.prefix.as_deref());
+            match scheme.secret.fit(secret, prefixes) {
+                Fit::Key(key) => keys.get_or_insert_with(Vec::new).push(key),
+                Fit::Unusable => {
+                    keys.get_or_insert_with(Vec::new);
+                }
+                Fit::Other => {}
+            }
+        }
+        keys
+    }
+
+    fn verify_scheme(
+        &self,
+        scheme: &Scheme,
+        delivery: &Delivery<'_>,
+        keys: &[Cow<'_, [u8]>],
+        now: u64,
+    ) -> Result<(), Refused> {
+        let sent = scheme.sent(delivery)?;
+        for (name, value) in &scheme.required {
+            if delivery.header(name) != Header::One(value.as_bytes()) {
+                return Err(Refused::UnsupportedScheme);
+            }
+        }
+        let time = match (&scheme.timestamp, &sent.timestamp) {
+            (Some(timestamp), Some(text)) => {
+                Some((timestamp, time::parse(timestamp.window.unit, text).ok_or(Refused::MalformedHeader)?))
+            }
+            _ => None,
+        };
+        if sent.signatures.is_empty() {
+            return Err(Refused::NoSupportedSignature);
+        }
+        let signed = self.signed_text(scheme, delivery, &sent)?;
+        if keys.is_empty() {
+            return Err(Refused::SecretInvalid);
+        }
+        if let Some((timestamp, time)) = time {
+            timestamp.window.check(time, now)?;
+        }
+        if !signed.verify(scheme, delivery, keys, &sent)? {
+            return Err(Refused::SignatureMismatch);
+        }
+        scheme.check_body(delivery)
+    }
+
+    /// Looks everything up that the template names.
+    fn signed_text<'d>(
+        &self,
+        scheme: &Scheme,
+        delivery: &Delivery<'d>,
+        sent: &Sent<'d>,
+    ) -> Result<SignedText<'d>, Refused> {
+        let places: Vec<&Pointer> = scheme
+            .template
+            .iter()
+            .filter_map(|part| if let Part::Json { place, .. } = part { Some(place) } else { None })
+            .collect();
+        let mut found = if places.is_empty() {
+            Vec::new()
+        } else {
+            json::find(delivery.body, &places).map_err(|json::NotJson| Refused::MalformedHeader)?
+        }
+        .into_iter();
+        let mut pieces = Vec::with_capacity(scheme.template.len());
+        for part in &scheme.template {
+            pieces.push(match part {
+                Part::Literal(text) => Piece::Bytes(Cow::Owned(text.clone().into_bytes())),
+                Part::Body => Piece::Bytes(Cow::Borrowed(delivery.body)),
+                Part::Timestamp => Piece::Bytes(sent.timestamp.clone().unwrap_or_default()),
+                Part::Id => match self.first_header(scheme) {
+                    Some(name) => Piece::Bytes(Cow::Borrowed(signature::needed(delivery, name)?)),
+                    None => return Err(Refused::MissingHeader),
+                },
+                Part::Method => Piece::Bytes(Cow::Borrowed(delivery.method)),
+                Part::Url => Piece::Url,
+                Part::HubspotUrl => Piece::Bytes(Cow::Owned(url::hubspot(delivery.url))),
+                Part::Path => {
+                    Piece::Bytes(Cow::Borrowed(url::Parts::new(delivery.url).map(|url| url.path()).unwrap_or_default()))
+                }
+                Part::SortedForm if delivery.is_form() => {
+                    Piece::Form(Sorted::new(delivery.body).ok_or(Refused::SignatureMismatch)?)
+                }
+                Part::SortedForm => continue,
+                Part::Header(name) => Piece::Bytes(Cow::Borrowed(signature::needed(delivery, name)?)),
+                Part::Json { optional, .. } => {
+                    Piece::Bytes(signature::value(found.next().unwrap_or(Found::Missing), *optional)?)
+                }
+            });
+        }
+        Ok(SignedText(pieces))
+    }
+}
+
+impl Scheme {
+    /// A body that the signed text does not hold has to be bound to the signed URL by its hash.
+    fn check_body(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
+        let form = self.template.contains(&Part::SortedForm);
+        if self.template.contains(&Part::Body) || (form && delivery.is_form()) || (!form && self.body_hash.is_none()) {
+            return Ok(());
+        }
+        let mut hashes = url::query(delivery.url)
+            .filter(|field| self.body_hash.as_ref().is_some_and(|name| form::is(field.name, name)));
+        let Some(hash) = hashes.next() else {
+            return if delivery.body.is_empty() { Ok(()) } else { Err(Refused::MissingBodyHash) };
+        };
+        if hashes.next().is_some() {
+            return Err(Refused::AmbiguousBodyHash);
+        }
+        let expected = crypto::to_hex(&crypto::sha_256(delivery.body));
+        let hash: Vec<u8> = form::decoded(hash.value).collect();
+        if crypto::equal(&expected, &hash) { Ok(()) } else { Err(Refused::BodyHashMismatch) }
+    }
+}
+
+impl From<Stale> for Refused {
+    fn from(stale: Stale) -> Self {
+        match stale {
+            Stale::Expired => Self::TimestampExpired,
+            Stale::Future => Self::TimestampFuture,
+        }
+    }
+}
+
+/// What a signature covers.
+struct SignedText<'d>(Vec<Piece<'d>>);
+
+enum Piece<'d> {
+    Bytes(Cow<'d, [u8]>),
+    /// The public URL, in the way that is being tried
+    Url,
+    Form(Sorted<'d>),
+}
+
+impl SignedText<'_> {
+    /// Tries every key and every way to write the URL.
+    fn verify(
+        &self,
+        scheme: &Scheme,
+        delivery: &Delivery<'_>,
+        keys: &[Cow<'_, [u8]>],
+        sent: &Sent<'_>,
+    ) -> Result<bool, Refused> {
+        let urls = if scheme.any_port && self.0.iter().any(|piece| matches!(piece, Piece::Url)) {
+            url::with_and_without_port(delivery.url)
+        } else {
+            vec![delivery.url.to_vec()]
+        };
+        let most = scheme.algorithm.most_signatures();
+        let signatures: Vec<&[u8]> = sent.signatures.iter().take(most).map(AsRef::as_ref).collect();
+        let mut bad_keys = 0;
+        for key in keys {
+            for url in &urls {
+                let feed: &Feed<'_> = &|sink| self.feed(url, sink);
+                match scheme.algorithm.verify(key, scheme.signature.encoding, &signatures, feed) {
+                    Ok(true) => return Ok(true),
+                    Ok(false) => {}
+                    Err(crypto::BadKey) => {
+                        bad_keys += 1;
+                        break;
+                    }
+                }
+            }
+        }
+        if bad_keys == keys.len() { Err(Refused::SecretInvalid) } else { Ok(false) }
+    }
+
+    fn feed(&self, url: &[u8], sink: &mut dyn FnMut(&[u8])) {
+        for piece in &self.0 {
+            match piece {
+                Piece::Bytes(bytes) => sink(bytes),
+                Piece::Url => sink(url),
+                Piece::Form(form) => form.feed(sink),
+            }
+        }
+    }
+}
