@@ -32,6 +32,9 @@ impl Retry {
     }
 }
 
+/// After how long something that cannot be had is worth asking for again.
+const RETRY_AFTER_SECONDS: u32 = 30;
+
 /// What is wrong, as a name that programs can rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
@@ -59,11 +62,19 @@ pub enum Code {
     WebhookUnknown,
     /// The webhook's signature does not verify.
     WebhookSignatureInvalid,
+    /// The webhook has no identifier to make a key of.
+    TransportTranslationFailed,
+    /// The body is above the route's limit.
+    BodyTooLarge,
+    /// The body has to be read and is compressed.
+    UnsupportedContentEncoding,
+    /// Something that the answer depends on cannot be had.
+    DependencyUnavailable,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
@@ -76,6 +87,10 @@ impl Code {
         Self::PolicyInvalid,
         Self::WebhookUnknown,
         Self::WebhookSignatureInvalid,
+        Self::TransportTranslationFailed,
+        Self::BodyTooLarge,
+        Self::UnsupportedContentEncoding,
+        Self::DependencyUnavailable,
     ];
 
     /// Name, HTTP status, title and advice.
@@ -97,6 +112,14 @@ impl Code {
             Self::WebhookSignatureInvalid => {
                 ("webhook_signature_invalid", 401, "Webhook signature invalid", Retry::Never)
             }
+            Self::TransportTranslationFailed => {
+                ("transport_translation_failed", 400, "Delivery identifier missing", Retry::Never)
+            }
+            Self::BodyTooLarge => ("body_too_large", 413, "Body too large", Retry::Never),
+            Self::UnsupportedContentEncoding => {
+                ("unsupported_content_encoding", 415, "Content encoding not supported", Retry::Never)
+            }
+            Self::DependencyUnavailable => ("dependency_unavailable", 503, "Temporarily unavailable", Retry::SameKey),
         }
     }
 
@@ -127,11 +150,13 @@ pub struct Problem {
     pub detail: Cow<'static, str>,
     /// The methods that the path has, for 405
     pub allow: Option<String>,
+    /// After how many seconds a retry may find things mended, for 503
+    pub retry_after: Option<u32>,
 }
 
 impl Problem {
     fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, reason: None, detail: detail.into(), allow: None }
+        Self { code, reason: None, detail: detail.into(), allow: None, retry_after: None }
     }
 
     /// A key is required and none was sent.
@@ -223,6 +248,38 @@ impl Problem {
         Self::new(Code::WebhookSignatureInvalid, "The webhook's signature could not be verified.")
     }
 
+    /// The delivery is genuine, and no key can be made of it.
+    pub fn transport_translation_failed() -> Self {
+        Self::new(
+            Code::TransportTranslationFailed,
+            "The delivery holds no identifier, or an ambiguous one, so a redelivery could not be told from a new one.",
+        )
+    }
+
+    /// The body is longer than `limit` bytes.
+    pub fn body_too_large(limit: u64) -> Self {
+        Self::new(Code::BodyTooLarge, format!("The body is longer than {limit} bytes."))
+    }
+
+    /// The body has to be read and is compressed.
+    pub fn unsupported_content_encoding() -> Self {
+        Self::new(
+            Code::UnsupportedContentEncoding,
+            "The body has to be sent without a content encoding: what is in it is read, and its signature covers it.",
+        )
+    }
+
+    /// Something that the answer depends on cannot be had right now.
+    pub fn dependency_unavailable() -> Self {
+        Self {
+            retry_after: Some(RETRY_AFTER_SECONDS),
+            ..Self::new(
+                Code::DependencyUnavailable,
+                "The request could not be checked right now. Nothing was done; send it again later.",
+            )
+        }
+    }
+
     /// The HTTP status.
     pub const fn status(&self) -> u16 {
         self.code.status()
@@ -258,6 +315,9 @@ impl Problem {
         if let Some(allow) = &self.allow {
             headers.push(("allow", allow.clone()));
         }
+        if let Some(seconds) = self.retry_after {
+            headers.push(("retry-after", seconds.to_string()));
+        }
         headers
     }
 }
@@ -290,6 +350,7 @@ mod tests {
             let expected = match code {
                 Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
                 Code::KeyInvalid => Retry::NewKey,
+                Code::DependencyUnavailable => Retry::SameKey,
                 _ => Retry::Never,
             };
             assert_eq!(code.retry(), expected, "{}", code.name());

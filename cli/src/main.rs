@@ -6,6 +6,7 @@ mod request;
 use clap::{Args, Parser, Subcommand};
 use edge_idempotency::{Policy, PolicyErrors};
 use serde_json::json;
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,7 +27,10 @@ enum Command {
     /// {"method": "POST", "url": "https://api.example.com/api/v1/refunds",
     ///  "headers": [["idempotency-key", "8e03978e"], ["x-blob", {"base64": "/w=="}]],
     ///  "metadata": {"envoy.filters.http.jwt_authn": {"jwt": {"tenant_id": "acme", "project_id": "shop", "sub": "u1"}}},
-    ///  "route_metadata": {"edge.idempotency": {"endpoint": "refunds.create"}}}
+    ///  "route_metadata": {"edge.idempotency": {"endpoint": "refunds.create"}},
+    ///  "body": "…" or "body_base64": "…", "now_unix": 1767225600}
+    ///
+    /// Only method and url are needed. Secrets that the policy takes from the environment are taken from this command's.
     ///
     /// Exit status: 0 if the request is forwarded, 1 if it is refused, 2 if the policy or the request cannot be read.
     #[command(verbatim_doc_comment)]
@@ -76,7 +80,11 @@ fn main() -> ExitCode {
 }
 
 fn explain(args: &ExplainArgs) -> Result<u8, String> {
-    let Some(policy) = read_policy(&args.policy)? else { return Ok(BAD_INPUT) };
+    let Some(mut policy) = read_policy(&args.policy)? else { return Ok(BAD_INPUT) };
+    // Without them a delivery is refused as the gateway would refuse it: 503.
+    if let Err(missing) = policy.take_secrets(|name| std::env::var_os(name).map(OsString::into_encoded_bytes)) {
+        missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
+    }
     let request = request::Request::parse(&read(&args.request)?)
         .map_err(|errors| format!("{}: {errors}", args.request.display()))?;
     let verdict = explain::explain(&policy, &request);

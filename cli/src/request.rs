@@ -15,6 +15,10 @@ pub(crate) struct Request {
     pub(crate) headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// The request target, as sent.
     pub(crate) target: String,
+    /// The body, exactly as sent.
+    pub(crate) body: Vec<u8>,
+    /// The clock, in milliseconds since 1970-01-01 UTC.
+    pub(crate) now_unix_ms: u64,
     metadata: Option<Json>,
     route_metadata: Option<Json>,
 }
@@ -56,9 +60,14 @@ impl Request {
         });
         let url = fields.need("url", issues).and_then(|at| at.parse(issues, split_url));
         let lines = read_headers(&fields, issues);
-        fields.get("body").and_then(|at| at.text(issues));
-        fields.get("body_base64").and_then(|at| at.parse(issues, decode_base64));
-        fields.get("now_unix").and_then(|at| at.integer(0..=u64::MAX, issues));
+        let text = fields.get("body").and_then(|at| at.text(issues)).map(|text| text.as_bytes().to_vec());
+        let binary = fields.get("body_base64").map(|at| {
+            if text.is_some() {
+                issues.add(at.pointer.clone(), "there is a `body` already");
+            }
+            at.parse(issues, decode_base64).unwrap_or_default()
+        });
+        let now_unix = fields.get("now_unix").map(|at| at.integer(0..=u64::MAX / 1000, issues).unwrap_or_default());
         fields.get("lookups").and_then(|at| at.map(issues));
         let mut object = |name: &str| {
             let at = fields.get(name)?;
@@ -73,7 +82,14 @@ impl Request {
                 .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
                 .collect();
         headers.extend(lines);
-        Some(Self { headers, target: target.to_owned(), metadata, route_metadata })
+        Some(Self {
+            headers,
+            target: target.to_owned(),
+            body: text.or(binary).unwrap_or_default(),
+            now_unix_ms: now_unix.map_or_else(now_unix_ms, |seconds| seconds * 1000),
+            metadata,
+            route_metadata,
+        })
     }
 }
 
@@ -101,6 +117,11 @@ fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str
         Some(Json::String(text)) => Value::Text(Cow::Borrowed(text.as_bytes())),
         Some(_) => Value::Unusable,
     }
+}
+
+fn now_unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Scheme, authority and request target of an absolute URL; nothing is normalised.

@@ -103,10 +103,7 @@ fn a_refused_request_is_shown_with_its_problem_document() {
     assert_eq!(verdict["status"], 400);
     assert_eq!(verdict["problem"]["code"], "idempotency_key_invalid");
     assert_eq!(verdict["problem"]["reason"], "charset");
-    assert_eq!(
-        verdict["problem"]["type"],
-        "https://developers.example.com/idempotency#idempotency_key_invalid"
-    );
+    assert_eq!(verdict["problem"]["type"], "https://developers.example.com/idempotency#idempotency_key_invalid");
     assert_eq!(verdict.get("path"), None);
     assert_eq!(verdict.get("idempotency_key"), None);
 }

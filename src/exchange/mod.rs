@@ -3,6 +3,7 @@
 
 mod request;
 mod response;
+mod webhook;
 
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity};
@@ -52,6 +53,11 @@ pub enum Flow {
     Continue,
     /// Not at all: there is a reply.
     Replied,
+    /// Only with the whole body, which goes to [`Exchange::request_body`]; the headers wait until then.
+    AwaitBody {
+        /// The longest body that may come, in bytes; a longer one goes to [`Exchange::body_too_large`].
+        limit: u64,
+    },
 }
 
 /// The state of one exchange.
@@ -71,6 +77,9 @@ pub struct Exchange {
     shadow_refusal: Option<Problem>,
     refusal: Option<Problem>,
     original_path: String,
+    /// What a problem document does not tell.
+    inner_reason: Option<&'static str>,
+    source: Option<&'static str>,
     outcome: Outcome,
     invocation: Option<String>,
 }
@@ -90,16 +99,36 @@ impl Exchange {
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
     ) -> Flow {
-        match self.judge(policy, headers, attributes, effects) {
-            Ok(()) => Flow::Continue,
-            Err(problem) => {
-                effects.clear();
-                effects.push(Effect::Reply(problem.clone()));
-                self.outcome = Outcome::Rejected;
-                self.refusal = Some(problem);
-                Flow::Replied
-            }
-        }
+        let verdict = self.judge(policy, headers, attributes, effects);
+        self.conclude(verdict, effects)
+    }
+
+    /// The whole body has come of a request that waits for it, and its headers still wait.
+    pub fn request_body<'a>(
+        &mut self,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        body: &[u8],
+        now_unix_ms: u64,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Flow {
+        let verdict = self.judge_delivery(policy, headers, body, now_unix_ms, effects);
+        self.conclude(verdict.map(|()| Flow::Continue), effects)
+    }
+
+    /// More of a body has come than the request may have.
+    pub fn body_too_large(&mut self, limit: u64, effects: &mut Vec<Effect<'_>>) -> Flow {
+        self.conclude(Err(Problem::body_too_large(limit)), effects)
+    }
+
+    fn conclude(&mut self, verdict: Result<Flow, Problem>, effects: &mut Vec<Effect<'_>>) -> Flow {
+        verdict.unwrap_or_else(|problem| {
+            effects.clear();
+            effects.push(Effect::Reply(problem.clone()));
+            self.outcome = Outcome::Rejected;
+            self.refusal = Some(problem);
+            Flow::Replied
+        })
     }
 
     /// The refusal, if the request was refused.
@@ -134,11 +163,11 @@ impl Exchange {
         Record {
             case: self.case.map(Case::name),
             key: self.key.as_deref().and_then(|key| key_in_logs(policy.key_in_logs, key)),
-            source: self.key.as_ref().map(|_| "header"),
+            source: self.source,
             policy: self.policy,
             outcome: self.outcome.name(),
             code: refusal.map(|problem| problem.code.name()),
-            reason: refusal.and_then(|problem| problem.reason),
+            reason: self.inner_reason.or_else(|| refusal.and_then(|problem| problem.reason)),
             invocation: self.invocation.as_deref(),
             cache_hit: match self.outcome {
                 Outcome::Replayed => Some(true),

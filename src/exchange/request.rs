@@ -1,11 +1,11 @@
 //! The request's way through the policy. The order of decisions is DESIGN section 2's: path normalisation, closed
 //! paths, endpoint, method, policy, key present, key grammar, identity, namespaced length.
 
-use super::{Effect, Exchange, Map, unmatched_name};
+use super::{Effect, Exchange, Flow, Map, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
 use crate::identity::{self, Attributes, Identity, Project, Resolve, Rules, Value, percent_decode};
 use crate::key::{self, RESERVED_PREFIX, RawKey};
-use crate::policy::document::{Forward, WebhookBlock};
+use crate::policy::document::Forward;
 use crate::policy::path::{Ambiguous, NormalPath, split_query};
 use crate::policy::target::Target;
 use crate::policy::{Declared, Mode, Policy, PolicyKind, REWRITE_MARK, Route, Scope, Unmatched};
@@ -14,10 +14,10 @@ use crate::telemetry::Case;
 use std::borrow::Cow;
 
 /// A request's head after one look at every line.
-struct Head<'a> {
-    method: &'a [u8],
-    target: &'a [u8],
-    authority: &'a [u8],
+pub(super) struct Head<'a> {
+    pub(super) method: &'a [u8],
+    pub(super) target: &'a [u8],
+    pub(super) authority: &'a [u8],
     /// The first two `Idempotency-Key` lines; more need not be told apart from two.
     key: [Option<&'a [u8]>; 2],
     /// Lines that do not reach the backend as they came.
@@ -25,7 +25,7 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
+    pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
         let mut head = Self { method: b"", target: b"", authority: b"", key: [None, None], strip: Vec::new() };
         for (name, value) in headers.iter() {
             match name {
@@ -59,7 +59,7 @@ fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
 
 /// What becomes of the `Idempotency-Key` lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum KeyLines {
+pub(super) enum KeyLines {
     /// Replaced by the namespaced key, or in shadow mode left as they are.
     Used,
     /// Removed, if there are any.
@@ -67,17 +67,31 @@ enum KeyLines {
 }
 
 /// What a route, or its absence, asks for.
-struct Rule<'p, 'r> {
-    kind: PolicyKind,
+pub(super) struct Rule<'p, 'r> {
+    pub(super) kind: PolicyKind,
     mode: Mode,
     scope: Scope,
-    route: Option<&'p Route>,
+    pub(super) route: Option<&'p Route>,
     values: Vec<&'r str>,
 }
 
-impl<'r> Rule<'_, 'r> {
+impl<'p, 'r> Rule<'p, 'r> {
+    /// What a route asks for of a path that led to it.
+    pub(super) fn of(route: &'p Route, values: Vec<&'r str>) -> Self {
+        Self { kind: route.policy, mode: route.mode, scope: route.scope, route: Some(route), values }
+    }
+
+    /// The project segment of a scope wider than a project.
+    pub(super) const fn wider_scope(&self) -> Option<Project> {
+        match self.scope {
+            Scope::Project => None,
+            Scope::Tenant => Some(Project::Tenant),
+            Scope::Platform => Some(Project::Platform),
+        }
+    }
+
     /// The value of a path parameter, still escaped.
-    fn value(&self, name: &str) -> Option<&'r str> {
+    pub(super) fn value(&self, name: &str) -> Option<&'r str> {
         let place = self.route?.template.parameters().position(|parameter| parameter == name)?;
         self.values.get(place).copied()
     }
@@ -91,9 +105,9 @@ impl Exchange {
         headers: &Headers<'a>,
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Result<(), Problem> {
+    ) -> Result<Flow, Problem> {
         let head = Head::read(policy, headers);
-        let (raw_path, query) = split_query(head.target);
+        let (raw_path, _) = split_query(head.target);
         self.original_path = String::from_utf8_lossy(raw_path).into_owned();
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         if policy.is_closed(path.as_str()) {
@@ -101,20 +115,13 @@ impl Exchange {
         }
         let rule = self.rule(policy, &head, &path, attributes)?;
         if let Some(block) = rule.route.and_then(|route| route.webhook.as_ref()) {
-            return Err(refuse_webhook(policy, block, &rule));
+            return self.await_delivery(policy, block, &rule, headers);
         }
         let target = rule.route.and_then(|route| route.target.as_ref());
         let rules = policy.identity_of(rule.route);
         let resolve = || {
-            let rules_of_scope = Rules {
-                scope: match rule.scope {
-                    Scope::Project => None,
-                    Scope::Tenant => Some(Project::Tenant),
-                    Scope::Platform => Some(Project::Platform),
-                },
-                types: &rules.types,
-                reserved: &policy.reserved_subjects,
-            };
+            let rules_of_scope =
+                Rules { scope: rule.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
         let lines = self.judge_key(&rule, &head, &resolve)?;
@@ -128,10 +135,26 @@ impl Exchange {
                 }
             }
         }
-        let rewritten = target.map(|target| self.rewrite(target, &rule)).transpose()?;
+        self.edit(policy, &head, &path, &rule, lines, effects)?;
+        Ok(Flow::Continue)
+    }
+
+    /// Makes the request what the backend gets.
+    pub(super) fn edit<'a>(
+        &self,
+        policy: &'a Policy,
+        head: &Head<'a>,
+        path: &NormalPath<'_>,
+        rule: &Rule<'a, '_>,
+        lines: KeyLines,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<(), Problem> {
+        let target = rule.route.and_then(|route| route.target.as_ref());
+        let rewritten = target.map(|target| self.rewrite(target, rule)).transpose()?;
         let listed = rule.route.map(|route| route.query.as_slice()).unwrap_or_default();
-        edit_path(&head, &path, query, rewritten, listed, effects);
-        self.edit_headers(&head, lines, &rules.forward, rewritten_mark(target), effects);
+        edit_path(head, path, rewritten, listed, effects);
+        let forward = &policy.identity_of(rule.route).forward;
+        self.edit_headers(head, lines, forward, rewritten_mark(target), effects);
         Ok(())
     }
 
@@ -159,7 +182,7 @@ impl Exchange {
                 if misplaced(&values) {
                     return Err(Problem::path_ambiguous(Ambiguous::EncodedSlash));
                 }
-                Ok(Rule { kind: route.policy, mode: route.mode, scope: route.scope, route: Some(route), values })
+                Ok(Rule::of(route, values))
             }
             Declared::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
             Declared::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(Ambiguous::EncodedSlash)),
@@ -222,6 +245,7 @@ impl Exchange {
             return if rule.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
         self.form = Some(form);
+        self.source = Some("header");
         let identity = resolve().map_err(Problem::identity)?;
         let key = key::encode(&identity, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
         self.identity = Some(identity);
@@ -302,11 +326,11 @@ const fn rewritten_mark(target: Option<&Target>) -> Option<&'static str> {
 fn edit_path<'a>(
     head: &Head<'a>,
     path: &NormalPath<'_>,
-    query: Option<&'a [u8]>,
     rewritten: Option<Cow<'a, str>>,
     listed: &[String],
     effects: &mut Vec<Effect<'a>>,
 ) {
+    let (raw, query) = split_query(head.target);
     let value: Cow<'a, [u8]> = match rewritten {
         Some(path) => {
             let pairs = query.unwrap_or_default().split(|byte| *byte == b'&').filter(|pair| is_listed(pair, listed));
@@ -318,7 +342,6 @@ fn edit_path<'a>(
             }
         }
         None => {
-            let (raw, _) = split_query(head.target);
             if raw == path.as_str().as_bytes() {
                 return;
             }
@@ -341,14 +364,4 @@ fn is_listed(pair: &[u8], listed: &[String]) -> bool {
     let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
     let plain: Vec<u8> = name.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     percent_decode(&plain).is_some_and(|name| listed.iter().any(|listed| listed.as_bytes() == name))
-}
-
-/// Until signatures can be verified nothing behind a `webhook` block is forwarded (invariant I4).
-fn refuse_webhook(policy: &Policy, block: &WebhookBlock, rule: &Rule<'_, '_>) -> Problem {
-    let provider = block.provider.as_deref().or_else(|| rule.value("provider"));
-    let id = block.id.as_deref().or_else(|| rule.value("webhook_id"));
-    match id.and_then(|id| policy.bindings.get(id)) {
-        Some(binding) if Some(binding.provider.as_str()) == provider => Problem::webhook_signature_invalid(),
-        _ => Problem::webhook_unknown(),
-    }
 }

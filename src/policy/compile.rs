@@ -1,5 +1,7 @@
 //! From a document to a policy: what the members mean together, and every way in which they cannot.
 
+mod webhooks;
+
 use super::decode::{At, Issue, Issues};
 use super::document::{
     BackendKind, Collision, Document, IdentityRules, Mode, PolicyKind, Route as Declared, Scope, Unmatched,
@@ -8,6 +10,7 @@ use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::{Json, Policy, PolicyErrors, REWRITE_MARK, Route};
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
+use crate::provider::Provider;
 use std::collections::BTreeMap;
 
 /// Request headers that a backend, which journals what it gets, does not see unless `keep_headers` says so.
@@ -82,12 +85,14 @@ impl Compiler<'_> {
                 query: declared.query.clone(),
                 one_way: declared.one_way,
                 webhook: declared.webhook.clone(),
+                max_body_bytes: declared.max_body_bytes,
             };
             routes.push((*place, route));
         }
         let closed_services = self.closed_services(&routes);
         self.callers(&endpoints);
-        let strip = self.strip(&identities);
+        let providers = self.providers();
+        let strip = self.strip(&identities, &providers);
         Policy {
             unmatched: document.unmatched,
             mode: document.mode,
@@ -98,8 +103,9 @@ impl Compiler<'_> {
             reserved_subjects: document
                 .webhooks
                 .iter()
-                .map(|webhooks| webhooks.subject.clone())
-                .chain(document.callers.iter().map(|caller| caller.subject.clone()))
+                .map(|webhooks| &webhooks.subject)
+                .chain(document.callers.iter().map(|caller| &caller.subject))
+                .map(|subject| subject.as_str().to_owned())
                 .collect(),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
@@ -114,6 +120,9 @@ impl Compiler<'_> {
             operation_id: backend.operation_id.clone(),
             restate: backend.kind == BackendKind::Restate,
             bindings: document.webhooks.iter().flat_map(|webhooks| webhooks.bindings.clone()).collect(),
+            providers,
+            webhook_subject: document.webhooks.as_ref().map(|webhooks| webhooks.subject.clone()),
+            public_base_url: document.webhooks.as_ref().and_then(|webhooks| webhooks.public_base_url.clone()),
         }
     }
 
@@ -308,20 +317,15 @@ impl Compiler<'_> {
             }
             self.warnings.add(at, "signed callers are not recognised by this version: they need another identity");
         }
-        if self.document.webhooks.as_ref().is_some_and(|webhooks| webhooks.looked_up) {
-            self.warnings.add("/webhooks", "`unkey`, `openbao` and `providers` are not used by this version");
-        }
-        if self.document.routes.iter().any(|(_, route)| route.webhook.is_some()) {
-            self.warnings.add("/webhooks", "signatures are not verified by this version: every webhook is refused");
-        }
         if self.document.mode == Mode::Shadow {
             self.warnings.add("/mode", "shadow: Case A refusals and key rewrites are not acted on");
         }
     }
 
     /// The request headers that never reach the backend as they came.
-    fn strip(&mut self, identities: &[IdentityRules]) -> NameSet {
+    fn strip(&mut self, identities: &[IdentityRules], providers: &BTreeMap<String, Provider>) -> NameSet {
         let mut strip = NameSet::default();
+        providers.values().flat_map(Provider::signature_headers).for_each(|name| strip.insert(&name));
         let identity: Vec<&str> =
             identities.iter().flat_map(|rules| rules.source_headers().chain(rules.forward.names())).collect();
         let always = METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(identity.iter().copied());

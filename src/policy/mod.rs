@@ -16,6 +16,8 @@ pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
 pub use json::Json;
 
 use crate::headers::NameSet;
+use crate::identity::Subject;
+use crate::provider::Provider;
 use document::{Binding, Forward, IdentityRules, OperationId, Secret, WebhookBlock};
 use routes::{RouteId, RouteTable, Template};
 use std::collections::BTreeMap;
@@ -59,6 +61,12 @@ pub struct Policy {
     pub restate: bool,
     /// Bindings of webhook ids.
     pub bindings: BTreeMap<String, Binding>,
+    /// The providers that bindings name.
+    pub providers: BTreeMap<String, Provider>,
+    /// The subject of webhook keys; there is one where there are webhooks.
+    pub webhook_subject: Option<Subject>,
+    /// The API's public URL without a path, where the document says.
+    pub public_base_url: Option<String>,
 }
 
 /// A compiled route.
@@ -88,6 +96,8 @@ pub struct Route {
     pub one_way: bool,
     /// A signature has to be verified first
     pub webhook: Option<WebhookBlock>,
+    /// The longest body that is buffered, in bytes
+    pub max_body_bytes: u64,
 }
 
 /// Every reason why a document is no policy.

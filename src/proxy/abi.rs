@@ -22,7 +22,8 @@ pub(super) enum MapType {
     ResponseHeaders = 2,
 }
 
-/// `proxy_buffer_type_t`, plugin configuration.
+/// `proxy_buffer_type_t`
+const REQUEST_BODY: u32 = 0;
 const PLUGIN_CONFIGURATION: u32 = 7;
 
 #[link(wasm_import_module = "env")]
@@ -38,6 +39,7 @@ unsafe extern "C" {
     fn proxy_remove_header_map_value(map: u32, name: *const u8, name_size: usize) -> u32;
     fn proxy_get_property(path: *const u8, path_size: usize, data: *mut *mut u8, size: *mut usize) -> u32;
     fn proxy_get_buffer_bytes(buffer: u32, start: usize, max: usize, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
     fn proxy_send_local_response(
         status: u32,
         details: *const u8,
@@ -99,8 +101,30 @@ pub(super) fn property(path: &[u8]) -> Result<Vec<u8>, Status> {
 
 /// The bytes of the plugin's configuration.
 pub(super) fn configuration() -> Result<Vec<u8>, Status> {
+    buffer(PLUGIN_CONFIGURATION, usize::MAX)
+}
+
+/// What is buffered of the request's body, up to `max` bytes.
+pub(super) fn request_body(max: usize) -> Result<Vec<u8>, Status> {
+    buffer(REQUEST_BODY, max)
+}
+
+fn buffer(buffer: u32, max: usize) -> Result<Vec<u8>, Status> {
     // SAFETY: both pointers are valid for writes during the call.
-    returned(|data, size| unsafe { proxy_get_buffer_bytes(PLUGIN_CONFIGURATION, 0, usize::MAX, data, size) })
+    match returned(|data, size| unsafe { proxy_get_buffer_bytes(buffer, 0, max, data, size) }) {
+        Err(Status::NOT_FOUND) => Ok(Vec::new()),
+        bytes => bytes,
+    }
+}
+
+/// Milliseconds since 1970-01-01 UTC; 0 if the host has no clock.
+pub(super) fn now_unix_ms() -> u64 {
+    let mut nanoseconds = 0;
+    // SAFETY: the pointer is valid for writes during the call.
+    match done(unsafe { proxy_get_current_time_nanoseconds(&raw mut nanoseconds) }) {
+        Ok(()) => nanoseconds / 1_000_000,
+        Err(_) => 0,
+    }
 }
 
 /// The VM's environment, each variable as `NAME=value`.

@@ -16,11 +16,20 @@ pub(super) struct Stream {
     exchange: Exchange,
     /// Whether the answer is ours; it passes the response callback too.
     replied: bool,
+    waiting: Option<Waiting>,
+}
+
+/// A request that goes on only with its whole body.
+struct Waiting {
+    /// The headers, as the host gave them.
+    lines: Vec<u8>,
+    /// The longest body that may come, in bytes.
+    limit: usize,
 }
 
 impl Stream {
     pub(super) fn new(policy: Option<Rc<Policy>>) -> Self {
-        Self { policy, exchange: Exchange::new(), replied: false }
+        Self { policy, exchange: Exchange::new(), replied: false, waiting: None }
     }
 
     /// Answers instead of the backend.
@@ -38,29 +47,82 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// Carries out the effects of an event of the request.
+    fn carry_out(&mut self, effects: &[Effect<'_>]) -> Action {
+        if let Some(Effect::Reply(problem)) = effects.first() {
+            return self.reply(problem);
+        }
+        match edit(effects) {
+            Ok(()) => Action::Continue,
+            // A header that could not be set or removed must not reach the backend as it is (invariant I1).
+            Err(_) => self.reply(&Problem::policy_invalid()),
+        }
+    }
+
+    /// Ends the wait for a body: all of it is buffered.
+    fn body_is_complete(&mut self) -> Action {
+        let (Some(policy), Some(waiting)) = (self.policy.clone(), self.waiting.take()) else { return Action::Continue };
+        let Some(headers) = abi::pairs(&waiting.lines).map(Headers::new) else {
+            return self.reply(&Problem::policy_invalid());
+        };
+        // One byte more than may come tells a body that is too long.
+        let Ok(body) = abi::request_body(waiting.limit.saturating_add(1)) else {
+            return self.reply(&Problem::dependency_unavailable());
+        };
+        let mut effects = Vec::new();
+        if body.len() > waiting.limit {
+            self.exchange.body_too_large(waiting.limit as u64, &mut effects);
+        } else {
+            self.exchange.request_body(&policy, &headers, &body, abi::now_unix_ms(), &mut effects);
+        }
+        self.carry_out(&effects)
+    }
+
+    fn body_is_too_large(&mut self) -> Action {
+        let Some(waiting) = self.waiting.take() else { return Action::Continue };
+        let mut effects = Vec::new();
+        self.exchange.body_too_large(waiting.limit as u64, &mut effects);
+        self.carry_out(&effects)
+    }
+}
+
 impl Context for Stream {}
 
 impl HttpContext for Stream {
-    fn on_http_request_headers(&mut self, _: usize, _: bool) -> Action {
+    fn on_http_request_headers(&mut self, _: usize, end_of_stream: bool) -> Action {
         let Some(policy) = self.policy.clone() else { return self.reply(&Problem::policy_invalid()) };
         let lines = abi::header_map(MapType::RequestHeaders).unwrap_or_default();
         let Some(headers) = abi::pairs(&lines).map(Headers::new) else {
             return self.reply(&Problem::policy_invalid());
         };
         let mut effects = Vec::new();
-        let flow = self.exchange.request_headers(&policy, &headers, &CurrentRequest, &mut effects);
-        if let Some(Effect::Reply(problem)) = effects.first() {
-            return self.reply(problem);
+        match self.exchange.request_headers(&policy, &headers, &CurrentRequest, &mut effects) {
+            Flow::AwaitBody { limit } => {
+                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+                self.waiting = Some(Waiting { lines, limit });
+                if end_of_stream { self.body_is_complete() } else { Action::Pause }
+            }
+            Flow::Continue | Flow::Replied => self.carry_out(&effects),
         }
-        match (flow, edit(&effects)) {
-            (Flow::Continue, Ok(())) => Action::Continue,
-            // A header that could not be set or removed must not reach the backend as it is (invariant I1).
-            _ => self.reply(&Problem::policy_invalid()),
+    }
+
+    fn on_http_request_body(&mut self, size: usize, end_of_stream: bool) -> Action {
+        match &self.waiting {
+            None if self.replied => Action::Pause,
+            None => Action::Continue,
+            Some(waiting) if size > waiting.limit => self.body_is_too_large(),
+            Some(_) if end_of_stream => self.body_is_complete(),
+            Some(_) => Action::Pause,
         }
     }
 
     fn on_http_request_trailers(&mut self, _: usize) -> Action {
         let Some(policy) = self.policy.clone() else { return self.reply(&Problem::policy_invalid()) };
+        // Where trailers follow, the body's own end was not told.
+        if self.waiting.is_some() && self.body_is_complete() == Action::Pause {
+            return Action::Pause;
+        }
         if self.replied {
             return Action::Continue;
         }
@@ -70,7 +132,7 @@ impl HttpContext for Stream {
         };
         let mut effects = Vec::new();
         self.exchange.request_trailers(&policy, &trailers, &mut effects);
-        if edit(&effects).is_ok() { Action::Continue } else { self.reply(&Problem::policy_invalid()) }
+        self.carry_out(&effects)
     }
 
     fn on_http_response_headers(&mut self, _: usize, _: bool) -> Action {

@@ -96,6 +96,9 @@ pub struct WebhookBlock {
     pub id: Option<String>,
 }
 
+/// 1 MiB
+const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
+
 /// One item of `routes`.
 #[derive(Debug, Clone)]
 pub struct Route {
@@ -125,6 +128,8 @@ pub struct Route {
     pub guard_refuses: bool,
     /// Whether a request whose key is in flight is refused
     pub in_flight_conflict: bool,
+    /// The longest body that is buffered, in bytes
+    pub max_body_bytes: u64,
     /// `one_way`
     pub one_way: bool,
     /// Query parameters that reach the target
@@ -170,7 +175,6 @@ impl Route {
         let scopes = [("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)];
         let collisions = [("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)];
         fields.get("fingerprint").and_then(|at| at.choice(&[("raw", ()), ("json", ())], issues));
-        fields.get("max_body_bytes").and_then(|at| at.integer(1..=1 << 30, issues));
         Some(Self {
             methods: methods.unwrap_or_else(|| vec![Method("POST".to_owned())]),
             target: fields.get("target").and_then(|at| at.parse(issues, parse_text)),
@@ -188,6 +192,10 @@ impl Route {
                 .get("in_flight")
                 .and_then(|at| at.choice(&[("attach", false), ("conflict", true)], issues))
                 .unwrap_or_default(),
+            max_body_bytes: fields
+                .get("max_body_bytes")
+                .and_then(|at| at.integer(1..=1 << 30, issues))
+                .unwrap_or(DEFAULT_MAX_BODY_BYTES),
             one_way: fields.get("one_way").and_then(|at| at.boolean(issues)).unwrap_or_default(),
             query: fields.get("query").and_then(|at| at.list(issues, parse_query_name)).unwrap_or_default(),
             webhook: fields.get("webhook").and_then(|at| read_webhook(&at, issues)),

@@ -3,6 +3,7 @@
 use super::super::decode::{At, Issues};
 use super::{parse_name, parse_text, parse_url};
 use crate::identity::{Project, Subject, Tenant};
+use crate::provider::{KeyScope, Provider};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -35,15 +36,23 @@ pub struct Binding {
     pub provider: String,
     /// What it signs with, in the order in which they are tried
     pub secrets: Vec<Secret>,
+    /// What keys are scoped to, if it says
+    pub key_scope: Option<KeyScope>,
+    /// Whether keys are bound to bodies
+    pub bind_body: bool,
 }
 
 /// A `webhooks` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhooks {
     /// The subject of every webhook key
-    pub subject: String,
+    pub subject: Subject,
+    /// The API's public URL without a path, if it is not what requests say
+    pub public_base_url: Option<String>,
     /// Bindings by webhook id
     pub bindings: BTreeMap<String, Binding>,
+    /// Providers that the document describes
+    pub providers: BTreeMap<String, Provider>,
     /// Whether bindings or secrets come from a service
     pub looked_up: bool,
 }
@@ -54,7 +63,7 @@ pub struct Caller {
     /// Its name
     pub name: String,
     /// The subject of its keys
-    pub subject: String,
+    pub subject: Subject,
     /// The endpoints it may call
     pub routes: Vec<String>,
 }
@@ -64,25 +73,40 @@ impl Webhooks {
     pub fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let known = ["subject", "public_base_url", "mode", "static", "unkey", "openbao", "providers"];
         let fields = at.fields(&known, issues)?;
-        fields.get("public_base_url").and_then(|at| at.parse(issues, parse_url));
         fields.get("mode").and_then(|at| at.choice(&[("enforce", ()), ("shadow", ())], issues));
         let subject = fields.get("subject").and_then(|at| at.parse(issues, parse_subject));
+        let stored = fields.get("openbao").is_some();
         let mut bindings = BTreeMap::new();
         if let Some(map) = fields.get("static").and_then(|at| at.map(issues)) {
             for (id, at) in map.entries() {
                 if let Err(message) = parse_webhook_id(id) {
                     issues.add(at.pointer.clone(), message);
                 }
-                if let Some(binding) = read_binding(&at, inline, issues) {
+                if let Some(binding) = read_binding(&at, inline, stored, issues) {
                     bindings.insert(id.to_owned(), binding);
+                }
+            }
+        }
+        let mut providers = BTreeMap::new();
+        if let Some(map) = fields.get("providers").and_then(|at| at.map(issues)) {
+            for (name, at) in map.entries() {
+                if let Err(message) = parse_provider(name) {
+                    issues.add(at.pointer.clone(), message);
+                } else if let Some(provider) = Provider::from_json(name, &at, issues) {
+                    providers.insert(name.to_owned(), provider);
                 }
             }
         }
         for service in ["unkey", "openbao"] {
             fields.get(service).and_then(|at| at.map(issues));
         }
-        let looked_up = ["unkey", "openbao", "providers"].iter().any(|name| fields.get(name).is_some());
-        Some(Self { subject: subject.unwrap_or_else(|| "service:webhook-ingest".to_owned()), bindings, looked_up })
+        Some(Self {
+            subject: subject.or_else(|| Subject::new("service", b"webhook-ingest").ok())?,
+            public_base_url: fields.get("public_base_url").and_then(|at| at.parse(issues, parse_base_url)),
+            bindings,
+            providers,
+            looked_up: ["unkey", "openbao"].iter().any(|name| fields.get(name).is_some()),
+        })
     }
 }
 
@@ -106,7 +130,8 @@ pub(super) fn read_callers(at: &At<'_>, inline: bool, issues: &mut Issues) -> Ve
     callers
 }
 
-fn read_binding(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Binding> {
+/// `stored`: secrets can come from a store.
+fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) -> Option<Binding> {
     let known = ["tenant", "project", "provider", "secrets", "key_scope", "bind_body"];
     let fields = at.fields(&known, issues)?;
     let segment = "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`";
@@ -117,14 +142,25 @@ fn read_binding(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Bindin
         .need("project", issues)
         .and_then(|at| at.parse(issues, |text| Project::parse(text.as_bytes()).map_err(|_| segment.to_owned())));
     let provider = fields.need("provider", issues).and_then(|at| at.parse(issues, parse_provider));
-    let secrets = fields.get("secrets").map(|at| read_secrets(&at, inline, issues)).unwrap_or_default();
-    fields.get("key_scope").and_then(|at| at.choice(&[("project", ()), ("webhook", ())], issues));
-    fields.get("bind_body").and_then(|at| at.boolean(issues));
-    Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets })
+    let secrets = match fields.get("secrets") {
+        Some(at) => read_secrets(&at, inline, issues),
+        None if stored => Vec::new(),
+        None => {
+            issues.add(at.pointer.clone(), "a binding needs `secrets`, such as [{\"env\": \"NAME\"}]");
+            Vec::new()
+        }
+    };
+    let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
+    let key_scope = fields.get("key_scope").and_then(|at| at.choice(&scopes, issues));
+    let bind_body = fields.get("bind_body").and_then(|at| at.boolean(issues)).unwrap_or_default();
+    Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
 }
 
 fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
     let items = at.items(issues).unwrap_or_default();
+    if items.is_empty() && at.is_array() {
+        issues.add(at.pointer.clone(), "name at least one secret, such as {\"env\": \"NAME\"}");
+    }
     items.iter().filter_map(|item| read_secret(item, inline, issues)).collect()
 }
 
@@ -155,10 +191,18 @@ fn parse_variable(text: &str) -> Result<String, String> {
     }
 }
 
-fn parse_subject(text: &str) -> Result<String, String> {
+/// A URL whose path is empty.
+fn parse_base_url(text: &str) -> Result<String, String> {
+    let url = parse_url(text)?;
+    match url.trim_end_matches('/') {
+        base if base.matches('/').count() == 2 && !base.contains('?') => Ok(base.to_owned()),
+        _ => Err("expected scheme and host only, such as `https://api.example.com`".to_owned()),
+    }
+}
+
+fn parse_subject(text: &str) -> Result<Subject, String> {
     text.split_once(':')
         .and_then(|(kind, id)| Subject::from_encoded(kind, id).ok())
-        .map(|subject| subject.as_str().to_owned())
         .ok_or_else(|| "expected `{type}:{id}`, such as `service:webhook-ingest`".to_owned())
 }
 

@@ -36,6 +36,8 @@ struct RawCase {
     /// Changes to the file's policy (RFC 7396).
     #[serde(default = "nothing")]
     policy_patch: Value,
+    /// The clock, in seconds since 1970-01-01 UTC.
+    now_unix: Option<u64>,
     request: RawRequest,
     claims: Option<Map<String, Value>>,
     #[serde(default)]
@@ -192,6 +194,7 @@ impl RawCase {
             name: self.name,
             policy: patched(policy, &self.policy_patch),
             environment: environment.clone(),
+            now_unix_ms: self.now_unix.map(|seconds| seconds * 1000),
             request,
             metadata,
             route_metadata: namespaces(self.route_metadata),

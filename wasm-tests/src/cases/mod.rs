@@ -39,6 +39,8 @@ pub struct Case {
     pub policy: Vec<u8>,
     /// The VM's environment variables.
     pub environment: BTreeMap<String, String>,
+    /// The clock, in milliseconds since 1970-01-01 UTC; `None` where it does not matter.
+    pub now_unix_ms: Option<u64>,
     /// The request as it reaches the filter.
     pub request: Message,
     /// Filter metadata that filters before left, by namespace.

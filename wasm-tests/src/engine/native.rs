@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use edge_idempotency::headers::Headers as Lines;
 use edge_idempotency::identity::{Attributes, MetadataPath, Value as Found};
-use edge_idempotency::{Effect, Exchange, Map as Target, Policy, PolicyErrors};
+use edge_idempotency::{Effect, Exchange, Flow, Map as Target, Policy, PolicyErrors};
 use serde_json::{Map, Value};
 
 use crate::cases::{Case, Outcome, StartErrors};
@@ -42,7 +42,16 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
     let known = Known(case);
     let mut request = case.request.clone();
     let mut effects = Vec::new();
-    exchange.request_headers(policy, &lines(&case.request.headers), &known, &mut effects);
+    let head = lines(&case.request.headers);
+    let flow = exchange.request_headers(policy, &head, &known, &mut effects);
+    if let Flow::AwaitBody { limit } = flow {
+        let body = &case.request.body;
+        if body.len() as u64 > limit {
+            exchange.body_too_large(limit, &mut effects);
+        } else {
+            exchange.request_body(policy, &head, body, case.now_unix_ms.unwrap_or_default(), &mut effects);
+        }
+    }
     if let Some(reply) = effects.iter().find_map(|effect| reply(effect, policy)) {
         let mut answer = reply.into_message();
         if request.headers.get(":method") == Some(b"HEAD") {

@@ -35,6 +35,9 @@ impl Wasm {
             Ok(vm) => vm,
             Err(error) => return Outcome { failures: vec![error.to_string()], ..Outcome::default() },
         };
+        if let Some(milliseconds) = case.now_unix_ms {
+            vm.set_now(milliseconds * 1_000_000);
+        }
         let info = StreamInfo {
             metadata: case.metadata.clone(),
             route: Some(Route { metadata: case.route_metadata.clone(), ..Route::default() }),

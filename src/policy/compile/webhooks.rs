@@ -1,0 +1,70 @@
+//! Webhooks: the providers that a policy names, and what bindings and routes cannot say of them.
+
+use super::Compiler;
+use crate::policy::decode::child;
+use crate::policy::document::PolicyKind;
+use crate::provider::{Catalogue, Provider};
+use std::collections::BTreeMap;
+
+impl Compiler<'_> {
+    /// The providers that bindings and routes name: the document's own, else the catalogue's.
+    pub(super) fn providers(&mut self) -> BTreeMap<String, Provider> {
+        let mut providers = BTreeMap::new();
+        let document = self.document;
+        if let Some(webhooks) = &document.webhooks {
+            for (id, binding) in &webhooks.bindings {
+                let at = child("/webhooks/static", id);
+                self.provider(&binding.provider, &format!("{at}/provider"), &mut providers);
+            }
+        }
+        for (place, route) in &document.routes {
+            let Some(block) = &route.webhook else { continue };
+            let at = format!("/routes/{place}/webhook/provider");
+            let Some(name) = block.provider.as_ref().filter(|name| !name.is_empty()) else { continue };
+            let has_identifier = self.provider(name, &at, &mut providers).is_none_or(Provider::has_identifier);
+            if route.policy == PolicyKind::RequiredB && !has_identifier {
+                let message = format!(
+                    "`{name}` sends no identifier to make a key of: let the handler deduplicate (`HANDLER_INTERNAL_C`)"
+                );
+                self.issues.add(at, message);
+            }
+        }
+        self.webhook_warnings();
+        providers
+    }
+
+    fn provider<'p>(
+        &mut self,
+        name: &str,
+        at: &str,
+        providers: &'p mut BTreeMap<String, Provider>,
+    ) -> Option<&'p Provider> {
+        if !providers.contains_key(name) {
+            let own = self.document.webhooks.as_ref().and_then(|webhooks| webhooks.providers.get(name).cloned());
+            match own.or_else(|| Catalogue::compiled_in().provider(name)) {
+                Some(provider) => {
+                    providers.insert(name.to_owned(), provider);
+                }
+                None => self.issues.add(
+                    at,
+                    format!(
+                        "no provider `{name}` is known; describe it in /webhooks/providers, or name one of {}",
+                        Catalogue::compiled_in().names().collect::<Vec<_>>().join(", ")
+                    ),
+                ),
+            }
+        }
+        providers.get(name)
+    }
+
+    fn webhook_warnings(&mut self) {
+        let webhooks = self.document.webhooks.as_ref();
+        let has_routes = self.document.routes.iter().any(|(_, route)| route.webhook.is_some());
+        if has_routes && webhooks.is_none_or(|webhooks| webhooks.bindings.is_empty()) {
+            self.warnings.add("/webhooks", "no webhook is bound (`static`): every delivery is answered 404");
+        }
+        if webhooks.is_some_and(|webhooks| webhooks.looked_up) {
+            self.warnings.add("/webhooks", "`unkey` and `openbao` are not used by this version");
+        }
+    }
+}
