@@ -27,10 +27,10 @@ pub const ADDED_TO_REQUESTS: [(&str, &str); 7] = [
     ("content-length", "how the body is framed is between Envoy and the upstream; the body itself is compared"),
     ("transfer-encoding", "likewise"),
     ("x-forwarded-for", "the client's address: `use_remote_address`"),
+    ("x-envoy-external-address", "likewise"),
     ("x-forwarded-proto", "the scheme, which HTTP/1.1 does not carry"),
     ("x-request-id", "a trace id; Envoy makes its own for every outside request"),
     ("x-envoy-expected-rq-timeout-ms", "the route's timeout, for the upstream"),
-    ("x-envoy-external-address", "the client's address, if it is a public one"),
 ];
 
 /// Header lines of an answer that Envoy itself adds or rewrites, and why.

@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use edge_idempotency_demo::process::still_running;
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// For what is asynchronous, from tests that are not.
 pub fn runtime() -> Result<&'static Runtime> {
@@ -93,17 +94,28 @@ pub fn run(trials: Result<Vec<Trial>>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    if let Ok(runtime) = runtime() {
-        runtime.spawn(async {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                end_processes();
-                std::process::exit(130);
-            }
-        });
+    if let Err(error) = end_with_signals() {
+        eprintln!("{error:#}");
+        return ExitCode::FAILURE;
     }
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
     end_processes();
     conclusion.exit_code()
+}
+
+/// Child processes lead groups of their own, so that no signal to this one reaches them.
+fn end_with_signals() -> Result<()> {
+    for (kind, code) in [(SignalKind::interrupt(), 130), (SignalKind::terminate(), 143)] {
+        runtime()?.spawn(async move {
+            if let Ok(mut signals) = signal(kind)
+                && signals.recv().await.is_some()
+            {
+                end_processes();
+                std::process::exit(code);
+            }
+        });
+    }
+    Ok(())
 }
 
 /// Where a name filter left tests out, what they share was not dropped.

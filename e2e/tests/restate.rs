@@ -306,34 +306,27 @@ async fn closed_paths(world: &World) -> Result<()> {
 
     let before = world.totals().await?;
     let attach = format!("/restate/invocation/Refunds/create/{key}/attach");
-    let paths = [
-        "/Refunds/create",
-        "//Refunds/create/",
-        "/./Refunds//create",
-        "/%52efunds/create",
-        "/api/../Refunds/create",
-        "/Refunds/create/send",
-        "/Refunds",
+    let native = [
         "/Conversations/sendMessage",
+        "/Refunds/create",
         "/Cart/acme:health-prod:c-1/checkout",
         "/Notifications/register",
         "/Projects/list",
-        "/restate",
-        "/restate/",
         "/restate/health",
-        "//restate/health",
         "/restate/send/Refunds/create",
         "/restate/call/Refunds/create",
         "/restate/lookup",
         "/restate/awakeables/prom_1/resolve",
         &result,
         &attach,
-        &format!("/{result}"),
-        &format!("{result}/"),
     ];
+    let mut paths: Vec<String> = native.iter().flat_map(|path| [(*path).to_owned(), format!("/{path}/")]).collect();
+    let others =
+        ["/Refunds", "/Refunds/create/send", "/./Refunds//create", "/%52efunds/create", "/api/../Refunds/create"];
+    paths.extend(others.into_iter().chain(["/restate", "/restate/"]).map(str::to_owned));
     for path in paths {
         for method in ["GET", "POST"] {
-            let plain = Request::new(method, path).json(&json!({"order_id": "order-closed", "amount": 1}));
+            let plain = Request::new(method, &path).json(&json!({"order_id": "order-closed", "amount": 1}));
             let keyed = plain.clone().header("idempotency-key", &key);
             let marked = keyed.clone().header("x-edge-idempotency", "1").header("X_Edge_Idempotency", "1");
             for request in [plain, keyed, marked.clone(), marked.http2()] {

@@ -43,6 +43,11 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         (0x80..=0xff).try_for_each(|byte| everywhere(world, protocol, &[(NAME, vec![b'k', byte])], Invalid("charset")))
     };
     tests.extend(crate::over_both("key: every byte from 0x80 to 0xff", bytes));
+    tests.extend(crate::over_both("key: 61,000 bytes, as much as Envoy takes", |world, protocol| {
+        let request = Request::post(REQUIRED_A).header(NAME, vec![b'k'; 61_000]);
+        let expected = Expected::Refused(400, "idempotency_key_invalid", Some("length"));
+        world.check(BARE, protocol, &request, &expected)
+    }));
     tests.push(Test::new("key: folded lines, http1", folded));
     tests.push(Test::new("key: control bytes, http1", control_bytes));
     tests
