@@ -1,7 +1,6 @@
 //! Running trials that share what is slow to start, and an end for every process they started.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Result, anyhow, bail};
@@ -32,55 +31,42 @@ impl<T> Test<T> {
     }
 }
 
-/// Trials that share what `start` gives: it is there from the first that runs until the last has run.
+/// Trials that share what `start` gives: it is there from the first that runs, and dropped with the last.
 pub fn sharing<T>(start: impl FnOnce() -> Result<T> + Send + 'static, tests: Vec<Test<T>>) -> Vec<Trial>
 where
     T: Send + Sync + 'static,
 {
-    let shared =
-        Arc::new(Shared { state: Mutex::new(State::New(Box::new(start))), left: AtomicUsize::new(tests.len()) });
-    let trials = tests.into_iter().map(|test| {
+    let shared = Arc::new(Mutex::new(Shared::New(Box::new(start))));
+    let trials = tests.into_iter().map(|Test { name, body }| {
         let shared = Arc::clone(&shared);
-        Trial::test(test.name, move || shared.with(test.body).map_err(|error| format!("{error:#}").into()))
+        Trial::test(name, move || {
+            let result = Shared::running(&shared).and_then(|running| body(&running));
+            result.map_err(|error| format!("{error:#}").into())
+        })
     });
     trials.collect()
 }
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
-    /// Tests that have not run.
-    left: AtomicUsize,
-}
-
-enum State<T> {
+enum Shared<T> {
     New(Box<dyn FnOnce() -> Result<T> + Send>),
     Running(Arc<T>),
     Failed(String),
-    Done,
 }
 
 impl<T> Shared<T> {
-    fn with(&self, test: impl FnOnce(&T) -> Result<()>) -> Result<()> {
-        let result = self.running().and_then(|running| test(&running));
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Done;
-        }
-        result
-    }
-
-    fn running(&self) -> Result<Arc<T>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = match std::mem::replace(&mut *state, State::Done) {
-            State::New(start) => match start() {
-                Ok(running) => State::Running(Arc::new(running)),
-                Err(error) => State::Failed(format!("{error:#}")),
+    fn running(shared: &Mutex<Self>) -> Result<Arc<T>> {
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        *shared = match std::mem::replace(&mut *shared, Self::Failed("it panicked".to_owned())) {
+            Self::New(start) => match start() {
+                Ok(running) => Self::Running(Arc::new(running)),
+                Err(error) => Self::Failed(format!("{error:#}")),
             },
             other => other,
         };
-        match &*state {
-            State::Running(running) => Ok(Arc::clone(running)),
-            State::Failed(error) => bail!("what this test shares with others did not start: {error}"),
-            State::New(_) | State::Done => bail!("what this test shares with others is gone"),
+        match &*shared {
+            Self::Running(running) => Ok(Arc::clone(running)),
+            Self::Failed(error) => bail!("what this test shares with others did not start: {error}"),
+            Self::New(_) => bail!("what this test shares with others did not start"),
         }
     }
 }
@@ -98,9 +84,7 @@ pub fn run(trials: Result<Vec<Trial>>) -> ExitCode {
         eprintln!("{error:#}");
         return ExitCode::FAILURE;
     }
-    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
-    end_processes();
-    conclusion.exit_code()
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 /// Child processes lead groups of their own, so that no signal to this one reaches them.
@@ -110,19 +94,10 @@ fn end_with_signals() -> Result<()> {
             if let Ok(mut signals) = signal(kind)
                 && signals.recv().await.is_some()
             {
-                end_processes();
+                still_running().iter().for_each(|process| drop(process.kill()));
                 std::process::exit(code);
             }
         });
     }
     Ok(())
-}
-
-/// Where a name filter left tests out, what they share was not dropped.
-fn end_processes() {
-    for process in still_running() {
-        if let Err(error) = process.kill() {
-            eprintln!("{error:#}");
-        }
-    }
 }
