@@ -28,8 +28,8 @@ pub(crate) struct Vector {
 }
 
 /// All vectors of the repository, in the order of files and in theirs.
-pub(crate) fn all() -> Vec<Vector> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/providers");
+pub(crate) fn all(repository: &str) -> Vec<Vector> {
+    let directory = Path::new(repository).join("tests/vectors/providers");
     let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let read = |path| serde_json::from_slice::<Vec<Value>>(&std::fs::read(path).unwrap()).unwrap();
