@@ -20,6 +20,7 @@ CLI_PROFILE ?= dev
 
 MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
+FINISHED := target/wasm/finished/edge_idempotency.wasm
 NATIVE := $(or $(CARGO_TARGET_DIR),target)
 DEMO_BUILD := cargo build --package edge-idempotency-demo
 DEMO := cargo run --quiet --package edge-idempotency-demo --bin demo --
@@ -34,15 +35,19 @@ help: ## list the targets
 .PHONY: wasm
 wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm
 
-# Cargo knows whether the sources changed; what it links is left alone if it came out the same.
+# Cargo knows whether the sources changed; what it links is left alone if it came out the same. What fails the check does
+# not get into dist/.
 .PHONY: FORCE
 $(LINKED): FORCE
 	@echo "== wasm"
 	@scripts/build-wasm.sh >/dev/null
 
 $(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
-	@cargo run --quiet --package xtask -- finish $< $@
-	@cargo run --quiet --package xtask -- check-module $@
+	@cargo run --quiet --package xtask -- finish $< $(FINISHED)
+	@cargo run --quiet --package xtask -- check-module $(FINISHED)
+	@mkdir -p $(@D)
+	@cp $(FINISHED).sha256 $@.sha256
+	@cp $(FINISHED) $@.tmp && mv $@.tmp $@
 
 .PHONY: cli
 cli: ## build the companion command: dist/edge-idempotency

@@ -1,6 +1,5 @@
-//! The host calls, each with a result instead of a panic: the SDK's own trap on any status that it does not list, on
-//! header names and properties that are not UTF-8, and on a `null` in a JWT (docs/decisions/0002-host-calls.md).
-//! Statuses, maps and encodings are those of the proxy-wasm ABI 0.2.1.
+//! The host calls, each with a result and none with a panic (docs/decisions/0002-host-calls.md). Statuses, maps and
+//! encodings are those of the proxy-wasm ABI 0.2.1.
 #![allow(unsafe_code)]
 
 use std::ptr::null_mut;
@@ -22,12 +21,22 @@ pub(super) enum MapType {
     ResponseHeaders = 2,
 }
 
+/// `proxy_log_level_t`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LogLevel {
+    Info = 2,
+    Warn = 3,
+    Error = 4,
+    Critical = 5,
+}
+
 /// `proxy_buffer_type_t`
 const REQUEST_BODY: u32 = 0;
 const PLUGIN_CONFIGURATION: u32 = 7;
 
 #[link(wasm_import_module = "env")]
 unsafe extern "C" {
+    fn proxy_log(level: u32, message: *const u8, size: usize) -> u32;
     fn proxy_get_header_map_pairs(map: u32, data: *mut *mut u8, size: *mut usize) -> u32;
     fn proxy_replace_header_map_value(
         map: u32,
@@ -70,9 +79,15 @@ fn returned(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8
     if data.is_null() {
         return Ok(Vec::new());
     }
-    // SAFETY: the host has the SDK's `proxy_on_memory_allocate` allocate what it returns, which makes a `Vec<u8>` of
-    // exactly `size` bytes capacity from the global allocator and gives up its ownership; the host has filled it.
+    // SAFETY: the host has our `proxy_on_memory_allocate` allocate what it returns, which makes a boxed slice of exactly
+    // `size` bytes from the global allocator and gives up its ownership; the host has filled it.
     Ok(unsafe { Vec::from_raw_parts(data, size, size) })
+}
+
+/// Writes a line to the host's log.
+pub(super) fn log(level: LogLevel, message: &str) {
+    // SAFETY: the message is valid for reads of its length during the call.
+    let _ = unsafe { proxy_log(level as u32, message.as_ptr(), message.len()) };
 }
 
 /// A header map as the host serialises it; see [`pairs`].

@@ -1,10 +1,7 @@
-//! The root context: start, configuration, and a context for each request.
+//! The root context: start, configuration, and the policy that all requests of this VM share.
 
-use super::{abi, stream::Stream};
+use super::abi::{self, LogLevel};
 use crate::policy::{Policy, PolicyErrors};
-use proxy_wasm::hostcalls;
-use proxy_wasm::traits::{Context, HttpContext, RootContext};
-use proxy_wasm::types::{ContextType, LogLevel};
 use std::rc::Rc;
 
 /// What all requests of this VM share.
@@ -13,43 +10,38 @@ pub(super) struct Root {
     policy: Option<Rc<Policy>>,
 }
 
-impl Context for Root {}
+/// Says what has started.
+pub(super) fn greet() {
+    let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
+    abi::log(LogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
+}
 
-impl RootContext for Root {
-    fn on_vm_start(&mut self, _: usize) -> bool {
-        let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
-        log(LogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
-        true
+impl Root {
+    /// The policy; none before there is a configuration.
+    pub(super) fn policy(&self) -> Option<Rc<Policy>> {
+        self.policy.clone()
     }
 
-    /// `false` makes the gateway refuse the configuration, with every reason in its log.
-    fn on_configure(&mut self, _: usize) -> bool {
+    /// Takes the plugin's configuration; `false` makes the gateway refuse it, with every reason in its log.
+    pub(super) fn configure(&mut self) -> bool {
         let document = abi::configuration().unwrap_or_default();
         match Policy::from_json(&document).and_then(with_secrets) {
             Ok(policy) => {
-                log(LogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
+                abi::log(LogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
                 for warning in &policy.warnings {
-                    log(LogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
+                    abi::log(LogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
                 }
                 self.policy = Some(Rc::new(policy));
                 true
             }
             Err(errors) => {
-                log(LogLevel::Error, &format!("edge-idempotency: {}", errors.headline()));
+                abi::log(LogLevel::Error, &format!("edge-idempotency: {}", errors.headline()));
                 for error in &errors.0 {
-                    log(LogLevel::Error, &format!("edge-idempotency: policy {error}"));
+                    abi::log(LogLevel::Error, &format!("edge-idempotency: policy {error}"));
                 }
                 false
             }
         }
-    }
-
-    fn create_http_context(&self, _: u32) -> Option<Box<dyn HttpContext>> {
-        Some(Box::new(Stream::new(self.policy.clone())))
-    }
-
-    fn get_type(&self) -> Option<ContextType> {
-        Some(ContextType::HttpContext)
     }
 }
 
@@ -60,9 +52,4 @@ fn with_secrets(mut policy: Policy) -> Result<Policy, PolicyErrors> {
         environment.iter().find_map(value)
     };
     policy.take_secrets(variable).map(|()| policy)
-}
-
-fn log(level: LogLevel, message: &str) {
-    // There is nowhere to report a log that does not take a line.
-    let _ = hostcalls::log(level, message);
 }

@@ -2,12 +2,11 @@
 
 use super::abi::{self, MapType, Status};
 use super::attributes::CurrentRequest;
+use super::exports::Action;
 use crate::exchange::{Effect, Exchange, Flow, Map};
 use crate::headers::Headers;
 use crate::policy::Policy;
 use crate::problem::Problem;
-use proxy_wasm::traits::{Context, HttpContext};
-use proxy_wasm::types::Action;
 use std::rc::Rc;
 
 /// One request and its response.
@@ -45,9 +44,7 @@ impl Stream {
         let _ = abi::reply(problem.status(), &details, &problem.headers(docs_url), body.as_bytes());
         Action::Pause
     }
-}
 
-impl Stream {
     /// Carries out the effects of an event of the request.
     fn carry_out(&mut self, effects: &[Effect<'_>]) -> Action {
         if let Some(Effect::Reply(problem)) = effects.first() {
@@ -85,12 +82,9 @@ impl Stream {
         self.exchange.body_too_large(waiting.limit as u64, &mut effects);
         self.carry_out(&effects)
     }
-}
 
-impl Context for Stream {}
-
-impl HttpContext for Stream {
-    fn on_http_request_headers(&mut self, _: usize, end_of_stream: bool) -> Action {
+    /// The request's headers have come.
+    pub(super) fn request_headers(&mut self, end_of_stream: bool) -> Action {
         let Some(policy) = self.policy.clone() else { return self.reply(&Problem::policy_invalid()) };
         let lines = abi::header_map(MapType::RequestHeaders).unwrap_or_default();
         let Some(headers) = abi::pairs(&lines).map(Headers::new) else {
@@ -107,7 +101,8 @@ impl HttpContext for Stream {
         }
     }
 
-    fn on_http_request_body(&mut self, size: usize, end_of_stream: bool) -> Action {
+    /// More of the request's body has come; `size` bytes are buffered by now.
+    pub(super) fn request_body(&mut self, size: usize, end_of_stream: bool) -> Action {
         match &self.waiting {
             None if self.replied => Action::Pause,
             None => Action::Continue,
@@ -117,7 +112,8 @@ impl HttpContext for Stream {
         }
     }
 
-    fn on_http_request_trailers(&mut self, _: usize) -> Action {
+    /// The request's trailers have come.
+    pub(super) fn request_trailers(&mut self) -> Action {
         let Some(policy) = self.policy.clone() else { return self.reply(&Problem::policy_invalid()) };
         // Where trailers follow, the body's own end was not told.
         if self.waiting.is_some() && self.body_is_complete() == Action::Pause {
@@ -135,7 +131,8 @@ impl HttpContext for Stream {
         self.carry_out(&effects)
     }
 
-    fn on_http_response_headers(&mut self, _: usize, _: bool) -> Action {
+    /// The response's headers have come.
+    pub(super) fn response_headers(&mut self) -> Action {
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return Action::Continue };
         let lines = abi::header_map(MapType::ResponseHeaders).unwrap_or_default();
         if let Some(headers) = abi::pairs(&lines).map(Headers::new) {

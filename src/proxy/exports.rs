@@ -1,0 +1,103 @@
+//! What a host calls (proxy-wasm ABI 0.2.1), and which context each call is for.
+//!
+//! A callback that is not exported is not called: a host skips what a filter does not need, and every export costs time on
+//! every request. That, the module's size and its start time are why this is not the SDK's dispatcher
+//! (docs/decisions/0002-host-calls.md).
+#![allow(unsafe_code)]
+
+use super::abi::{self, LogLevel};
+use super::root::Root;
+use super::stream::Stream;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// What a callback tells the host (`proxy_action_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Action {
+    /// On to the next filter
+    Continue = 0,
+    /// Not yet, or not at all
+    Pause = 1,
+}
+
+/// The contexts of this VM. Ids are the host's.
+#[derive(Default)]
+struct Contexts {
+    root: Root,
+    streams: BTreeMap<u32, Stream>,
+}
+
+thread_local! {
+    static CONTEXTS: RefCell<Contexts> = RefCell::default();
+}
+
+/// Runs `event` with the VM's contexts; `None` if a host calls back in the middle of a call of ours.
+fn with_contexts<T>(event: impl FnOnce(&mut Contexts) -> T) -> Option<T> {
+    CONTEXTS.with(|contexts| contexts.try_borrow_mut().ok().map(|mut contexts| event(&mut contexts)))
+}
+
+/// Runs `event` with a request's context. What has none is `otherwise`.
+fn with_stream(id: u32, otherwise: Action, event: impl FnOnce(&mut Stream) -> Action) -> Action {
+    with_contexts(|contexts| contexts.streams.get_mut(&id).map(event)).flatten().unwrap_or(otherwise)
+}
+
+/// The ABI's version, told by being there.
+#[unsafe(no_mangle)]
+extern "C" fn proxy_abi_version_0_2_1() {}
+
+/// The first call: from here on a panic's message reaches the log before it ends the VM.
+#[unsafe(no_mangle)]
+extern "C" fn _initialize() {
+    std::panic::set_hook(Box::new(|panic| abi::log(LogLevel::Critical, &panic.to_string())));
+}
+
+/// Room for what a call returns; [`abi`] takes it over.
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_memory_allocate(size: usize) -> *mut u8 {
+    Box::into_raw(Box::<[u8]>::new_uninit_slice(size)).cast()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_context_create(id: u32, root_id: u32) {
+    // The root context has no root.
+    if root_id != 0 {
+        with_contexts(|contexts| contexts.streams.insert(id, Stream::new(contexts.root.policy())));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
+    super::root::greet();
+    true
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_configure(_: u32, _: usize) -> bool {
+    with_contexts(|contexts| contexts.root.configure()).unwrap_or_default()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_request_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
+    with_stream(id, Action::Pause, |stream| stream.request_headers(end_of_stream != 0))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_request_body(id: u32, size: usize, end_of_stream: u32) -> Action {
+    with_stream(id, Action::Pause, |stream| stream.request_body(size, end_of_stream != 0))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_request_trailers(id: u32, _: usize) -> Action {
+    with_stream(id, Action::Pause, Stream::request_trailers)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_response_headers(id: u32, _: usize, _: u32) -> Action {
+    with_stream(id, Action::Continue, Stream::response_headers)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_delete(id: u32) {
+    with_contexts(|contexts| contexts.streams.remove(&id));
+}
