@@ -123,7 +123,8 @@ impl Exchange {
                 self.source = Some(identifier.kind.name());
                 Ok(Some(bound.raw_key(&identifier, delivery.body)))
             }
-            Ok(None) | Err(NoIdentifier::Missing) if route.policy == PolicyKind::Accepted => Ok(None),
+            Ok(None) if route.policy == PolicyKind::Accepted => Ok(None),
+            Err(why) if route.policy == PolicyKind::Accepted && why.is_absence() => Ok(None),
             found => {
                 self.inner_reason = Some(found.err().unwrap_or(NoIdentifier::Missing).reason());
                 Err(Problem::transport_translation_failed())

@@ -117,9 +117,9 @@ impl NoIdentifier {
         }
     }
 
-    /// Whether the next slot may be asked: something else is wrong with a delivery that says two things, or the wrong
-    /// kind of thing.
-    const fn is_absence(self) -> bool {
+    /// Whether the delivery just has none, so that the next slot may be asked: something else is wrong with one that
+    /// says two things, or the wrong kind of thing.
+    pub const fn is_absence(self) -> bool {
         matches!(self, Self::Missing | Self::Empty | Self::Several)
     }
 }
