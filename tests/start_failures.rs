@@ -211,7 +211,10 @@ fn relations() -> Vec<Row> {
             [("/routes/0/target", "a target is `Service/handler` or `Service/{object key}/handler`")],
         ),
         row(
-        row([("/routes/-", cart("Cart/{cart/get"))], [("/routes/3/target", "a")]),
+            [("/routes/0/target", json!("Or ders/create"))],
+            [("/routes/0/target", "service and handler are [A-Za-z_][A-Za-z0-9._-]*")],
+        ),
+        row([("/routes/-", cart("Cart/{cart/get"))], [("/routes/3/target", "a `{` is not closed")]),
         row(
             [("/routes/-", cart("Cart/{basket_id}/get"))],
             [(
@@ -321,7 +324,7 @@ fn relations() -> Vec<Row> {
         ),
         row(
             [("/retention", json!({"classes": {"a": "1h"}, "services": {"Orders": {"class": "b"}}}))],
-            [("/retention/services/Orders/class", "no class `c` in /retention/classes")],
+            [("/retention/services/Orders/class", "no class `b` in /retention/classes")],
         ),
     ]
 }
