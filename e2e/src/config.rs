@@ -39,6 +39,16 @@ pub enum Change {
     Metadata(Map<String, Value>),
     /// The gateway's public route has this filter metadata, by namespace.
     RouteMetadata(Map<String, Value>),
+    /// This filter stands just before ours.
+    Before(Value),
+    /// This route is looked at before the public one.
+    Route(Value),
+    /// Our VM sees these variables of Envoy's environment.
+    Environment(Vec<String>),
+    /// This filter stands in the place of ours.
+    Instead(Value),
+    /// The listener's `per_connection_buffer_limit_bytes`.
+    ConnectionBuffer(u32),
 }
 
 /// Writes a configuration with one listener for each door, named as it and on a port of the system's choice. `options`
@@ -70,11 +80,9 @@ fn listener(options: &EnvoyOptions, name: &str, door: &Door) -> Result<Value> {
     set(&mut listener, "", "name", json!(name))?;
     set(&mut listener, "/address/socket_address", "port_value", json!(0))?;
     // A literal block ends in a line break that the document need not have.
-    let filters =
-        at(&mut listener, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no list of filters")?;
-    let ours = filters.iter_mut().find(|filter| filter.get("name").is_some_and(|name| name == FILTER));
-    let ours = ours.context("our filter is not there")?;
-    set(ours, "/typed_config/config/configuration", "value", json!(door.policy))?;
+    let (filters, place) = ours(&mut listener)?;
+    let filter = filters.get_mut(place).context("our filter")?;
+    set(filter, "/typed_config/config/configuration", "value", json!(door.policy))?;
     for change in &door.changes {
         apply(&mut listener, change)?;
     }
@@ -109,11 +117,39 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
                 "@type": "type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config",
                 "metadata": entries,
             }});
-            let filters = at(listener, &format!("{MANAGER}/http_filters"))?;
-            filters.as_array_mut().context("no list of filters")?.insert(1, filter);
+            insert_before(listener, filter)
+        }
+        Change::Before(filter) => insert_before(listener, filter.clone()),
+        Change::Route(route) => {
+            at(listener, ROUTES)?.as_array_mut().context("no list of routes")?.insert(1, route.clone());
             Ok(())
         }
+        Change::Environment(names) => {
+            let (filters, place) = ours(listener)?;
+            let filter = filters.get_mut(place).context("our filter")?;
+            let variables = json!({"host_env_keys": names});
+            set(filter, "/typed_config/config/vm_config", "environment_variables", variables)
+        }
+        Change::Instead(filter) => {
+            let (filters, place) = ours(listener)?;
+            *filters.get_mut(place).context("our filter")? = filter.clone();
+            Ok(())
+        }
+        Change::ConnectionBuffer(bytes) => set(listener, "", "per_connection_buffer_limit_bytes", json!(bytes)),
     }
+}
+
+fn insert_before(listener: &mut Value, filter: Value) -> Result<()> {
+    let (filters, place) = ours(listener)?;
+    filters.insert(place, filter);
+    Ok(())
+}
+
+/// The listener's filters, and the place of ours.
+fn ours(listener: &mut Value) -> Result<(&mut Vec<Value>, usize)> {
+    let filters = at(listener, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no list of filters")?;
+    let place = filters.iter().position(|filter| filter.get("name").is_some_and(|name| name == FILTER));
+    Ok((filters, place.context("our filter is not there")?))
 }
 
 fn at<'v>(value: &'v mut Value, pointer: &str) -> Result<&'v mut Value> {

@@ -1,10 +1,12 @@
 //! Envoy with the filter, a recording upstream behind it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, fs, thread};
 
 use anyhow::{Context as _, Result, ensure};
 use edge_idempotency_demo::envoy::{Envoy, EnvoyOptions};
@@ -20,7 +22,7 @@ use crate::config::{self, Door};
 use crate::harness::runtime;
 use crate::http2;
 use crate::raw::{self, Reply, Request};
-use crate::wire::{Line, Message, shown, shown_lines};
+use crate::wire::{Line, Message, PATIENCE, shown, shown_lines};
 
 /// Header lines of a request that Envoy itself adds or rewrites, and why.
 pub const ADDED_TO_REQUESTS: [(&str, &str); 7] = [
@@ -88,6 +90,26 @@ impl Seen {
     }
 }
 
+/// What is around the listeners.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Variables in Envoy's environment, beside those of this process. No value holds a `'`.
+    pub environment: Vec<(String, String)>,
+    /// Where Envoy sends what it forwards, instead of the capture.
+    pub backend: Option<SocketAddr>,
+    /// Worker threads.
+    pub concurrency: u32,
+    /// The filter's log at the level `trace`, from the start.
+    pub trace: bool,
+}
+
+impl Default for Surroundings {
+    /// One worker in front of the capture.
+    fn default() -> Self {
+        Self { environment: Vec::new(), backend: None, concurrency: 1, trace: false }
+    }
+}
+
 /// A running gateway.
 pub struct Gateway {
     envoy: Envoy,
@@ -97,25 +119,33 @@ pub struct Gateway {
     /// One request at a time, so that what the upstream got belongs to it.
     turn: Mutex<()>,
     /// Configuration and logs, as long as the gateway is there.
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Gateway {
     /// Starts Envoy with these listeners. Tokens are optional; without one a request has no identity.
     pub fn start(doors: &[(String, Door)]) -> Result<Self> {
+        Self::start_within(&Surroundings::default(), doors)
+    }
+
+    /// As [`Gateway::start`], in other surroundings.
+    pub fn start_within(around: &Surroundings, doors: &[(String, Door)]) -> Result<Self> {
         // The admin interface's port is free when it is found, and has to be when Envoy opens it.
         static STARTING: Mutex<()> = Mutex::new(());
         let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let capture = Capture::start()?;
         let signer = Signer::generate();
         let directory = tempfile::tempdir()?;
-        let options = options(directory.path(), capture.address(), &signer.jwks())?;
+        let backend = around.backend.unwrap_or(capture.address());
+        let mut options = options(directory.path(), backend, &signer.jwks())?;
+        options.concurrency = around.concurrency;
+        options.program = wrapped(&options.program, directory.path(), around)?;
         let path = directory.path().join("envoy.json");
         config::write(&path, &options, doors)?;
         let envoy = runtime()?.block_on(Envoy::start_with(options, &path))?;
         drop(starting);
         let doors = runtime()?.block_on(listeners(&envoy))?;
-        Ok(Self { envoy, doors, signer, capture, turn: Mutex::new(()), _directory: directory })
+        Ok(Self { envoy, doors, signer, capture, turn: Mutex::new(()), directory })
     }
 
     /// Sends a request over HTTP/1.1.
@@ -140,6 +170,12 @@ impl Gateway {
         self.exchange(answer, || http2::exchange(address, request))
     }
 
+    /// Sends a `POST` as it was written.
+    pub fn written(&self, door: &str, bytes: &[u8]) -> Result<Seen> {
+        let address = self.address(door)?;
+        self.exchange(&Answer::default(), || raw::exchange(address, "POST", bytes))
+    }
+
     /// A token for these claims.
     pub fn token(&self, claims: &Value) -> Result<String> {
         self.signer.mint(claims)
@@ -147,10 +183,49 @@ impl Gateway {
 
     /// Envoy's own log so far.
     pub fn log(&self) -> Result<String> {
-        Ok(String::from_utf8_lossy(&std::fs::read(self.envoy.process.log())?).into_owned())
+        Ok(String::from_utf8_lossy(&fs::read(self.envoy.process.log())?).into_owned())
     }
 
-    fn address(&self, door: &str) -> Result<SocketAddr> {
+    /// Envoy's access log so far: it is written with a delay.
+    pub fn access_log(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(self.envoy.access_log())?).into_owned())
+    }
+
+    /// What Envoy's admin interface says.
+    pub fn admin(&self, path: &str) -> Result<String> {
+        let reply = runtime()?.block_on(http::Request::get(path).send(&self.envoy.admin_url()))?;
+        ensure!(reply.status == 200, "{path} of the admin interface: {}", reply.text());
+        Ok(reply.text())
+    }
+
+    /// The sum of the counters and gauges whose names match a regular expression.
+    pub fn stat(&self, names: &str) -> Result<u64> {
+        let text = self.admin(&format!("/stats?filter={names}"))?;
+        Ok(text.lines().filter_map(|line| line.rsplit_once(": ")?.1.parse::<u64>().ok()).sum())
+    }
+
+    /// Asks until it is so.
+    pub fn until(&self, what: &str, so: impl Fn(&Self) -> Result<bool>) -> Result<()> {
+        let start = Instant::now();
+        while !so(self)? {
+            ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// What reaches the upstream, for tests that send several requests at once.
+    pub const fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
+    /// Where configuration and logs are.
+    pub fn run_dir(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where a listener listens.
+    pub fn address(&self, door: &str) -> Result<SocketAddr> {
         self.doors.get(door).copied().with_context(|| format!("no listener is named {door}"))
     }
 
@@ -163,6 +238,25 @@ impl Gateway {
         let received = self.capture.take().into_iter().map(received).collect::<Result<_>>()?;
         Ok(Seen { reply, received })
     }
+}
+
+/// Between two questions whether something is so.
+const POLL: Duration = Duration::from_millis(5);
+
+/// A program that starts Envoy with another environment and level of log.
+fn wrapped(program: &Path, directory: &Path, around: &Surroundings) -> Result<PathBuf> {
+    let path = directory.join("envoy.sh");
+    let exports = around.environment.iter().map(|(name, value)| format!("export {name}='{value}'\n"));
+    let level = if around.trace { "trace" } else { "info" };
+    let script = format!(
+        "#!/bin/sh\n{}for word; do\n  shift\n  [ \"$word\" != wasm:info ] || word=wasm:{level}\n  set -- \"$@\" \"$word\"\n\
+         done\nexec '{}' \"$@\"\n",
+        exports.collect::<String>(),
+        program.display(),
+    );
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
+    Ok(path)
 }
 
 /// The listeners' addresses, by name.
@@ -206,7 +300,8 @@ pub fn tools() -> Result<Tools> {
     Ok(tools)
 }
 
-fn received(message: Message) -> Result<Received> {
+/// A request as the upstream got it, without what Envoy adds.
+pub fn received(message: Message) -> Result<Received> {
     let line = String::from_utf8_lossy(&message.start).into_owned();
     let method = line.split(' ').next().unwrap_or_default().to_owned();
     let target = message.start.get(method.len() + 1..).and_then(|rest| rest.strip_suffix(b" HTTP/1.1"));

@@ -8,11 +8,15 @@
 //! | [`http2`] | the same requests over HTTP/2 |
 //! | [`capture`] | an upstream that keeps what it gets and answers as told |
 //! | [`config`] | changes to the configuration that the demo ships |
+//! | [`chain`] | Restate and the sample service behind such an Envoy |
+//! | [`deliveries`] | webhooks, signed as their providers sign them |
 //! | [`gateway`] | Envoy with the filter between a client and the capture |
 //! | [`harness`] | running trials, and an end for every process |
 
 pub mod capture;
+pub mod chain;
 pub mod config;
+pub mod deliveries;
 pub mod gateway;
 pub mod harness;
 pub mod http2;

@@ -136,26 +136,44 @@ impl Reply {
     }
 }
 
+/// A connection for one request after the other, or for a part of one.
+pub struct Connection(Reader);
+
+impl Connection {
+    /// Connects.
+    pub fn open(address: SocketAddr) -> Result<Self> {
+        Ok(Self(Reader::new(TcpStream::connect(address).context("cannot connect")?)?))
+    }
+
+    /// Writes bytes as they stand.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.write(bytes).context("sending failed")
+    }
+
+    /// Reads one answer. `method` tells whether that has a body.
+    pub fn answer(&mut self, method: &str) -> Result<Reply> {
+        loop {
+            let mut message = self.0.head()?.context("the connection ended without an answer")?;
+            let status = status(&message.start)?;
+            if (100..200).contains(&status) {
+                continue;
+            }
+            let body = method != "HEAD" && !matches!(status, 204 | 304);
+            self.0.body(&mut message, Kind::Response { body })?;
+            let lower = message.headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
+            return Ok(Reply { status, headers: lower.collect(), body: message.body });
+        }
+    }
+}
+
 /// Sends `bytes` on a connection of their own, and reads one answer. `method` tells whether that has a body.
 pub fn exchange(address: SocketAddr, method: &str, bytes: &[u8]) -> Result<Reply> {
-    let mut connection = Reader::new(TcpStream::connect(address).context("cannot connect")?)?;
+    let mut connection = Connection::open(address)?;
     // Who refuses a request may close before all of it is written; the answer counts.
-    let written = connection.write(bytes);
-    loop {
-        let head = connection.head().and_then(|head| head.context("the connection ended without an answer"));
-        let mut message = match (head, &written) {
-            (Ok(head), _) => head,
-            (Err(why), Err(error)) => return Err(why.context(format!("sending failed: {error}"))),
-            (Err(why), Ok(())) => return Err(why),
-        };
-        let status = status(&message.start)?;
-        if (100..200).contains(&status) {
-            continue;
-        }
-        let body = method != "HEAD" && !matches!(status, 204 | 304);
-        connection.body(&mut message, Kind::Response { body })?;
-        let lower = message.headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
-        return Ok(Reply { status, headers: lower.collect(), body: message.body });
+    let sent = connection.send(bytes);
+    match (connection.answer(method), sent) {
+        (Err(why), Err(error)) => Err(why.context(format!("{error:#}"))),
+        (answer, _) => answer,
     }
 }
 

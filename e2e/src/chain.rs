@@ -1,0 +1,60 @@
+//! Restate and the sample service behind an Envoy whose configuration a test changes.
+
+use anyhow::Result;
+use edge_idempotency_demo::ports::{Ports, loopback};
+use edge_idempotency_demo::restate::{Invocation, Restate, RestateOptions};
+use edge_idempotency_demo::service::Service;
+use tempfile::TempDir;
+
+use crate::config::Door;
+use crate::gateway::{Gateway, Surroundings, tools};
+use crate::harness::runtime;
+
+/// The running chain, from the front to the back.
+pub struct Chain {
+    /// The gateway.
+    pub gateway: Gateway,
+    /// The backend.
+    pub restate: Restate,
+    /// The service behind it.
+    pub service: Service,
+    /// Data and logs.
+    pub directory: TempDir,
+}
+
+impl Chain {
+    /// Starts everything; `around` need not name the backend.
+    pub fn start(around: Surroundings, doors: &[(String, Door)]) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let ports = Ports::free()?;
+        let tools = tools()?;
+        let (restate, service) = runtime()?.block_on(async {
+            let mut restate = Restate::start(RestateOptions {
+                program: tools.restate,
+                run_dir: directory.path().to_owned(),
+                ingress_port: ports.restate_ingress,
+                admin_port: ports.restate_admin,
+                node_port: ports.restate_node,
+                env: Vec::new(),
+            })
+            .await?;
+            let service = Service::start(&tools.service, directory.path(), ports.service, ports.ledger).await?;
+            restate.register(&service.url()).await?;
+            anyhow::Ok((restate, service))
+        })?;
+        let around = Surroundings { backend: Some(loopback(ports.restate_ingress)), ..around };
+        let gateway = Gateway::start_within(&around, doors)?;
+        Ok(Self { gateway, restate, service, directory })
+    }
+
+    /// Everything that Restate stored under a key.
+    pub fn stored(&self, key: &str) -> Result<Vec<Invocation>> {
+        let all = runtime()?.block_on(self.restate.invocations())?;
+        Ok(all.into_iter().filter(|invocation| invocation.idempotency_key.as_deref() == Some(key)).collect())
+    }
+
+    /// How often there was this effect.
+    pub fn effects(&self, id: &str) -> Result<u64> {
+        Ok(runtime()?.block_on(self.service.effects())?.get(id).copied().unwrap_or_default())
+    }
+}

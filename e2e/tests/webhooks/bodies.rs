@@ -1,0 +1,227 @@
+//! The ways in which a body comes, ends, or is too long.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deliveries::{self, now};
+use e2e::harness::Test;
+use e2e::raw::{Reply, Request};
+
+use crate::Protocol::{self, Http1, Http2};
+use crate::{
+    Connection, GITHUB_INLINE, GITHUB_PATH, LIMIT, NARROW, NARROW_BUFFER, SHIPPED, STRIPE, STRIPE_PATH, TRAILERS, WIDE,
+    World, over_both, problem, stripe, test,
+};
+
+const TOO_LARGE: &str = "body_too_large";
+/// The default of `max_body_bytes`.
+const DEFAULT_LIMIT: usize = 1 << 20;
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    let mut tests = vec![
+        test("in chunks of one byte", |world: &World| framed(world, SHIPPED, &[1], "")),
+        test("in chunks of several sizes", |world: &World| framed(world, SHIPPED, &[1, 7, 4_096, 2, 16_000], "")),
+        test("in chunks, with trailers", |world: &World| {
+            for door in [SHIPPED, TRAILERS] {
+                framed(world, door, &[10, 4_000], "Idempotency-Key: k-1\r\nX-Subject: evil\r\n")?;
+            }
+            Ok(())
+        }),
+        test("over HTTP/2, with trailers", trailers),
+        test("a sender that takes its time", slowly),
+        test("a sender that waits for 100", expects_continue),
+        test("a length that is wrong before it is too long", lengths),
+        test("the gateway's own limit, where it is smaller", narrow),
+        test("compressed", compressed),
+    ];
+    tests.extend(over_both("of no bytes", empty));
+    tests.extend(over_both("as long as the limit, and one byte longer", at_the_limit));
+    tests.extend(over_both("as long as the default limit, and one byte longer", at_the_default_limit));
+    tests
+}
+
+/// An event of `size` bytes.
+fn padded(path: &str, id: &str, size: usize) -> Request {
+    let start = format!("{{\"id\": \"{id}\", \"padding\": \"");
+    let padding = "x".repeat(size.saturating_sub(start.len() + 2));
+    deliveries::stripe(path, &[STRIPE.1], now(), format!("{start}{padding}\"}}"))
+}
+
+/// The same request in chunks of these sizes, again and again.
+fn chunked(request: &Request, sizes: &[usize], trailers: &str) -> Vec<u8> {
+    let mut bytes = head(request, "transfer-encoding: chunked");
+    let mut rest = request.body.as_slice();
+    for size in sizes.iter().cycle() {
+        let (chunk, after) = rest.split_at(rest.len().min(*size));
+        if chunk.is_empty() {
+            break;
+        }
+        bytes.extend([format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat());
+        rest = after;
+    }
+    bytes.extend(format!("0\r\n{trailers}\r\n").as_bytes());
+    bytes
+}
+
+/// The head alone.
+pub(crate) fn head(request: &Request, framing: &str) -> Vec<u8> {
+    let request = Request { body: Vec::new(), trailers: Vec::new(), ..request.clone() };
+    let whole = String::from_utf8_lossy(&request.http1()).replace("content-length: 0", framing);
+    whole.into_bytes()
+}
+
+fn framed(world: &World, door: &str, sizes: &[usize], trailers: &str) -> Result<()> {
+    let request = padded(STRIPE_PATH, "evt_chunks", 20_000).header("Idempotency-Key", "k-1");
+    let seen = world.gateway.written(door, &chunked(&request, sizes, trailers))?;
+    let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_chunks";
+    crate::expect_forwarded(&seen, &crate::delivered(&request, Some(key)))?;
+
+    let mut tampered = request;
+    tampered.body.push(b' ');
+    let seen = world.gateway.written(door, &chunked(&tampered, sizes, trailers))?;
+    crate::expect_refused(&seen, 401, "webhook_signature_invalid")?;
+    world.sound(door)
+}
+
+fn trailers(world: &World) -> Result<()> {
+    for size in [0, 100, 20_000] {
+        let github = deliveries::github(GITHUB_PATH, GITHUB_INLINE, "g-1", "x".repeat(size));
+        let request = github.trailer("idempotency-key", "k-1").trailer("x-harmless", "stays");
+        let seen = world.gateway.http2(SHIPPED, &request)?;
+        let key = "t-acme:health-prod:service:webhook-ingest:github-g-1";
+        let mut expected = crate::delivered(&request, Some(key));
+        // Where there is no body Envoy forwards none, and no trailers over HTTP/1.1 then either.
+        expected.trailers = seen.received.first().map(|received| received.trailers.clone()).unwrap_or_default();
+        let harmless = ("x-harmless".to_owned(), b"stays".to_vec());
+        ensure!(expected.trailers.iter().all(|line| *line == harmless), "trailers {:?}", expected.trailers);
+        crate::expect_forwarded(&seen, &expected).with_context(|| format!("{size} bytes"))?;
+
+        let mut tampered = request;
+        tampered.body.push(b' ');
+        world.refused(SHIPPED, Http2, &tampered, 401, "webhook_signature_invalid")?;
+    }
+    Ok(())
+}
+
+/// Between two pieces a whole delivery goes through another connection: by then Envoy has seen the piece.
+fn slowly(world: &World) -> Result<()> {
+    let request = stripe("evt_slow");
+    let bytes = request.http1();
+    let address = world.gateway.address(SHIPPED)?;
+    let mut connection = Connection::open(address)?;
+    for piece in bytes.chunks(bytes.len().div_ceil(40)) {
+        world.sound(SHIPPED)?;
+        connection.send(piece)?;
+    }
+    let reply = connection.answer("POST")?;
+    ensure!(reply.status == 200, "{}", crate::text(&reply));
+    let received = world.gateway.capture().take();
+    ensure!(received.len() == 1, "the upstream got {} requests", received.len());
+    ensure!(received.first().is_some_and(|message| message.body == request.body), "another body");
+    Ok(())
+}
+
+fn expects_continue(world: &World) -> Result<()> {
+    let request = stripe("evt_continue").header("expect", "100-continue");
+    let seen = world.gateway.http1(SHIPPED, &request)?;
+    ensure!(seen.reply.status == 200 && seen.received.len() == 1, "{} {}", seen.reply.status, seen.upstream());
+    world.sound(SHIPPED)
+}
+
+fn lengths(world: &World) -> Result<()> {
+    let request = stripe("evt_length");
+    for (framing, status) in [
+        (format!("content-length: {}", LIMIT + 1), 413),
+        ("content-length: 18446744073709551615".to_owned(), 413),
+        ("content-length: 18446744073709551616".to_owned(), 400),
+        ("content-length: -1".to_owned(), 400),
+        ("content-length: 10\r\ncontent-length: 11".to_owned(), 400),
+        ("content-length: 5\r\ntransfer-encoding: chunked".to_owned(), 400),
+    ] {
+        // The answer comes although the body never does.
+        let seen = world.gateway.written(SHIPPED, &head(&request, &framing)).with_context(|| framing.clone())?;
+        ensure!(seen.reply.status == status, "{framing}: status {} instead of {status}", seen.reply.status);
+        ensure!(seen.received.is_empty(), "{framing}: the upstream got\n{}", seen.upstream());
+        if status == 413 {
+            problem(&seen.reply, status, TOO_LARGE)?;
+        }
+        world.sound(SHIPPED)?;
+    }
+    Ok(())
+}
+
+fn at_the_limit(world: &World, protocol: Protocol) -> Result<()> {
+    limit(world, SHIPPED, protocol, STRIPE_PATH, LIMIT)
+}
+
+/// The shipped listener buffers no more than that, and forwards it too.
+fn at_the_default_limit(world: &World, protocol: Protocol) -> Result<()> {
+    limit(world, WIDE, protocol, "/api/v1/accepted/stripe/wh_stripe01", DEFAULT_LIMIT)
+}
+
+fn limit(world: &World, door: &str, protocol: Protocol, path: &str, limit: usize) -> Result<()> {
+    let whole = padded(path, "evt_limit", limit);
+    ensure!(whole.body.len() == limit, "{} bytes", whole.body.len());
+    let longer = padded(path, "evt_limit", limit + 1);
+    world.forwarded(door, protocol, &whole, Some("stripe-evt_limit"))?;
+    world.refused(door, protocol, &longer, 413, TOO_LARGE)?;
+    if protocol == Http1 {
+        let seen = world.gateway.written(door, &chunked(&whole, &[4_096], ""))?;
+        let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_limit";
+        crate::expect_forwarded(&seen, &crate::delivered(&whole, Some(key)))?;
+        let seen = world.gateway.written(door, &chunked(&longer, &[4_096], ""))?;
+        crate::expect_refused(&seen, 413, TOO_LARGE)?;
+        // One chunk, so that the limit is passed at once.
+        let seen = world.gateway.written(door, &chunked(&longer, &[limit + 1], ""))?;
+        crate::expect_refused(&seen, 413, TOO_LARGE)?;
+        world.sound(door)?;
+    }
+    Ok(())
+}
+
+fn empty(world: &World, protocol: Protocol) -> Result<()> {
+    let github = deliveries::github(GITHUB_PATH, GITHUB_INLINE, "g-0", "");
+    world.forwarded(SHIPPED, protocol, &github, Some("github-g-0"))?;
+    let unsigned = deliveries::github(GITHUB_PATH, "another", "g-0", "");
+    world.refused(SHIPPED, protocol, &unsigned, 401, "webhook_signature_invalid")?;
+    let stripe = deliveries::stripe(STRIPE_PATH, &[STRIPE.1], now(), "");
+    world.refused(SHIPPED, protocol, &stripe, 400, "transport_translation_failed")?;
+    if protocol == Http1 {
+        let seen = world.gateway.written(SHIPPED, &chunked(&github, &[1], ""))?;
+        let key = "t-acme:health-prod:service:webhook-ingest:github-g-0";
+        crate::expect_forwarded(&seen, &crate::delivered(&github, Some(key)))?;
+    }
+    Ok(())
+}
+
+/// The listener's buffer bounds what waits over HTTP/1.1. Over HTTP/2 a stream's window does, which is larger.
+fn narrow(world: &World) -> Result<()> {
+    let fits = padded(STRIPE_PATH, "evt_narrow", NARROW_BUFFER / 2);
+    let longer = padded(STRIPE_PATH, "evt_narrow", NARROW_BUFFER * 3);
+    world.forwarded(NARROW, Http1, &fits, Some("stripe-evt_narrow"))?;
+    for bytes in [longer.http1(), chunked(&longer, &[1_000], "")] {
+        let seen = world.gateway.written(NARROW, &bytes)?;
+        own_limit(&seen.reply)?;
+        ensure!(seen.received.is_empty(), "the upstream got\n{}", seen.upstream());
+        world.sound(NARROW)?;
+    }
+    world.forwarded(NARROW, Http2, &longer, Some("stripe-evt_narrow"))
+}
+
+/// Envoy's own answer, which says nothing of the filter's limit.
+fn own_limit(reply: &Reply) -> Result<()> {
+    ensure!(reply.status == 413, "status {} instead of 413: {}", reply.status, crate::text(reply));
+    ensure!(reply.json().get("code").is_none(), "the filter answers: {}", crate::text(reply));
+    Ok(())
+}
+
+fn compressed(world: &World) -> Result<()> {
+    for coding in ["gzip", "br", "gzip, deflate", "x-unknown"] {
+        let stripe = stripe("evt_gzip").header("content-encoding", coding);
+        world.refused(SHIPPED, Http1, &stripe, 415, "unsupported_content_encoding")?;
+        // Only its bytes are looked at, and they are signed as they are.
+        let gzip = b"\x1f\x8b\x08\x00\xff\x00 these bytes".as_slice();
+        let github = deliveries::github(GITHUB_PATH, GITHUB_INLINE, "g-2", gzip).header("content-encoding", coding);
+        world.forwarded(SHIPPED, Http1, &github, Some("github-g-2"))?;
+    }
+    let plain = stripe("evt_identity").header("content-encoding", "identity");
+    world.forwarded(SHIPPED, Http1, &plain, Some("stripe-evt_identity"))
+}

@@ -1,0 +1,171 @@
+//! Senders that leave, and many at once.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deliveries::{self, now};
+use e2e::gateway::Received;
+use e2e::harness::{Test, runtime};
+use e2e::raw::Request;
+
+use crate::{
+    Connection, SHIPPED, STRIPE, STRIPE_PATH, World, bodies, delivered, event, problem, received, stripe, test,
+};
+
+const AT_ONCE: usize = 500;
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        test("senders that leave at any point", leaving),
+        test("streams that are reset at any point", resetting),
+        test("five hundred at once", at_once),
+    ]
+}
+
+/// The gateway is done with every request that it began.
+fn idle(world: &World) -> Result<()> {
+    world
+        .gateway
+        .until("no request is under way", |gateway| Ok(gateway.stat("^http.gateway.downstream_(rq|cx)_active$")? == 0))
+}
+
+fn leaving(world: &World) -> Result<()> {
+    let request = stripe("evt_left");
+    let whole = request.http1();
+    let body = whole.len() - request.body.len();
+    let chunks = bodies::head(&request, "transfer-encoding: chunked");
+    let chunk = format!("{:x}\r\n", request.body.len());
+    let unended = [&chunks, chunk.as_bytes(), &request.body, b"\r\n"].concat();
+    let too_long = bodies::head(&request, "content-length: 70000");
+    let pieces: [(&str, &[u8]); 8] = [
+        ("before anything", b""),
+        ("within the head", whole.get(..body / 2).context("half a head")?),
+        ("before the body", whole.get(..body).context("a head")?),
+        ("within the body", whole.get(..body + 10).context("a piece of the body")?),
+        ("before the last byte", whole.get(..whole.len() - 1).context("all but a byte")?),
+        ("before the last chunk", &unended),
+        ("within the last chunk", &[&unended, b"0\r\n".as_slice()].concat()),
+        ("while it is refused", &too_long),
+    ];
+    for (name, bytes) in pieces {
+        let mut connection = Connection::open(world.gateway.address(SHIPPED)?)?;
+        connection.send(bytes)?;
+        if !bytes.is_empty() {
+            world
+                .gateway
+                .until("the bytes have come", |gateway| Ok(gateway.stat("^http.gateway.downstream_cx_active$")? > 0))?;
+        }
+        drop(connection);
+        idle(world)?;
+        ensure!(world.gateway.capture().take().is_empty(), "{name}: the upstream got something");
+        world.sound(SHIPPED).with_context(|| name.to_owned())?;
+    }
+    // Before the answer: the delivery counts, and nobody is there to be told.
+    let mut connection = Connection::open(world.gateway.address(SHIPPED)?)?;
+    connection.send(&whole)?;
+    drop(connection);
+    idle(world)?;
+    let taken = world.gateway.capture().take();
+    ensure!(taken.len() <= 1, "the upstream got {} requests", taken.len());
+    world.sound(SHIPPED)
+}
+
+/// How far a stream gets before it is reset.
+#[derive(Clone, Copy, Debug)]
+enum Reset {
+    Head,
+    HalfABody,
+    BodyWithoutEnd,
+}
+
+fn resetting(world: &World) -> Result<()> {
+    for reset in [Reset::Head, Reset::HalfABody, Reset::BodyWithoutEnd] {
+        runtime()?.block_on(begin_and_reset(world, reset)).with_context(|| format!("{reset:?}"))?;
+        idle(world)?;
+        ensure!(world.gateway.capture().take().is_empty(), "{reset:?}: the upstream got something");
+        world.sound(SHIPPED)?;
+    }
+    Ok(())
+}
+
+async fn begin_and_reset(world: &World, reset: Reset) -> Result<()> {
+    let request = stripe("evt_reset");
+    let stream = tokio::net::TcpStream::connect(world.gateway.address(SHIPPED)?).await?;
+    let (sender, connection) = h2::client::handshake(stream).await?;
+    let connection = tokio::spawn(connection);
+    let mut head = http::Request::post(format!("http://{}{STRIPE_PATH}", request.authority));
+    for (name, value) in &request.headers {
+        head = head.header(name, value.as_slice());
+    }
+    let mut sender = sender.ready().await?;
+    let (response, mut body) = sender.send_request(head.body(())?, false)?;
+    let (half, rest) = request.body.split_at(request.body.len() / 2);
+    match reset {
+        Reset::Head => {}
+        Reset::HalfABody => body.send_data(half.to_vec().into(), false)?,
+        Reset::BodyWithoutEnd => {
+            body.send_data(half.to_vec().into(), false)?;
+            body.send_data(rest.to_vec().into(), false)?;
+        }
+    }
+    // A whole request on the same connection: by then Envoy has seen the other's frames.
+    let path = format!("http://{}/api/v1/nothing", request.authority);
+    let (other, _) = sender.ready().await?.send_request(http::Request::post(path).body(())?, true)?;
+    ensure!(other.await?.status() == 404, "a path that is not there");
+    body.send_reset(h2::Reason::CANCEL);
+    ensure!(response.await.is_err(), "an answer to a stream that was reset");
+    connection.abort();
+    Ok(())
+}
+
+fn at_once(world: &World) -> Result<()> {
+    let address = world.gateway.address(SHIPPED)?;
+    let requests: Vec<Request> = (0..AT_ONCE).map(numbered).collect();
+    // Every one is under way before the first is complete.
+    let mut connections = Vec::new();
+    for request in &requests {
+        let mut connection = Connection::open(address)?;
+        let bytes = request.http1();
+        let (first, second) = bytes.split_at(bytes.len() - request.body.len() / 2);
+        connection.send(first)?;
+        connections.push((connection, second.to_vec()));
+    }
+    world.gateway.until("all have begun", |gateway| {
+        Ok(gateway.stat("^http.gateway.downstream_rq_active$")? == u64::try_from(AT_ONCE)?)
+    })?;
+    ensure!(world.gateway.capture().take().is_empty(), "the upstream got something before its time");
+    for (connection, rest) in &mut connections {
+        connection.send(rest)?;
+    }
+    for (number, (connection, _)) in connections.iter_mut().enumerate() {
+        let reply = connection.answer("POST").with_context(|| format!("delivery {number}"))?;
+        if is_tampered(number) {
+            problem(&reply, 401, "webhook_signature_invalid")?;
+        } else {
+            ensure!(reply.status == 200, "delivery {number}: {}", crate::text(&reply));
+        }
+    }
+    let mut seen: BTreeMap<Vec<u8>, Received> = BTreeMap::new();
+    for message in world.gateway.capture().take() {
+        let received = received(message)?;
+        ensure!(seen.insert(received.body.clone(), received).is_none(), "one came twice");
+    }
+    for (number, request) in requests.iter().enumerate().filter(|(number, _)| !is_tampered(*number)) {
+        let received = seen.remove(&request.body).with_context(|| format!("delivery {number} did not arrive"))?;
+        let key = format!("t-acme:health-prod:service:webhook-ingest:stripe-evt_many_{number}");
+        let expected = delivered(request, Some(&key));
+        ensure!(received == expected, "the upstream got\n{received}\n  instead of\n{expected}");
+    }
+    ensure!(seen.is_empty(), "{} that were not sent so", seen.len());
+    drop(connections);
+    world.sound(SHIPPED)
+}
+
+const fn is_tampered(number: usize) -> bool {
+    number % 5 == 3
+}
+
+fn numbered(number: usize) -> Request {
+    let request = deliveries::stripe(STRIPE_PATH, &[STRIPE.1], now(), event(&format!("evt_many_{number}")));
+    if is_tampered(number) { Request { body: event("evt_forged").into_bytes(), ..request } } else { request }
+}
