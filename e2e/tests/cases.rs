@@ -52,8 +52,14 @@ fn trials() -> Result<Vec<Trial>> {
 
 fn of_file(file: CaseFile) -> Vec<Trial> {
     let mut doors: Vec<(String, Door)> = Vec::new();
-    let mut planned = Vec::new();
+    let (mut planned, mut elsewhere) = (Vec::new(), Vec::new());
     for case in file.cases {
+        // Envoy's clock is the real one: wasm-tests runs these, and tests/webhooks signs its deliveries anew.
+        if case.now_unix_ms.is_some() {
+            let name = format!("{}::{} (not here: it sets the clock)", file.name, case.name);
+            elsewhere.push(Trial::test(name, || Ok(())).with_ignored_flag(true));
+            continue;
+        }
         let (door, claims) = door_for(&case);
         let known = doors.iter().find(|(_, known)| *known == door).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| {
@@ -72,8 +78,9 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
         }
         Test::new(name, move |gateway| run_case(gateway, &door, &case, claims.as_ref(), way))
     });
-    let tests = tests.collect();
-    sharing(move || Gateway::start(&doors), tests)
+    let mut trials = sharing(move || Gateway::start(&doors), tests.collect());
+    trials.extend(elsewhere);
+    trials
 }
 
 /// The listener that a case needs, and the claims that its token brings.
