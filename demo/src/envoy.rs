@@ -41,6 +41,8 @@ pub struct EnvoyOptions {
     pub admin_port: u16,
     /// Worker threads, each with a VM of its own.
     pub concurrency: u32,
+    /// Variables of Envoy's environment; the filter sees those that the template lists.
+    pub environment: Vec<(String, String)>,
 }
 
 /// A running Envoy.
@@ -61,6 +63,7 @@ impl Envoy {
     /// As [`Envoy::start`], with a configuration that was rendered and changed: it listens on the ports of `options`.
     pub async fn start_with(options: EnvoyOptions, config: &Path) -> Result<Self> {
         let mut command = Command::new(&options.program);
+        command.envs(options.environment.iter().map(|(name, value)| (name, value)));
         command.arg("--config-path").arg(config).args(["--concurrency", &options.concurrency.to_string()]);
         // Several may run on one machine; the log's lines begin with time and level.
         command.args(["--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info"]);
@@ -164,6 +167,7 @@ mod tests {
             gateway_port: 10_000,
             admin_port: 9_901,
             concurrency: 2,
+            environment: Vec::new(),
         }
     }
 
@@ -215,7 +219,8 @@ mod tests {
         let config = read(&options("{}", true));
         let routes = manager(&config).pointer("/route_config/virtual_hosts/0/routes").unwrap().as_array().unwrap();
         for route in routes {
-            let public = route.pointer("/match/prefix").unwrap() == "/api/";
+            let prefix = route.pointer("/match/prefix").unwrap();
+            let public = prefix == "/api/" || prefix == "/webhooks/";
             let marked = route.pointer("/match/headers/0/name").is_some_and(|name| name == "x-edge-idempotency");
             assert!(public ^ marked, "{route}");
         }

@@ -7,6 +7,7 @@
 //! | [`process`] | child processes: log files, readiness, an end for certain |
 //! | [`ports`] | free ports, each of which can be set |
 //! | [`tokens`] | JSON Web Tokens and the key set that verifies them |
+//! | [`senders`] | third parties that send webhooks, each signing in its own way |
 //! | [`http`] | a client that sends exactly what it is given |
 //! | [`envoy`] | the gateway, from the template `demo/envoy.yaml` |
 //! | [`restate`] | the backend, and what it stored |
@@ -36,6 +37,7 @@ pub mod http;
 pub mod ports;
 pub mod process;
 pub mod restate;
+pub mod senders;
 pub mod service;
 pub mod stack;
 pub mod tokens;

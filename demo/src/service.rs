@@ -82,7 +82,7 @@ impl Service {
         loopback_url(self.ledger_port)
     }
 
-    /// Effects per id: order, conversation, or the cart's object key.
+    /// Effects per id: order, conversation, the cart's object key, what a webhook is about.
     pub async fn effects(&self) -> Result<BTreeMap<String, u64>> {
         self.get("/effects").await
     }

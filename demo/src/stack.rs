@@ -9,6 +9,7 @@ use crate::envoy::{Envoy, EnvoyOptions};
 use crate::ports::{Ports, loopback};
 use crate::process::{Process, Record};
 use crate::restate::{Restate, RestateOptions};
+use crate::senders::Senders;
 use crate::service::Service;
 use crate::tokens::Signer;
 use crate::tools::Tools;
@@ -48,6 +49,8 @@ pub struct Stack {
     pub service: Service,
     /// Mints the tokens that the gateway believes.
     pub signer: Signer,
+    /// Sign the webhooks that the filter believes.
+    pub senders: Senders,
     /// Where everything listens.
     pub ports: Ports,
 }
@@ -59,6 +62,7 @@ impl Stack {
         fs::create_dir_all(&run_dir).with_context(|| format!("cannot make {}", run_dir.display()))?;
         let ports = ports.map_or_else(Ports::free, Ok)?;
         let signer = Signer::generate();
+        let senders = Senders::generate();
 
         progress("starting Restate, the sample service and Envoy");
         let restate = Restate::start(RestateOptions {
@@ -81,11 +85,12 @@ impl Stack {
             gateway_port: ports.gateway,
             admin_port: ports.admin,
             concurrency: 2,
+            environment: senders.environment(),
         });
         let (mut restate, service, envoy) = tokio::try_join!(restate, service, envoy)?;
         progress("registering the sample service with Restate");
         restate.register(&service.url()).await?;
-        Ok(Self { envoy, restate, service, signer, ports })
+        Ok(Self { envoy, restate, service, signer, senders, ports })
     }
 
     /// Where clients send their requests.

@@ -285,6 +285,7 @@ pub fn options(run_dir: &Path, backend: SocketAddr, jwks: &str) -> Result<EnvoyO
         gateway_port: ports.gateway,
         admin_port: ports.admin,
         concurrency: 1,
+        environment: Vec::new(),
     })
 }
 

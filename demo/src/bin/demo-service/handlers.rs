@@ -189,3 +189,49 @@ impl Projects {
         Ok(Json(json!({"projects": ["billing", "health-prod"], "seen": seen})))
     }
 }
+
+/// `Webhooks`: what third parties send. Their identifiers are keys by the time it gets here, so it just does the work.
+pub(crate) struct Webhooks(pub(crate) Arc<Ledger>);
+
+#[restate_sdk::service(client_visibility = "pub(crate)")]
+impl Webhooks {
+    #[handler]
+    async fn ingest(&self, ctx: Context<'_>, body: Vec<u8>) -> HandlerResult<Json<Value>> {
+        let seen = observe(&self.0, "Webhooks/ingest", None, ctx.invocation_id(), ctx.headers());
+        let Some(subject) = subject(&body) else {
+            return Err(TerminalError::new_with_code(422, "the delivery is about nothing that is known here").into());
+        };
+        let id = subject.clone();
+        let number = ctx.run(|| async move { Ok(self.0.record_effect(&id)) }).name("act on the event").await?;
+        Ok(Json(json!({"processed": number, "subject": subject, "seen": seen})))
+    }
+}
+
+/// What a delivery is about: Stripe's object, the commit that GitHub got, Twilio's message.
+fn subject(body: &[u8]) -> Option<String> {
+    match serde_json::from_slice::<Value>(body) {
+        Ok(event) => {
+            let found = ["/data/object/id", "/after"].iter().find_map(|place| event.pointer(place)?.as_str());
+            found.map(str::to_owned)
+        }
+        Err(_) => {
+            let mut fields = std::str::from_utf8(body).ok()?.split('&');
+            fields.find_map(|field| field.strip_prefix("MessageSid=")).map(str::to_owned)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::subject;
+
+    #[test]
+    fn deliveries_say_what_they_are_about() {
+        let about = |body: &str| subject(body.as_bytes());
+        assert_eq!(about(r#"{"id":"evt_1","data":{"object":{"id":"ch_1"}}}"#).as_deref(), Some("ch_1"));
+        assert_eq!(about(r#"{"ref":"refs/heads/main","after":"c0ffee"}"#).as_deref(), Some("c0ffee"));
+        assert_eq!(about("MessageStatus=sent&MessageSid=SM1").as_deref(), Some("SM1"));
+        assert_eq!(about(r#"{"id":"evt_1"}"#), None);
+        assert_eq!(about("To=1"), None);
+    }
+}

@@ -57,13 +57,16 @@ pub(crate) fn curl(request: &Request, person: Option<&Person>) -> String {
     }
     let mut options = vec![format!("\"$GATEWAY{path}\"")];
     options.extend(person.map(|person| format!("-H \"Authorization: Bearer ${}\"", person.variable)));
+    let json = request.headers.iter().any(|(name, value)| name == "content-type" && value == b"application/json");
     for (name, value) in &request.headers {
+        // What curl sets by itself.
         if name != "content-type" {
             options.push(format!("-H '{name}: {}'", String::from_utf8_lossy(value)));
         }
     }
     if !request.body.is_empty() {
-        options.push(format!("--json '{}'", String::from_utf8_lossy(&request.body)));
+        let option = if json { "--json" } else { "-d" };
+        options.push(format!("{option} '{}'", String::from_utf8_lossy(&request.body)));
     }
 
     let mut width = command.chars().count();
@@ -96,6 +99,8 @@ mod tests {
             )
         );
         assert_eq!(curl(&Request::get("//restate/health"), None), r#"curl -i --path-as-is "$GATEWAY//restate/health""#);
+        let form = Request::post("/x").header("content-type", "application/x-www-form-urlencoded").body("a=1&b=2");
+        assert_eq!(curl(&form, None), r#"curl -i "$GATEWAY/x" -d 'a=1&b=2'"#);
         assert_eq!(curl(&Request::post("/x"), None), r#"curl -i -X POST "$GATEWAY/x""#);
     }
 

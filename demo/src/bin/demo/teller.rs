@@ -6,6 +6,7 @@ use std::fmt::Display;
 use anyhow::Result;
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::restate::Invocation;
+use edge_idempotency_demo::senders::Senders;
 use edge_idempotency_demo::service::Call;
 use edge_idempotency_demo::stack::Stack;
 use tokio::task::JoinSet;
@@ -61,6 +62,11 @@ impl<'a> Teller<'a> {
         Self { stack, style, table: Table::default(), calls: 0, invocations: HashMap::new(), answers: 0, leaks: 0 }
     }
 
+    /// The third parties whose webhooks the filter believes.
+    pub(crate) fn senders(&self) -> &Senders {
+        &self.stack.senders
+    }
+
     /// Begins a step.
     pub(crate) fn step(&mut self, title: &str) {
         let number = self.table.step(title);
@@ -75,10 +81,20 @@ impl<'a> Teller<'a> {
         watch: Option<&str>,
     ) -> Result<Told> {
         print_request(&request, person);
+        self.told(person, request, watch).await
+    }
+
+    async fn told(&mut self, person: Option<&Person>, request: Request, watch: Option<&str>) -> Result<Told> {
         let reply = self.send(person, request).await?;
         print_reply(&reply);
         let backend = self.look(watch, reply.header("x-operation-id")).await?;
         Ok(Told { reply, backend })
+    }
+
+    /// As [`Teller::tell`], for what a third party sends.
+    pub(crate) async fn deliver(&mut self, sender: &str, request: Request, watch: Option<&str>) -> Result<Told> {
+        print_sent(sender, &request, None);
+        self.told(None, request, watch).await
     }
 
     /// Sends one request and prints it with its answer's gist; what reached the backend is for [`Teller::look`].
@@ -192,7 +208,11 @@ fn answered(result: Result<Reply>) -> Reply {
 
 fn print_request(request: &Request, person: Option<&Person>) {
     let who = person.map_or_else(|| "somebody without a token".to_owned(), Person::introduction);
-    say(wrap("  sent by    ", &who));
+    print_sent(&who, request, person);
+}
+
+fn print_sent(who: &str, request: &Request, person: Option<&Person>) {
+    say(wrap("  sent by    ", who));
     for line in curl(request, person).lines() {
         say(format!("             {line}"));
     }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use edge_idempotency_demo::http::Request;
 use edge_idempotency_demo::ports::{Ports, loopback_url};
 use edge_idempotency_demo::process::Record;
+use edge_idempotency_demo::senders::{STRIPE_PATH, Senders};
 use edge_idempotency_demo::stack::{Stack, StackOptions};
 use edge_idempotency_demo::tokens::Signer;
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,8 @@ pub(crate) async fn up(run_directory: &Path) -> Result<ExitCode> {
     let options = StackOptions { ports: Some(Ports::from_env()?), ..StackOptions::new(tools().await?, &directory) };
     let stack = Stack::start(options, &|progress| say(progress)).await?;
     let ports = stack.ports;
-    fs::write(env_file(&directory), variables(&stack.signer, &ports)?).context("cannot write the variables")?;
+    fs::write(env_file(&directory), variables(&stack.signer, &stack.senders, &ports)?)
+        .context("cannot write the variables")?;
     // From here on the stack stays: its records are on disk before it is let go.
     let mut stack = stack;
     let processes = stack.processes().iter().map(|process| process.record().clone()).collect();
@@ -109,7 +111,7 @@ fn write_state(directory: &Path, state: &State) -> Result<()> {
 }
 
 /// The shell variables that the commands use.
-fn variables(signer: &Signer, ports: &Ports) -> Result<String> {
+fn variables(signer: &Signer, senders: &Senders, ports: &Ports) -> Result<String> {
     let mut text = String::new();
     for (name, port) in [
         ("GATEWAY", ports.gateway),
@@ -123,7 +125,24 @@ fn variables(signer: &Signer, ports: &Ports) -> Result<String> {
         writeln!(text, "# {}", person.introduction())?;
         writeln!(text, "{}={}", person.variable, person.token(signer)?)?;
     }
+    writeln!(text, "# what Stripe, GitHub and Twilio sign their webhooks with")?;
+    for (name, value) in senders.environment() {
+        writeln!(text, "{name}={value}")?;
+    }
     Ok(text)
+}
+
+/// A delivery that the shell signs as Stripe does.
+fn stripe_delivery() -> String {
+    format!(
+        r#"
+# a webhook from Stripe, signed here: 200, stored. Once more, a redelivery: replayed. With another body for the same
+# signature: 401
+EVENT='{{"id":"evt_1","type":"charge.refunded","data":{{"object":{{"id":"ch_1"}}}}}}'
+T=$(date +%s); SIGNATURE=$(printf '%s.%s' "$T" "$EVENT" | openssl dgst -sha256 -hmac "$STRIPE_WHSEC" | sed 's/.* //')
+curl -i "$GATEWAY{STRIPE_PATH}" -H "Stripe-Signature: t=$T,v1=$SIGNATURE" --json "$EVENT"
+"#
+    )
 }
 
 /// Commands to try, each with what to expect.
@@ -166,6 +185,7 @@ fn hints(directory: &Path, state: &State) -> String {
     for (what, person, request) in tries {
         text.push_str(&format!("\n# {what}\n{}\n", curl(&request, person)));
     }
+    text.push_str(&stripe_delivery());
     text.push_str(
         r#"
 # what Restate stored, and under which keys

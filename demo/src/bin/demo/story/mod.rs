@@ -17,6 +17,7 @@ use crate::teller::Teller;
 use crate::{left_over, tools};
 
 mod steps;
+mod webhooks;
 
 const INTRODUCTION: &str = "\
 What you are going to see: clients call an API through Envoy. Behind Envoy stands Restate, which runs each

@@ -4,6 +4,7 @@ use anyhow::Result;
 use edge_idempotency_demo::http::{Reply, Request};
 use serde_json::json;
 
+use super::webhooks;
 use crate::people::{ALICE, ALICE_BILLING, ALICE_GLOBEX, BOB, Person};
 use crate::style::say;
 use crate::teller::{Teller, Told, key};
@@ -29,6 +30,7 @@ pub(crate) async fn tell(teller: &mut Teller<'_>) -> Result<()> {
     direct_hits(teller).await?;
     spoofed_identity(teller).await?;
     burst(teller).await?;
+    webhooks::tell(teller).await?;
     nothing_leaks(teller);
     Ok(())
 }
@@ -42,7 +44,7 @@ fn message() -> Request {
 }
 
 /// What a fresh execution under a key looks like.
-fn check_stored(teller: &mut Teller<'_>, told: &Told, namespaced: &str, effects: u64) {
+pub(super) fn check_stored(teller: &mut Teller<'_>, told: &Told, namespaced: &str, effects: u64) {
     teller.check("status", 200, told.reply.status);
     teller.check("Idempotency-Status", "stored", header(&told.reply, "idempotency-status"));
     teller.check("key at Restate", namespaced, stored_key(told));
@@ -50,7 +52,7 @@ fn check_stored(teller: &mut Teller<'_>, told: &Told, namespaced: &str, effects:
 }
 
 /// What a replay of `first` looks like.
-fn check_replayed(teller: &mut Teller<'_>, told: &Told, first: &Reply, effects: u64) {
+pub(super) fn check_replayed(teller: &mut Teller<'_>, told: &Told, first: &Reply, effects: u64) {
     teller.check("status", 200, told.reply.status);
     teller.check("Idempotent-Replayed", "true", header(&told.reply, "idempotent-replayed"));
     let operation = first.header("x-operation-id").unwrap_or("the first call's");
@@ -61,7 +63,7 @@ fn check_replayed(teller: &mut Teller<'_>, told: &Told, first: &Reply, effects: 
 }
 
 /// What a refusal looks like: the code, and nothing behind the gateway.
-fn check_refused(teller: &mut Teller<'_>, told: &Told, status: u16, code: &str) {
+pub(super) fn check_refused(teller: &mut Teller<'_>, told: &Told, status: u16, code: &str) {
     teller.check("status", status, told.reply.status);
     teller.check("code", code, told.reply.code());
     teller.check("reached the backend", 0, told.backend.new.len() + told.backend.runs.len());

@@ -1,0 +1,139 @@
+//! The steps with webhooks: third parties that have no token and send no key, only a signature.
+
+use anyhow::Result;
+use edge_idempotency_demo::http::Request;
+use edge_idempotency_demo::senders::stripe;
+use serde_json::{Value, json};
+
+use super::steps::{check_refused, check_replayed, check_stored};
+use crate::teller::{Teller, Told};
+
+const CHARGE: &str = "ch_1001";
+const COMMIT: &str = "6113728f27ae82c7b1a177c8d03f9e96e0adf246";
+const GUID: &str = "72d3162e-cc78-11e3-81ab-4c9367dc0958";
+const MESSAGE: &str = "SM1001";
+
+/// How long ago a first attempt was signed: Stripe signs each anew.
+const MINUTE: u64 = 60;
+
+/// The key of a delivery, in the namespace of its webhook's binding.
+fn namespaced(raw: &str) -> String {
+    format!("t-acme:health-prod:service:webhook-ingest:{raw}")
+}
+
+fn refunded(event: &str, charge: &str) -> Value {
+    json!({"id": event, "type": "charge.refunded", "data": {"object": {"id": charge, "amount": 4200}}})
+}
+
+/// Tells them all.
+pub(super) async fn tell(teller: &mut Teller<'_>) -> Result<()> {
+    from_stripe(teller).await?;
+    rotation(teller).await?;
+    from_github(teller).await?;
+    from_twilio(teller).await
+}
+
+async fn from_stripe(teller: &mut Teller<'_>) -> Result<()> {
+    let secret = teller.senders().stripe.clone();
+    let event = refunded("evt_1001", CHARGE);
+
+    teller.step("A webhook from Stripe");
+    let genuine = stripe(MINUTE, &[&secret], &event)?;
+    let first = teller.deliver("Stripe", genuine.clone(), Some(CHARGE)).await?;
+    teller.why(
+        "REQUIRED_B: nothing went on before the signature was verified over the very bytes that came. Then the event's \
+         own id became the key. Tenant and project are those of the webhook's binding: Stripe knows nothing of them.",
+    );
+    check_stored(teller, &first, &namespaced("stripe-evt_1001"), 1);
+    check_seen(teller, &first, "stripe-signature");
+
+    teller.step("Stripe got no answer and sends it again");
+    let again = teller.deliver("Stripe", stripe(0, &[&secret], &event)?, Some(CHARGE)).await?;
+    teller.why("Another time and so another signature, but the same event: it was answered from the stored result.");
+    check_replayed(teller, &again, &first.reply, 1);
+
+    teller.step("Somebody changes the amount");
+    let body = event.to_string().replace("4200", "9900");
+    let tampered = teller.deliver("somebody on the way", genuine.body(body), Some(CHARGE)).await?;
+    teller.why("The signature is the genuine one, of other bytes. The answer does not say what is wrong with it.");
+    check_refused(teller, &tampered, 401, "webhook_signature_invalid");
+    teller.check("effects", 1, tampered.backend.effects);
+
+    teller.step("Somebody without the secret invents an event");
+    let invented = stripe(0, &["whsec_guessed"], &refunded("evt_6666", "ch_6666"))?;
+    let invented = invented.header("Idempotency-Key", namespaced("stripe-evt_6666"));
+    let refused = teller.deliver("somebody", invented, Some("ch_6666")).await?;
+    teller.why("A key that comes along makes no difference: on this route none is ever read.");
+    check_refused(teller, &refused, 401, "webhook_signature_invalid");
+    teller.check("effects", 0, refused.backend.effects);
+    Ok(())
+}
+
+async fn rotation(teller: &mut Teller<'_>) -> Result<()> {
+    let senders = teller.senders().clone();
+    let (old, new) = (senders.stripe_previous.as_str(), senders.stripe.as_str());
+    let event = refunded("evt_1002", "ch_1002");
+
+    teller.step("While the secret is rolled: signed with the old one");
+    let first = teller.deliver("Stripe", stripe(MINUTE, &[old], &event)?, Some("ch_1002")).await?;
+    teller.why("The binding names two secrets, and each is tried. So a secret is changed without losing a delivery.");
+    check_stored(teller, &first, &namespaced("stripe-evt_1002"), 1);
+
+    teller.step("… and sent again, signed with both");
+    let again = teller.deliver("Stripe", stripe(0, &[old, new], &event)?, Some("ch_1002")).await?;
+    teller.why("Which secret signed does not show in the key: the same event is the same key across the change.");
+    check_replayed(teller, &again, &first.reply, 1);
+    Ok(())
+}
+
+async fn from_github(teller: &mut Teller<'_>) -> Result<()> {
+    let push = json!({"ref": "refs/heads/main", "after": COMMIT, "repository": {"full_name": "acme/health"}});
+    let request = teller.senders().github(GUID, "push", &push)?;
+
+    teller.step("A webhook from GitHub");
+    let first = teller.deliver("GitHub", request.clone(), Some(COMMIT)).await?;
+    teller.why("The same route and the same filter: how GitHub signs, and that its id is in a header, is data.");
+    check_stored(teller, &first, &namespaced(&format!("github-{GUID}")), 1);
+    check_seen(teller, &first, "x-hub-signature-256");
+
+    teller.step("“Redeliver”, in GitHub's settings");
+    let again = teller.deliver("GitHub", request, Some(COMMIT)).await?;
+    teller.why("A redelivery has the id of the first delivery, so it is a replay.");
+    check_replayed(teller, &again, &first.reply, 1);
+    Ok(())
+}
+
+async fn from_twilio(teller: &mut Teller<'_>) -> Result<()> {
+    let callback = |status| [("MessageSid", MESSAGE), ("MessageStatus", status), ("AccountSid", "AC1")];
+    let key = |status: &str| namespaced(&format!("twilio-{MESSAGE}-{status}"));
+    let sent: Request = teller.senders().twilio(&callback("sent"))?;
+    let delivered = teller.senders().twilio(&callback("delivered"))?;
+
+    teller.step("A callback from Twilio: sent");
+    let first = teller.deliver("Twilio", sent.clone(), Some(MESSAGE)).await?;
+    teller.why(
+        "Twilio signs the public URL and the form's fields, so the filter is told the public URL. The message's id and \
+         its status make the key: both are covered by the signature, the token in Twilio's header is not.",
+    );
+    check_stored(teller, &first, &key("sent"), 1);
+
+    teller.step("Another callback about the same message: delivered");
+    let second = teller.deliver("Twilio", delivered, Some(MESSAGE)).await?;
+    teller.why("Another status is another event, with a key of its own.");
+    check_stored(teller, &second, &key("delivered"), 2);
+
+    teller.step("The first callback again, with a key of the sender's choice");
+    let again = sent.header("Idempotency-Key", "fresh-1");
+    let again = teller.deliver("Twilio, or somebody who recorded it", again, Some(MESSAGE)).await?;
+    teller.why("The key that came along was discarded: a recorded delivery cannot be made a new one by it.");
+    check_replayed(teller, &again, &first.reply, 2);
+    Ok(())
+}
+
+/// Whose the handler took the delivery to be, and that what proves it stayed at the gateway.
+fn check_seen(teller: &mut Teller<'_>, told: &Told, signature: &str) {
+    for (name, expected) in [("x-tenant-id", "acme"), ("x-subject", "service:webhook-ingest"), (signature, "-")] {
+        let seen = told.backend.runs.first().and_then(|run| run.header(name)).unwrap_or("-").to_owned();
+        teller.check(&format!("{name} at the handler"), expected, seen);
+    }
+}
