@@ -3,8 +3,6 @@
 //! Names are compared with `_` read as `-` wherever something is removed: many servers turn both into the same
 //! variable, so `Idempotency_Key` would otherwise walk past the filter (DESIGN section 2).
 
-use std::cmp::Ordering;
-
 /// The header that carries an idempotency key.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
@@ -63,35 +61,42 @@ const fn fold(byte: u8) -> u8 {
     }
 }
 
-/// Compares an already canonical name with one as it came.
-fn compare(canonical: &[u8], name: &[u8]) -> Ordering {
-    canonical.iter().copied().cmp(name.iter().map(|byte| fold(*byte)))
-}
-
 /// Whether `name`, read with `_` as `-`, is the canonical `wanted`.
 pub fn same_name(wanted: &str, name: &[u8]) -> bool {
-    wanted.len() == name.len() && compare(wanted.as_bytes(), name).is_eq()
+    same(wanted.as_bytes(), name)
+}
+
+/// Names share beginnings (`x-`, `access-control-`) more often than ends, so the ends are compared first.
+fn same(canonical: &[u8], name: &[u8]) -> bool {
+    canonical.len() == name.len()
+        && canonical.iter().rev().zip(name.iter().rev()).all(|(one, other)| *one == fold(*other))
 }
 
 /// A set of header names and of name prefixes (`x-restate-*`), with exceptions.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct NameSet {
-    exact: Vec<Box<[u8]>>,
+    /// Names by their length: most headers have no name of theirs here, or one.
+    exact: Vec<Vec<Box<[u8]>>>,
     prefixes: Vec<Box<[u8]>>,
     except: Vec<Box<[u8]>>,
-    /// Bit `n` is set if some exact name has length `n` (63 stands for all longer ones): most names miss here.
-    lengths: u64,
 }
 
 impl NameSet {
     /// Adds a name, or a prefix where it ends in `*`.
     pub fn insert(&mut self, pattern: &str) {
         let pattern = canonical(pattern);
-        if let Some(prefix) = pattern.strip_suffix('*') {
-            self.prefixes.push(prefix.as_bytes().into());
-        } else if let Err(place) = self.exact.binary_search_by(|known| known.as_ref().cmp(pattern.as_bytes())) {
-            self.lengths |= length_bit(pattern.len());
-            self.exact.insert(place, pattern.as_bytes().into());
+        let (names, name) = match pattern.strip_suffix('*') {
+            Some(prefix) => (&mut self.prefixes, prefix),
+            None => {
+                if self.exact.len() <= pattern.len() {
+                    self.exact.resize(pattern.len() + 1, Vec::new());
+                }
+                let Some(names) = self.exact.get_mut(pattern.len()) else { return };
+                (names, pattern.as_str())
+            }
+        };
+        if !names.iter().any(|known| known.as_ref() == name.as_bytes()) {
+            names.push(name.as_bytes().into());
         }
     }
 
@@ -102,19 +107,11 @@ impl NameSet {
 
     /// Whether `name` (any spelling) is in the set.
     pub fn contains(&self, name: &[u8]) -> bool {
-        let exact = self.lengths & length_bit(name.len()) != 0
-            && self.exact.binary_search_by(|known| compare(known, name)).is_ok();
-        let found = exact
-            || self
-                .prefixes
-                .iter()
-                .any(|prefix| name.get(..prefix.len()).is_some_and(|head| compare(prefix, head).is_eq()));
-        found && !self.except.iter().any(|kept| compare(kept, name).is_eq())
+        let begins = |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|head| same(prefix, head));
+        let exact = self.exact.get(name.len()).is_some_and(|names| names.iter().any(|known| same(known, name)));
+        let found = exact || self.prefixes.iter().any(|prefix| begins(prefix));
+        found && !self.except.iter().any(|kept| same(kept, name))
     }
-}
-
-const fn length_bit(length: usize) -> u64 {
-    1 << (if length > 63 { 63 } else { length })
 }
 
 /// Whether `name` can be the name of a header (RFC 9110 section 5.6.2, `token`).

@@ -29,9 +29,12 @@ impl<'a> Head<'a> {
         let mut head = Self { method: b"", target: b"", authority: b"", key: [None, None], strip: Vec::new() };
         for (name, value) in headers.iter() {
             match name {
-                b":method" => head.method = value,
-                b":path" => head.target = value,
-                b":authority" => head.authority = value,
+                [b':', pseudo @ ..] => match pseudo {
+                    b"method" => head.method = value,
+                    b"path" => head.target = value,
+                    b"authority" => head.authority = value,
+                    _ => {}
+                },
                 _ if name == IDEMPOTENCY_KEY.as_bytes() => match &mut head.key {
                     [first @ None, _] => *first = Some(value),
                     [_, second] => *second = Some(value),
