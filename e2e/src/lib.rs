@@ -11,12 +11,14 @@
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
 //! | [`deliveries`] | webhooks, signed as their providers sign them |
 //! | [`gateway`] | Envoy with the filter between a client and the capture |
+//! | [`discovery`] | the filter's configuration from a file, as docs/reload.md has it |
 //! | [`harness`] | running trials, and an end for every process |
 
 pub mod capture;
 pub mod chain;
 pub mod config;
 pub mod deliveries;
+pub mod discovery;
 pub mod gateway;
 pub mod harness;
 pub mod http2;
