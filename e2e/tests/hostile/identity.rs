@@ -1,6 +1,6 @@
 //! Identities that are none: claims of other types, and headers that claim to be somebody.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use e2e::harness::Test;
 use e2e::raw::Request;
 use serde_json::{Value, json};
@@ -41,6 +41,11 @@ pub(crate) fn tests() -> Vec<Test<World>> {
             .into_iter()
             .try_for_each(|(path, expected)| world.check(BARE, Http1, &with_key(Request::post(path)), &expected))
     }));
+    for part in PARTS {
+        tests.push(Test::new(format!("claims: pairs of {part} that differ in type or beyond 2^53"), {
+            move |world| pairs(world, part)
+        }));
+    }
     tests.extend(crate::over_both("spoofed identity headers, each claim missing in turn", |world, protocol| {
         for missing in PARTS.map(Some).into_iter().chain([None]) {
             let token = missing.map(|part| world.gateway.token(&with(part, None))).transpose()?;
@@ -133,6 +138,66 @@ fn not_strings() -> Vec<Value> {
         json!({}),
         json!({"id": "acme"}),
     ]
+}
+
+/// Each of a pair is refused, or has a key that the other has not.
+fn pairs(world: &World, part: &str) -> Result<()> {
+    let pairs = [
+        (json!("1"), json!(1)),
+        (json!(1), json!(1.0)),
+        (json!("1.0"), json!(1.0)),
+        (json!("1"), json!("1.0")),
+        (json!("true"), json!(true)),
+        (json!("false"), json!(false)),
+        (json!("null"), json!(null)),
+        (json!("0"), json!(false)),
+        (json!(9_007_199_254_740_992_u64), json!(9_007_199_254_740_993_u64)),
+        (json!("9007199254740992"), json!("9007199254740993")),
+        (json!("9007199254740993"), json!(9_007_199_254_740_993_u64)),
+        (json!("9007199254740992"), json!(9_007_199_254_740_993_u64)),
+        (json!(18_446_744_073_709_551_615_u64), json!(18_446_744_073_709_551_614_u64)),
+        (json!("1e3"), json!(1e3)),
+        (json!("a,b"), json!(["a", "b"])),
+        (json!("a b"), json!(["a", "b"])),
+        (json!("ab"), json!(["a", "b"])),
+        (json!("a"), json!(["a"])),
+        (json!("[]"), json!([])),
+        (json!("{}"), json!({})),
+        (json!("a"), json!({"a": "a"})),
+        (json!("a"), json!({"string_value": "a"})),
+        (json!("a"), json!("A")),
+        (json!("a"), json!("a ")),
+        (json!("a"), json!("a\u{0}")),
+        (json!("\u{e9}"), json!("e\u{301}")),
+        (json!("%41"), json!("A")),
+    ];
+    for (one, other) in pairs {
+        let keys = [key_for(world, part, &one)?, key_for(world, part, &other)?];
+        let distinct = keys.first() != keys.last() || keys.iter().all(Option::is_none);
+        ensure!(distinct, "{one} and {other} have the same key {keys:?}");
+        for (value, key) in [&one, &other].into_iter().zip(&keys) {
+            ensure!(value.is_string() || key.is_none(), "{value}, which is no string, has the key {key:?}");
+        }
+        let plain = |value: &Value| {
+            value.as_str().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'))
+        };
+        let lost = [&one, &other].into_iter().zip(&keys).find(|(value, key)| plain(value) && key.is_none());
+        ensure!(lost.is_none(), "{lost:?} is refused");
+    }
+    Ok(())
+}
+
+/// The key with which the upstream got a request of somebody with this claim; none if it got nothing.
+fn key_for(world: &World, part: &str, value: &Value) -> Result<Option<String>> {
+    let token = world.gateway.token(&with(part, Some(value.clone())))?;
+    let request = Request::post(REQUIRED_A).bearer(&token).header("idempotency-key", "k-1");
+    let seen = world.gateway.http1(BARE, &request)?;
+    let Some(received) = seen.received.first() else {
+        ensure!(matches!(seen.reply.status, 401 | 403), "{value}: status {}", seen.reply.status);
+        return Ok(None);
+    };
+    let key = received.headers.iter().find(|(name, _)| name == "idempotency-key").context("forwarded without a key")?;
+    Ok(Some(String::from_utf8(key.1.clone())?))
 }
 
 fn malformed(part: &str) -> Vec<String> {
