@@ -22,10 +22,8 @@ pub(super) enum Algorithm {
     /// The signature is the secret itself
     Token,
     /// Ed25519 (RFC 8032)
-    #[cfg(feature = "asymmetric")]
     Ed25519,
     /// ECDSA with P-256 and SHA-256, signatures in DER
-    #[cfg(feature = "asymmetric")]
     EcdsaP256,
 }
 
@@ -51,7 +49,6 @@ impl Algorithm {
     /// How many signatures of one delivery are looked at: each of the asymmetric ones costs a computation of its own.
     pub(super) const fn most_signatures(self) -> usize {
         match self {
-            #[cfg(feature = "asymmetric")]
             Self::Ed25519 | Self::EcdsaP256 => 4,
             _ => 16,
         }
@@ -77,9 +74,7 @@ impl Algorithm {
                 Ok(encoding.matches(&hash.finalize(), candidates))
             }
             Self::Token => Ok(any_equals(key, candidates)),
-            #[cfg(feature = "asymmetric")]
             Self::Ed25519 => asymmetric::ed25519(key, &encoding.decode(candidates), text),
-            #[cfg(feature = "asymmetric")]
             Self::EcdsaP256 => asymmetric::p256(key, &encoding.decode(candidates), text),
         }
     }
@@ -116,7 +111,6 @@ impl Encoding {
     }
 
     /// The candidates that can be decoded.
-    #[cfg(feature = "asymmetric")]
     fn decode(self, candidates: &[&[u8]]) -> Vec<Vec<u8>> {
         let decode = |candidate: &&[u8]| match self {
             Self::Base64 => STANDARD.decode(candidate).ok(),
@@ -143,7 +137,6 @@ pub(super) fn equal(expected: &[u8], text: &[u8]) -> bool {
     any_equals(expected, &[text])
 }
 
-#[cfg(feature = "asymmetric")]
 mod asymmetric {
     use super::{BadKey, Feed};
     use ed25519_dalek::VerifyingKey;

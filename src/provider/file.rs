@@ -32,6 +32,11 @@ impl Provider {
         let known =
             ["$schema", "name", "docs_url", "schemes", "identifiers", "no_identifier", "key_scope", "retry", "notes"];
         let fields = at.fields(&known, issues)?;
+        for member in ["name", "docs_url", "no_identifier"] {
+            fields.get(member).and_then(|at| at.text(issues));
+        }
+        fields.get("notes").and_then(|at| at.list(issues, |_| Ok(())));
+        fields.get("retry").and_then(|at| at.map(issues));
         let mut identifiers = Vec::new();
         if let Some(at) = fields.get("identifiers") {
             let items = at.items(issues).unwrap_or_default();
@@ -91,7 +96,14 @@ fn read_place(fields: &Fields<'_>, issues: &mut Issues) -> Option<Place> {
     let single = fields.get("single").and_then(|at| at.boolean(issues)).unwrap_or_default();
     let types = [("string", false), ("integer", true)];
     let integer = fields.get("type").and_then(|at| at.choice(&types, issues)).unwrap_or_default();
-    let source = match one_of(fields, &["header", "json", "form"], issues)? {
+    let (kind, at) = one_of(fields, &["header", "json", "form"], issues)?;
+    if kind != "json" {
+        stray(fields, &["single", "type"], "goes with `json`", issues);
+    }
+    if kind != "form" {
+        stray(fields, &["dash"], "goes with `form`", issues);
+    }
+    let source = match (kind, at) {
         ("header", at) => Source::Header(at.parse(issues, header_name)?),
         ("json", at) => Source::Json { place: at.parse(issues, |text| pointer(text, single))?, integer },
         (_, at) => Source::Form(read_composites(&at, fields, issues)?),
@@ -102,8 +114,12 @@ fn read_place(fields: &Fields<'_>, issues: &mut Issues) -> Option<Place> {
 fn read_composites(at: &At<'_>, fields: &Fields<'_>, issues: &mut Issues) -> Option<Vec<Composite>> {
     let dash = fields.get("dash").and_then(|at| at.text(issues));
     let mut composites = Vec::new();
-    for item in at.items(issues)? {
-        let names = item.list(issues, |text| Ok(text.to_owned()))?;
+    let items = at.items(issues)?;
+    if items.is_empty() {
+        issues.add(at.pointer.clone(), "list at least one group of fields");
+    }
+    for item in items {
+        let names = item.list(issues, non_empty)?;
         let dashed = match dash {
             Some(name) => names.iter().position(|other| other == name),
             None => names.len().checked_sub(1),
@@ -137,6 +153,9 @@ fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option
         Some(Algorithm::Token) => Some(Vec::new()),
         _ => fields.need("template", issues).and_then(|at| at.parse(issues, template::parse)),
     };
+    if algorithm == Some(Algorithm::Token) {
+        stray(&fields, &["template", "port", "body_hash"], "is nothing to a token, which signs nothing", issues);
+    }
     let mut required = Vec::new();
     if let Some(map) = fields.get("require_headers").and_then(|at| at.map(issues)) {
         for (name, at) in map.entries() {
@@ -155,7 +174,7 @@ fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option
         template: template?,
         required,
         any_port: fields.get("port").and_then(|at| at.choice(&PORTS, issues)).unwrap_or_default(),
-        body_hash: fields.get("body_hash").and_then(|at| at.text(issues)).map(str::to_owned),
+        body_hash: fields.get("body_hash").and_then(|at| at.parse(issues, non_empty)),
         identifier: match fields.get("identifier") {
             Some(at) => Some(read_own_identifier(&at, issues)?),
             None => None,
@@ -173,9 +192,6 @@ fn read_own_identifier(at: &At<'_>, issues: &mut Issues) -> Option<Place> {
 fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
     let mut wrong = |member: &str, message: &str| issues.add(format!("{}/{member}", fields.pointer), message);
     let has = |wanted: fn(&Part) -> bool| scheme.template.iter().any(wanted);
-    if scheme.algorithm == Algorithm::Token && fields.get("template").is_some() {
-        wrong("template", "a token signs nothing: leave the template out");
-    }
     if has(|part| *part == Part::Timestamp) && scheme.timestamp.is_none() {
         wrong("template", "`{timestamp}` needs the member `timestamp`");
     }
@@ -187,6 +203,11 @@ fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issu
     let first = scheme.identifier.as_ref().or_else(|| identifiers.first().map(|slot| &slot.place));
     if has(|part| *part == Part::Id) && !matches!(first, Some(Place { source: Source::Header(_), .. })) {
         wrong("template", "`{id}` is the first identifier, which has to be in a header");
+    }
+    if !has(|part| *part == Part::Url) && scheme.algorithm != Algorithm::Token {
+        for member in ["port", "body_hash"].iter().filter(|member| fields.get(member).is_some()) {
+            wrong(member, "this is about the URL, and the template has no `{url}`");
+        }
     }
     if scheme.identifier.is_some() && identifiers.is_empty() {
         wrong("identifier", "it stands in for the first of the provider's `identifiers`, and there are none");
@@ -213,9 +234,7 @@ const ALGORITHMS: &[(&str, Algorithm)] = &[
     ("hmac-sha512", Algorithm::HmacSha512),
     ("sha256-secret-first", Algorithm::Sha256SecretFirst),
     ("token", Algorithm::Token),
-    #[cfg(feature = "asymmetric")]
     ("ed25519", Algorithm::Ed25519),
-    #[cfg(feature = "asymmetric")]
     ("ecdsa-p256", Algorithm::EcdsaP256),
 ];
 
@@ -226,12 +245,15 @@ fn read_secret(at: &At<'_>, issues: &mut Issues) -> Option<SecretForm> {
         ("base64", secret::Encoding::Base64),
         ("base64_or_raw", secret::Encoding::Base64OrRaw),
         ("hex", secret::Encoding::Hex),
-        #[cfg(feature = "asymmetric")]
         ("spki", secret::Encoding::Spki),
     ];
+    let prefix = fields.get("prefix").and_then(|at| at.parse(issues, non_empty));
+    if fields.get("prefix").is_none() {
+        stray(&fields, &["prefix_required"], "goes with `prefix`", issues);
+    }
     Some(SecretForm {
         encoding: fields.get("encoding").and_then(|at| at.choice(&encodings, issues)).unwrap_or_default(),
-        prefix: fields.get("prefix").and_then(|at| at.text(issues)).map(str::to_owned),
+        prefix,
         prefix_required: fields.get("prefix_required").and_then(|at| at.boolean(issues)).unwrap_or_default(),
     })
 }
@@ -239,13 +261,28 @@ fn read_secret(at: &At<'_>, issues: &mut Issues) -> Option<SecretForm> {
 fn read_signature(at: &At<'_>, algorithm: Option<Algorithm>, issues: &mut Issues) -> Option<Signature> {
     let known = ["header", "headers", "numbered_headers", "json", "prefix", "pairs", "versions", "encoding"];
     let fields = at.fields(&known, issues)?;
-    let source = match one_of(&fields, &["header", "headers", "numbered_headers", "json"], issues)? {
+    let (kind, at) = one_of(&fields, &["header", "headers", "numbered_headers", "json"], issues)?;
+    if kind == "json" {
+        stray(&fields, &["prefix", "pairs", "versions"], "goes with headers", issues);
+    } else if fields.get("pairs").is_some() || fields.get("versions").is_some() {
+        stray(&fields, &["prefix"], "goes with a header that is one signature", issues);
+    }
+    if algorithm == Some(Algorithm::Token) {
+        stray(&fields, &["encoding"], "is nothing to a token, which is compared as it is", issues);
+    }
+    let source = match (kind, at) {
         ("header", at) => SignatureSource::Headers(vec![at.parse(issues, header_name)?]),
-        ("headers", at) => SignatureSource::Headers(at.list(issues, header_name)?),
+        ("headers", at) => {
+            let names = at.list(issues, header_name)?;
+            if names.is_empty() {
+                issues.add(at.pointer, "list at least one header");
+            }
+            SignatureSource::Headers(names)
+        }
         ("numbered_headers", at) => SignatureSource::Numbered(at.parse(issues, header_name)?),
         (_, at) => SignatureSource::Json(at.parse(issues, |text| pointer(text, true))?),
     };
-    let prefix = fields.get("prefix").and_then(|at| at.text(issues)).unwrap_or_default();
+    let prefix = fields.get("prefix").and_then(|at| at.parse(issues, non_empty)).unwrap_or_default();
     let grammar = match (fields.get("pairs"), fields.get("versions")) {
         (Some(at), None) => {
             let (separator, key) = read_items(&at, "key", issues)?;
@@ -255,7 +292,7 @@ fn read_signature(at: &At<'_>, algorithm: Option<Algorithm>, issues: &mut Issues
             let (separator, version) = read_items(&at, "version", issues)?;
             Grammar::Versions { separator, version }
         }
-        (None, None) => Grammar::Single(prefix.to_owned()),
+        (None, None) => Grammar::Single(prefix),
         (Some(_), Some(at)) => {
             issues.add(at.pointer, "a header is a list of pairs or of versions, not both");
             return None;
@@ -277,14 +314,14 @@ fn read_items(at: &At<'_>, member: &str, issues: &mut Issues) -> Option<(u8, Str
         [byte] if byte.is_ascii_punctuation() || *byte == b' ' => Ok(*byte),
         _ => Err("expected one character".to_owned()),
     });
-    Some((separator?, fields.need(member, issues)?.text(issues)?.to_owned()))
+    Some((separator?, fields.need(member, issues)?.parse(issues, non_empty)?))
 }
 
 fn read_timestamp(at: &At<'_>, issues: &mut Issues) -> Option<Timestamp> {
     let fields = at.fields(&["header", "pair", "json", "unit", "max_age_s", "max_ahead_s"], issues)?;
     let source = match one_of(&fields, &["header", "pair", "json"], issues)? {
         ("header", at) => TimeSource::Header(at.parse(issues, header_name)?),
-        ("pair", at) => TimeSource::Pair(at.text(issues)?.to_owned()),
+        ("pair", at) => TimeSource::Pair(at.parse(issues, non_empty)?),
         (_, at) => TimeSource::Json(at.parse(issues, |text| pointer(text, true))?),
     };
     let units =
@@ -307,6 +344,17 @@ fn one_of<'j>(fields: &Fields<'j>, names: &[&'static str], issues: &mut Issues) 
             None
         }
     }
+}
+
+/// Members that mean nothing beside others.
+fn stray(fields: &Fields<'_>, members: &[&str], why: &str, issues: &mut Issues) {
+    for (member, at) in fields.entries().filter(|(member, _)| members.contains(member)) {
+        issues.add(at.pointer, format!("`{member}` {why}"));
+    }
+}
+
+fn non_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("expected some text".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// A header's name, in lower case.

@@ -63,12 +63,15 @@ pub(super) struct Sorted<'b>(Vec<Field<'b>>);
 impl<'b> Sorted<'b> {
     /// Sorts; `None` if there are too many fields.
     pub(super) fn new(text: &'b [u8]) -> Option<Self> {
-        let mut sorted: Vec<Field<'b>> = fields(text).take(MAX_FIELDS + 1).collect();
-        if sorted.len() > MAX_FIELDS {
-            return None;
+        let mut sorted = Vec::new();
+        for (count, field) in fields(text).enumerate() {
+            if count == MAX_FIELDS {
+                return None;
+            }
+            if let Err(place) = sorted.binary_search_by(|other| compare(other, &field)) {
+                sorted.insert(place, field);
+            }
         }
-        sorted.sort_by(compare);
-        sorted.dedup_by(|one, other| compare(one, other).is_eq());
         Some(Self(sorted))
     }
 

@@ -29,7 +29,6 @@ pub(super) enum Encoding {
     /// Hexadecimal
     Hex,
     /// Base64 of a DER SubjectPublicKeyInfo (RFC 5280), without line breaks
-    #[cfg(feature = "asymmetric")]
     Spki,
 }
 
@@ -73,7 +72,6 @@ impl SecretForm {
                 Err(_) => own.is_none().then_some(Cow::Borrowed(text)),
             },
             Encoding::Hex => hex(text).map(Cow::Owned),
-            #[cfg(feature = "asymmetric")]
             Encoding::Spki => LENIENT.decode(text).ok().and_then(|der| public_key(&der)).map(Cow::Owned),
         };
         match key {
@@ -91,7 +89,6 @@ pub(super) fn hex(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The key in a SubjectPublicKeyInfo: an uncompressed P-256 point, or an Ed25519 key. Both have one encoding only.
-#[cfg(feature = "asymmetric")]
 fn public_key(der: &[u8]) -> Option<Vec<u8>> {
     const P256: &[u8] =
         b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";

@@ -1,19 +1,54 @@
-//! Webhook providers: every vector by name, and properties that hold for all deliveries.
+//! Webhook providers: every vector by name, properties of all deliveries, the provider files and their page.
 
 // Tests say what went wrong by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
 
+mod any_bytes;
+mod api;
 mod expected;
+mod files;
+mod keys;
+mod page;
+mod tamper;
 mod vector;
 mod vectors;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+/// What holds for all of them, or the first case for which it does not.
+type Property = fn() -> Result<(), String>;
+
 fn main() {
     let mut trials = Vec::new();
     for vector in vector::all(env!("CARGO_MANIFEST_DIR")) {
+        if tamper::applies(&vector) {
+            let vector = vector.clone();
+            let name = format!("tampered::{}", vector.id);
+            trials.push(Trial::test(name, move || tamper::check(&vector).map_err(Failed::from)));
+        }
         let name = format!("vector::{}", vector.id);
         trials.push(Trial::test(name, move || vectors::check(&vector).map_err(Failed::from)));
+    }
+    let properties: &[(&str, Property)] = &[
+        ("api::secrets", api::secrets),
+        ("api::what_a_route_needs_to_know", api::what_a_route_needs_to_know),
+        ("keys::digests_are_those_of_the_documentation", keys::digests_are_those_of_the_documentation),
+        ("keys::near_misses_differ", keys::near_misses_differ),
+        ("keys::random_pairs_differ", keys::random_pairs_differ),
+        ("keys::composites_differ", keys::composites_differ),
+        ("any_bytes::deliveries", any_bytes::deliveries),
+        ("any_bytes::mutations", any_bytes::mutations),
+        ("any_bytes::identifiers", any_bytes::identifiers),
+        ("any_bytes::files", any_bytes::files),
+        ("files::are_whole", files::are_whole),
+        ("files::have_vectors", files::have_vectors),
+        ("files::agree_with_the_schema", files::agree_with_the_schema),
+        ("files::every_member_is_tried", files::every_member_is_tried),
+        ("files::faults_are_told_together", files::faults_are_told_together),
+        ("page::is_fresh", page::is_fresh),
+    ];
+    for (name, property) in properties {
+        trials.push(Trial::test(*name, move || property().map_err(Failed::from)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
