@@ -1,0 +1,203 @@
+//! Requests over keep-alive connections: as little work as can be, so that the worker thread has always something to do.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use edge_idempotency_demo::ports::loopback;
+
+/// An answer that takes longer is none.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// How many requests are under way at a time; the worker finds several whenever it looks.
+const CONNECTIONS: usize = 16;
+/// A UUID; its last digits count.
+const KEY: &str = "8e03978e-40d5-43e8-bc93-000000000000";
+const DIGITS: usize = 12;
+
+/// A request as it goes over the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    bytes: Vec<u8>,
+    /// Where the key stands.
+    key_at: Option<usize>,
+}
+
+impl Request {
+    pub(crate) fn new<'a>(method: &str, path: &str, headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut text = format!("{method} {path} HTTP/1.1\r\n");
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        Self { bytes: text.into_bytes(), key_at: None }
+    }
+
+    /// Adds a key, another one for each request.
+    pub(crate) fn with_key(mut self) -> Self {
+        self.bytes.truncate(self.bytes.len() - 2);
+        self.bytes.extend(b"idempotency-key: ");
+        self.key_at = Some(self.bytes.len());
+        self.bytes.extend(KEY.as_bytes());
+        self.bytes.extend(b"\r\n\r\n");
+        self
+    }
+
+    /// The request with key number `number`.
+    fn numbered(&mut self, number: usize) -> &[u8] {
+        if let Some(digits) = self.key_at.map(|at| at + KEY.len() - DIGITS)
+            && let Some(place) = self.bytes.get_mut(digits..digits + DIGITS)
+        {
+            let mut rest = number;
+            for digit in place.iter_mut().rev() {
+                *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+                rest /= 10;
+            }
+        }
+        &self.bytes
+    }
+}
+
+/// The key with this number.
+pub(crate) fn key(number: usize) -> String {
+    let (prefix, _) = KEY.split_at(KEY.len() - DIGITS);
+    format!("{prefix}{number:0DIGITS$}")
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+impl Reply {
+    /// The value of the only line with this name.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut values = self.headers.iter().filter(|(line, _)| line == name).map(|(_, value)| value.as_str());
+        values.next().filter(|_| values.next().is_none())
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// What was read: the beginning of the next answer, if anything.
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    fn open(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&loopback(port), TIMEOUT)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        Ok(Self { stream, buffer: Vec::with_capacity(4_096) })
+    }
+
+    /// Reads one answer and returns its head, up to the empty line.
+    fn read(&mut self) -> Result<Vec<u8>> {
+        let mut chunk = [0; 4_096];
+        loop {
+            if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
+                let body = content_length(self.buffer.get(..end).unwrap_or_default())?;
+                if self.buffer.len() >= end + 4 + body {
+                    let rest = self.buffer.split_off(end + 4 + body);
+                    let mut head = std::mem::replace(&mut self.buffer, rest);
+                    head.truncate(end);
+                    return Ok(head);
+                }
+            }
+            let count = self.stream.read(&mut chunk)?;
+            ensure!(count > 0, "the connection was closed");
+            self.buffer.extend(chunk.get(..count).unwrap_or_default());
+        }
+    }
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn content_length(head: &[u8]) -> Result<usize> {
+    const NAME: &[u8] = b"\r\ncontent-length: ";
+    let at = find(head, NAME).context("an answer without content-length")? + NAME.len();
+    let digits = head.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit());
+    Ok(digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0')))
+}
+
+/// Sends one request on a connection of its own.
+pub(crate) fn ask(port: u16, request: &Request) -> Result<Reply> {
+    let mut connection = Connection::open(port)?;
+    connection.stream.write_all(&request.bytes)?;
+    let head = String::from_utf8(connection.read()?).context("an answer that is no text")?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|status| status.parse().ok());
+    let headers = lines.filter_map(|line| line.split_once(": "));
+    Ok(Reply {
+        status: status.context("an answer without a status")?,
+        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+    })
+}
+
+/// Keep-alive connections to one listener.
+pub(crate) struct Connections {
+    connections: Vec<Connection>,
+    request: Request,
+    sent: usize,
+}
+
+impl Connections {
+    pub(crate) fn open(port: u16, request: Request) -> Result<Self> {
+        let connections = (0..CONNECTIONS).map(|_| Connection::open(port)).collect::<Result<_>>()?;
+        Ok(Self { connections, request, sent: 0 })
+    }
+
+    /// Sends this many requests, at least as many as there are connections, and reads the answers.
+    pub(crate) fn send(&mut self, count: usize) -> Result<()> {
+        let Self { connections, request, sent } = self;
+        for connection in connections.iter_mut() {
+            *sent += 1;
+            connection.stream.write_all(request.numbered(*sent))?;
+        }
+        let mut open = count.saturating_sub(connections.len());
+        let mut waiting = connections.len();
+        while waiting > 0 {
+            for connection in connections.iter_mut().take(waiting) {
+                let head = connection.read()?;
+                if !head.starts_with(b"HTTP/1.1 200 ") {
+                    bail!("not answered: {}", String::from_utf8_lossy(&head));
+                }
+                if open > 0 {
+                    open -= 1;
+                    *sent += 1;
+                    connection.stream.write_all(request.numbered(*sent))?;
+                } else {
+                    waiting -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_has_its_own_key() {
+        let mut request = Request::new("POST", "/x", [("host", "a")]).with_key();
+        for number in [1, 42, 1_234_567] {
+            let expected = format!("POST /x HTTP/1.1\r\nhost: a\r\nidempotency-key: {}\r\n\r\n", key(number));
+            assert_eq!(String::from_utf8_lossy(request.numbered(number)), expected);
+        }
+        assert_eq!(key(42), "8e03978e-40d5-43e8-bc93-000000000042");
+    }
+
+    #[test]
+    fn a_length_is_read_from_the_head() {
+        assert_eq!(content_length(b"HTTP/1.1 200 OK\r\na: b\r\ncontent-length: 12\r\nc: d").unwrap(), 12);
+        assert!(content_length(b"HTTP/1.1 200 OK\r\na: b").is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! Envoy's configuration: one listener for each variant, which differ in one filter and nothing else.
+
+use serde_json::{Value, json};
+
+use crate::policy::{self, IDLE_PATH};
+use crate::variant::{Filter, Variant};
+
+/// The id that the upstream gives to an operation.
+pub(crate) const OPERATION: &str = "inv_18qDJRLBiJHX4CXTOoBYYYkcbFhzxgdbc9";
+
+/// What the upstream saw of the request, in a header of its answer.
+pub(crate) const SEEN: &str = "x-seen";
+const SEEN_FORMAT: &str = "%REQ(:path)%|%REQ(idempotency-key)%|%REQ(x-tenant-id)%|%REQ(x-project-id)%|%REQ(x-subject)%|\
+                           %REQ(authorization):3%";
+
+/// The whole configuration; Envoy reads JSON as well as YAML.
+pub(crate) fn envoy(listeners: &[(&Variant, u16)]) -> Value {
+    let listeners: Vec<Value> = listeners
+        .iter()
+        .enumerate()
+        .map(|(number, (variant, port))| listener(&format!("listener-{number}"), &variant.filter, *port))
+        .collect();
+    json!({"static_resources": {"listeners": listeners}})
+}
+
+fn listener(name: &str, filter: &Filter, port: u16) -> Value {
+    let filters: Vec<Value> = [Some(metadata()), http_filter(name, filter), Some(router())].into_iter().flatten().collect();
+    let mut manager = typed(
+        "envoy.filters.network.http_connection_manager",
+        "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        json!({
+            "stat_prefix": name,
+            "use_remote_address": true,
+            "normalize_path": true,
+            "merge_slashes": true,
+            "route_config": routes(),
+        }),
+    );
+    manager["typed_config"]["http_filters"] = filters.into();
+    json!({
+        "name": name,
+        "address": {"socket_address": {"address": "127.0.0.1", "port_value": port}},
+        "filter_chains": [{"filters": [manager]}],
+    })
+}
+
+/// An extension: its name, its type, its members.
+fn typed(name: &str, type_name: &str, members: Value) -> Value {
+    let mut config = json!({"@type": format!("type.googleapis.com/{type_name}")});
+    if let (Some(config), Value::Object(members)) = (config.as_object_mut(), members) {
+        config.extend(members);
+    }
+    json!({"name": name, "typed_config": config})
+}
+
+/// Leaves the claims where `jwt_authn` does, without the cost of verifying a signature each time.
+fn metadata() -> Value {
+    typed(
+        "envoy.filters.http.set_metadata",
+        "envoy.extensions.filters.http.set_metadata.v3.Config",
+        json!({"metadata": [{"metadata_namespace": "envoy.filters.http.jwt_authn", "value": {"jwt": policy::claims()}}]}),
+    )
+}
+
+fn http_filter(name: &str, filter: &Filter) -> Option<Value> {
+    match filter {
+        Filter::None => None,
+        Filter::Lua(script) => Some(typed(
+            "envoy.filters.http.lua",
+            "envoy.extensions.filters.http.lua.v3.Lua",
+            json!({"default_source_code": {"inline_string": script}}),
+        )),
+        Filter::Wasm(file, policy) => {
+            let mut config = json!({
+                "name": name,
+                "root_id": "edge-idempotency",
+                "failure_policy": "FAIL_RELOAD",
+                "reload_config": {"backoff": {"base_interval": "1s"}},
+                "allow_on_headers_stop_iteration": true,
+                // A VM of its own.
+                "vm_config": {
+                    "vm_id": name,
+                    "runtime": "envoy.wasm.runtime.v8",
+                    "code": {"local": {"filename": file}},
+                },
+            });
+            if let Some(policy) = policy {
+                let value = policy.to_string();
+                config["configuration"] = json!({"@type": "type.googleapis.com/google.protobuf.StringValue", "value": value});
+            }
+            Some(typed("edge-idempotency", "envoy.extensions.filters.http.wasm.v3.Wasm", json!({"config": config})))
+        }
+    }
+}
+
+fn router() -> Value {
+    typed("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router", json!({}))
+}
+
+/// The routes of the demo's gateway, answered by Envoy itself: an upstream's cost would drown what differs.
+fn routes() -> Value {
+    let header = |name: &str, value: &str| json!({"header": {"key": name, "value": value}});
+    let answer = |route: Value, headers: &[Value]| {
+        let mut route = route;
+        route["direct_response"] = json!({"status": 200, "body": {"inline_string": "{\"ok\":true}\n"}});
+        route["response_headers_to_add"] = headers.into();
+        route
+    };
+    let seen = header(SEEN, SEEN_FORMAT);
+    let stored = [seen.clone(), header("x-restate-id", OPERATION)];
+    let rewritten = json!({"match": {"prefix": "/", "headers": [{"name": "x-edge-idempotency", "present_match": true}]}});
+    json!({
+        "name": "routes",
+        "virtual_hosts": [{
+            "name": "api",
+            "domains": ["*"],
+            "routes": [
+                answer(rewritten, &stored),
+                answer(json!({"match": {"path": IDLE_PATH}}), &[seen]),
+                answer(json!({"match": {"prefix": "/api/"}}), &stored),
+            ],
+        }],
+    })
+}

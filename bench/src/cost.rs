@@ -1,0 +1,111 @@
+//! Rounds in which the variants take turns, in one Envoy and on one worker thread: what drifts, drifts for all of them.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::client::Connections;
+use crate::gateway::Gateway;
+use crate::statistics::Summary;
+use crate::variant::{self, Kind, Variant};
+use crate::{Files, Options};
+
+/// Requests that warm up caches when a variant's turn has come, unmeasured.
+const WARM_UP: usize = 400;
+
+/// What a variant costs.
+pub(crate) struct Cost {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    /// Worker CPU for each request, in µs.
+    pub(crate) cpu: Summary,
+    /// The same less that of Envoy without a filter in the same round.
+    pub(crate) added: Summary,
+    /// Requests per second.
+    pub(crate) rate: Summary,
+}
+
+/// One turn.
+#[derive(Clone, Copy)]
+struct Sample {
+    cpu: f64,
+    rate: f64,
+}
+
+/// Measures all variants.
+pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Result<Vec<Cost>> {
+    let variants = variant::all(files, &options.compare);
+    // For each round, a sample of each variant.
+    let mut rounds: Vec<Vec<Sample>> = Vec::new();
+    for start in 0..options.starts {
+        eprintln!("cost: start {} of {}, {} rounds of {} variants", start + 1, options.starts, options.rounds, variants.len());
+        let gateway = Gateway::start(&files.envoy, &variants, 1, run_dir)?;
+        let mut connections = Vec::new();
+        for (variant, port) in variants.iter().zip(&gateway.ports) {
+            gateway.check(variant, *port)?;
+            let mut opened = Connections::open(*port, variant.kind.request())?;
+            opened.send(options.requests).with_context(|| variant.name.clone())?;
+            connections.push(opened);
+        }
+        for round in 0..options.rounds {
+            let mut samples = vec![None; variants.len()];
+            for place in turns(variants.len(), start + round) {
+                if let (Some(connections), Some(sample)) = (connections.get_mut(place), samples.get_mut(place)) {
+                    *sample = Some(turn(&gateway, connections, options.requests)?);
+                }
+            }
+            rounds.push(samples.into_iter().flatten().collect());
+        }
+    }
+    Ok(variants.iter().enumerate().map(|(place, variant)| cost(variant, place, &variants, &rounds)).collect())
+}
+
+/// The order of turns: another beginning in each round, and every other round backwards.
+fn turns(count: usize, round: usize) -> Vec<usize> {
+    let mut turns: Vec<usize> = (0..count).map(|place| (place + round) % count).collect();
+    if round % 2 == 1 {
+        turns.reverse();
+    }
+    turns
+}
+
+fn turn(gateway: &Gateway, connections: &mut Connections, requests: usize) -> Result<Sample> {
+    connections.send(WARM_UP)?;
+    let before = gateway.worker_cpu()?;
+    let began = Instant::now();
+    connections.send(requests)?;
+    let elapsed = began.elapsed();
+    let used = gateway.worker_cpu()? - before;
+    Ok(Sample {
+        cpu: used.as_secs_f64() * 1e6 / requests as f64,
+        rate: requests as f64 / elapsed.as_secs_f64(),
+    })
+}
+
+fn cost(variant: &Variant, place: usize, variants: &[Variant], rounds: &[Vec<Sample>]) -> Cost {
+    let bare = variants.iter().position(|other| other.name == variant.kind.bare()).unwrap_or_default();
+    let samples = |place: usize| rounds.iter().filter_map(move |round| round.get(place).copied());
+    Cost {
+        name: variant.name.clone(),
+        kind: variant.kind,
+        cpu: Summary::of(samples(place).map(|sample| sample.cpu)),
+        added: Summary::of(samples(place).zip(samples(bare)).map(|(sample, bare)| sample.cpu - bare.cpu)),
+        rate: Summary::of(samples(place).map(|sample| sample.rate)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_has_a_turn_in_every_round() {
+        for round in 0..7 {
+            let mut order = turns(5, round);
+            order.sort_unstable();
+            assert_eq!(order, [0, 1, 2, 3, 4]);
+        }
+        assert_ne!(turns(5, 0), turns(5, 1));
+    }
+}

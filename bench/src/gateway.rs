@@ -1,0 +1,134 @@
+//! A running Envoy with one worker thread: when it is ready, what its worker has used, what it holds.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use edge_idempotency_demo::ports::loopback;
+use edge_idempotency_demo::process::Process;
+
+use crate::client::{self, Reply};
+use crate::config::{self, SEEN};
+use crate::variant::{self, Variant};
+
+/// Compiling a dozen modules takes seconds on a busy machine.
+const READY: Duration = Duration::from_secs(120);
+/// Between two questions whether it is ready; what a measured start can be off by.
+const POLL: Duration = Duration::from_millis(1);
+/// The name of the first worker thread.
+const WORKER: &str = "wrk:worker_0";
+
+/// A running Envoy.
+pub(crate) struct Gateway {
+    process: Process,
+    /// One for each variant, in their order.
+    pub(crate) ports: Vec<u16>,
+    /// From the program's start until the last listener answered.
+    pub(crate) started_in: Duration,
+}
+
+impl Gateway {
+    /// Starts Envoy with a listener for each variant, and waits until every one of them answers.
+    pub(crate) fn start(envoy: &Path, variants: &[Variant], workers: u32, run_dir: &Path) -> Result<Self> {
+        let ports = free_ports(variants.len())?;
+        let listeners: Vec<_> = variants.iter().zip(ports.iter().copied()).collect();
+        let config = run_dir.join("envoy.json");
+        fs::write(&config, config::envoy(&listeners).to_string())
+            .with_context(|| format!("cannot write {}", config.display()))?;
+        let mut command = Command::new(envoy);
+        command.arg("--config-path").arg(&config).args(["--concurrency", &workers.to_string()]);
+        command.args(["--disable-hot-restart", "--log-level", "warning"]);
+        let started = Instant::now();
+        let process = Process::spawn("Envoy", &mut command, &run_dir.join("envoy.log"))?;
+        let mut gateway = Self { process, ports, started_in: Duration::ZERO };
+        for (variant, port) in listeners {
+            let request = variant.kind.request();
+            while client::ask(port, &request).is_err() {
+                ensure!(gateway.process.exited()?.is_none(), "Envoy ended; its log:\n{}", gateway.log());
+                ensure!(started.elapsed() < READY, "{} never answered; Envoy's log:\n{}", variant.name, gateway.log());
+                thread::sleep(POLL);
+            }
+        }
+        gateway.started_in = started.elapsed();
+        Ok(gateway)
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.process.log()).unwrap_or_default()
+    }
+
+    /// Whether a variant does to a request what it is there for, and refuses a key outside the grammar.
+    pub(crate) fn check(&self, variant: &Variant, port: u16) -> Result<()> {
+        let reply = client::ask(port, &variant.kind.request())?;
+        ensure!(reply.status == 200, "{} answers {}", variant.name, reply.status);
+        same(variant, &reply, SEEN, Some(&variant.seen(&client::key(0))))?;
+        for (name, value) in variant.answer() {
+            same(variant, &reply, name, *value)?;
+        }
+        if variant.refuses() {
+            let reply = client::ask(port, &variant::malformed())?;
+            ensure!(reply.status == 400, "{} answers {} to a malformed key", variant.name, reply.status);
+        }
+        Ok(())
+    }
+
+    /// The CPU time that the worker thread has used so far. Nothing may be under way: the kernel brings a thread's
+    /// account up to date when it stops.
+    pub(crate) fn worker_cpu(&self) -> Result<Duration> {
+        let account = self.worker()?.join("schedstat");
+        let read = || -> Result<u64> {
+            let line = fs::read_to_string(&account).with_context(|| format!("cannot read {}", account.display()))?;
+            let used = line.split(' ').next().and_then(|field| field.parse().ok());
+            used.with_context(|| format!("{}: {line}", account.display()))
+        };
+        let mut last = read()?;
+        loop {
+            thread::sleep(POLL);
+            let now = read()?;
+            if now == last {
+                return Ok(Duration::from_nanos(now));
+            }
+            last = now;
+        }
+    }
+
+    fn worker(&self) -> Result<PathBuf> {
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.process.record().pid));
+        let entries = fs::read_dir(&tasks).with_context(|| format!("{}: this needs Linux", tasks.display()))?;
+        for entry in entries {
+            let task = entry?.path();
+            if fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == WORKER) {
+                return Ok(task);
+            }
+        }
+        bail!("Envoy has no thread {WORKER}")
+    }
+
+    /// Resident memory, in bytes.
+    pub(crate) fn resident(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.process.record().pid);
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let kilobytes: Option<u64> = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().strip_suffix(" kB")?.parse().ok());
+        Ok(kilobytes.with_context(|| format!("{path} has no VmRSS"))? * 1_024)
+    }
+}
+
+fn same(variant: &Variant, reply: &Reply, name: &str, expected: Option<&str>) -> Result<()> {
+    let got = reply.header(name);
+    ensure!(got == expected, "{}: {name} is {got:?}, expected {expected:?}", variant.name);
+    Ok(())
+}
+
+fn free_ports(count: usize) -> Result<Vec<u16>> {
+    // All are held until the last is found: the system would hand out the same port twice otherwise.
+    let held: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind(loopback(0))).collect::<Result<_, _>>().context("there is no free port")?;
+    held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}

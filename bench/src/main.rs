@@ -1,0 +1,111 @@
+//! What the filter costs, in a real Envoy: CPU time of the worker thread for each request, requests per second, start and
+//! memory, beside an Envoy without the filter, with Lua filters that do the same work, and with a wasm filter that does
+//! nothing. `make bench` runs it; docs/performance.md says what the numbers mean.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`variant`] | the filters that are compared, and what each must have done to a request |
+//! | [`config`] | Envoy's configuration: one listener for each variant |
+//! | [`policy`] | the policy documents |
+//! | [`client`] | requests over keep-alive connections |
+//! | [`gateway`] | a running Envoy: when it is ready, its worker's CPU time, its memory |
+//! | [`cost`] | rounds in which the variants take turns |
+//! | [`start`] | starts in which the variants take turns |
+//! | [`report`] | the table, and the same as JSON |
+
+mod client;
+mod config;
+mod cost;
+mod gateway;
+mod policy;
+mod report;
+mod start;
+mod statistics;
+mod variant;
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use edge_idempotency_demo::tools::repository;
+
+/// Measures what the filter costs in a real Envoy.
+#[derive(Parser)]
+struct Options {
+    /// How often Envoy is started for the rounds.
+    #[arg(long, default_value_t = 5)]
+    starts: usize,
+    /// How often the variants take turns after each start.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Measured requests of a variant in a round.
+    #[arg(long, default_value_t = 4_000)]
+    requests: usize,
+    /// How often each variant is started for start time and memory.
+    #[arg(long, default_value_t = 9)]
+    boots: usize,
+    /// A short run, for development: its numbers are rough.
+    #[arg(long, conflicts_with_all = ["starts", "rounds", "requests", "boots"])]
+    quick: bool,
+    /// Another build of the module, measured beside it: NAME=FILE.
+    #[arg(long, value_parser = named_file)]
+    compare: Vec<(String, PathBuf)>,
+    /// Where the numbers go, as JSON.
+    #[arg(long, default_value = "target/bench/report.json")]
+    report: PathBuf,
+}
+
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = text.split_once('=').ok_or("expected NAME=FILE")?;
+    Ok((name.to_owned(), file.into()))
+}
+
+/// The programs and modules that are measured.
+pub(crate) struct Files {
+    /// Envoy: `EDGE_ENVOY`, else `.tools/bin/envoy`.
+    pub(crate) envoy: PathBuf,
+    /// The filter: `EDGE_WASM`, else `dist/edge_idempotency.wasm`.
+    pub(crate) module: PathBuf,
+    /// The filter that does nothing, finished as ours is.
+    pub(crate) noop: PathBuf,
+    /// The same as the linker left it, with every callback that the SDK has.
+    pub(crate) noop_linked: PathBuf,
+}
+
+impl Files {
+    fn locate() -> Result<Self> {
+        let find = |variable: &str, default: &str| {
+            let path = env::var_os(variable).map_or_else(|| repository().join(default), PathBuf::from);
+            ensure!(path.is_file(), "{} is not there: run `make bench`, or set {variable}", path.display());
+            std::path::absolute(&path).with_context(|| path.display().to_string())
+        };
+        Ok(Self {
+            envoy: find("EDGE_ENVOY", ".tools/bin/envoy")?,
+            module: find("EDGE_WASM", "dist/edge_idempotency.wasm")?,
+            noop: find("EDGE_BENCH_NOOP", "target/bench/noop.wasm")?,
+            noop_linked: find("EDGE_BENCH_NOOP_LINKED", "target/wasm/bench_noop.wasm")?,
+        })
+    }
+}
+
+fn main() -> Result<()> {
+    let mut options = Options::parse();
+    if options.quick {
+        (options.starts, options.rounds, options.requests, options.boots) = (1, 7, 2_000, 3);
+    }
+    let files = Files::locate()?;
+    let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
+    let costs = cost::measure(&files, &options, run_dir.path())?;
+    let starts = start::measure(&files, &options, run_dir.path())?;
+    let report = report::Report::new(&files, &options, costs, starts)?;
+    println!("{report}");
+    if let Some(directory) = options.report.parent() {
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    }
+    let written = serde_json::to_string_pretty(&report.to_json())? + "\n";
+    fs::write(&options.report, written).with_context(|| format!("cannot write {}", options.report.display()))?;
+    println!("{}", options.report.display());
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The policy documents that the filter is measured with.
+
+use serde_json::{Value, json};
+
+/// Who calls, as every variant's metadata says it.
+const TENANT: &str = "acme";
+const PROJECT: &str = "health-prod";
+const USER: &str = "alice";
+
+/// What comes before the caller's key in the namespaced one.
+pub(crate) const NAMESPACE: &str = "t-acme:health-prod:user:alice:";
+
+/// The endpoint that keyed requests go to.
+pub(crate) const KEYED_PATH: &str = "/api/v1/conversations/send-message";
+/// Where the backend has it.
+pub(crate) const KEYED_TARGET: &str = "/Conversations/sendMessage";
+/// The endpoint at which there is nothing to do.
+pub(crate) const IDLE_PATH: &str = "/api/v1/projects";
+
+/// The claims that `jwt_authn` would leave in the metadata, as a provider's tokens have them.
+pub(crate) fn claims() -> Value {
+    json!({
+        "iss": "https://login.example.com/", "aud": "api.example.com", "sub": USER, "tenant_id": TENANT,
+        "project_id": PROJECT, "scope": "conversations:write refunds:write", "email": "alice@example.com",
+        "email_verified": true, "iat": 1_767_225_600, "exp": 1_767_229_200, "jti": "7d0c4b0e-9d0c-4a55-8c1e-7b9c5a0e1f2d",
+    })
+}
+
+fn identity() -> Value {
+    json!({"sources": [{
+        "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
+        "project": "project_id", "subject": {"field": "sub", "type": "user"},
+    }]})
+}
+
+/// A policy that rewrites the key and leaves all else as it is.
+pub(crate) fn key_only() -> Value {
+    json!({
+        "version": 1,
+        "identity": identity(),
+        "backend": {"kind": "generic", "keep_headers": ["authorization", "cookie"]},
+        "routes": [{"endpoint": "conversations.send-message", "path": KEYED_PATH, "policy": "REQUIRED_A"}],
+    })
+}
+
+/// A policy as short as can be, with an endpoint whose handler deduplicates by itself.
+pub(crate) fn idle() -> Value {
+    json!({
+        "version": 1,
+        "identity": identity(),
+        "routes": [
+            {"endpoint": "conversations.send-message", "path": KEYED_PATH, "policy": "REQUIRED_A"},
+            {"endpoint": "projects.list", "methods": ["GET"], "path": IDLE_PATH, "policy": "HANDLER_INTERNAL_C"},
+        ],
+    })
+}
+
+/// A platform's policy with this many routes: paths become the backend's, identity is forwarded, answers are cleaned.
+pub(crate) fn whole(routes: usize) -> Value {
+    let mut policy = json!({
+        "version": 1,
+        "docs_url": "https://developers.example.com/idempotency",
+        "identity": identity(),
+        "backend": {"kind": "restate", "rewrite_path": true},
+    });
+    policy["identity"]["forward"] = json!({"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"});
+    policy["routes"] = (0..routes).map(|number| route(number, routes)).collect();
+    policy
+}
+
+/// A route of a platform with many resources; the one that is called stands in the middle.
+fn route(number: usize, routes: usize) -> Value {
+    if number == routes / 2 {
+        return json!({
+            "endpoint": "conversations.send-message", "path": KEYED_PATH, "policy": "REQUIRED_A",
+            "target": "Conversations/sendMessage",
+        });
+    }
+    let resource = number / 4;
+    let (endpoint, path, target) = match number % 4 {
+        0 => ("create", "", "create"),
+        1 => ("update", "/{item_id}/update", "{item_id}/update"),
+        2 => ("archive", "/{item_id}/archive", "{item_id}/archive"),
+        _ => ("search", "/search", "search"),
+    };
+    let object = if target.contains('/') { "Object" } else { "Service" };
+    json!({
+        "endpoint": format!("resource{resource}.{endpoint}"),
+        "path": format!("/api/v1/resource{resource}{path}"),
+        "policy": if number % 4 == 3 { "ACCEPTED" } else { "REQUIRED_A" },
+        "target": format!("Resource{resource}{object}/{target}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_policy_has_as_many_routes_as_asked_for_and_they_differ() {
+        for count in [1, 10, 1_000] {
+            let policy = whole(count);
+            let routes = policy["routes"].as_array().unwrap();
+            let paths: BTreeSet<_> = routes.iter().map(|route| route["path"].as_str().unwrap()).collect();
+            assert_eq!((routes.len(), paths.len()), (count, count));
+            assert!(paths.contains(KEYED_PATH));
+        }
+    }
+}

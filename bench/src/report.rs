@@ -1,0 +1,172 @@
+//! The table, and the same as JSON.
+
+use std::fmt;
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::cost::Cost;
+use crate::start::Start;
+use crate::statistics::Summary;
+use crate::variant::{Kind, names};
+use crate::{Files, Options};
+
+/// Everything that was measured.
+pub(crate) struct Report {
+    conditions: Vec<(&'static str, String)>,
+    costs: Vec<Cost>,
+    starts: Vec<Start>,
+    goals: Vec<Goal>,
+}
+
+/// What the filter is held to. A number above its limit is told, and fails nothing: machines differ.
+struct Goal {
+    text: &'static str,
+    measured: f64,
+    limit: Option<f64>,
+    unit: &'static str,
+}
+
+impl Report {
+    pub(crate) fn new(files: &Files, options: &Options, costs: Vec<Cost>, starts: Vec<Start>) -> Result<Self> {
+        let size = fs::metadata(&files.module).with_context(|| files.module.display().to_string())?.len();
+        let conditions = vec![
+            ("date", command("date", &["--utc", "--iso-8601=minutes"])),
+            ("machine", machine()),
+            ("system", command("uname", &["-srm"])),
+            ("envoy", envoy_version(files)),
+            ("commit", command("git", &["describe", "--always", "--dirty", "--abbrev=12"])),
+            (
+                "rounds",
+                format!("{} starts of {} rounds, {} requests a turn", options.starts, options.rounds, options.requests),
+            ),
+        ];
+        let goals = goals(&costs, &starts, size);
+        Ok(Self { conditions, costs, starts, goals })
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let summary = |summary: &Summary| {
+            json!({
+                "median": rounded(summary.median),
+                "quartiles": [rounded(summary.lower_quartile), rounded(summary.upper_quartile)],
+            })
+        };
+        let costs: Vec<Value> = self
+            .costs
+            .iter()
+            .map(|cost| {
+                json!({
+                    "variant": cost.name,
+                    "request": match cost.kind { Kind::Keyed => "keyed", Kind::Idle => "no key" },
+                    "cpu_us": summary(&cost.cpu),
+                    "added_us": summary(&cost.added),
+                    "requests_per_second": summary(&cost.rate),
+                })
+            })
+            .collect();
+        let starts: Vec<Value> = self
+            .starts
+            .iter()
+            .map(|start| {
+                json!({
+                    "variant": start.name,
+                    "workers": start.workers,
+                    "time_ms": summary(&start.time),
+                    "added_ms": summary(&start.added_time),
+                    "memory_mib": summary(&start.memory),
+                    "added_mib": summary(&start.added_memory),
+                })
+            })
+            .collect();
+        let goals: Vec<Value> = self
+            .goals
+            .iter()
+            .map(|goal| {
+                json!({"what": goal.text, "measured": rounded(goal.measured), "limit": goal.limit, "unit": goal.unit})
+            })
+            .collect();
+        let conditions = self.conditions.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str())));
+        json!({"conditions": Value::Object(conditions.collect()), "cost": costs, "start": starts, "goals": goals})
+    }
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}
+
+fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
+    let added = |name: &str| costs.iter().find(|cost| cost.name == name).map_or(f64::NAN, |cost| cost.added.median);
+    let start = |name: &str, part: fn(&Start) -> Summary| {
+        starts.iter().find(|start| start.name == name && start.workers == 1).map_or(f64::NAN, |start| part(start).median)
+    };
+    let ratio = |text, ours: &str, other: &str, limit| Goal { text, measured: added(ours) / added(other), limit, unit: "" };
+    let time = |start: &Start| start.added_time;
+    let memory = |start: &Start| start.added_memory;
+    let (ms, mib) = (" ms", " MiB");
+    vec![
+        ratio("the key alone / Lua with a constant prefix", names::KEY_ONLY, names::LUA_HEADER, Some(1.0)),
+        ratio("the key alone / Lua that does the same", names::KEY_ONLY, names::LUA_IDENTITY, Some(1.0)),
+        ratio("a keyed request / Lua that does the same", names::WHOLE, names::LUA_WHOLE, Some(1.0)),
+        ratio("nothing to do / wasm that does nothing", names::IDLE, names::NOOP, Some(1.0)),
+        ratio("nothing to do / the same with all callbacks", names::IDLE, names::NOOP_LINKED, None),
+        ratio("10,000 routes / 10 routes", names::WHOLE_LARGE, names::WHOLE, Some(1.2)),
+        Goal { text: "start, 10 routes", measured: start(names::WHOLE, time), limit: Some(100.0), unit: ms },
+        Goal { text: "start, 10,000 routes", measured: start(names::WHOLE_LARGE, time), limit: None, unit: ms },
+        Goal { text: "memory, 10 routes", measured: start(names::WHOLE, memory), limit: Some(30.0), unit: mib },
+        Goal { text: "memory, 10,000 routes", measured: start(names::WHOLE_LARGE, memory), limit: None, unit: mib },
+        Goal { text: "module", measured: size as f64 / 1e3, limit: Some(450.0), unit: " kB" },
+    ]
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f)?;
+        for (name, value) in &self.conditions {
+            writeln!(f, "{name:8}  {value}")?;
+        }
+        for (kind, title) in [(Kind::Keyed, "a keyed request"), (Kind::Idle, "a request with nothing to do")] {
+            writeln!(f, "\n{title:40} {:>9} {:>9} {:>15} {:>9}", "CPU µs", "added µs", "middle half", "req/s")?;
+            for cost in self.costs.iter().filter(|cost| cost.kind == kind) {
+                let (low, high) = (cost.added.lower_quartile, cost.added.upper_quartile);
+                let half = if cost.name == kind.bare() { String::new() } else { format!("{low:.2} – {high:.2}") };
+                let (name, cpu, added, rate) = (&cost.name, cost.cpu.median, cost.added.median, cost.rate.median);
+                writeln!(f, "{name:40} {cpu:9.2} {added:9.2} {half:>15} {rate:9.0}")?;
+            }
+        }
+        writeln!(f, "\n{:40} {:>7} {:>9} {:>9} {:>9} {:>9}", "start", "workers", "ms", "added ms", "MiB", "added MiB")?;
+        for start in &self.starts {
+            let (name, workers, time, added_time) =
+                (&start.name, start.workers, start.time.median, start.added_time.median);
+            let (memory, added_memory) = (start.memory.median, start.added_memory.median);
+            writeln!(f, "{name:40} {workers:>7} {time:9.0} {added_time:9.0} {memory:9.1} {added_memory:9.1}")?;
+        }
+        writeln!(f, "\n{:50} {:>12} {:>12}", "against bare Envoy's", "measured", "goal")?;
+        for Goal { text, measured, limit, unit } in &self.goals {
+            let goal = limit.map_or_else(String::new, |limit| format!("≤ {limit}{unit}"));
+            let measured = if unit.is_empty() { format!("{measured:.2}") } else { format!("{measured:.0}{unit}") };
+            writeln!(f, "{text:50} {measured:>12} {goal:>12}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a command prints, or that it is unknown.
+fn command(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
+    output.map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn machine() -> String {
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|(_, model)| model);
+    let count = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{}, {count} CPUs", model.unwrap_or("unknown"))
+}
+
+fn envoy_version(files: &Files) -> String {
+    let told = command(&files.envoy.to_string_lossy(), &["--version"]);
+    told.split('/').nth(1).unwrap_or("unknown").to_owned()
+}

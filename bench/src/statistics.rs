@@ -1,0 +1,43 @@
+//! Medians and quartiles.
+
+/// The middle half of some measurements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) lower_quartile: f64,
+    pub(crate) median: f64,
+    pub(crate) upper_quartile: f64,
+}
+
+impl Summary {
+    /// `NaN` throughout if there is nothing.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        Self {
+            lower_quartile: quantile(&sorted, 0.25),
+            median: quantile(&sorted, 0.5),
+            upper_quartile: quantile(&sorted, 0.75),
+        }
+    }
+}
+
+/// Between two neighbours in proportion.
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let place = part * (sorted.len().saturating_sub(1)) as f64;
+    let at = |place: f64| sorted.get(place as usize).copied().unwrap_or(f64::NAN);
+    at(place.floor()) + (at(place.ceil()) - at(place.floor())) * place.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_lie_between_neighbours() {
+        let summary = Summary::of([4.0, 1.0, 3.0, 2.0, 10.0]);
+        assert_eq!(summary, Summary { lower_quartile: 2.0, median: 3.0, upper_quartile: 4.0 });
+        assert_eq!(Summary::of([1.0, 2.0]).median, 1.5);
+        assert_eq!(Summary::of([7.0]).lower_quartile, 7.0);
+        assert!(Summary::of([]).median.is_nan());
+    }
+}

@@ -1,0 +1,185 @@
+//! The filters that are compared, and what each must have done to a request before it is timed.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::Files;
+use crate::client::Request;
+use crate::policy::{self, KEYED_PATH, KEYED_TARGET, NAMESPACE};
+
+/// What the requests of a variant look like; each kind has its own Envoy without a filter to be compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A POST with a key.
+    Keyed,
+    /// A GET without a key, to an endpoint at which there is nothing to do.
+    Idle,
+}
+
+/// What stands between the metadata and the router.
+#[derive(Clone)]
+pub(crate) enum Filter {
+    /// Nothing.
+    None,
+    /// A Lua script.
+    Lua(&'static str),
+    /// A module, with its configuration.
+    Wasm(PathBuf, Option<Value>),
+}
+
+/// One of the things that are compared.
+#[derive(Clone)]
+pub(crate) struct Variant {
+    /// As the report names it.
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) filter: Filter,
+    expected: Expected,
+}
+
+/// What becomes of a keyed request.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// Nothing.
+    Unchanged,
+    /// The key is namespaced.
+    Key,
+    /// So it is, and the backend's path and the caller's identity are there, the credentials gone.
+    Whole,
+}
+
+/// The names of the report's lines that others are set against.
+pub(crate) mod names {
+    pub(crate) const BARE: &str = "Envoy without a filter";
+    pub(crate) const LUA_HEADER: &str = "Lua: grammar, constant prefix";
+    pub(crate) const LUA_IDENTITY: &str = "Lua: grammar, caller's prefix";
+    pub(crate) const LUA_WHOLE: &str = "Lua: all that ours does";
+    pub(crate) const KEY_ONLY: &str = "ours: the key alone";
+    pub(crate) const WHOLE: &str = "ours: 10 routes";
+    pub(crate) const WHOLE_LARGE: &str = "ours: 10,000 routes";
+    pub(crate) const BARE_IDLE: &str = "Envoy without a filter, no key";
+    pub(crate) const NOOP: &str = "wasm that does nothing";
+    pub(crate) const NOOP_LINKED: &str = "wasm that does nothing, all callbacks";
+    pub(crate) const IDLE: &str = "ours: nothing to do";
+
+    /// The same line for another build of the module.
+    pub(crate) fn of(build: &str, ours: &str) -> String {
+        ours.replacen("ours", build, 1)
+    }
+}
+
+/// All variants, in the report's order.
+pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
+    let keyed = |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Keyed, filter, expected };
+    let idle = |name: &str, filter| Variant {
+        name: name.to_owned(),
+        kind: Kind::Idle,
+        filter,
+        expected: Expected::Unchanged,
+    };
+    let wasm = |file: &PathBuf, policy| Filter::Wasm(file.clone(), Some(policy));
+    let ours = &files.module;
+    let mut variants = vec![
+        keyed(names::BARE, Filter::None, Expected::Unchanged),
+        keyed(names::LUA_HEADER, Filter::Lua(include_str!("../lua/header.lua")), Expected::Key),
+        keyed(names::LUA_IDENTITY, Filter::Lua(include_str!("../lua/identity.lua")), Expected::Key),
+        keyed(names::KEY_ONLY, wasm(ours, policy::key_only()), Expected::Key),
+        keyed(names::LUA_WHOLE, Filter::Lua(include_str!("../lua/whole.lua")), Expected::Whole),
+        keyed(names::WHOLE, wasm(ours, policy::whole(10)), Expected::Whole),
+        keyed(names::WHOLE_LARGE, wasm(ours, policy::whole(10_000)), Expected::Whole),
+        idle(names::BARE_IDLE, Filter::None),
+        idle(names::NOOP, Filter::Wasm(files.noop.clone(), None)),
+        idle(names::NOOP_LINKED, Filter::Wasm(files.noop_linked.clone(), None)),
+        idle(names::IDLE, wasm(ours, policy::idle())),
+    ];
+    for (name, file) in compared {
+        variants.push(keyed(&names::of(name, names::KEY_ONLY), wasm(file, policy::key_only()), Expected::Key));
+        variants.push(keyed(&names::of(name, names::WHOLE), wasm(file, policy::whole(10)), Expected::Whole));
+        variants.push(idle(&names::of(name, names::IDLE), wasm(file, policy::idle())));
+    }
+    variants
+}
+
+/// A token of the usual length; nothing here verifies it.
+const TOKEN: &str = concat!(
+    "Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6ImRlbW8ta2V5LTEiLCJ0eXAiOiJKV1QifQ.",
+    "eyJpc3MiOiJodHRwczovL2xvZ2luLmV4YW1wbGUuY29tLyIsImF1ZCI6ImFwaS5leGFtcGxlLmNvbSIsInN1YiI6ImFsaWNlIiwidGVuYW50X2lk",
+    "IjoiYWNtZSIsInByb2plY3RfaWQiOiJoZWFsdGgtcHJvZCIsInNjb3BlIjoiY29udmVyc2F0aW9uczp3cml0ZSByZWZ1bmRzOndyaXRlIn0.",
+    "c2lnbmF0dXJlLXNpZ25hdHVyZS1zaWduYXR1cmUtc2lnbmF0dXJlLXNpZ25hdHVyZS1zaWduYXR1cmUtc2lnbmF0dXI"
+);
+
+/// What a client library sends with every request.
+const HEADERS: [(&str, &str); 10] = [
+    ("host", "api.example.com"),
+    ("user-agent", "example-sdk-python/4.2.0 (linux; x86_64) python/3.12.3"),
+    ("accept", "application/json"),
+    ("accept-encoding", "gzip, deflate, br"),
+    ("accept-language", "en-GB,en;q=0.9"),
+    ("cache-control", "no-cache"),
+    ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+    ("tracestate", "vendor=t61rcWkgMzE"),
+    ("x-client-version", "4.2.0"),
+    ("x-client-platform", "linux-x86_64"),
+];
+
+/// What a POST has besides.
+const KEYED_HEADERS: [(&str, &str); 3] =
+    [("authorization", TOKEN), ("content-type", "application/json"), ("content-length", "0")];
+
+/// A keyed request whose key is outside the grammar.
+pub(crate) fn malformed() -> Request {
+    let key = [("idempotency-key", "not a key")];
+    Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS).chain(key))
+}
+
+impl Kind {
+    /// The request of this kind.
+    pub(crate) fn request(self) -> Request {
+        match self {
+            Self::Keyed => {
+                Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS)).with_key()
+            }
+            Self::Idle => Request::new("GET", policy::IDLE_PATH, HEADERS),
+        }
+    }
+
+    /// The variant without a filter.
+    pub(crate) const fn bare(self) -> &'static str {
+        match self {
+            Self::Keyed => names::BARE,
+            Self::Idle => names::BARE_IDLE,
+        }
+    }
+}
+
+impl Variant {
+    /// What the upstream must have seen of a request with this key: path, key, tenant, project, subject, and the first
+    /// letters of the credentials.
+    pub(crate) fn seen(&self, key: &str) -> String {
+        match (self.kind, self.expected) {
+            (Kind::Idle, _) => format!("{}|||||", policy::IDLE_PATH),
+            (Kind::Keyed, Expected::Unchanged) => format!("{KEYED_PATH}|{key}||||Bea"),
+            (Kind::Keyed, Expected::Key) => format!("{KEYED_PATH}|{NAMESPACE}{key}||||Bea"),
+            (Kind::Keyed, Expected::Whole) => format!("{KEYED_TARGET}|{NAMESPACE}{key}|acme|health-prod|user:alice|"),
+        }
+    }
+
+    /// Headers that the client must have got.
+    pub(crate) const fn answer(&self) -> &'static [(&'static str, Option<&'static str>)] {
+        match (self.kind, self.expected) {
+            (Kind::Idle, _) => &[],
+            (Kind::Keyed, Expected::Whole) => &[
+                ("x-restate-id", None),
+                ("x-operation-id", Some(crate::config::OPERATION)),
+                ("idempotency-status", Some("stored")),
+            ],
+            (Kind::Keyed, _) => &[("x-restate-id", Some(crate::config::OPERATION))],
+        }
+    }
+
+    /// Whether a key outside the grammar must be refused.
+    pub(crate) const fn refuses(&self) -> bool {
+        matches!(self.expected, Expected::Key | Expected::Whole)
+    }
+}
