@@ -88,7 +88,7 @@ pub(crate) fn deliveries() -> Result<(), String> {
         prop::collection::vec(bytes(), 0..3),
         any::<u64>(),
     );
-    runner(20_000)
+    runner(8_000)
         .run(&strategy, |(provider, headers, (method, url, body), secrets, now)| {
             let lines = headers.iter().map(|(name, value)| (name.as_bytes(), value.as_slice())).collect();
             let headers = Headers::new(lines);
@@ -107,7 +107,7 @@ pub(crate) fn mutations() -> Result<(), String> {
         .filter(|vector| vector.valid && vector.body.len() < 5000)
         .collect();
     let strategy = (0..vectors.len(), 0..6_usize, any::<prop::sample::Index>(), bytes());
-    runner(20_000)
+    runner(8_000)
         .run(&strategy, |(vector, part, place, replacement)| {
             let mut vector = vectors[vector].clone();
             let splice = |bytes: &mut Vec<u8>| {
@@ -152,7 +152,7 @@ pub(crate) fn identifiers() -> Result<(), String> {
         provider(r#"{"form": [["MessageSid", "MessageStatus"], ["id"]], "signed": false}"#),
     ];
     let kinds = [b"application/json".as_slice(), b"application/x-www-form-urlencoded; charset=utf-8"];
-    runner(20_000)
+    runner(8_000)
         .run(&(0..providers.len(), 0..kinds.len(), bytes()), |(provider, kind, body)| {
             let headers = Headers::new(vec![(b"x-token", b"secret"), (b"content-type", kinds[kind])]);
             let delivery = Delivery { method: b"POST", url: b"", headers: &headers, body: &body };
@@ -167,7 +167,7 @@ pub(crate) fn identifiers() -> Result<(), String> {
 pub(crate) fn files() -> Result<(), String> {
     let files: Vec<Vec<u8>> = crate::files::sources().into_iter().map(|(_, text)| text.into_bytes()).collect();
     let strategy = (0..files.len(), any::<prop::sample::Index>(), 0..40_usize, bytes());
-    runner(10_000)
+    runner(4_000)
         .run(&strategy, |(file, place, length, replacement)| {
             let mut file = files[file].clone();
             let at = place.index(file.len());

@@ -71,7 +71,9 @@ pub(crate) fn have_vectors() -> Result<(), String> {
 pub(crate) fn agree_with_the_schema() -> Result<(), String> {
     let validator = validator();
     let mut documents = vec![serde_json::from_str::<Value>(EVERY_MEMBER).unwrap()];
-    documents.extend(sources().iter().map(|(_, text)| serde_json::from_str(text).unwrap()));
+    let some = ["gitlab", "mailgun", "standard_webhooks", "twilio"];
+    let sources = sources().into_iter().filter(|(name, _)| some.contains(&name.as_str()));
+    documents.extend(sources.map(|(_, text)| serde_json::from_str(&text).unwrap()));
     let mut tried = 0;
     for document in &documents {
         assert_eq!(issues(document), [], "{document}");

@@ -26,7 +26,9 @@ fn body(vector: &Vector, provider: &Provider) -> Result<(), String> {
         return Ok(());
     }
     let form = ["mandrill", "twilio"].contains(&vector.provider.as_str()).then(|| sorted_form(&vector.body));
-    for bit in sample(vector.body.len() * 8) {
+    // A verification with a public key takes a while.
+    let most = if ["discord", "sendgrid"].contains(&vector.provider.as_str()) { 64 } else { 2048 };
+    for bit in sample(vector.body.len() * 8, most) {
         let mut changed = vector.clone();
         flip(&mut changed.body, bit);
         // `%2b` instead of `%2B` says the same.
@@ -84,9 +86,9 @@ fn ignored(vector: &Vector, name: &str) -> bool {
 }
 
 /// Every bit of a small body, some of a large one.
-fn sample(bits: usize) -> impl Iterator<Item = usize> {
-    let step = if bits <= 8 * 1024 { 1 } else { bits / 64 - 1 };
-    (0..bits).step_by(step)
+fn sample(bits: usize, most: usize) -> impl Iterator<Item = usize> {
+    // An odd step meets every bit of a byte.
+    (0..bits).step_by(if bits <= most { 1 } else { bits / most * 2 + 1 })
 }
 
 fn flip(bytes: &mut [u8], bit: usize) {
