@@ -99,9 +99,9 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
     let authority = authority.rsplit('@').next().unwrap();
     let mut head = Headers::from([(":method", vector.method.as_str()), (":scheme", scheme), (":authority", authority)]);
     head.add(":path", target);
-    // What a third party says of keys and identity is never believed; a provider's own key is its identifier only.
+    // What a third party says of keys and identity is never believed. GitLab's identifier is in this very header.
     let mut lines = vector.headers.clone();
-    if vector.header("idempotency-key").is_empty() {
+    if !file.identifies_by("idempotency-key") {
         lines.push(("idempotency-key".to_owned(), b"a-key-of-ones-own".to_vec()));
     }
     lines.push(("x-tenant-id".to_owned(), b"somebody-elses".to_vec()));
@@ -131,7 +131,7 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
     };
     Case {
         name: vector.id.clone(),
-        policy: document(vector, base, policy),
+        policy: document(vector, policy, public_base_url(base, policy)),
         environment: BTreeMap::new(),
         now_unix_ms: Some(vector.now_ms),
         request: Message::new(head, vector.body.as_slice()),
@@ -144,11 +144,16 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
     }
 }
 
-fn document(vector: &Vector, base: &str, policy: &str) -> Vec<u8> {
+/// On one of the routes the public URL is left to be what the request says, which has no user in it.
+fn public_base_url<'a>(base: &'a str, policy: &str) -> Option<&'a str> {
+    (policy != "ACCEPTED" || base.contains('@')).then_some(base)
+}
+
+fn document(vector: &Vector, policy: &str, public_base_url: Option<&str>) -> Vec<u8> {
     let secrets: Vec<&str> = vector.secrets.iter().map(|secret| std::str::from_utf8(secret).unwrap()).collect();
     let subject = json!({"field": "sub", "type": "user"});
     let source = json!({"name": "jwt", "metadata": ["jwt"], "tenant": "t", "project": "p", "subject": subject});
-    let document = json!({
+    let mut document = json!({
         "version": 1,
         "allow_inline_secrets": true,
         "identity": {"sources": [source], "forward": {"tenant": "x-tenant-id"}},
@@ -163,7 +168,6 @@ fn document(vector: &Vector, base: &str, policy: &str) -> Vec<u8> {
             "webhook": {"provider": vector.provider, "id": WEBHOOK_ID},
         }],
         "webhooks": {
-            "public_base_url": base,
             "static": {WEBHOOK_ID: {
                 "tenant": "acme",
                 "project": "shop",
@@ -173,6 +177,9 @@ fn document(vector: &Vector, base: &str, policy: &str) -> Vec<u8> {
             }},
         },
     });
+    if let Some(url) = public_base_url {
+        document["webhooks"]["public_base_url"] = url.into();
+    }
     document.to_string().into_bytes()
 }
 
@@ -194,6 +201,11 @@ impl ProviderFile {
 
     fn has_identifiers(&self) -> bool {
         self.0["identifiers"].as_array().is_some_and(|identifiers| !identifiers.is_empty())
+    }
+
+    fn identifies_by(&self, name: &str) -> bool {
+        let places = self.0["identifiers"].as_array().into_iter().flatten();
+        places.filter_map(|place| place["header"].as_str()).any(|header| header.eq_ignore_ascii_case(name))
     }
 
     /// Whether a header of a delivery is the filter's to remove or to set anew.
