@@ -47,6 +47,8 @@ pub enum Change {
     Environment(Vec<String>),
     /// This filter stands in the place of ours.
     Instead(Value),
+    /// The connection manager has this member.
+    Manager(&'static str, Value),
     /// The listener's `per_connection_buffer_limit_bytes`.
     ConnectionBuffer(u32),
 }
@@ -137,6 +139,7 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             *filters.get_mut(place).context("our filter")? = filter.clone();
             Ok(())
         }
+        Change::Manager(name, value) => set(listener, MANAGER, name, value.clone()),
         Change::ConnectionBuffer(bytes) => set(listener, "", "per_connection_buffer_limit_bytes", json!(bytes)),
     }
 }

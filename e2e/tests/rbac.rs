@@ -1,0 +1,192 @@
+//! What Envoy's RBAC filter denies by path, before ours, stays denied: other spellings of the path do not get round it, and
+//! no other route's rewrite leads there.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::{Change, Door};
+use e2e::gateway::{Gateway, Seen};
+use e2e::harness::{Test, run, sharing};
+use e2e::raw::Request;
+use serde_json::{Value, json};
+
+const DENIED: &str = "/api/v1/denied";
+const ALLOWED: &str = "/api/v1/allowed";
+
+/// A rule for every path, with the last slash that the filter drops.
+const RULE: &str = "rule";
+/// A rule that one of the gateway's routes brings.
+const ROUTE: &str = "route";
+
+fn main() -> ExitCode {
+    let mut tests = Vec::new();
+    for door in [RULE, ROUTE] {
+        let test = |name: &str, body: fn(&World, &str) -> Result<()>| {
+            Test::new(format!("{door}: {name}"), move |world: &World| body(world, door))
+        };
+        tests.push(test("a deny is a deny, and what is beside it is not", plainly));
+        tests.push(test("no spelling of the path gets round it", spellings));
+        tests.push(test("no other route leads there", other_routes));
+    }
+    run(Ok(sharing(World::start, tests)))
+}
+
+struct World {
+    gateway: Gateway,
+    token: String,
+}
+
+impl World {
+    fn start() -> Result<Self> {
+        let kind = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
+        let rules = |path: Value| {
+            json!({"action": "DENY", "policies": {"closed": {
+                "permissions": [{"url_path": {"path": path}}], "principals": [{"any": true}],
+            }}})
+        };
+        let filter = |config: Value| json!({"name": "envoy.filters.http.rbac", "typed_config": config});
+        let rule = rules(json!({"safe_regex": {"regex": format!("{DENIED}/?")}}));
+        let everything = rules(json!({"prefix": "/"}));
+        let route = json!({
+            "name": "denied", "match": {"safe_regex": {"regex": format!("{DENIED}/?")}}, "route": {"cluster": "backend"},
+            "typed_per_filter_config": {"envoy.filters.http.rbac": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBACPerRoute",
+                "rbac": {"rules": everything},
+            }},
+        });
+        // Else a client chooses the route for the filters before ours: the mark leads to that of rewritten requests.
+        let unmarked = json!([{"name": "envoy.http.early_header_mutation.header_mutation", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+            "mutations": [{"remove": "x-edge-idempotency"}],
+        }}]);
+        let unmarked = Change::Manager("early_header_mutation_extensions", unmarked);
+        let door = |changes: Vec<Change>| Door { policy: policy(), changes };
+        let doors = [
+            (RULE.to_owned(), door(vec![Change::Before(filter(json!({"@type": kind, "rules": rule})))])),
+            (
+                ROUTE.to_owned(),
+                door(vec![unmarked, Change::Before(filter(json!({"@type": kind}))), Change::Route(route)]),
+            ),
+        ];
+        let gateway = Gateway::start(&doors)?;
+        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        Ok(Self { gateway, token })
+    }
+
+    fn send(&self, door: &str, target: &str) -> Result<[Seen; 2]> {
+        let request = Request::post(target).bearer(&self.token).header("idempotency-key", "k-1");
+        // What the filter marks its own rewrites with is worth nothing from a client.
+        let marked = request.clone().header("x-edge-idempotency", "1").header("x-envoy-original-path", ALLOWED);
+        Ok([self.gateway.http1(door, &request)?, self.gateway.http1(door, &marked)?])
+    }
+}
+
+fn policy() -> String {
+    json!({
+        "version": 1,
+        "identity": {"sources": [{
+            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+        }]},
+        "backend": {"kind": "restate", "rewrite_path": true},
+        "routes": [
+            {"endpoint": "denied", "path": DENIED, "policy": "REQUIRED_A", "target": "Service/denied"},
+            {"endpoint": "allowed", "path": ALLOWED, "policy": "REQUIRED_A", "target": "Service/allowed"},
+            {"endpoint": "item", "path": "/api/v1/{item}/run", "policy": "REQUIRED_A", "target": "Item/{item}/run"},
+            {"endpoint": "any", "path": "/api/v1/items/{item}", "policy": "REQUIRED_A", "target": "Item/{item}/get"},
+        ],
+    })
+    .to_string()
+}
+
+fn plainly(world: &World, door: &str) -> Result<()> {
+    for seen in world.send(door, DENIED)? {
+        denied_by_rbac(&seen)?;
+    }
+    for seen in world.send(door, ALLOWED)? {
+        let target = seen.received.first().map(|received| received.target.clone());
+        ensure!(target.as_deref() == Some(b"/Service/allowed"), "{} {}", seen.reply.status, seen.upstream());
+    }
+    Ok(())
+}
+
+fn denied_by_rbac(seen: &Seen) -> Result<()> {
+    let body = String::from_utf8_lossy(&seen.reply.body).into_owned();
+    ensure!(seen.received.is_empty(), "the upstream got\n{}", seen.upstream());
+    ensure!(seen.reply.status == 403 && body.starts_with("RBAC"), "{} {body}", seen.reply.status);
+    Ok(())
+}
+
+fn spellings(world: &World, door: &str) -> Result<()> {
+    let spellings = [
+        "/api/v1/denied?",
+        "/api/v1/denied?x=/api/v1/allowed",
+        "/api/v1/denied/",
+        "/api/v1/denied//",
+        "//api/v1/denied",
+        "/api//v1///denied",
+        "/api/v1/./denied",
+        "/api/v1/denied/.",
+        "/api/v1/denied/./",
+        "/api/v1/x/../denied",
+        "/api/v1/allowed/../denied",
+        "/api/v1/denied/x/..",
+        "/api/v1/%64enied",
+        "/api/v1/denie%64",
+        "/api/v1/%64%65%6e%69%65%64",
+        "/api/v1/%64%65%6E%69%65%64/",
+        "/%61pi/v1/denied",
+        "/api/v%31/denied",
+        "/api/v1/%2e/denied",
+        "/api/v1/x/%2e%2E/denied",
+        "/api/v1/%2564enied",
+        "/api/v1%2Fdenied",
+        "/api/v1%2fdenied",
+        "/api/v1/denied%2F",
+        "/api\\v1\\denied",
+        "/api/v1/denied\\",
+        "/api/v1%5Cdenied",
+        "/api/v1/denied;x=1",
+        "/api/v1;x/denied",
+        "/api/v1/denied%3Bx",
+        "/api/v1/denied%00",
+        "/api/v1/denied%20",
+        "/api/v1/denied%3F",
+        "/api/v1/denied%23x",
+        "/api/v1/DENIED",
+        "/API/v1/denied",
+        "/Service/denied",
+        "//Service/denied",
+        "/Service/%64enied",
+        "http://api.example.com/api/v1/denied",
+        "http://api.example.com//api/v1/%64enied/",
+        "/api/v1/allowed/../../../Service/denied",
+    ];
+    for target in spellings {
+        for seen in world.send(door, target).with_context(|| target.to_owned())? {
+            ensure!(seen.received.is_empty(), "{target}: the upstream got\n{}", seen.upstream());
+            let status = seen.reply.status;
+            ensure!(matches!(status, 400 | 403 | 404 | 307 | 301), "{target}: status {status}");
+        }
+    }
+    Ok(())
+}
+
+/// What a client writes into a template's place stays in its segment.
+fn other_routes(world: &World, door: &str) -> Result<()> {
+    for value in
+        ["..%2F..%2FService%2Fdenied", "%2e%2e", "..", "denied", "Service", "%2FService%2Fdenied", "x%3F", "x%23"]
+    {
+        for target in [format!("/api/v1/{value}/run"), format!("/api/v1/items/{value}")] {
+            for seen in world.send(door, &target).with_context(|| target.clone())? {
+                for received in &seen.received {
+                    let path = String::from_utf8_lossy(&received.target).into_owned();
+                    let segments: Vec<&str> = path.split('/').collect();
+                    let own = path.starts_with("/Item/") && segments.len() == 4 && !segments.contains(&"..");
+                    ensure!(own, "{target}: the upstream got\n{}", seen.upstream());
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! Recognisable secrets go in wherever secrets go in; what is kept or said anywhere holds none of them.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::chain::Chain;
+use e2e::config::{Change, Door};
+use e2e::deliveries::{self, now};
+use e2e::gateway::Surroundings;
+use e2e::harness::{Test, run, runtime, sharing};
+use e2e::http2;
+use e2e::raw::{Reply, Request, exchange};
+use edge_idempotency_demo::http;
+use serde_json::{Value, json};
+
+const DOOR: &str = "gateway";
+const REFUNDS: &str = "/api/v1/refunds";
+const REQUIRED_B: &str = "/api/v1/hooks/stripe/wh_planted";
+
+/// In the VM's environment.
+const STRIPE: &str = "whsec_planted_stripe";
+const GITHUB: &str = "planted_github";
+/// Of keys this is in every one of them. Only where one is stored may it stand, in its namespace.
+const KEY: &str = "plantedkey";
+
+/// What may stand nowhere; the signature of every token and delivery besides.
+const PLANTED: [&str; 8] = [
+    STRIPE,
+    GITHUB,
+    "planted-authorization",
+    "planted-cookie",
+    "planted-api-key",
+    "planted-proxy",
+    "planted-signature",
+    "planted-body-of-a-refused-request",
+];
+
+fn main() -> ExitCode {
+    let tests = vec![Test::new("nothing that is kept or said holds a secret", |world: &World| world.check())];
+    run(Ok(sharing(World::start, tests)))
+}
+
+struct World {
+    chain: Chain,
+    /// A token's claims, which are no secret.
+    token: String,
+    replies: Mutex<Vec<(String, Reply)>>,
+    /// What may stand nowhere, found in what was sent.
+    secrets: Mutex<Vec<String>>,
+}
+
+impl World {
+    fn start() -> Result<Self> {
+        let environment = [("E2E_STRIPE", STRIPE), ("E2E_GITHUB", GITHUB)];
+        let names = environment.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let door = Door { policy: policy().to_string(), changes: vec![Change::Environment(names), Change::Trailers] };
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let around = Surroundings { environment: environment.into(), trace: true, ..Surroundings::default() };
+        let chain = Chain::start(around, &[(DOOR.to_owned(), door)])?;
+        let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
+        let token = chain.gateway.token(&claims)?;
+        let secrets = PLANTED.map(str::to_owned).to_vec();
+        Ok(Self { chain, token, replies: Mutex::default(), secrets: Mutex::new(secrets) })
+    }
+
+    /// Sends a request, over both protocols, with everything that could leak.
+    fn send(&self, what: &str, request: &Request, status: u16) -> Result<()> {
+        let mut planted = request
+            .clone()
+            .header("Cookie", "session=planted-cookie")
+            .header("X-Api-Key", "planted-api-key")
+            .header("Proxy-Authorization", "Basic planted-proxy");
+        let named = |name: &str| request.headers.iter().any(|(line, _)| line.eq_ignore_ascii_case(name));
+        if !named("authorization") {
+            planted = planted.bearer(&self.token);
+        }
+        // Those of the policy's webhooks, also where they have no business.
+        for name in ["Stripe-Signature", "X-Hub-Signature-256"] {
+            if !named(name) {
+                planted = planted.header(name, "v1=planted-signature");
+            }
+        }
+        let address = self.chain.gateway.address(DOOR)?;
+        for (protocol, reply) in [
+            ("HTTP/1.1", exchange(address, &planted.method, &planted.http1())),
+            ("HTTP/2", http2::exchange(address, &planted)),
+        ] {
+            let reply = reply.with_context(|| format!("{what}, {protocol}"))?;
+            let body = String::from_utf8_lossy(&reply.body).into_owned();
+            ensure!(reply.status == status, "{what}, {protocol}: status {} instead of {status}: {body}", reply.status);
+            self.replies.lock().map_err(poisoned)?.push((format!("{what}, {protocol}"), reply));
+        }
+        for (name, value) in &planted.headers {
+            let name = name.to_ascii_lowercase();
+            if name == "authorization" || name.contains("signature") {
+                // The last part is the signature: of a token, of a delivery.
+                let value = String::from_utf8_lossy(value);
+                let secret = value.rsplit(['.', '=', ' ']).find(|part| part.len() > 12);
+                let secret = secret.with_context(|| format!("no secret in {name}: {value}"))?.to_owned();
+                self.secrets.lock().map_err(poisoned)?.push(secret);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.allowed()?;
+        self.refused()?;
+        self.failing()?;
+        let places = self.places()?;
+        let secrets = self.secrets.lock().map_err(poisoned)?.clone();
+        ensure!(secrets.len() > 20, "only {} secrets", secrets.len());
+        for (place, text) in &places {
+            for secret in &secrets {
+                ensure!(!text.contains(secret.as_str()), "{place} holds `{secret}`: {}", around(text, secret));
+            }
+            raw_keys(place, text)?;
+        }
+        Ok(())
+    }
+
+    fn allowed(&self) -> Result<()> {
+        let order = json!({"order_id": "order-1", "amount": 1}).to_string();
+        let refund = Request::post(REFUNDS).body(order.clone());
+        self.send("allowed", &refund.clone().header("idempotency-key", format!("{KEY}-1")), 200)?;
+        self.send("replayed", &refund.header("Idempotency-Key", format!("\"{KEY}-1\"")), 200)?;
+        let device = Request::post("/api/v1/devices").body(json!({"device_token": "d"}).to_string());
+        let device = device.header("idempotency-key", format!("{KEY}-2")).header("Idempotency_Key", format!("{KEY}-3"));
+        self.send("Case C", &device.trailer("idempotency-key", format!("{KEY}-4")), 200)?;
+        let event = json!({"id": "evt_1", "order_id": "order-2", "amount": 1}).to_string();
+        let stripe = deliveries::stripe(REQUIRED_B, &[STRIPE], now(), event.clone());
+        self.send("Stripe", &stripe.header("idempotency-key", format!("{KEY}-5")), 200)?;
+        let github = deliveries::github("/api/v1/hooks/github/wh_planted2", GITHUB, "g-1", event);
+        self.send("GitHub", &github, 200)
+    }
+
+    fn refused(&self) -> Result<()> {
+        let body = "{\"a\": \"planted-body-of-a-refused-request\"}";
+        let refund = Request::post(REFUNDS).body(body);
+        let key = |request: &Request, key: &str| request.clone().header("idempotency-key", key);
+        self.send("no key", &refund, 400)?;
+        for invalid in ["plantedkey a", "t-plantedkey", "\"plantedkey", "plantedkey,plantedkey", "plantedkey\u{fc}"] {
+            self.send("an invalid key", &key(&refund, invalid), 400)?;
+        }
+        self.send("a long key", &key(&refund, &KEY.repeat(30)), 400)?;
+        self.send("two keys", &key(&key(&refund, "plantedkey-6"), "plantedkey-7"), 400)?;
+        let listed = Request::new("GET", "/api/v1/projects");
+        self.send("a prohibited key", &key(&listed, "plantedkey-8"), 400)?;
+        self.send("no path", &key(&Request::post("/api/v1/nothing").body(body), "plantedkey-9"), 404)?;
+        self.send("another method", &key(&Request::new("DELETE", REFUNDS), "plantedkey-10"), 405)?;
+        let unbelieved = refund.clone().header("authorization", "Bearer x.y.planted-authorization");
+        self.send("no token", &key(&unbelieved, "plantedkey-11"), 401)?;
+        for (claim, value, status) in
+            [("tenant_id", json!(7), 403), ("project_id", json!("_a"), 403), ("sub", json!(""), 401)]
+        {
+            let mut claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
+            *claims.get_mut(claim).context("a claim")? = value;
+            let request = refund.clone().bearer(&self.chain.gateway.token(&claims)?);
+            self.send("no identity", &key(&request, "plantedkey-12"), status)?;
+        }
+        let stripe = |secret: &str, time: u64, body: &str| deliveries::stripe(REQUIRED_B, &[secret], time, body);
+        self.send("another secret", &stripe("whsec_other", now(), body), 401)?;
+        self.send("an old delivery", &stripe(STRIPE, now() - 1000, body), 401)?;
+        self.send("no identifier", &stripe(STRIPE, now(), body), 400)?;
+        self.send("compressed", &stripe(STRIPE, now(), body).header("content-encoding", "gzip"), 415)?;
+        self.send("too long", &stripe(STRIPE, now(), &body.repeat(100)), 413)?;
+        let tampered = stripe(STRIPE, now(), body).body("{\"id\": \"planted-body-of-a-refused-request\"}");
+        self.send("tampered with", &tampered, 401)?;
+        let unknown = deliveries::stripe("/api/v1/hooks/stripe/wh_unknown", &[STRIPE], now(), body);
+        self.send("an unknown webhook", &unknown, 404)
+    }
+
+    /// Requests that the filter takes and the backend does not.
+    fn failing(&self) -> Result<()> {
+        let garbage = Request::post(REFUNDS).body("not what the handler takes");
+        self.send("a handler's 400", &garbage.header("idempotency-key", format!("{KEY}-13")), 400)?;
+        let declined = json!({"order_id": "order-3", "amount": 1, "provider": "declines"}).to_string();
+        let declined = Request::post(REFUNDS).body(declined).header("idempotency-key", format!("{KEY}-14"));
+        self.send("a handler's 422", &declined, 422)?;
+        let nobody = Request::post("/api/v1/nobody").header("idempotency-key", format!("{KEY}-15"));
+        self.send("no such service", &nobody, 404)
+    }
+
+    /// Everything that is kept or said, by where it is.
+    fn places(&self) -> Result<Vec<(String, String)>> {
+        let gateway = &self.chain.gateway;
+        let mut places = Vec::new();
+        for path in ["/config_dump?include_eds", "/stats", "/stats/prometheus", "/clusters", "/server_info", "/certs"] {
+            let text = gateway.admin(path)?;
+            ensure!(!path.starts_with("/config_dump") || text.contains("E2E_STRIPE"), "an empty config dump");
+            places.push((path.to_owned(), text));
+        }
+        let replies = self.replies.lock().map_err(poisoned)?;
+        let lines = u64::try_from(replies.len())?;
+        gateway.until("the access log is written", |gateway| {
+            Ok(u64::try_from(gateway.access_log()?.lines().count())? == lines)
+        })?;
+        places.push(("the access log".to_owned(), gateway.access_log()?));
+        let log = gateway.log()?;
+        ensure!(log.contains("[trace][wasm]"), "nothing was traced");
+        places.push(("Envoy's log".to_owned(), log));
+        for name in ["restate.log", "service.log"] {
+            places.push((name.to_owned(), read(&self.chain.directory.path().join(name))?));
+        }
+        let tables = "select table_name from information_schema.tables where table_schema = 'public'";
+        let tables = runtime()?.block_on(self.chain.restate.query(tables))?;
+        for table in tables.iter().filter_map(|row| row.get("table_name")?.as_str()) {
+            let rows = runtime()?.block_on(self.chain.restate.query(&format!("select * from {table}")))?;
+            let text: Vec<String> = rows.iter().map(readable).collect();
+            // What was forwarded is there to be found.
+            ensure!(
+                table != "sys_journal" || text.iter().any(|row| row.contains("x-tenant-id")),
+                "no headers: {text:?}"
+            );
+            ensure!(table != "sys_invocation" || text.iter().any(|row| row.contains(KEY)), "no keys: {text:?}");
+            places.push((format!("Restate's {table}"), text.join("\n")));
+        }
+        let journal = places.iter().any(|(place, _)| place == "Restate's sys_journal");
+        ensure!(journal, "no journal among {tables:?}");
+        let calls = runtime()?.block_on(http::Request::get("/calls?after=0").send(&self.chain.service.ledger_url()))?;
+        places.push(("what handlers saw".to_owned(), calls.text()));
+        for (what, reply) in replies.iter() {
+            let mut text = e2e::wire::shown_lines(&reply.headers);
+            text.push_str(&String::from_utf8_lossy(&reply.body));
+            places.push((format!("the answer: {what}"), text));
+        }
+        Ok(places)
+    }
+}
+
+/// Raw keys stand in what the backend keeps only, each in its namespace.
+fn raw_keys(place: &str, text: &str) -> Result<()> {
+    const NAMESPACED: &str = "t-acme:shop:user:u1:";
+    let stored = place.starts_with("Restate's ");
+    for (at, _) in text.match_indices(KEY) {
+        let before = text.get(..at).unwrap_or_default();
+        ensure!(stored && before.ends_with(NAMESPACED), "{place} holds a key: {}", around(text, KEY));
+    }
+    Ok(())
+}
+
+/// A row as text, with what is in it as bytes.
+fn readable(row: &Value) -> String {
+    let mut text = row.to_string();
+    let cells = row.as_object().into_iter().flatten().filter_map(|(_, cell)| cell.as_str());
+    for cell in cells.filter(|cell| cell.len() % 2 == 0 && cell.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        let bytes: Vec<u8> =
+            (0..cell.len()).step_by(2).filter_map(|at| u8::from_str_radix(cell.get(at..at + 2)?, 16).ok()).collect();
+        text.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    text
+}
+
+fn around(text: &str, secret: &str) -> String {
+    let at = text.find(secret).unwrap_or_default();
+    let start = text.get(..at).and_then(|before| before.char_indices().rev().nth(200)).map_or(0, |(at, _)| at);
+    text.get(start..).unwrap_or_default().chars().take(400).collect()
+}
+
+fn read(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn poisoned<T>(_: std::sync::PoisonError<T>) -> anyhow::Error {
+    anyhow::anyhow!("another test panicked")
+}
+
+fn policy() -> Value {
+    let binding = |provider: &str, variable: &str| json!({"tenant": "acme", "project": "shop", "provider": provider, "secrets": [{"env": variable}]});
+    json!({
+        "version": 1,
+        "identity": {
+            "sources": [{
+                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+            }],
+            "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
+        },
+        "backend": {"kind": "restate", "rewrite_path": true},
+        "routes": [
+            {"endpoint": "refunds", "path": REFUNDS, "policy": "REQUIRED_A", "target": "Refunds/create"},
+            {"endpoint": "nobody", "path": "/api/v1/nobody", "policy": "REQUIRED_A", "target": "Nobody/there"},
+            {"endpoint": "devices", "path": "/api/v1/devices", "policy": "HANDLER_INTERNAL_C",
+                "target": "Notifications/register"},
+            {"endpoint": "projects", "path": "/api/v1/projects", "methods": ["GET"], "policy": "PROHIBITED",
+                "scope": "tenant", "target": "Projects/list"},
+            {"endpoint": "hooks", "path": "/api/v1/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B",
+                "target": "Refunds/create", "max_body_bytes": 2000, "webhook": {}},
+        ],
+        "webhooks": {
+            "subject": "service:webhook-ingest",
+            "static": {"wh_planted": binding("stripe", "E2E_STRIPE"), "wh_planted2": binding("github", "E2E_GITHUB")},
+        },
+    })
+}
