@@ -28,6 +28,11 @@ impl Wasm {
         Ok(Self { program })
     }
 
+    /// The module.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Runs a case in a VM of its own, and then a plain request on that VM, which has to be answered as ever.
     pub fn run(&self, case: &Case) -> Outcome {
         let options = options(&case.policy, &case.environment);

@@ -10,7 +10,7 @@ use super::status::Status;
 use super::stream::{Direction, Stream};
 use crate::http::{Headers, LocalReply};
 
-/// The id of the one root context.
+/// The id of the first root context.
 pub(super) const ROOT: u32 = 1;
 
 /// How a VM is configured: what `config` and `vm_config` hold in Envoy, and the limits around it.
@@ -118,6 +118,8 @@ pub(super) struct State {
     /// The context of the running guest call, and the one the guest set in its place (0 is none).
     pub current: u32,
     pub effective: u32,
+    /// The root contexts, one for each configuration.
+    pub roots: BTreeSet<u32>,
     pub streams: BTreeMap<u32, Stream>,
     pub deferred: VecDeque<(u32, Deferred)>,
     pub calls: Calls,
@@ -138,6 +140,7 @@ impl State {
             life: Life::Initializing,
             current: 0,
             effective: 0,
+            roots: BTreeSet::new(),
             streams: BTreeMap::new(),
             deferred: VecDeque::new(),
             calls: Calls::default(),
@@ -158,7 +161,7 @@ impl State {
     }
 
     pub(super) fn has_context(&self, id: u32) -> bool {
-        id == ROOT && self.life != Life::Initializing || self.streams.contains_key(&id)
+        self.roots.contains(&id) && self.life != Life::Initializing || self.streams.contains_key(&id)
     }
 
     /// The context host calls act on.

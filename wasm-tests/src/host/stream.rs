@@ -251,8 +251,13 @@ impl Vm {
         self.close(id)
     }
 
-    /// A new stream context.
+    /// A new stream context, of the first configuration.
     pub fn open(&mut self, info: StreamInfo) -> u32 {
+        self.open_under(super::state::ROOT, info)
+    }
+
+    /// A new stream context, of the configuration with this root context.
+    pub fn open_under(&mut self, root: u32, info: StreamInfo) -> u32 {
         let id = self.new_context();
         let stream = Stream {
             info,
@@ -267,7 +272,7 @@ impl Vm {
             failed: false,
         };
         self.state_mut().streams.insert(id, stream);
-        self.callback("proxy_on_context_create", id, &[id, super::state::ROOT]);
+        self.callback("proxy_on_context_create", id, &[id, root]);
         id
     }
 

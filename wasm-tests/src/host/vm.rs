@@ -116,19 +116,47 @@ impl Vm {
         vm.boot_call("_initialize", 0, &[])?;
         vm.boot_call("main", 0, &[0, 0])?;
         vm.state_mut().life = Life::Configuring;
-        vm.boot_call("proxy_on_context_create", ROOT, &[ROOT, 0])?;
-        for (callback, size) in [
-            ("proxy_on_vm_start", vm.state().options.vm_configuration.len()),
-            ("proxy_on_configure", vm.state().options.configuration.len()),
-        ] {
-            let size = u32::try_from(size).unwrap_or(u32::MAX);
-            if vm.boot_call(callback, ROOT, &[ROOT, size])? == Called::Returned(0) {
-                let logs = std::mem::take(&mut vm.state_mut().logs);
-                return Err(BootError::Refused { callback, logs, failures: vm.take_failures() });
-            }
-        }
+        vm.new_root(ROOT)?;
+        vm.start_call("proxy_on_vm_start", ROOT, vm.state().options.vm_configuration.len())?;
+        vm.start_call("proxy_on_configure", ROOT, vm.state().options.configuration.len())?;
         vm.state_mut().life = Life::Running;
         Ok(vm)
+    }
+
+    /// Starts another configuration in this VM, as Envoy does for each with the same `vm_id`, and gives its root context.
+    ///
+    /// # Errors
+    /// It does not start; what runs already runs on.
+    pub fn configure_another(&mut self, configuration: &[u8]) -> Result<u32, BootError> {
+        let root = self.new_context();
+        let first = std::mem::replace(&mut self.state_mut().options.configuration, configuration.to_vec());
+        self.state_mut().life = Life::Configuring;
+        let started =
+            self.new_root(root).and_then(|()| self.start_call("proxy_on_configure", root, configuration.len()));
+        self.state_mut().life = Life::Running;
+        self.state_mut().options.configuration = first;
+        started.map(|()| root)
+    }
+
+    /// Ends a configuration, as Envoy does once the listener that had it is gone.
+    pub fn end(&mut self, root: u32) {
+        self.callback("proxy_on_done", root, &[root]);
+        self.callback("proxy_on_delete", root, &[root]);
+        self.state_mut().roots.remove(&root);
+    }
+
+    fn new_root(&mut self, root: u32) -> Result<(), BootError> {
+        self.state_mut().roots.insert(root);
+        self.boot_call("proxy_on_context_create", root, &[root, 0]).map(drop)
+    }
+
+    fn start_call(&mut self, callback: &'static str, root: u32, size: usize) -> Result<(), BootError> {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        if self.boot_call(callback, root, &[root, size])? == Called::Returned(0) {
+            let logs = std::mem::take(&mut self.state_mut().logs);
+            return Err(BootError::Refused { callback, logs, failures: self.take_failures() });
+        }
+        Ok(())
     }
 
     fn boot_call(&mut self, name: &str, context: u32, args: &[u32]) -> Result<Called, BootError> {
