@@ -21,10 +21,11 @@ pub(super) enum Action {
     Pause = 1,
 }
 
-/// The contexts of this VM. Ids are the host's.
+/// The contexts of this VM. Ids are the host's. Each listener's configuration has a root of its own: those with the same
+/// `vm_id` share a VM, and while a listener is replaced its old and its new policy are both there.
 #[derive(Default)]
 struct Contexts {
-    root: Root,
+    roots: BTreeMap<u32, Root>,
     streams: BTreeMap<u32, Stream>,
 }
 
@@ -60,10 +61,15 @@ extern "C" fn proxy_on_memory_allocate(size: usize) -> *mut u8 {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_context_create(id: u32, root_id: u32) {
-    // The root context has no root.
-    if root_id != 0 {
-        with_contexts(|contexts| contexts.streams.insert(id, Stream::new(contexts.root.policy())));
-    }
+    with_contexts(|contexts| {
+        // A root context has no root.
+        if root_id == 0 {
+            contexts.roots.insert(id, Root::default());
+        } else {
+            let policy = contexts.roots.get(&root_id).and_then(Root::policy);
+            contexts.streams.insert(id, Stream::new(policy));
+        }
+    });
 }
 
 #[unsafe(no_mangle)]
@@ -73,8 +79,8 @@ extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn proxy_on_configure(_: u32, _: usize) -> bool {
-    with_contexts(|contexts| contexts.root.configure()).unwrap_or_default()
+extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
+    with_contexts(|contexts| contexts.roots.entry(root_id).or_default().configure()).unwrap_or_default()
 }
 
 #[unsafe(no_mangle)]
@@ -99,5 +105,8 @@ extern "C" fn proxy_on_response_headers(id: u32, _: usize, _: u32) -> Action {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_delete(id: u32) {
-    with_contexts(|contexts| contexts.streams.remove(&id));
+    with_contexts(|contexts| {
+        contexts.streams.remove(&id);
+        contexts.roots.remove(&id);
+    });
 }

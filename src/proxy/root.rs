@@ -1,10 +1,10 @@
-//! The root context: start, configuration, and the policy that all requests of this VM share.
+//! A root context: start, configuration, and the policy that all requests of one configuration share.
 
 use super::abi::{self, LogLevel};
 use crate::policy::{Policy, PolicyErrors};
 use std::rc::Rc;
 
-/// What all requests of this VM share.
+/// What all requests of one configuration share.
 #[derive(Default)]
 pub(super) struct Root {
     policy: Option<Rc<Policy>>,
