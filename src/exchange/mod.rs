@@ -136,6 +136,12 @@ impl Exchange {
         self.refusal.as_ref()
     }
 
+    /// Why the request was refused, in more detail than its caller is told; for logs.
+    pub fn reason(&self) -> Option<&'static str> {
+        let refusal = self.refusal.as_ref().or(self.shadow_refusal.as_ref());
+        self.inner_reason.or_else(|| refusal.and_then(|problem| problem.reason))
+    }
+
     /// In shadow mode, the verdict that was not acted on: a refusal, or none where the key would have been rewritten
     /// or nothing done. `None` where nothing was in shadow.
     pub const fn shadow(&self) -> Option<Option<&Problem>> {
@@ -167,7 +173,7 @@ impl Exchange {
             policy: self.policy,
             outcome: self.outcome.name(),
             code: refusal.map(|problem| problem.code.name()),
-            reason: self.inner_reason.or_else(|| refusal.and_then(|problem| problem.reason)),
+            reason: self.reason(),
             invocation: self.invocation.as_deref(),
             cache_hit: match self.outcome {
                 Outcome::Replayed => Some(true),

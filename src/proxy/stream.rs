@@ -35,7 +35,7 @@ impl Stream {
     fn reply(&mut self, problem: &Problem) -> Action {
         let docs_url = self.policy.as_ref().and_then(|policy| policy.docs_url.as_deref());
         let body = problem.document(docs_url).to_string();
-        let details = match problem.reason {
+        let details = match self.exchange.reason() {
             Some(reason) => format!("{}.{reason}", problem.code.name()),
             None => problem.code.name().to_owned(),
         };
