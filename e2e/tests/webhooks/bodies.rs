@@ -152,7 +152,7 @@ fn at_the_limit(world: &World, protocol: Protocol) -> Result<()> {
     limit(world, SHIPPED, protocol, STRIPE_PATH, LIMIT)
 }
 
-/// The shipped listener buffers no more than that, and forwards it too.
+/// Envoy's own limit is the same by default: which of the two answers would depend on how the bytes arrive.
 fn at_the_default_limit(world: &World, protocol: Protocol) -> Result<()> {
     limit(world, WIDE, protocol, "/api/v1/accepted/stripe/wh_stripe01", DEFAULT_LIMIT)
 }
