@@ -158,7 +158,6 @@ fn push_code_point(point: u32, out: &mut Vec<u8>) {
 /// # Errors
 /// [`NotJson`] if the text is anything but one JSON value in UTF-8 of bounded depth.
 pub(super) fn find<'b>(text: &'b [u8], pointers: &[&Pointer]) -> Result<Vec<Found<'b>>, NotJson> {
-    std::str::from_utf8(text).map_err(|_| NotJson)?;
     let mut search = Search::new(pointers);
     scan(text, &mut search).ok_or(NotJson)?;
     Ok(search.targets.into_iter().map(|target| target.found).collect())
@@ -180,6 +179,8 @@ struct Search<'p, 'b> {
     targets: Vec<Target<'p, 'b>>,
     /// The largest [`Target::on`]: below it nothing needs to be compared.
     deepest: usize,
+    /// Whether some [`Target::next`] is set.
+    next: bool,
 }
 
 impl<'p, 'b> Search<'p, 'b> {
@@ -191,7 +192,7 @@ impl<'p, 'b> Search<'p, 'b> {
             next: true,
             found: Found::Missing,
         };
-        Self { targets: pointers.iter().map(target).collect(), deepest: 0 }
+        Self { targets: pointers.iter().map(target).collect(), deepest: 0, next: true }
     }
 
     /// A member begins in the innermost of `depth` containers.
@@ -210,6 +211,7 @@ impl<'p, 'b> Search<'p, 'b> {
                     target.found = Found::Ambiguous;
                 } else {
                     target.next = true;
+                    self.next = true;
                 }
                 *count += 1;
             }
@@ -230,12 +232,16 @@ impl<'p, 'b> Search<'p, 'b> {
                 target.found = Found::Several;
                 target.next = false;
             }
+            self.next |= target.next;
             *count += 1;
         }
     }
 
     /// A value that is no container.
     fn scalar(&mut self, depth: usize, value: Value<'b>) {
+        if !std::mem::take(&mut self.next) {
+            return;
+        }
         for target in self.targets.iter_mut().filter(|target| target.next) {
             target.next = false;
             if depth == target.pointer.segments.len() && target.found == Found::Missing {
@@ -246,6 +252,9 @@ impl<'p, 'b> Search<'p, 'b> {
 
     /// A container begins; `depth` counts it.
     fn open(&mut self, depth: usize) {
+        if !std::mem::take(&mut self.next) {
+            return;
+        }
         for target in self.targets.iter_mut().filter(|target| target.next) {
             target.next = false;
             if depth <= target.pointer.segments.len() {
@@ -271,82 +280,76 @@ impl<'p, 'b> Search<'p, 'b> {
 /// The kinds of the open containers.
 struct Nesting {
     depth: usize,
+    /// Whether the innermost one is an object
+    object: bool,
+    /// The same of all of them, a bit each
     objects: [u64; MAX_DEPTH / 64],
 }
 
 impl Nesting {
-    fn open(&mut self, object: bool) -> Option<usize> {
+    fn open(&mut self, object: bool) -> Option<()> {
         let word = self.objects.get_mut(self.depth / 64)?;
         let bit = 1 << (self.depth % 64);
         *word = if object { *word | bit } else { *word & !bit };
         self.depth += 1;
-        Some(self.depth)
+        self.object = object;
+        Some(())
     }
 
-    /// Whether the innermost container is an object; `None` if none is open.
-    fn in_object(&self) -> Option<bool> {
-        let last = self.depth.checked_sub(1)?;
-        Some(self.objects.get(last / 64)? >> (last % 64) & 1 == 1)
+    fn close(&mut self) -> Option<()> {
+        self.depth = self.depth.checked_sub(1)?;
+        if let Some(outer) = self.depth.checked_sub(1) {
+            self.object = self.objects.get(outer / 64)? >> (outer % 64) & 1 == 1;
+        }
+        Some(())
     }
 }
 
 fn scan<'b>(text: &'b [u8], search: &mut Search<'_, 'b>) -> Option<()> {
-    let mut nesting = Nesting { depth: 0, objects: [0; MAX_DEPTH / 64] };
+    let mut nesting = Nesting { depth: 0, object: false, objects: [0; MAX_DEPTH / 64] };
     let mut rest = skip_space(text);
     loop {
         // Here a value begins.
-        rest = match rest {
-            [open @ (b'{' | b'['), after @ ..] => {
-                let object = *open == b'{';
-                let depth = nesting.open(object)?;
-                search.open(depth);
-                let after = skip_space(after);
-                match (object, after) {
-                    (true, [b'}', after @ ..]) | (false, [b']', after @ ..]) => {
-                        search.close(depth);
-                        nesting.depth -= 1;
-                        after
-                    }
-                    (true, _) => {
-                        rest = member(after, depth, search)?;
-                        continue;
-                    }
-                    (false, _) => {
-                        search.item(depth);
-                        rest = after;
-                        continue;
-                    }
-                }
+        if let [open @ (b'{' | b'['), after @ ..] = rest {
+            let object = *open == b'{';
+            nesting.open(object)?;
+            search.open(nesting.depth);
+            rest = skip_space(after);
+            if !matches!((object, rest), (true, [b'}', ..]) | (false, [b']', ..])) {
+                rest = next(rest, &nesting, search)?;
+                continue;
             }
-            _ => {
-                let (value, after) = scalar(rest)?;
-                search.scalar(nesting.depth, value);
-                after
-            }
-        };
-        // Here a value has ended.
+        } else {
+            let (value, after) = scalar(rest)?;
+            search.scalar(nesting.depth, value);
+            rest = skip_space(after);
+        }
+        // Here a value has ended, or a container that holds nothing.
         loop {
-            rest = skip_space(rest);
-            let Some(object) = nesting.in_object() else { return rest.is_empty().then_some(()) };
-            match (object, rest) {
-                (true, [b',', after @ ..]) => {
-                    rest = member(skip_space(after), nesting.depth, search)?;
+            match rest {
+                [] if nesting.depth == 0 => return Some(()),
+                [b',', after @ ..] if nesting.depth > 0 => {
+                    rest = next(skip_space(after), &nesting, search)?;
                     break;
                 }
-                (false, [b',', after @ ..]) => {
-                    search.item(nesting.depth);
-                    rest = skip_space(after);
-                    break;
-                }
-                (true, [b'}', after @ ..]) | (false, [b']', after @ ..]) => {
+                [end @ (b'}' | b']'), after @ ..] if nesting.depth > 0 && (*end == b'}') == nesting.object => {
                     search.close(nesting.depth);
-                    nesting.depth -= 1;
-                    rest = after;
+                    nesting.close()?;
+                    rest = skip_space(after);
                 }
                 _ => return None,
             }
         }
     }
+}
+
+/// Begins a member or an item of the innermost container, up to its value.
+fn next<'b>(text: &'b [u8], nesting: &Nesting, search: &mut Search<'_, 'b>) -> Option<&'b [u8]> {
+    if nesting.object {
+        return member(text, nesting.depth, search);
+    }
+    search.item(nesting.depth);
+    Some(text)
 }
 
 /// Reads `"name":` and the space behind it.
@@ -413,9 +416,12 @@ fn string(text: &[u8]) -> Option<(Text<'_>, &[u8])> {
     let mut escaped = false;
     loop {
         // Most of a large text is the inside of strings.
-        while let Some((chunk, after)) = rest.split_first_chunk::<8>()
-            && is_plain(u64::from_le_bytes(*chunk))
-        {
+        while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+            let plain = plain_bytes(u64::from_le_bytes(*chunk));
+            if plain < 8 {
+                rest = rest.get(plain..)?;
+                break;
+            }
             rest = after;
         }
         rest = match rest {
@@ -432,20 +438,38 @@ fn string(text: &[u8]) -> Option<(Text<'_>, &[u8])> {
                 }
             }
             [0..0x20, ..] | [] => return None,
-            [_, after @ ..] => after,
+            [..0x80, after @ ..] => after,
+            _ => skip_code_point(rest)?,
         };
     }
 }
 
-/// Whether none of eight bytes is a quote, a backslash or a control character.
-const fn is_plain(bytes: u64) -> bool {
+/// Skips one code point beyond ASCII; `None` for what is no UTF-8 (RFC 3629 section 4).
+fn skip_code_point(text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [0xc2..=0xdf, 0x80..=0xbf, rest @ ..]
+        | [0xe0, 0xa0..=0xbf, 0x80..=0xbf, rest @ ..]
+        | [0xe1..=0xec | 0xee | 0xef, 0x80..=0xbf, 0x80..=0xbf, rest @ ..]
+        | [0xed, 0x80..=0x9f, 0x80..=0xbf, rest @ ..]
+        | [0xf0, 0x90..=0xbf, 0x80..=0xbf, 0x80..=0xbf, rest @ ..]
+        | [0xf1..=0xf3, 0x80..=0xbf, 0x80..=0xbf, 0x80..=0xbf, rest @ ..]
+        | [0xf4, 0x80..=0x8f, 0x80..=0xbf, 0x80..=0xbf, rest @ ..] => Some(rest),
+        _ => None,
+    }
+}
+
+/// How many of eight bytes, from the lowest, are ASCII and neither a quote, a backslash nor a control character.
+const fn plain_bytes(bytes: u64) -> usize {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
-    const fn has_zero(bytes: u64) -> bool {
-        bytes.wrapping_sub(ONES) & !bytes & HIGH != 0
+    // The highest bit of each zero byte, up to the first of them.
+    const fn zeros(bytes: u64) -> u64 {
+        bytes.wrapping_sub(ONES) & !bytes
     }
-    let control = bytes.wrapping_sub(ONES * 0x20) & !bytes & HIGH != 0;
-    !(control || has_zero(bytes ^ (ONES * b'"' as u64)) || has_zero(bytes ^ (ONES * b'\\' as u64)))
+    // Of a byte above ASCII, or of the difference where a byte is below the space.
+    let outside = bytes.wrapping_sub(ONES * 0x20) | bytes;
+    let special = outside | zeros(bytes ^ (ONES * b'"' as u64)) | zeros(bytes ^ (ONES * b'\\' as u64));
+    ((special & HIGH).trailing_zeros() / 8) as usize
 }
 
 #[cfg(test)]
@@ -587,9 +611,38 @@ mod tests {
         ] {
             assert_eq!(at(body, "/id"), Err(NotJson), "{body:?}");
         }
-        assert_eq!(find(b"{\"id\":\"\xff\"}", &[]), Err(NotJson));
         for body in ["0", "-0", "1.5E-9", "\"\u{7f}\"", "\"123456789\\n\"", "[ ]", "{ }", "\r\n\t[ [ ] , { } ]\n"] {
             assert!(at(body, "/id").is_ok(), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn strings_are_utf_8() {
+        // Every two and three bytes, and those beginnings and ends of four at which something changes.
+        let edges = [
+            0x00, 0x1f, 0x20, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xed, 0xf0, 0xf4,
+            0xf5, 0xff_u8,
+        ];
+        let check = |bytes: &[u8]| {
+            if bytes.iter().any(|byte| b"\"\\".contains(byte)) {
+                return;
+            }
+            let expected = std::str::from_utf8(bytes).is_ok() && bytes.iter().all(|byte| *byte >= 0x20);
+            for padding in ["", "1234567"] {
+                let text = [b"\"", padding.as_bytes(), bytes, padding.as_bytes(), b"\""].concat();
+                assert_eq!(find(&text, &[]).is_ok(), expected, "{bytes:x?}");
+            }
+        };
+        for one in 0..=255 {
+            for two in 0..=255 {
+                check(&[one, two]);
+                edges.iter().filter(|_| one >= 0x80).for_each(|three| check(&[one, two, *three]));
+            }
+        }
+        for one in 0xf0..=0xf5 {
+            for two in edges {
+                edges.iter().for_each(|three| edges.iter().for_each(|four| check(&[one, two, *three, *four])));
+            }
         }
     }
 
