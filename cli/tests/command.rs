@@ -162,5 +162,5 @@ fn bad_input_is_told_with_every_place_and_exits_2() {
 fn check_lists_warnings_and_succeeds() {
     let output = run(&["check"], POLICY, "");
     assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("2 routes, 1 of them in shadow mode"));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("2 routes, 1 in shadow mode"));
 }

@@ -169,7 +169,8 @@ impl Policy {
     /// What was compiled, for the log of a start.
     pub fn summary(&self) -> String {
         let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow).count();
-        format!("policy with {} routes, {shadow} of them in shadow mode", self.routes.len())
+        let count = self.routes.len();
+        format!("policy with {count} route{}, {shadow} in shadow mode", if count == 1 { "" } else { "s" })
     }
 
     /// The rules by which a route's caller is known; the document's own for requests that no route declares.
