@@ -93,7 +93,7 @@ impl Seen {
 /// What is around the listeners.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Variables in Envoy's environment, beside those of this process. No value holds a `'`.
+    /// Variables in Envoy's environment, beside those of this process.
     pub environment: Vec<(String, String)>,
     /// Where Envoy sends what it forwards, instead of the capture.
     pub backend: Option<SocketAddr>,
@@ -139,7 +139,10 @@ impl Gateway {
         let backend = around.backend.unwrap_or(capture.address());
         let mut options = options(directory.path(), backend, &signer.jwks())?;
         options.concurrency = around.concurrency;
-        options.program = wrapped(&options.program, directory.path(), around)?;
+        options.environment.clone_from(&around.environment);
+        if around.trace {
+            options.program = traced(&options.program, directory.path())?;
+        }
         let path = directory.path().join("envoy.json");
         config::write(&path, &options, doors)?;
         let envoy = runtime()?.block_on(Envoy::start_with(options, &path))?;
@@ -243,15 +246,12 @@ impl Gateway {
 /// Between two questions whether something is so.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A program that starts Envoy with another environment and level of log.
-fn wrapped(program: &Path, directory: &Path, around: &Surroundings) -> Result<PathBuf> {
+/// A program that starts Envoy with the filter's log at the level `trace`.
+fn traced(program: &Path, directory: &Path) -> Result<PathBuf> {
     let path = directory.join("envoy.sh");
-    let exports = around.environment.iter().map(|(name, value)| format!("export {name}='{value}'\n"));
-    let level = if around.trace { "trace" } else { "info" };
     let script = format!(
-        "#!/bin/sh\n{}for word; do\n  shift\n  [ \"$word\" != wasm:info ] || word=wasm:{level}\n  set -- \"$@\" \"$word\"\n\
+        "#!/bin/sh\nfor word; do\n  shift\n  [ \"$word\" != wasm:info ] || word=wasm:trace\n  set -- \"$@\" \"$word\"\n\
          done\nexec '{}' \"$@\"\n",
-        exports.collect::<String>(),
         program.display(),
     );
     fs::write(&path, script)?;

@@ -6,9 +6,10 @@ use std::process::{Command, ExitCode, Output};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{self, Door};
-use e2e::gateway::{Gateway, options};
+use e2e::gateway::{Gateway, Surroundings, options};
 use e2e::harness::{Test, run, runtime, sharing};
 use edge_idempotency_demo::envoy::Envoy;
+use edge_idempotency_demo::senders::Senders;
 use edge_idempotency_demo::stack::POLICY;
 use edge_idempotency_demo::tokens::Signer;
 use edge_idempotency_demo::tools::built;
@@ -108,7 +109,9 @@ fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
 
 /// Envoy starts, and warns as the command does, at these pointers.
 fn accepts(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
-    let gateway = Gateway::start(&[("good".to_owned(), Door { policy: policy.to_owned(), changes: Vec::new() })])?;
+    let doors = [("good".to_owned(), Door { policy: policy.to_owned(), changes: Vec::new() })];
+    let around = Surroundings { environment: Senders::generate().environment(), ..Surroundings::default() };
+    let gateway = Gateway::start_within(&around, &doors)?;
     let warnings = issues(command, &["check", "--json"], policy, "warnings", 0)?;
     let seen: Vec<&str> = warnings.iter().map(|(pointer, _)| pointer.as_str()).collect();
     ensure!(seen == pointers, "warnings at {seen:?} instead of {pointers:?}");
