@@ -59,7 +59,7 @@ impl<'a> NormalPath<'a> {
     /// Normalises the path of a request target in origin form, query already cut off.
     ///
     /// # Errors
-    /// [`Ambiguous`]; an escaped slash is not an error yet, since a template value may hold one.
+    /// [`Ambiguous`]; an escaped slash that stays is not an error yet, since a template value may hold one.
     pub fn parse(path: &'a [u8]) -> Result<Self, Ambiguous> {
         if !matches!(path, [b'/', ..]) {
             return Err(Ambiguous::NotAbsolute);
@@ -68,7 +68,7 @@ impl<'a> NormalPath<'a> {
             return Ok(Self { text: Cow::Borrowed(text), encoded_slash: false });
         }
         let (decoded, encoded_slash) = decode_unreserved(path)?;
-        Ok(Self { text: Cow::Owned(remove_segments(&decoded)), encoded_slash })
+        Ok(Self { text: Cow::Owned(remove_segments(&decoded)?), encoded_slash })
     }
 
     /// The path, beginning with a slash.
@@ -151,15 +151,15 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), Ambiguous> {
     Ok((out, encoded_slash))
 }
 
-/// Removes dot segments (RFC 3986 section 5.2.4), then empty ones, the trailing one among them.
-fn remove_segments(path: &str) -> String {
+/// Removes dot segments (RFC 3986 section 5.2.4), then empty ones, the trailing one among them. A segment with an
+/// escaped slash cannot go: to a reader that decodes it first it is two.
+fn remove_segments(path: &str) -> Result<String, Ambiguous> {
     let mut kept: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {
         match segment {
             "." => {}
-            ".." => {
-                kept.pop();
-            }
+            ".." if kept.pop().is_some_and(|gone| gone.contains("%2F")) => return Err(Ambiguous::EncodedSlash),
+            ".." => {}
             other => kept.push(other),
         }
     }
@@ -171,7 +171,7 @@ fn remove_segments(path: &str) -> String {
     if out.is_empty() {
         out.push('/');
     }
-    out
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -243,6 +243,7 @@ mod tests {
             ("/a;x=1", Ambiguous::Semicolon),
             ("/a#b", Ambiguous::Forbidden),
             ("/a b", Ambiguous::Forbidden),
+            ("/a/b%2fc/../d", Ambiguous::EncodedSlash),
             ("/a\tb", Ambiguous::Forbidden),
             ("/a\u{7f}b", Ambiguous::Forbidden),
         ] {

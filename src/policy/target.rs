@@ -23,6 +23,8 @@ pub enum Piece {
     Literal(String),
     /// The value of the path's parameter with this index.
     Parameter(usize),
+    /// The same where another parameter follows: its colons are escaped, so that they divide nothing.
+    Inner(usize),
     /// The caller's tenant.
     Tenant,
     /// The caller's project.
@@ -89,6 +91,7 @@ impl Target {
             match piece {
                 Piece::Literal(text) => key.push_str(text),
                 Piece::Parameter(index) => percent_encode(values.get(*index)?, &mut key),
+                Piece::Inner(index) => percent_encode(&without_colons(values.get(*index)?), &mut key),
                 Piece::Tenant => percent_encode(identity?.tenant.as_str().as_bytes(), &mut key),
                 Piece::Project => percent_encode(identity?.project.as_str().as_bytes(), &mut key),
                 Piece::Subject => percent_encode(identity?.subject.as_str().as_bytes(), &mut key),
@@ -131,12 +134,31 @@ fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<Piece>, String> {
     if pieces.is_empty() {
         return Err("the object key is empty".to_owned());
     }
+    let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Parameter(_))).unwrap_or_default();
+    for piece in pieces.iter_mut().take(last) {
+        if let Piece::Parameter(index) = *piece {
+            *piece = Piece::Inner(index);
+        }
+    }
     injective(&pieces)?;
     Ok(pieces)
 }
 
-/// Different values must give different object keys, also after the backend has decoded them: then a parameter's value
-/// may hold any text, and the parts of an identity hold no colon (a subject exactly one).
+/// `%` and `:` escaped.
+fn without_colons(value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    for byte in value {
+        match byte {
+            b'%' => out.extend(b"%25"),
+            b':' => out.extend(b"%3A"),
+            other => out.push(*other),
+        }
+    }
+    out
+}
+
+/// Different values must give different object keys, also after the backend has decoded them: then the last parameter's
+/// value may hold any text, those before it and the parts of an identity hold no colon (a subject exactly one).
 fn injective(pieces: &[Piece]) -> Result<(), String> {
     let separated = |pair: &[Piece]| pair.iter().any(|piece| matches!(piece, Piece::Literal(_)));
     let colons = |piece: &Piece| !matches!(piece, Piece::Literal(text) if !text.contains(':'));
@@ -151,12 +173,12 @@ fn injective(pieces: &[Piece]) -> Result<(), String> {
     let mut identity_after = false;
     for piece in pieces {
         match piece {
-            Piece::Parameter(_) if identity_after => {
+            Piece::Parameter(_) | Piece::Inner(_) if identity_after => {
                 return Err("tenant, project and subject cannot stand between two parameters of an object key: \
                             one tenant could name another's object. Put them first"
                     .to_owned());
             }
-            Piece::Parameter(_) => parameter_seen = true,
+            Piece::Parameter(_) | Piece::Inner(_) => parameter_seen = true,
             Piece::Literal(_) => {}
             Piece::Tenant | Piece::Project | Piece::Subject => identity_after = parameter_seen,
         }
@@ -206,6 +228,17 @@ mod tests {
         assert_eq!(path("User/{subject}/get", false, &[]).unwrap(), "/User/user%3Aa%252Fb/get");
         assert_eq!(path("Cart/{cart_id}/get", false, &[b".."]), None);
         assert_eq!(path("Cart/{cart_id}/get", false, &[]), None);
+    }
+
+    #[test]
+    fn colons_of_a_parameter_that_another_follows_divide_nothing() {
+        let target = Target::parse("Line/{order}:{line}/get", &["order", "line"], false).unwrap();
+        let path =
+            |order: &[u8], line: &[u8]| target.path(&[order.to_vec(), line.to_vec()], None).unwrap().into_owned();
+        assert_eq!(path(b"7", b"2"), "/Line/7:2/get");
+        assert_eq!(path(b"7:2", b"1"), "/Line/7%253A2:1/get");
+        assert_eq!(path(b"7", b"2:1"), "/Line/7:2%3A1/get");
+        assert_eq!(path(b"7%3A2", b"1"), "/Line/7%25253A2:1/get");
     }
 
     #[test]
