@@ -54,19 +54,10 @@ impl World {
                 "rbac": {"rules": everything},
             }},
         });
-        // Else a client chooses the route for the filters before ours: the mark leads to that of rewritten requests.
-        let unmarked = json!([{"name": "envoy.http.early_header_mutation.header_mutation", "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
-            "mutations": [{"remove": "x-edge-idempotency"}],
-        }}]);
-        let unmarked = Change::Manager("early_header_mutation_extensions", unmarked);
         let door = |changes: Vec<Change>| Door { policy: policy(), changes };
         let doors = [
             (RULE.to_owned(), door(vec![Change::Before(filter(json!({"@type": kind, "rules": rule})))])),
-            (
-                ROUTE.to_owned(),
-                door(vec![unmarked, Change::Before(filter(json!({"@type": kind}))), Change::Route(route)]),
-            ),
+            (ROUTE.to_owned(), door(vec![Change::Before(filter(json!({"@type": kind}))), Change::Route(route)])),
         ];
         let gateway = Gateway::start(&doors)?;
         let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;

@@ -78,7 +78,7 @@ impl World {
             planted = planted.bearer(&self.token);
         }
         // Those of the policy's webhooks, also where they have no business.
-        for name in ["Stripe-Signature", "X-Hub-Signature-256"] {
+        for name in ["Stripe-Signature", "X-Hub-Signature", "X-Hub-Signature-256"] {
             if !named(name) {
                 planted = planted.header(name, "v1=planted-signature");
             }

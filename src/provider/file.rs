@@ -29,8 +29,18 @@ impl Provider {
 
     /// Reads a provider that is part of a larger document.
     pub fn from_json(name: &str, at: &At<'_>, issues: &mut Issues) -> Option<Self> {
-        let known =
-            ["$schema", "name", "docs_url", "schemes", "identifiers", "no_identifier", "key_scope", "retry", "notes"];
+        let known = [
+            "$schema",
+            "name",
+            "docs_url",
+            "schemes",
+            "identifiers",
+            "no_identifier",
+            "key_scope",
+            "other_signature_headers",
+            "retry",
+            "notes",
+        ];
         let fields = at.fields(&known, issues)?;
         for member in ["name", "docs_url", "no_identifier"] {
             fields.get(member).and_then(|at| at.text(issues));
@@ -45,6 +55,7 @@ impl Provider {
         }
         let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
         let key_scope = fields.get("key_scope").and_then(|at| at.choice(&scopes, issues)).unwrap_or_default();
+        let others = fields.get("other_signature_headers").and_then(|at| at.list(issues, header_name));
         let at = fields.need("schemes", issues)?;
         let items = at.items(issues)?;
         if items.is_empty() {
@@ -56,7 +67,13 @@ impl Provider {
                 schemes.push(scheme);
             }
         }
-        (schemes.len() == items.len()).then(|| Self { name: name.to_owned(), schemes, identifiers, key_scope })
+        (schemes.len() == items.len()).then(|| Self {
+            name: name.to_owned(),
+            schemes,
+            identifiers,
+            key_scope,
+            other_signature_headers: others.unwrap_or_default(),
+        })
     }
 }
 

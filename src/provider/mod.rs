@@ -44,6 +44,8 @@ pub struct Provider {
     identifiers: Vec<Slot>,
     /// What keys are scoped to where a binding does not say
     pub key_scope: KeyScope,
+    /// Headers with signatures that no scheme reads, in lower case
+    other_signature_headers: Vec<String>,
 }
 
 /// What two deliveries need to share for their equal identifiers to be the same key.
@@ -194,7 +196,7 @@ impl Provider {
 
     /// The headers with signatures and tokens, in lower case; one that ends in `*` is a prefix.
     pub fn signature_headers(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
+        let mut names = self.other_signature_headers.clone();
         for scheme in &self.schemes {
             match &scheme.signature.source {
                 SignatureSource::Headers(headers) => names.extend(headers.iter().cloned()),

@@ -35,7 +35,7 @@ pub(crate) fn secrets() -> Result<(), String> {
 pub(crate) fn what_a_route_needs_to_know() -> Result<(), String> {
     for (name, parses, identifier, headers) in [
         ("stripe", true, true, vec!["stripe-signature"]),
-        ("github", false, true, vec!["x-hub-signature-256"]),
+        ("github", false, true, vec!["x-hub-signature", "x-hub-signature-256"]),
         ("twilio", true, true, vec!["x-twilio-signature"]),
         ("standard_webhooks", false, true, vec!["svix-signature", "webhook-signature"]),
         ("gitlab", false, true, vec!["webhook-signature", "x-gitlab-token"]),

@@ -154,6 +154,54 @@ pub(crate) fn faults_are_told_together() -> Result<(), String> {
     Ok(())
 }
 
+/// What members mean together: each fault alone, with its place.
+pub(crate) fn relations_are_told() -> Result<(), String> {
+    let scheme = |more: Value| {
+        let mut scheme = json!({
+            "algorithm": "hmac-sha256", "signature": {"header": "X-S", "encoding": "hex"}, "template": "{body}"
+        });
+        scheme.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        scheme
+    };
+    let pairs = json!({"header": "X-S", "pairs": {"separator": ",", "key": "v1"}, "encoding": "hex"});
+    let clock = json!({"pair": "t", "unit": "s", "max_age_s": 300});
+    let none = json!([]);
+    for (scheme, identifiers, place) in [
+        (scheme(json!({})), json!([{"header": "X-Id", "signed": true}]), "/schemes/0/template"),
+        (scheme(json!({})), json!([{"json": "/id", "signed": false}]), "/schemes/0/template"),
+        (scheme(json!({"template": "{url}"})), json!([{"form": [["a"]], "signed": true}]), "/schemes/0/template"),
+        (scheme(json!({"template": "{id}{body}"})), none.clone(), "/schemes/0/template"),
+        (scheme(json!({"template": "{id}{body}"})), json!([{"json": "/id", "signed": true}]), "/schemes/0/template"),
+        (scheme(json!({"template": "{timestamp}{body}"})), none.clone(), "/schemes/0/template"),
+        (scheme(json!({"timestamp": clock})), none.clone(), "/schemes/0/timestamp/pair"),
+        (scheme(json!({"port": "any"})), none.clone(), "/schemes/0/port"),
+        (scheme(json!({"body_hash": "h"})), none.clone(), "/schemes/0/body_hash"),
+        (scheme(json!({"identifier": {"header": "X-Id", "signed": false}})), none.clone(), "/schemes/0/identifier"),
+        (
+            scheme(json!({"identifier": {"header": "X-Id", "signed": true}})),
+            json!([{"header": "X-Other", "signed": false}]),
+            "/schemes/0/template",
+        ),
+        (
+            scheme(json!({})),
+            json!([{"slot": "a", "header": "X-A", "signed": false}, {"slot": "a", "header": "X-B", "signed": false}]),
+            "/identifiers/1/slot",
+        ),
+        (scheme(json!({})), json!([{"form": [["a", "b"]], "dash": "c", "signed": true}]), "/identifiers/0/form/0"),
+    ] {
+        let document = json!({"schemes": [scheme], "identifiers": identifiers});
+        let places: Vec<String> = issues(&document).into_iter().map(|issue| issue.pointer).collect();
+        assert_eq!(places, [place], "{document}");
+    }
+    for fine in [
+        scheme(json!({"signature": pairs, "timestamp": clock, "template": "{timestamp}.{body}"})),
+        scheme(json!({"template": "{url}{body}", "port": "any", "body_hash": "h"})),
+    ] {
+        assert_eq!(issues(&json!({"schemes": [fine]})), []);
+    }
+    Ok(())
+}
+
 fn issues(document: &Value) -> Vec<Issue> {
     Provider::read("p", document.to_string().as_bytes()).err().unwrap_or_default()
 }

@@ -45,6 +45,7 @@ fn main() {
         ("files::agree_with_the_schema", files::agree_with_the_schema),
         ("files::every_member_is_tried", files::every_member_is_tried),
         ("files::faults_are_told_together", files::faults_are_told_together),
+        ("files::relations_are_told", files::relations_are_told),
         ("page::is_fresh", page::is_fresh),
     ];
     for (name, property) in properties {
