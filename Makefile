@@ -30,7 +30,7 @@ TOOLS_NEEDED := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(fi
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: wasm
 wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm
@@ -100,6 +100,27 @@ behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
 e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
 	@echo "== e2e"
 	@cargo test --no-fail-fast -p e2e
+
+# Shortened by `make bench-quick`; `--compare NAME=FILE` measures another build of the module beside it.
+BENCH_ARGS ?=
+
+.PHONY: bench
+bench: bench-files ## measure what the filter costs: the exchange natively, and in a real Envoy
+	@echo "== bench"
+	@cargo bench --quiet --bench exchange
+	@cargo run --quiet --package bench -- $(BENCH_ARGS)
+
+.PHONY: bench-quick
+bench-quick: bench-files ## a short and rough run in Envoy, for development
+	@echo "== bench-quick"
+	@cargo run --quiet --package bench -- --quick $(BENCH_ARGS)
+
+# Envoy, the module, and a module that does nothing, finished in the same way.
+.PHONY: bench-files
+bench-files: $(WASM_NEEDED)
+	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
+	@scripts/build-wasm.sh --package bench-noop >/dev/null
+	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
 
 .PHONY: clean
 clean: ## remove what was built

@@ -24,8 +24,9 @@ pub(crate) fn envoy(listeners: &[(&Variant, u16)]) -> Value {
 }
 
 fn listener(name: &str, filter: &Filter, port: u16) -> Value {
-    let filters: Vec<Value> = [Some(metadata()), http_filter(name, filter), Some(router())].into_iter().flatten().collect();
-    let mut manager = typed(
+    let filters: Vec<Value> =
+        [Some(metadata()), http_filter(name, filter), Some(router())].into_iter().flatten().collect();
+    let manager = typed(
         "envoy.filters.network.http_connection_manager",
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         json!({
@@ -34,9 +35,9 @@ fn listener(name: &str, filter: &Filter, port: u16) -> Value {
             "normalize_path": true,
             "merge_slashes": true,
             "route_config": routes(),
+            "http_filters": filters,
         }),
     );
-    manager["typed_config"]["http_filters"] = filters.into();
     json!({
         "name": name,
         "address": {"socket_address": {"address": "127.0.0.1", "port_value": port}},
@@ -71,7 +72,10 @@ fn http_filter(name: &str, filter: &Filter) -> Option<Value> {
             json!({"default_source_code": {"inline_string": script}}),
         )),
         Filter::Wasm(file, policy) => {
-            let mut config = json!({
+            let configuration = policy.as_ref().map(|policy| {
+                json!({"@type": "type.googleapis.com/google.protobuf.StringValue", "value": policy.to_string()})
+            });
+            let config = json!({
                 "name": name,
                 "root_id": "edge-idempotency",
                 "failure_policy": "FAIL_RELOAD",
@@ -83,11 +87,8 @@ fn http_filter(name: &str, filter: &Filter) -> Option<Value> {
                     "runtime": "envoy.wasm.runtime.v8",
                     "code": {"local": {"filename": file}},
                 },
+                "configuration": configuration,
             });
-            if let Some(policy) = policy {
-                let value = policy.to_string();
-                config["configuration"] = json!({"@type": "type.googleapis.com/google.protobuf.StringValue", "value": value});
-            }
             Some(typed("edge-idempotency", "envoy.extensions.filters.http.wasm.v3.Wasm", json!({"config": config})))
         }
     }
@@ -100,15 +101,16 @@ fn router() -> Value {
 /// The routes of the demo's gateway, answered by Envoy itself: an upstream's cost would drown what differs.
 fn routes() -> Value {
     let header = |name: &str, value: &str| json!({"header": {"key": name, "value": value}});
-    let answer = |route: Value, headers: &[Value]| {
-        let mut route = route;
-        route["direct_response"] = json!({"status": 200, "body": {"inline_string": "{\"ok\":true}\n"}});
-        route["response_headers_to_add"] = headers.into();
-        route
+    let answer = |matched: Value, headers: &[Value]| {
+        json!({
+            "match": matched,
+            "direct_response": {"status": 200, "body": {"inline_string": "{\"ok\":true}\n"}},
+            "response_headers_to_add": headers,
+        })
     };
     let seen = header(SEEN, SEEN_FORMAT);
     let stored = [seen.clone(), header("x-restate-id", OPERATION)];
-    let rewritten = json!({"match": {"prefix": "/", "headers": [{"name": "x-edge-idempotency", "present_match": true}]}});
+    let rewritten = json!({"prefix": "/", "headers": [{"name": "x-edge-idempotency", "present_match": true}]});
     json!({
         "name": "routes",
         "virtual_hosts": [{
@@ -116,8 +118,8 @@ fn routes() -> Value {
             "domains": ["*"],
             "routes": [
                 answer(rewritten, &stored),
-                answer(json!({"match": {"path": IDLE_PATH}}), &[seen]),
-                answer(json!({"match": {"prefix": "/api/"}}), &stored),
+                answer(json!({"path": IDLE_PATH}), &[seen]),
+                answer(json!({"prefix": "/api/"}), &stored),
             ],
         }],
     })

@@ -39,7 +39,13 @@ pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Resul
     // For each round, a sample of each variant.
     let mut rounds: Vec<Vec<Sample>> = Vec::new();
     for start in 0..options.starts {
-        eprintln!("cost: start {} of {}, {} rounds of {} variants", start + 1, options.starts, options.rounds, variants.len());
+        eprintln!(
+            "cost: start {} of {}, {} rounds of {} variants",
+            start + 1,
+            options.starts,
+            options.rounds,
+            variants.len()
+        );
         let gateway = Gateway::start(&files.envoy, &variants, 1, run_dir)?;
         let mut connections = Vec::new();
         for (variant, port) in variants.iter().zip(&gateway.ports) {
@@ -77,10 +83,7 @@ fn turn(gateway: &Gateway, connections: &mut Connections, requests: usize) -> Re
     connections.send(requests)?;
     let elapsed = began.elapsed();
     let used = gateway.worker_cpu()? - before;
-    Ok(Sample {
-        cpu: used.as_secs_f64() * 1e6 / requests as f64,
-        rate: requests as f64 / elapsed.as_secs_f64(),
-    })
+    Ok(Sample { cpu: used.as_secs_f64() * 1e6 / requests as f64, rate: requests as f64 / elapsed.as_secs_f64() })
 }
 
 fn cost(variant: &Variant, place: usize, variants: &[Variant], rounds: &[Vec<Sample>]) -> Cost {

@@ -128,7 +128,9 @@ fn same(variant: &Variant, reply: &Reply, name: &str, expected: Option<&str>) ->
 
 fn free_ports(count: usize) -> Result<Vec<u16>> {
     // All are held until the last is found: the system would hand out the same port twice otherwise.
-    let held: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind(loopback(0))).collect::<Result<_, _>>().context("there is no free port")?;
+    let held: Vec<TcpListener> = (0..count)
+        .map(|_| TcpListener::bind(loopback(0)))
+        .collect::<Result<_, _>>()
+        .context("there is no free port")?;
     held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }

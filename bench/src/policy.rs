@@ -26,18 +26,18 @@ pub(crate) fn claims() -> Value {
     })
 }
 
-fn identity() -> Value {
-    json!({"sources": [{
+fn sources() -> Value {
+    json!([{
         "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
         "project": "project_id", "subject": {"field": "sub", "type": "user"},
-    }]})
+    }])
 }
 
 /// A policy that rewrites the key and leaves all else as it is.
 pub(crate) fn key_only() -> Value {
     json!({
         "version": 1,
-        "identity": identity(),
+        "identity": {"sources": sources()},
         "backend": {"kind": "generic", "keep_headers": ["authorization", "cookie"]},
         "routes": [{"endpoint": "conversations.send-message", "path": KEYED_PATH, "policy": "REQUIRED_A"}],
     })
@@ -47,7 +47,7 @@ pub(crate) fn key_only() -> Value {
 pub(crate) fn idle() -> Value {
     json!({
         "version": 1,
-        "identity": identity(),
+        "identity": {"sources": sources()},
         "routes": [
             {"endpoint": "conversations.send-message", "path": KEYED_PATH, "policy": "REQUIRED_A"},
             {"endpoint": "projects.list", "methods": ["GET"], "path": IDLE_PATH, "policy": "HANDLER_INTERNAL_C"},
@@ -57,15 +57,15 @@ pub(crate) fn idle() -> Value {
 
 /// A platform's policy with this many routes: paths become the backend's, identity is forwarded, answers are cleaned.
 pub(crate) fn whole(routes: usize) -> Value {
-    let mut policy = json!({
+    let forward = json!({"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"});
+    let routes: Vec<Value> = (0..routes).map(|number| route(number, routes)).collect();
+    json!({
         "version": 1,
         "docs_url": "https://developers.example.com/idempotency",
-        "identity": identity(),
+        "identity": {"sources": sources(), "forward": forward},
         "backend": {"kind": "restate", "rewrite_path": true},
-    });
-    policy["identity"]["forward"] = json!({"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"});
-    policy["routes"] = (0..routes).map(|number| route(number, routes)).collect();
-    policy
+        "routes": routes,
+    })
 }
 
 /// A route of a platform with many resources; the one that is called stands in the middle.

@@ -100,9 +100,13 @@ fn rounded(number: f64) -> f64 {
 fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
     let added = |name: &str| costs.iter().find(|cost| cost.name == name).map_or(f64::NAN, |cost| cost.added.median);
     let start = |name: &str, part: fn(&Start) -> Summary| {
-        starts.iter().find(|start| start.name == name && start.workers == 1).map_or(f64::NAN, |start| part(start).median)
+        starts
+            .iter()
+            .find(|start| start.name == name && start.workers == 1)
+            .map_or(f64::NAN, |start| part(start).median)
     };
-    let ratio = |text, ours: &str, other: &str, limit| Goal { text, measured: added(ours) / added(other), limit, unit: "" };
+    let ratio =
+        |text, ours: &str, other: &str, limit| Goal { text, measured: added(ours) / added(other), limit, unit: "" };
     let time = |start: &Start| start.added_time;
     let memory = |start: &Start| start.added_memory;
     let (ms, mib) = (" ms", " MiB");
@@ -166,7 +170,9 @@ fn machine() -> String {
     format!("{}, {count} CPUs", model.unwrap_or("unknown"))
 }
 
+/// Envoy says `… version: COMMIT/VERSION/…`, after its own path.
 fn envoy_version(files: &Files) -> String {
     let told = command(&files.envoy.to_string_lossy(), &["--version"]);
-    told.split('/').nth(1).unwrap_or("unknown").to_owned()
+    let version = told.split_once("version: ").and_then(|(_, version)| version.split('/').nth(1));
+    version.unwrap_or("unknown").to_owned()
 }

@@ -38,18 +38,23 @@ pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Resul
     let all = variant::all(files, &options.compare);
     let of_name = |name: &str| all.iter().find(|variant| variant.name == name).cloned();
     let mut lines: Vec<(Variant, u32)> = told.iter().filter_map(|name| Some((of_name(name)?, 1))).collect();
-    lines.extend([names::BARE, names::WHOLE, names::WHOLE_LARGE].iter().filter_map(|name| Some((of_name(name)?, WORKERS))));
+    lines.extend(
+        [names::BARE, names::WHOLE, names::WHOLE_LARGE].iter().filter_map(|name| Some((of_name(name)?, WORKERS))),
+    );
     let boots = options.boots;
     // For each round, time and memory of each line.
     let mut rounds: Vec<Vec<(f64, f64)>> = Vec::new();
     for round in 0..boots {
         eprintln!("start: round {} of {boots}", round + 1);
-        rounds.push(lines.iter().map(|(variant, workers)| start(files, variant, *workers, run_dir)).collect::<Result<_>>()?);
+        rounds.push(
+            lines.iter().map(|(variant, workers)| start(files, variant, *workers, run_dir)).collect::<Result<_>>()?,
+        );
     }
     let samples = |place: usize| rounds.iter().filter_map(move |round| round.get(place).copied());
     let mut starts = Vec::new();
     for (place, (variant, workers)) in lines.iter().enumerate() {
-        let bare = lines.iter().position(|(other, its)| other.name == names::BARE && its == workers).unwrap_or_default();
+        let bare =
+            lines.iter().position(|(other, its)| other.name == names::BARE && its == workers).unwrap_or_default();
         let pairs = || samples(place).zip(samples(bare));
         starts.push(Start {
             name: variant.name.clone(),

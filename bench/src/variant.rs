@@ -72,12 +72,8 @@ pub(crate) mod names {
 /// All variants, in the report's order.
 pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
     let keyed = |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Keyed, filter, expected };
-    let idle = |name: &str, filter| Variant {
-        name: name.to_owned(),
-        kind: Kind::Idle,
-        filter,
-        expected: Expected::Unchanged,
-    };
+    let idle =
+        |name: &str, filter| Variant { name: name.to_owned(), kind: Kind::Idle, filter, expected: Expected::Unchanged };
     let wasm = |file: &PathBuf, policy| Filter::Wasm(file.clone(), Some(policy));
     let ours = &files.module;
     let mut variants = vec![
@@ -137,9 +133,7 @@ impl Kind {
     /// The request of this kind.
     pub(crate) fn request(self) -> Request {
         match self {
-            Self::Keyed => {
-                Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS)).with_key()
-            }
+            Self::Keyed => Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS)).with_key(),
             Self::Idle => Request::new("GET", policy::IDLE_PATH, HEADERS),
         }
     }

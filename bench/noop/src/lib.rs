@@ -4,9 +4,11 @@
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::ContextType;
 
-proxy_wasm::main! {{
-    proxy_wasm::set_root_context(|_| Box::new(Root));
-}}
+mod start {
+    proxy_wasm::main! {{
+        proxy_wasm::set_root_context(|_| Box::new(super::Root));
+    }}
+}
 
 struct Root;
 
