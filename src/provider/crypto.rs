@@ -218,6 +218,38 @@ mod tests {
     }
 
     #[test]
+    fn the_text_is_hashed_once_for_all_signatures() {
+        let passes = |algorithm: Algorithm, key: &[u8], candidate: &[u8]| {
+            let count = std::cell::Cell::new(0);
+            let text: &Feed<'_> = &|_| count.set(count.get() + 1);
+            assert_eq!(algorithm.verify(key, Encoding::Base64, &[candidate; 3], text), Ok(false), "{algorithm:?}");
+            count.get()
+        };
+        assert_eq!(passes(Algorithm::HmacSha256, b"key", b"AAAA"), 1);
+        assert_eq!(passes(Algorithm::Token, b"key", b"AAAA"), 0);
+        let base_point = super::super::secret::hex(
+            b"046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296\
+              4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5",
+        );
+        assert_eq!(passes(Algorithm::EcdsaP256, &base_point.unwrap(), b"MAYCAQECAQE="), 1);
+        // An Ed25519 signature is part of what is hashed.
+        let base_point = super::super::secret::hex(b"5866666666666666666666666666666666666666666666666666666666666666");
+        let zeros = STANDARD.encode([0; 64]);
+        assert_eq!(passes(Algorithm::Ed25519, &base_point.unwrap(), zeros.as_bytes()), 3);
+    }
+
+    #[test]
+    fn keys_of_small_order_verify_nothing() {
+        let (key, zeros) = ([0; 32], STANDARD.encode([0; 64]));
+        let verified = Algorithm::Ed25519.verify(&key, Encoding::Base64, &[zeros.as_bytes()], &|_| {});
+        assert_eq!(verified, Ok(false));
+        for key in [[2; 31].as_slice(), &[0xff; 33], &[4; 65]] {
+            assert_eq!(Algorithm::Ed25519.verify(key, Encoding::Base64, &[], &|_| {}), Err(BadKey));
+            assert_eq!(Algorithm::EcdsaP256.verify(key, Encoding::Base64, &[], &|_| {}), Err(BadKey));
+        }
+    }
+
+    #[test]
     fn tokens_are_the_secret() {
         assert!(verify(Algorithm::Token, Encoding::Hex, &["kex", "key"]));
         for other in ["", "ke", "keys", "Key"] {
