@@ -6,12 +6,13 @@ use edge_idempotency::problem::Problem;
 use edge_idempotency::{Effect, Exchange, Flow, Map, Policy};
 use serde_json::Value as Json;
 use std::borrow::Cow;
+use std::fmt;
 
 /// A header line; hosts give names in lower case.
 pub(crate) type Line = (Vec<u8>, Vec<u8>);
 
 /// One request.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Request {
     /// Pseudo headers among them
     pub(crate) headers: Vec<Line>,
@@ -21,6 +22,21 @@ pub(crate) struct Request {
     pub(crate) metadata: Json,
     /// `filter_metadata["edge.idempotency"].endpoint` of the gateway's route
     pub(crate) endpoint: Option<Json>,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = |f: &mut fmt::Formatter<'_>, lines: &[Line]| {
+            lines
+                .iter()
+                .try_for_each(|(name, value)| writeln!(f, "  {}: {}", name.escape_ascii(), value.escape_ascii()))
+        };
+        writeln!(f, "request")?;
+        lines(f, &self.headers)?;
+        writeln!(f, "  body {}\n  trailers", self.body.escape_ascii())?;
+        lines(f, &self.trailers)?;
+        writeln!(f, "  metadata {}\n  endpoint {:?}", self.metadata, self.endpoint)
+    }
 }
 
 impl Attributes for Request {

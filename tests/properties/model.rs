@@ -1,0 +1,504 @@
+//! What the filter does, said once more from DESIGN sections 2 and 3: with regular expressions, with lists that are
+//! searched from end to end, without a thought for speed.
+
+use crate::generate::{Kind, Place, PolicyModel, RouteModel, Scope, Segment, SourceModel};
+use crate::support::{Line, Request};
+use regex::bytes::Regex;
+use serde_json::Value as Json;
+use std::sync::LazyLock;
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(&format!("(?s-u){pattern}")).unwrap()
+}
+
+macro_rules! pattern {
+    ($name:ident, $pattern:expr) => {
+        static $name: LazyLock<Regex> = LazyLock::new(|| regex($pattern));
+    };
+}
+
+// The key's grammar.
+
+pattern!(KEY, r"^[A-Za-z0-9._~\-]*$");
+pattern!(QUOTED_PARTS, r#""(?:[^"\\]|\\.)*(?:"|\\?$)"#);
+pattern!(
+    STRUCTURED_STRING,
+    &format!(
+        r#"^{STRING}(?:; *[a-z*][a-z0-9_.*\-]*(?:=(?:{STRING}|-?[0-9]{{1,15}}|-?[0-9]{{1,12}}\.[0-9]{{1,3}}|\?[01]|:[A-Za-z0-9+/=]*:|[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/\-]*))?)*$"#
+    )
+);
+/// RFC 8941 section 3.3.3
+const STRING: &str = r#""((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)""#;
+
+/// The key that the lines of a request mean, or the reason why they mean none.
+pub(crate) fn read_key(lines: &[&[u8]]) -> Result<Option<String>, &'static str> {
+    let [line] = lines else { return if lines.is_empty() { Ok(None) } else { Err("multiple") } };
+    if QUOTED_PARTS.replace_all(line, b"".as_slice()).contains(&b',') {
+        return Err("multiple");
+    }
+    let is_space = |byte: &u8| [b' ', b'\t'].contains(byte);
+    let start = line.iter().position(|byte| !is_space(byte)).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
+    let mut value = line[start..end].to_vec();
+    if value.starts_with(b"\"") {
+        let found = STRUCTURED_STRING.captures(&value).ok_or("syntax")?;
+        value = regex(r"\\(.)").replace_all(&found[1], b"$1".as_slice()).into_owned();
+    }
+    match value.len() {
+        0 => Err("empty"),
+        256.. => Err("length"),
+        _ if !KEY.is_match(&value) => Err("charset"),
+        _ if value.starts_with(b"t-") => Err("reserved_prefix"),
+        _ => Ok(Some(String::from_utf8(value).unwrap())),
+    }
+}
+
+// Identity.
+
+pattern!(SEGMENT, r"^[A-Za-z0-9.~\-][A-Za-z0-9._~\-]{0,62}$");
+
+pub(crate) fn is_segment(text: &[u8]) -> bool {
+    SEGMENT.is_match(text) && text != b"." && text != b".."
+}
+
+/// Everything but RFC 3986's unreserved characters as `%XX`.
+pub(crate) fn percent_encoded(text: &[u8]) -> String {
+    let one = |byte: &u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'~' | b'-' => char::from(*byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.iter().map(one).collect()
+}
+
+/// Who calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) tenant: String,
+    /// As it stands in a key
+    pub(crate) project: String,
+    /// `{type}:{encoded id}`
+    pub(crate) subject: String,
+}
+
+/// One value of an identity source.
+enum Part {
+    Absent,
+    Text(Vec<u8>),
+    Wrong,
+}
+
+fn part(place: &Place, request: &Request) -> Part {
+    match place {
+        Place::Header(name) => {
+            let lines: Vec<&Line> = request.headers.iter().filter(|(line, _)| line == name.as_bytes()).collect();
+            match lines.as_slice() {
+                [] => Part::Absent,
+                [(_, value)] if value.is_empty() => Part::Absent,
+                [(_, value)] if !value.contains(&b',') => Part::Text(value.clone()),
+                _ => Part::Wrong,
+            }
+        }
+        Place::Metadata(steps) => {
+            let found = steps.iter().try_fold(&request.metadata, |value, step| value.get(step));
+            match found {
+                None | Some(Json::Null) => Part::Absent,
+                Some(Json::String(text)) if text.is_empty() => Part::Absent,
+                Some(Json::String(text)) => Part::Text(text.clone().into_bytes()),
+                Some(_) => Part::Wrong,
+            }
+        }
+    }
+}
+
+fn subject(source: &SourceModel, types: &[&str], text: &[u8]) -> Option<String> {
+    let (kind, id) = match source.kind {
+        Some(kind) => (kind, text),
+        None => {
+            let colon = text.iter().position(|byte| *byte == b':')?;
+            let kind = std::str::from_utf8(&text[..colon]).ok().filter(|kind| types.contains(kind))?;
+            (kind, &text[colon + 1..])
+        }
+    };
+    let encoded = percent_encoded(id);
+    let fits = (1..=200).contains(&encoded.len()) && !id.iter().any(|byte| *byte < 0x20 || *byte == 0x7f);
+    fits.then(|| format!("{kind}:{encoded}"))
+}
+
+/// The caller, or the code of the refusal.
+pub(crate) fn caller(
+    sources: &[SourceModel],
+    types: &[&str],
+    reserved: &[&str],
+    scope: Scope,
+    request: &Request,
+) -> Result<Caller, &'static str> {
+    for source in sources {
+        let tenant = part(&source.tenant, request);
+        let project = source.project.as_ref().map_or(Part::Absent, |place| part(place, request));
+        let subject_part = part(&source.subject, request);
+        if matches!((&tenant, &project, &subject_part), (Part::Absent, Part::Absent, Part::Absent)) {
+            continue;
+        }
+        let read = |part: &Part, parse: &dyn Fn(&[u8]) -> Option<String>| match part {
+            Part::Absent => Ok(None),
+            Part::Wrong => Err("identity_invalid"),
+            Part::Text(text) => parse(text).map(Some).ok_or("identity_invalid"),
+        };
+        let segment = |text: &[u8]| is_segment(text).then(|| String::from_utf8(text.to_vec()).unwrap());
+        let tenant = read(&tenant, &segment)?;
+        let project = match scope {
+            Scope::Project => read(&project, &segment)?,
+            Scope::Tenant => Some("_tenant".to_owned()),
+            Scope::Platform => Some("_platform".to_owned()),
+        };
+        let subject = read(&subject_part, &|text| subject(source, types, text))?;
+        let (Some(tenant), Some(project), Some(subject)) = (tenant, project, subject) else {
+            return Err("identity_missing");
+        };
+        let is_reserved = reserved.contains(&subject.as_str());
+        return if is_reserved { Err("identity_reserved") } else { Ok(Caller { tenant, project, subject }) };
+    }
+    Err("identity_missing")
+}
+
+// Paths.
+
+/// RFC 3986 section 5.2.4, to the letter; `None` if a segment with an escaped slash goes.
+fn remove_dot_segments(path: &str) -> Option<String> {
+    let (mut input, mut output) = (path.to_owned(), String::new());
+    while !input.is_empty() {
+        if let Some(rest) = input.strip_prefix("../").or_else(|| input.strip_prefix("./")) {
+            input = rest.to_owned();
+        } else if input.starts_with("/./") || input == "/." {
+            input = format!("/{}", input.get(3..).unwrap_or_default());
+        } else if input.starts_with("/../") || input == "/.." {
+            input = format!("/{}", input.get(4..).unwrap_or_default());
+            let gone = output.split_off(output.rfind('/').unwrap_or(0));
+            if gone.contains("%2F") {
+                return None;
+            }
+        } else if input == "." || input == ".." {
+            input.clear();
+        } else {
+            let end = input.char_indices().skip(1).find(|(_, char)| *char == '/').map_or(input.len(), |(at, _)| at);
+            output.push_str(&input[..end]);
+            input = input[end..].to_owned();
+        }
+    }
+    Some(output)
+}
+
+pattern!(MALFORMED, "%(?:$|.$|[^0-9A-Fa-f]|.[^0-9A-Fa-f])");
+pattern!(BAD_PATH, r"^[^/]|^$|%(?:$|.$|[^0-9A-Fa-f]|.[^0-9A-Fa-f])|%00|%5[Cc]|[\\;#\x00-\x20\x7f]");
+
+/// A path in its one spelling; `None` if it is ambiguous.
+pub(crate) fn normalised(path: &[u8]) -> Option<String> {
+    if BAD_PATH.is_match(path) {
+        return None;
+    }
+    let mut decoded = String::new();
+    let mut rest = path;
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, is_plain) = if first == b'%' {
+            rest = &after[2..];
+            (u8::from_str_radix(std::str::from_utf8(&after[..2]).unwrap(), 16).unwrap(), false)
+        } else {
+            rest = after;
+            (first, b"/!$&'()*+,=:@".contains(&first))
+        };
+        decoded.push_str(&if is_plain { char::from(byte).to_string() } else { percent_encoded(&[byte]) });
+    }
+    let mut path = remove_dot_segments(&decoded)?;
+    while path.contains("//") {
+        path = path.replace("//", "/");
+    }
+    if path.len() > 1 && path.ends_with('/') {
+        path.pop();
+    }
+    Some(path)
+}
+
+pub(crate) fn segments(path: &str) -> Vec<&str> {
+    path.split('/').filter(|segment| !segment.is_empty()).collect()
+}
+
+pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut decoded = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        decoded.push(if first == b'%' {
+            rest = &after[2..];
+            u8::from_str_radix(std::str::from_utf8(&after[..2]).unwrap(), 16).unwrap()
+        } else {
+            first
+        });
+    }
+    decoded
+}
+
+// Routes.
+
+/// The values of a template's parameters, if a path fits it.
+pub(crate) fn values<'p>(route: &RouteModel, path: &'p str) -> Option<Vec<&'p str>> {
+    let given = segments(path);
+    if given.len() != route.path.len() {
+        return None;
+    }
+    let mut values = Vec::new();
+    for (segment, value) in route.path.iter().zip(given) {
+        match segment {
+            Segment::Literal(text) if *text != value => return None,
+            Segment::Literal(_) => {}
+            Segment::Parameter => values.push(value),
+        }
+    }
+    Some(values)
+}
+
+/// The host's pattern that a request belongs to, more particular ones first: the host, wildcards from the longest, all.
+fn host_rank(pattern: Option<&str>, authority: &str) -> Option<usize> {
+    let end = if authority.starts_with('[') { authority.find(']').map(|at| at + 1) } else { authority.find(':') };
+    let host = authority[..end.unwrap_or(authority.len())].to_ascii_lowercase();
+    let host = host.strip_suffix('.').unwrap_or(&host);
+    match pattern {
+        None => Some(usize::MAX),
+        Some(pattern) => match pattern.strip_prefix('*') {
+            Some(suffix) => host.ends_with(suffix).then_some(usize::MAX - suffix.len()),
+            None => (pattern == host).then_some(0),
+        },
+    }
+}
+
+fn methods(route: &RouteModel) -> Vec<&str> {
+    let head = (route.methods.contains(&"GET") && !route.methods.contains(&"HEAD")).then_some("HEAD");
+    route.methods.iter().copied().chain(head).collect()
+}
+
+/// Where a request leads.
+pub(crate) enum Declared<'p, 'r> {
+    Route(&'p RouteModel, Vec<&'r str>),
+    OtherMethods(Vec<&'p str>),
+    Nothing,
+}
+
+pub(crate) fn declared<'p, 'r>(
+    policy: &'p PolicyModel,
+    authority: &str,
+    path: &'r str,
+    method: &str,
+) -> Declared<'p, 'r> {
+    let shape = |route: &RouteModel| -> Vec<bool> {
+        route.path.iter().map(|segment| matches!(segment, Segment::Parameter)).collect()
+    };
+    let mut fitting: Vec<(usize, Vec<bool>, &RouteModel, Vec<&str>)> = Vec::new();
+    for route in &policy.routes {
+        let Some(values) = values(route, path) else { continue };
+        let hosts: Vec<Option<&str>> =
+            if route.hosts.is_empty() { vec![None] } else { route.hosts.iter().copied().map(Some).collect() };
+        let ranks = hosts.into_iter().filter_map(|pattern| host_rank(pattern, authority));
+        fitting.extend(ranks.map(|rank| (rank, shape(route), route, values.clone())));
+    }
+    let Some(best) = fitting.iter().map(|(rank, shape, ..)| (*rank, shape.clone())).min() else {
+        return Declared::Nothing;
+    };
+    fitting.retain(|(rank, shape, ..)| (*rank, shape) == (best.0, &best.1));
+    let routes: Vec<(&RouteModel, Vec<&str>)> =
+        fitting.into_iter().map(|(.., route, values)| (route, values)).collect();
+    by_method(routes, method)
+}
+
+fn by_method<'p, 'r>(routes: Vec<(&'p RouteModel, Vec<&'r str>)>, method: &str) -> Declared<'p, 'r> {
+    let all = routes.iter().flat_map(|(route, _)| methods(route)).collect();
+    match routes.into_iter().find(|(route, _)| methods(route).contains(&method)) {
+        Some((route, values)) => Declared::Route(route, values),
+        None => Declared::OtherMethods(all),
+    }
+}
+
+// The whole verdict.
+
+/// What a request should lead to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// Sorted header lines, and who calls, if that is known
+    Forwarded { headers: Vec<Line>, caller: Option<Caller>, key: Option<String> },
+    /// Code and reason
+    Refused(&'static str, Option<&'static str>),
+    /// 405, and what is allowed, sorted
+    OtherMethods(Vec<String>),
+    /// A webhook's verdict is not modelled here
+    Webhook,
+}
+
+fn refused<T>(code: &'static str) -> Result<T, Expected> {
+    Err(Expected::Refused(code, None))
+}
+
+fn pseudo<'r>(request: &'r Request, name: &str) -> &'r [u8] {
+    &request.headers.iter().rev().find(|(line, _)| line == name.as_bytes()).unwrap().1
+}
+
+/// Names as they are compared: lower case, `_` as `-`.
+pub(crate) fn canonical(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).to_ascii_lowercase().replace('_', "-")
+}
+
+/// Whether a line never gets to the backend as it came.
+pub(crate) fn is_stripped(policy: &PolicyModel, name: &[u8]) -> bool {
+    let name = canonical(name);
+    let always =
+        ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method", "x-edge-idempotency"];
+    let credentials = ["authorization", "cookie", "proxy-authorization", "x-api-key", "origin"];
+    let prefixes = ["access-control-request-", "x-restate-"];
+    let identity = policy.identity_headers();
+    name == "idempotency-key"
+        || (!policy.keep.contains(&name.as_str())
+            && (always.contains(&name.as_str())
+                || credentials.contains(&name.as_str())
+                || identity.contains(&name.as_str())
+                || policy.hook_headers().contains(&name.as_str())
+                || prefixes.iter().any(|prefix| name.starts_with(prefix))))
+}
+
+pub(crate) fn expected(policy: &PolicyModel, request: &Request) -> Expected {
+    verdict(policy, request).unwrap_or_else(|refused| refused)
+}
+
+fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected> {
+    let target = pseudo(request, ":path");
+    let (raw, query) = match target.iter().position(|byte| *byte == b'?') {
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
+        None => (target, None),
+    };
+    let Some(path) = normalised(raw) else { return refused("path_ambiguous") };
+    let is_below = |prefix: &str| path == prefix || path.starts_with(&format!("{prefix}/"));
+    let first = segments(&path).first().copied().unwrap_or_default();
+    if is_below("/restate") || (policy.rewrite && policy.services().contains(&first)) {
+        return refused("not_found");
+    }
+    let authority = String::from_utf8_lossy(pseudo(request, ":authority")).into_owned();
+    let method = String::from_utf8_lossy(pseudo(request, ":method")).into_owned();
+    let found = match &request.endpoint {
+        None | Some(Json::Null) => declared(policy, &authority, &path, &method),
+        Some(Json::String(endpoint)) => match policy.routes.iter().find(|route| route.endpoint == *endpoint) {
+            None => return refused("policy_invalid"),
+            Some(route) => match values(route, &path) {
+                Some(values) => by_method(vec![(route, values)], &method),
+                None if !route.path.contains(&Segment::Parameter) => by_method(vec![(route, Vec::new())], &method),
+                None => Declared::Nothing,
+            },
+        },
+        Some(_) => return refused("policy_invalid"),
+    };
+    let has_slash = path.contains("%2F");
+    let (route, values) = match found {
+        Declared::OtherMethods(mut methods) => {
+            methods.sort_unstable();
+            return Ok(Expected::OtherMethods(methods.into_iter().map(str::to_owned).collect()));
+        }
+        Declared::Nothing if has_slash => return refused("path_ambiguous"),
+        Declared::Nothing => (None, Vec::new()),
+        Declared::Route(_, values) if has_slash && !values.iter().any(|value| value.contains("%2F")) => {
+            return refused("path_ambiguous");
+        }
+        Declared::Route(route, values) => (Some(route), values),
+    };
+    if route.is_some_and(|route| route.webhook) {
+        return Ok(Expected::Webhook);
+    }
+    let kind = match (route, policy.unmatched) {
+        (Some(route), _) => route.kind,
+        (None, "REJECT") => return refused("not_found"),
+        (None, "PROHIBITED") => Kind::Prohibited,
+        (None, _) => Kind::HandlerInternalC,
+    };
+    let shadow = route.and_then(|route| route.shadow).unwrap_or(policy.shadow);
+    let scope = route.map_or(Scope::Project, |route| route.scope);
+    let identity = route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity);
+    let caller = caller(&identity.sources, &policy.types(identity), &["service:hooks"], scope, request);
+
+    // The key.
+    let lines: Vec<&[u8]> = key_lines(&request.headers);
+    let decided: Result<Option<String>, Expected> = match kind {
+        Kind::HandlerInternalC => Ok(None),
+        Kind::Prohibited if lines.is_empty() => Ok(None),
+        Kind::Prohibited => refused("idempotency_key_prohibited"),
+        Kind::RequiredA | Kind::Accepted => match read_key(&lines) {
+            Err(reason) => Err(Expected::Refused("idempotency_key_invalid", Some(reason))),
+            Ok(None) if kind == Kind::RequiredA => refused("idempotency_key_required"),
+            Ok(None) => Ok(None),
+            Ok(Some(raw)) => match &caller {
+                Err(code) => refused(code),
+                Ok(caller) => {
+                    let key = format!("t-{}:{}:{}:{raw}", caller.tenant, caller.project, caller.subject);
+                    if key.len() > 640 {
+                        Err(Expected::Refused("idempotency_key_invalid", Some("namespaced_length")))
+                    } else {
+                        Ok(Some(key))
+                    }
+                }
+            },
+        },
+    };
+    let acts = !shadow || kind == Kind::HandlerInternalC;
+    let (key, stays) = if acts {
+        (decided?, false)
+    } else {
+        let forged = |line: &[u8]| regex(r#"^[ \t]*"?[ \t]*t-"#).is_match(line);
+        (None, matches!(lines.as_slice(), [line] if !forged(line)))
+    };
+
+    // What is forwarded.
+    let mut headers: Vec<Line> = request
+        .headers
+        .iter()
+        .filter(|(name, _)| !is_stripped(policy, name) || (stays && name == b"idempotency-key"))
+        .cloned()
+        .collect();
+    let mut set = |name: &str, value: &[u8]| {
+        headers.retain(|(line, _)| line != name.as_bytes());
+        headers.push((name.into(), value.into()));
+    };
+    let target_model = route.and_then(|route| route.target.as_ref()).filter(|_| policy.rewrite);
+    if let Some(target) = target_model {
+        if target.needs_identity()
+            && let Err(code) = &caller
+        {
+            return refused(code);
+        }
+        let decoded: Vec<Vec<u8>> = values.iter().map(|value| percent_decoded(value)).collect();
+        let Some(path) = target.path(&decoded, caller.as_ref().ok()) else { return refused("path_ambiguous") };
+        let listed = |pair: &&[u8]| {
+            let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+            let name = String::from_utf8_lossy(name).replace('+', " ");
+            let name = if MALFORMED.is_match(name.as_bytes()) { Vec::new() } else { percent_decoded(&name) };
+            route.is_some_and(|route| route.query.iter().any(|listed| listed.as_bytes() == name))
+        };
+        let pairs: Vec<&[u8]> = query.unwrap_or_default().split(|byte| *byte == b'&').filter(listed).collect();
+        let query = if pairs.is_empty() { Vec::new() } else { [b"?".as_slice(), &pairs.join(&b'&')].concat() };
+        set(":path", &[path.as_bytes(), &query].concat());
+        set("x-edge-idempotency", b"1");
+    } else {
+        let query = query.map(|query| [b"?", query].concat()).unwrap_or_default();
+        set(":path", &[path.as_bytes(), &query].concat());
+    }
+    if let Ok(caller) = &caller {
+        let named = Some(caller.project.as_str()).filter(|project| !project.starts_with('_'));
+        let parts = [Some(caller.tenant.as_str()), named, Some(caller.subject.as_str())];
+        for (name, value) in identity.forward.iter().zip(parts) {
+            if let (Some(name), Some(value)) = (name, value) {
+                set(name, value.as_bytes());
+            }
+        }
+    }
+    if let Some(key) = &key {
+        set("idempotency-key", key.as_bytes());
+    }
+    headers.sort();
+    Ok(Expected::Forwarded { headers, caller: caller.ok(), key })
+}
+
+pub(crate) fn key_lines(headers: &[Line]) -> Vec<&[u8]> {
+    headers.iter().filter(|(name, _)| name == b"idempotency-key").map(|(_, value)| value.as_slice()).collect()
+}
