@@ -14,11 +14,13 @@
 //! | [`provider`] | webhook providers: signatures, identifiers, raw keys |
 //! | [`telemetry`] | log fields |
 //! | [`headers`] | header lines, comparison of names |
+//! | [`json`] | reading and writing JSON |
 #![deny(unsafe_code)]
 
 pub mod exchange;
 pub mod headers;
 pub mod identity;
+pub mod json;
 pub mod key;
 pub mod policy;
 pub mod problem;

@@ -1,7 +1,7 @@
 //! What is told about an exchange: the log fields of DESIGN section 9.
 
+use crate::json::Object;
 use crate::policy::KeyInLogs;
-use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
@@ -85,26 +85,25 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The fields as JSON; those without a value are left out.
-    pub fn to_json(&self) -> Value {
-        let text = |value: Option<&str>| value.map(Value::from);
-        let fields = [
-            ("idempotency_case", text(self.case)),
-            ("idempotency_key_namespaced", text(self.key.as_deref())),
-            ("idempotency_source", text(self.source)),
-            ("idempotency_policy", text(self.policy)),
-            ("idempotency_outcome", text(Some(self.outcome))),
-            ("idempotency_code", text(self.code)),
-            ("idempotency_reason", text(self.reason)),
-            ("restate_invocation_id", text(self.invocation)),
-            ("restate_cache_hit", self.cache_hit.map(Value::from)),
-            ("tenant", text(self.tenant)),
-            ("project", text(self.project)),
-            ("endpoint", text(self.endpoint)),
-            ("original_path", text(self.original_path)),
-        ];
-        let given = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        Value::Object(given.collect::<Map<_, _>>())
+    /// The fields as a JSON text; those without a value are left out.
+    pub fn to_json(&self) -> String {
+        let mut line = Object::new();
+        line.text_if("idempotency_case", self.case);
+        line.text_if("idempotency_key_namespaced", self.key.as_deref());
+        line.text_if("idempotency_source", self.source);
+        line.text_if("idempotency_policy", self.policy);
+        line.text_if("idempotency_outcome", Some(self.outcome));
+        line.text_if("idempotency_code", self.code);
+        line.text_if("idempotency_reason", self.reason);
+        line.text_if("restate_invocation_id", self.invocation);
+        if let Some(hit) = self.cache_hit {
+            line.boolean("restate_cache_hit", hit);
+        }
+        line.text_if("tenant", self.tenant);
+        line.text_if("project", self.project);
+        line.text_if("endpoint", self.endpoint);
+        line.text_if("original_path", self.original_path);
+        line.finish()
     }
 }
 
@@ -139,6 +138,6 @@ mod tests {
     #[test]
     fn fields_without_a_value_are_left_out() {
         let record = Record { outcome: Outcome::Forwarded.name(), cache_hit: Some(false), ..Record::default() };
-        assert_eq!(record.to_json().to_string(), r#"{"idempotency_outcome":"forwarded","restate_cache_hit":false}"#);
+        assert_eq!(record.to_json(), r#"{"idempotency_outcome":"forwarded","restate_cache_hit":false}"#);
     }
 }

@@ -44,7 +44,9 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
     }
 
     let refusal = exchange.refusal();
-    let document = |problem: &Problem| problem.document(policy.docs_url.as_deref());
+    // What the core writes is JSON.
+    let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
+    let document = |problem: &Problem| read(problem.document(policy.docs_url.as_deref()));
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("action", action(refusal).into());
@@ -73,7 +75,7 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
         }
         put("shadow", shadow);
     }
-    put("log", exchange.record(policy).to_json());
+    put("log", read(exchange.record(policy).to_json()));
     Verdict { forwarded: refusal.is_none(), members }
 }
 

@@ -80,6 +80,10 @@ fn applied(effects: &[Effect<'_>], mut lines: Lines) -> Lines {
     lines
 }
 
+fn is_object(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(text).is_ok_and(|json| json.is_object())
+}
+
 /// Header lines as a request, then as its trailers and as a response; lines that are no pseudo header stand behind
 /// those of a call of `/r`. Nothing that reads as `Idempotency-Key` is forwarded but a namespaced key (invariant I1).
 pub fn header(input: &[u8]) {
@@ -92,7 +96,7 @@ pub fn header(input: &[u8]) {
     let mut exchange = Exchange::new();
     let mut effects = Vec::new();
     let flow = exchange.request_headers(policy, &headers, &NoMetadata, &mut effects);
-    assert!(exchange.record(policy).to_json().is_object());
+    assert!(is_object(&exchange.record(policy).to_json()));
     if flow == Flow::Replied {
         assert!(matches!(effects.as_slice(), [Effect::Reply(_)]));
         return;
@@ -119,7 +123,7 @@ pub fn header(input: &[u8]) {
     exchange.request_trailers(policy, &headers, &mut effects);
     assert!(!applied(&effects, given.clone()).iter().any(|(name, _)| same_name("idempotency-key", name)));
     exchange.response_headers(policy, &headers, &mut Vec::new());
-    assert!(exchange.record(policy).to_json().is_object());
+    assert!(is_object(&exchange.record(policy).to_json()));
 }
 
 /// A request target: its path has one spelling, that spelling is its own, and routes are found by it.
@@ -176,7 +180,7 @@ pub fn policy(input: &[u8]) {
                     exchange.request_body(&policy, &headers, b"{}", 0, &mut effects);
                 }
                 exchange.response_headers(&policy, &headers, &mut Vec::new());
-                assert!(exchange.record(&policy).to_json().is_object());
+                assert!(is_object(&exchange.record(&policy).to_json()));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Reading a JSON document piece by piece: every problem is noted with its JSON pointer (RFC 6901), and reading goes
 //! on, so that one start shows all of them.
 
-use super::json::Json;
+use crate::json::Json;
 use std::fmt;
 
 /// One problem of a policy document.
@@ -134,7 +134,7 @@ impl<'j> At<'j> {
     pub fn integer(&self, bounds: std::ops::RangeInclusive<u64>, issues: &mut Issues) -> Option<u64> {
         match self.json {
             Json::Integer(value) if bounds.contains(value) => Some(*value),
-            Json::Integer(_) | Json::Number(_) => {
+            Json::Integer(_) | Json::Number => {
                 issues.add(
                     self.pointer.clone(),
                     format!("expected an integer from {} to {}", bounds.start(), bounds.end()),

@@ -1,19 +1,18 @@
 //! The policy: bytes of a JSON document in, a compiled policy out, or every reason why not.
 //!
-//! `json` and `decode` read, `document` knows the members, `compile` what they mean together; `path`, `routes` and
+//! `decode` reads, `document` knows the members, `compile` what they mean together; `path`, `routes` and
 //! `target` are what a request meets.
 
 mod compile;
 pub mod decode;
 pub mod document;
-mod json;
 pub mod path;
 pub mod routes;
 pub mod target;
 
+pub use crate::json::Json;
 pub use decode::Issue;
 pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
-pub use json::Json;
 
 use crate::headers::NameSet;
 use crate::identity::Subject;

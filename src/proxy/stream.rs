@@ -34,7 +34,7 @@ impl Stream {
     /// Answers instead of the backend.
     fn reply(&mut self, problem: &Problem) -> Action {
         let docs_url = self.policy.as_ref().and_then(|policy| policy.docs_url.as_deref());
-        let body = problem.document(docs_url).to_string();
+        let body = problem.document(docs_url);
         let details = match self.exchange.reason() {
             Some(reason) => format!("{}.{reason}", problem.code.name()),
             None => problem.code.name().to_owned(),

@@ -60,7 +60,7 @@ fn check_i1(policy: &PolicyModel, exchange: &Exchange, compiled: &Policy, header
         return;
     };
     assert_eq!(name, b"idempotency-key");
-    let record = exchange.record(compiled).to_json();
+    let record: Json = serde_json::from_str(&exchange.record(compiled).to_json()).unwrap();
     let route = policy.routes.iter().find(|route| record["endpoint"] == json_text(&route.endpoint));
     if exchange.shadow().is_some() {
         assert!(route.and_then(|route| route.shadow).unwrap_or(policy.shadow), "shadow where there is none");
@@ -136,7 +136,7 @@ fn judge(policy: &PolicyModel, request: &Request) {
         (expected, verdict) => panic!("expected {expected:?}\n  found {verdict:?}"),
     };
     check_i1(policy, &exchange, &compiled, &headers, &trailers);
-    let record = exchange.record(&compiled).to_json();
+    let record: Json = serde_json::from_str(&exchange.record(&compiled).to_json()).unwrap();
     let route = policy.routes.iter().find(|route| record["endpoint"] == json_text(&route.endpoint));
     let forward = &route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity).forward;
     if let Expected::Forwarded { headers: expected, caller, key } = &expected {

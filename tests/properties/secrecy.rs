@@ -67,11 +67,11 @@ proptest! {
         let lines = [(b"x-restate-id".as_slice(), b"inv_1".as_slice()), (b"set-cookie", PLANTED.as_bytes())];
         let mut effects = Vec::new();
         exchange.response_headers(&compiled, &edge_idempotency::headers::Headers::new(lines.to_vec()), &mut effects);
-        is_clean("the log", &exchange.record(&compiled).to_json().to_string());
+        is_clean("the log", &exchange.record(&compiled).to_json());
         let shadow = exchange.shadow().flatten().cloned();
         let refusal = if let Verdict::Refused(problem) = verdict { Some(problem) } else { None };
         for problem in shadow.into_iter().chain(refusal) {
-            is_clean("a problem document", &problem.document(compiled.docs_url.as_deref()).to_string());
+            is_clean("a problem document", &problem.document(compiled.docs_url.as_deref()));
             is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.docs_url.as_deref())));
         }
     }

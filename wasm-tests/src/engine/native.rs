@@ -82,7 +82,7 @@ fn reply(effect: &Effect<'_>, policy: &Policy) -> Option<LocalReply> {
     Some(LocalReply {
         status: u32::from(problem.status()),
         headers: problem.headers(docs_url).into_iter().collect(),
-        body: problem.document(docs_url).to_string().into_bytes(),
+        body: problem.document(docs_url).into_bytes(),
         details: String::new(),
     })
 }

@@ -1,0 +1,213 @@
+//! What JSON texts are made of (RFC 8259): scalars as they were written, and the space between.
+
+use std::borrow::Cow;
+
+/// A value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value<'b> {
+    /// A string
+    Text(Text<'b>),
+    /// A number, as it was written
+    Number(&'b [u8]),
+    /// `true` or `false`, as it was written
+    Boolean(&'b [u8]),
+    /// `null`
+    Null,
+    /// An object or an array
+    Container,
+}
+
+/// What stands between the quotes of a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Text<'b> {
+    raw: &'b [u8],
+    escaped: bool,
+}
+
+impl<'b> Text<'b> {
+    /// The string. A surrogate without its partner, which Unicode text cannot hold, becomes its three-byte form
+    /// (WTF-8), so that different strings stay different.
+    pub(crate) fn decode(self) -> Cow<'b, [u8]> {
+        if !self.escaped {
+            return Cow::Borrowed(self.raw);
+        }
+        let mut out = Vec::with_capacity(self.raw.len());
+        let mut rest = self.raw;
+        loop {
+            rest = match rest {
+                [b'\\', b'u', after @ ..] => push_unicode(after, &mut out),
+                [b'\\', kind, after @ ..] => {
+                    out.push(match kind {
+                        b'b' => 8,
+                        b'f' => 12,
+                        b'n' => b'\n',
+                        b'r' => b'\r',
+                        b't' => b'\t',
+                        other => *other,
+                    });
+                    after
+                }
+                [byte, after @ ..] => {
+                    out.push(*byte);
+                    after
+                }
+                [] => return Cow::Owned(out),
+            };
+        }
+    }
+
+    /// Whether this is the string `name`.
+    pub(crate) fn is(self, name: &str) -> bool {
+        if self.escaped { self.decode().as_ref() == name.as_bytes() } else { self.raw == name.as_bytes() }
+    }
+}
+
+/// Appends what `\u` and the following four digits, or two such escapes, stand for; the digits have been checked.
+fn push_unicode<'b>(digits: &'b [u8], out: &mut Vec<u8>) -> &'b [u8] {
+    let Some((high, rest)) = unit(digits) else { return &[] };
+    if let [b'\\', b'u', after @ ..] = rest
+        && let Some((low, after)) = unit(after)
+        && (0xd800..0xdc00).contains(&high)
+        && (0xdc00..0xe000).contains(&low)
+    {
+        push_code_point(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00), out);
+        return after;
+    }
+    push_code_point(high, out);
+    rest
+}
+
+fn unit(digits: &[u8]) -> Option<(u32, &[u8])> {
+    let (four, rest) = digits.split_first_chunk::<4>()?;
+    let mut value = 0;
+    for digit in four {
+        value = value << 4 | char::from(*digit).to_digit(16)?;
+    }
+    Some((value, rest))
+}
+
+/// UTF-8's scheme for any number, surrogates included.
+fn push_code_point(point: u32, out: &mut Vec<u8>) {
+    let tail = |shift: u32| 0x80 | (point >> shift & 0x3f) as u8;
+    match point {
+        0..0x80 => out.push(point as u8),
+        0x80..0x800 => out.extend([0xc0 | (point >> 6) as u8, tail(0)]),
+        0x800..0x1_0000 => out.extend([0xe0 | (point >> 12) as u8, tail(6), tail(0)]),
+        _ => out.extend([0xf0 | (point >> 18) as u8, tail(12), tail(6), tail(0)]),
+    }
+}
+
+/// Reads a value that is no container, at the beginning of `text`, and gives what follows it.
+pub(crate) fn scalar(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
+    match text {
+        [b'"', after @ ..] => string(after).map(|(content, after)| (Value::Text(content), after)),
+        [b't', b'r', b'u', b'e', after @ ..] => Some((Value::Boolean(b"true"), after)),
+        [b'f', b'a', b'l', b's', b'e', after @ ..] => Some((Value::Boolean(b"false"), after)),
+        [b'n', b'u', b'l', b'l', after @ ..] => Some((Value::Null, after)),
+        _ => {
+            let after = skip_number(text)?;
+            let (number, _) = text.split_at_checked(text.len().checked_sub(after.len())?)?;
+            Some((Value::Number(number), after))
+        }
+    }
+}
+
+/// RFC 8259 section 6.
+fn skip_number(text: &[u8]) -> Option<&[u8]> {
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    let mut rest = match unsigned {
+        [b'0', after @ ..] => after,
+        _ => skip_digits(unsigned)?,
+    };
+    if let [b'.', after @ ..] = rest {
+        rest = skip_digits(after)?;
+    }
+    if let [b'e' | b'E', after @ ..] = rest {
+        let after = match after {
+            [b'+' | b'-', after @ ..] => after,
+            _ => after,
+        };
+        rest = skip_digits(after)?;
+    }
+    Some(rest)
+}
+
+/// At least one digit.
+fn skip_digits(text: &[u8]) -> Option<&[u8]> {
+    let [b'0'..=b'9', rest @ ..] = text else { return None };
+    let mut rest = rest;
+    while let [b'0'..=b'9', after @ ..] = rest {
+        rest = after;
+    }
+    Some(rest)
+}
+
+/// RFC 8259 section 2.
+pub(crate) fn skip_space(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = text {
+        text = rest;
+    }
+    text
+}
+
+/// Reads a string after its opening quote.
+pub(crate) fn string(text: &[u8]) -> Option<(Text<'_>, &[u8])> {
+    let mut rest = text;
+    let mut escaped = false;
+    loop {
+        // Most of a large text is the inside of strings.
+        while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+            let plain = plain_bytes(u64::from_le_bytes(*chunk));
+            if plain < 8 {
+                rest = rest.get(plain..)?;
+                break;
+            }
+            rest = after;
+        }
+        rest = match rest {
+            [b'"', after @ ..] => {
+                let (raw, _) = text.split_at_checked(text.len().checked_sub(rest.len())?)?;
+                return Some((Text { raw, escaped }, after));
+            }
+            [b'\\', after @ ..] => {
+                escaped = true;
+                match after {
+                    [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => after,
+                    [b'u', after @ ..] => unit(after)?.1,
+                    _ => return None,
+                }
+            }
+            [0..0x20, ..] | [] => return None,
+            [..0x80, after @ ..] => after,
+            _ => skip_code_point(rest)?,
+        };
+    }
+}
+
+/// Skips one code point beyond ASCII; `None` for what is no UTF-8 (RFC 3629 section 4).
+fn skip_code_point(text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [0xc2..=0xdf, 0x80..=0xbf, rest @ ..]
+        | [0xe0, 0xa0..=0xbf, 0x80..=0xbf, rest @ ..]
+        | [0xe1..=0xec | 0xee | 0xef, 0x80..=0xbf, 0x80..=0xbf, rest @ ..]
+        | [0xed, 0x80..=0x9f, 0x80..=0xbf, rest @ ..]
+        | [0xf0, 0x90..=0xbf, 0x80..=0xbf, 0x80..=0xbf, rest @ ..]
+        | [0xf1..=0xf3, 0x80..=0xbf, 0x80..=0xbf, 0x80..=0xbf, rest @ ..]
+        | [0xf4, 0x80..=0x8f, 0x80..=0xbf, 0x80..=0xbf, rest @ ..] => Some(rest),
+        _ => None,
+    }
+}
+
+/// How many of eight bytes, from the lowest, are ASCII and neither a quote, a backslash nor a control character.
+const fn plain_bytes(bytes: u64) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    // The highest bit of each zero byte, up to the first of them.
+    const fn zeros(bytes: u64) -> u64 {
+        bytes.wrapping_sub(ONES) & !bytes
+    }
+    // Of a byte above ASCII, or of the difference where a byte is below the space.
+    let outside = bytes.wrapping_sub(ONES * 0x20) | bytes;
+    let special = outside | zeros(bytes ^ (ONES * b'"' as u64)) | zeros(bytes ^ (ONES * b'\\' as u64));
+    ((special & HIGH).trailing_zeros() / 8) as usize
+}
