@@ -37,7 +37,11 @@ pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
     let document = Document::read(&At::root(&json), &mut issues);
     let mut warnings = Issues::default();
     let policy = Compiler { document: &document, issues: &mut issues, warnings: &mut warnings }.run();
-    if issues.0.is_empty() { Ok(Policy { warnings: warnings.0, ..policy }) } else { Err(PolicyErrors(issues.0)) }
+    if !issues.0.is_empty() {
+        return Err(PolicyErrors(issues.0));
+    }
+    let bindings = document.webhooks.map(|webhooks| webhooks.bindings).unwrap_or_default();
+    Ok(Policy { warnings: warnings.0, bindings, ..policy })
 }
 
 struct Compiler<'d> {
@@ -119,7 +123,7 @@ impl Compiler<'_> {
             }),
             operation_id: backend.operation_id.clone(),
             restate: backend.kind == BackendKind::Restate,
-            bindings: document.webhooks.iter().flat_map(|webhooks| webhooks.bindings.clone()).collect(),
+            bindings: BTreeMap::new(),
             providers,
             webhook_subject: document.webhooks.as_ref().map(|webhooks| webhooks.subject.clone()),
             public_base_url: document.webhooks.as_ref().and_then(|webhooks| webhooks.public_base_url.clone()),
@@ -288,7 +292,7 @@ impl Compiler<'_> {
         let targets = routes.iter().filter_map(|(_, route)| route.target.as_ref());
         let mut services: Vec<String> = targets.map(|target| target.service.clone()).collect();
         services.extend(backend.guard.iter().map(|guard| guard.service.clone()));
-        services.sort();
+        services.sort_unstable();
         services.dedup();
         for (place, route) in routes {
             let taken = |first: &str| services.iter().any(|service| service == first);

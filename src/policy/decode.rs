@@ -1,7 +1,11 @@
 //! Reading a JSON document piece by piece: every problem is noted with its JSON pointer (RFC 6901), and reading goes
 //! on, so that one start shows all of them.
+//!
+//! This runs once, at start, and every worker compiles it before: what is generic here only wraps what is not, or what
+//! is compiled once for each type of result.
 
 use crate::json::Json;
+use std::borrow::Cow;
 use std::fmt;
 
 /// One problem of a policy document.
@@ -26,14 +30,13 @@ pub struct Issues(pub Vec<Issue>);
 
 impl Issues {
     /// Notes a problem.
-    pub fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
+    pub fn add<'t>(&mut self, pointer: impl Into<Cow<'t, str>>, message: impl Into<Cow<'t, str>>) {
         self.push(pointer.into(), message.into());
     }
 
-    // Reading a document is not worth the module's size that inlining would cost, here and below.
     #[inline(never)]
-    fn push(&mut self, pointer: String, message: String) {
-        self.0.push(Issue { pointer, message });
+    fn push(&mut self, pointer: Cow<'_, str>, message: Cow<'_, str>) {
+        self.0.push(Issue { pointer: pointer.into_owned(), message: message.into_owned() });
     }
 }
 
@@ -64,10 +67,14 @@ impl<'j> At<'j> {
         self.json
     }
 
-    #[inline(never)]
     fn unexpected<T>(&self, wanted: &str, issues: &mut Issues) -> Option<T> {
-        issues.add(self.pointer.clone(), format!("expected {wanted}, found {}", self.json.kind()));
+        self.refuse(format!("expected {wanted}, found {}", self.json.kind()), issues);
         None
+    }
+
+    #[inline(never)]
+    fn refuse(&self, message: String, issues: &mut Issues) {
+        issues.add(&self.pointer, message);
     }
 
     /// The value as an object whose members are all among `known`.
@@ -78,7 +85,7 @@ impl<'j> At<'j> {
             if !known.contains(&name.as_str()) {
                 let hint = match nearest(name, known) {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known here: {}", quoted(known.iter().copied())),
+                    None => format!("known here: {}", quoted(known)),
                 };
                 issues.add(child(&self.pointer, name), format!("unknown member `{name}`; {hint}"));
             }
@@ -105,19 +112,31 @@ impl<'j> At<'j> {
     }
 
     /// The value as a string that `parse` accepts; `parse` says what to change.
+    pub fn parse<T>(&self, issues: &mut Issues, parse: impl Fn(&'j str) -> Result<T, String>) -> Option<T> {
+        self.parse_with(issues, &parse)
+    }
+
     #[inline(never)]
-    pub fn parse<T>(&self, issues: &mut Issues, parse: impl FnOnce(&'j str) -> Result<T, String>) -> Option<T> {
-        parse(self.text(issues)?).map_err(|message| issues.add(self.pointer.clone(), message)).ok()
+    fn parse_with<T>(&self, issues: &mut Issues, parse: &dyn Fn(&'j str) -> Result<T, String>) -> Option<T> {
+        match parse(self.text(issues)?) {
+            Ok(value) => Some(value),
+            Err(message) => {
+                self.refuse(message, issues);
+                None
+            }
+        }
     }
 
     /// The value as one of a few words.
     #[inline(never)]
     pub fn choice<T: Copy>(&self, words: &[(&str, T)], issues: &mut Issues) -> Option<T> {
-        self.parse(issues, |text| {
-            words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
-                format!("expected one of {}, found `{text}`", quoted(words.iter().map(|(word, _)| *word)))
-            })
-        })
+        let text = self.text(issues)?;
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        if found.is_none() {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.refuse(format!("expected one of {}, found `{text}`", quoted(&words)), issues);
+        }
+        found
     }
 
     /// The value as `true` or `false`.
@@ -135,10 +154,7 @@ impl<'j> At<'j> {
         match self.json {
             Json::Integer(value) if bounds.contains(value) => Some(*value),
             Json::Integer(_) | Json::Number => {
-                issues.add(
-                    self.pointer.clone(),
-                    format!("expected an integer from {} to {}", bounds.start(), bounds.end()),
-                );
+                self.refuse(format!("expected an integer from {} to {}", bounds.start(), bounds.end()), issues);
                 None
             }
             _ => self.unexpected("an integer", issues),
@@ -161,9 +177,17 @@ impl<'j> At<'j> {
     }
 
     /// The value as strings that `parse` accepts; those that it does not are left out, and noted.
-    #[inline(never)]
     pub fn list<T>(&self, issues: &mut Issues, parse: impl Fn(&'j str) -> Result<T, String>) -> Option<Vec<T>> {
-        Some(self.items(issues)?.iter().filter_map(|item| item.parse(issues, &parse)).collect())
+        self.list_with(issues, &parse)
+    }
+
+    #[inline(never)]
+    fn list_with<T>(&self, issues: &mut Issues, parse: &dyn Fn(&'j str) -> Result<T, String>) -> Option<Vec<T>> {
+        let mut list = Vec::new();
+        for item in self.items(issues)? {
+            list.extend(item.parse_with(issues, parse));
+        }
+        Some(list)
     }
 
     /// Whether the value is a string (where a member may be written in two ways).
@@ -202,18 +226,26 @@ impl<'j> Fields<'j> {
 }
 
 /// The pointer of a member (RFC 6901 section 3).
+#[inline(never)]
 pub fn child(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-fn quoted<'w>(words: impl Iterator<Item = &'w str>) -> String {
-    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+fn quoted(words: &[&str]) -> String {
+    format!("`{}`", words.join("`, `"))
 }
 
 /// The known name that is at most two edits away, if any.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let bound = 2.min(name.chars().count() / 2);
-    known.iter().map(|known| (distance(name, known), *known)).filter(|(far, _)| *far <= bound).min().map(|near| near.1)
+    let mut nearest = None;
+    for known in known {
+        let near = (distance(name, known), *known);
+        if near.0 <= bound && nearest.is_none_or(|best| near < best) {
+            nearest = Some(near);
+        }
+    }
+    nearest.map(|(_, known)| known)
 }
 
 /// Levenshtein's distance.

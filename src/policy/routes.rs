@@ -123,16 +123,21 @@ pub struct Found<'t, 'p> {
 #[derive(Debug, Default)]
 pub struct RouteTable {
     /// Host without port, lower case.
-    hosts: BTreeMap<String, Node>,
+    hosts: BTreeMap<String, NodeId>,
     /// What follows the `*` of `*.example.com`, the dot included.
-    suffixes: BTreeMap<String, Node>,
-    any: Node,
+    suffixes: BTreeMap<String, NodeId>,
+    /// Of routes without a host.
+    any: Option<NodeId>,
+    nodes: Vec<Node>,
 }
+
+/// An index of [`RouteTable::nodes`].
+type NodeId = usize;
 
 #[derive(Debug, Default)]
 struct Node {
-    literals: BTreeMap<Box<str>, Node>,
-    parameter: Option<Box<Node>>,
+    literals: BTreeMap<String, NodeId>,
+    parameter: Option<NodeId>,
     routes: Vec<RouteId>,
 }
 
@@ -140,22 +145,45 @@ impl RouteTable {
     /// Declares a route and returns the routes that stand at the same place already: the same host and a template that
     /// differs in the names of parameters at most.
     pub fn insert(&mut self, host: Option<&str>, template: &Template, id: RouteId) -> Vec<RouteId> {
-        let mut node = match host {
-            None => &mut self.any,
-            Some(host) => match host.strip_prefix('*') {
-                Some(suffix) => self.suffixes.entry(suffix.to_owned()).or_default(),
-                None => self.hosts.entry(host.to_owned()).or_default(),
-            },
-        };
+        let mut place = self.root(host);
         for segment in &template.segments {
-            node = match segment {
-                Segment::Literal(text) => node.literals.entry(text.as_str().into()).or_default(),
-                Segment::Parameter(_) => node.parameter.get_or_insert_default(),
-            };
+            place = self.below(place, segment);
         }
+        let Some(node) = self.nodes.get_mut(place) else { return Vec::new() };
         let there = node.routes.clone();
         node.routes.push(id);
         there
+    }
+
+    /// The node of a host, made if there is none yet.
+    fn root(&mut self, host: Option<&str>) -> NodeId {
+        let new = self.nodes.len();
+        let id = match host {
+            None => *self.any.get_or_insert(new),
+            Some(host) => match host.strip_prefix('*') {
+                Some(suffix) => *self.suffixes.entry(suffix.to_owned()).or_insert(new),
+                None => *self.hosts.entry(host.to_owned()).or_insert(new),
+            },
+        };
+        self.made(id)
+    }
+
+    /// The node one segment below another, made if there is none yet.
+    fn below(&mut self, place: NodeId, segment: &Segment) -> NodeId {
+        let new = self.nodes.len();
+        let Some(node) = self.nodes.get_mut(place) else { return place };
+        let id = match segment {
+            Segment::Literal(text) => *node.literals.entry(text.clone()).or_insert(new),
+            Segment::Parameter(_) => *node.parameter.get_or_insert(new),
+        };
+        self.made(id)
+    }
+
+    fn made(&mut self, id: NodeId) -> NodeId {
+        if id == self.nodes.len() {
+            self.nodes.push(Node::default());
+        }
+        id
     }
 
     /// Finds the routes for a request: those of its host first, then those of the longest wildcard, then those
@@ -164,36 +192,38 @@ impl RouteTable {
         if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
             let host = host_of(authority);
             let wildcards = host.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(host.get(dot..)?));
-            if let Some(found) = self.hosts.get(&host).into_iter().chain(wildcards).find_map(|node| node.find(path)) {
+            let named = self.hosts.get(&host).into_iter().chain(wildcards);
+            if let Some(found) = named.copied().find_map(|root| self.find_below(root, path)) {
                 return Some(found);
             }
         }
-        self.any.find(path)
+        self.find_below(self.any?, path)
     }
-}
 
-impl Node {
-    fn find<'t, 'p>(&'t self, path: &'p str) -> Option<Found<'t, 'p>> {
+    fn find_below<'t, 'p>(&'t self, root: NodeId, path: &'p str) -> Option<Found<'t, 'p>> {
         let mut values = Vec::new();
-        let routes = self.descend(segments(path), &mut values)?;
+        let routes = self.descend(root, segments(path), &mut values)?;
         Some(Found { routes, values })
     }
 
     fn descend<'t, 'p>(
         &'t self,
+        place: NodeId,
         mut rest: impl Iterator<Item = &'p str> + Clone,
         values: &mut Vec<&'p str>,
     ) -> Option<&'t [RouteId]> {
+        let node = self.nodes.get(place)?;
         let Some(segment) = rest.next() else {
-            return (!self.routes.is_empty()).then_some(self.routes.as_slice());
+            return (!node.routes.is_empty()).then_some(node.routes.as_slice());
         };
         // An escaped slash is a value's: a literal never holds one.
-        if let Some(found) = self.literals.get(segment).and_then(|node| node.descend(rest.clone(), values)) {
+        let literal = node.literals.get(segment).copied();
+        if let Some(found) = literal.and_then(|literal| self.descend(literal, rest.clone(), values)) {
             return Some(found);
         }
         let before = values.len();
         values.push(segment);
-        let found = self.parameter.as_ref().and_then(|node| node.descend(rest, values));
+        let found = node.parameter.and_then(|parameter| self.descend(parameter, rest, values));
         if found.is_none() {
             values.truncate(before);
         }

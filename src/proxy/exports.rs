@@ -25,8 +25,27 @@ pub(super) enum Action {
 /// `vm_id` share a VM, and while a listener is replaced its old and its new policy are both there.
 #[derive(Default)]
 struct Contexts {
-    roots: BTreeMap<u32, Root>,
+    roots: Roots,
     streams: BTreeMap<u32, Stream>,
+}
+
+/// The root contexts: one or two for each listener.
+#[derive(Default)]
+struct Roots(Vec<(u32, Root)>);
+
+impl Roots {
+    fn get_mut(&mut self, id: u32) -> Option<&mut Root> {
+        self.0.iter_mut().find(|(other, _)| *other == id).map(|(_, root)| root)
+    }
+
+    fn insert(&mut self, id: u32) {
+        self.remove(id);
+        self.0.push((id, Root::default()));
+    }
+
+    fn remove(&mut self, id: u32) {
+        self.0.retain(|(other, _)| *other != id);
+    }
 }
 
 thread_local! {
@@ -64,9 +83,9 @@ extern "C" fn proxy_on_context_create(id: u32, root_id: u32) {
     with_contexts(|contexts| {
         // A root context has no root.
         if root_id == 0 {
-            contexts.roots.insert(id, Root::default());
+            contexts.roots.insert(id);
         } else {
-            let policy = contexts.roots.get(&root_id).and_then(Root::policy);
+            let policy = contexts.roots.get_mut(root_id).and_then(|root| root.policy());
             contexts.streams.insert(id, Stream::new(policy));
         }
     });
@@ -80,7 +99,7 @@ extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
-    with_contexts(|contexts| contexts.roots.entry(root_id).or_default().configure()).unwrap_or_default()
+    with_contexts(|contexts| contexts.roots.get_mut(root_id).is_some_and(Root::configure)).unwrap_or_default()
 }
 
 #[unsafe(no_mangle)]
@@ -107,6 +126,6 @@ extern "C" fn proxy_on_response_headers(id: u32, _: usize, _: u32) -> Action {
 extern "C" fn proxy_on_delete(id: u32) {
     with_contexts(|contexts| {
         contexts.streams.remove(&id);
-        contexts.roots.remove(&id);
+        contexts.roots.remove(id);
     });
 }
