@@ -8,6 +8,17 @@
     reason = "a failure is a panic"
 )]
 
+mod form;
+mod json;
+mod own;
+mod provider;
+mod signature;
+
+pub use form::form;
+pub use json::json;
+pub use provider::provider;
+pub use signature::signature;
+
 use edge_idempotency::headers::{Headers, same_name};
 use edge_idempotency::identity::{Attributes, MetadataPath, Value};
 use edge_idempotency::policy::Declared;

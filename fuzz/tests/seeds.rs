@@ -27,3 +27,23 @@ fn paths() {
 fn policies() {
     run("policy", edge_idempotency_fuzz::policy);
 }
+
+#[test]
+fn signatures() {
+    run("signature", edge_idempotency_fuzz::signature);
+}
+
+#[test]
+fn json_bodies() {
+    run("json", edge_idempotency_fuzz::json);
+}
+
+#[test]
+fn form_bodies() {
+    run("form", edge_idempotency_fuzz::form);
+}
+
+#[test]
+fn provider_files() {
+    run("provider", edge_idempotency_fuzz::provider);
+}

@@ -144,7 +144,7 @@ fn halves(item: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
 
 fn is_numbered(name: &[u8], prefix: &str) -> bool {
     name.strip_prefix(prefix.as_bytes())
-        .filter(|digits| !digits.starts_with(b"0"))
+        .filter(|digits| matches!(digits, [b'1'..=b'9', ..]))
         .and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u8>().ok())
         .is_some_and(|number| (1..=MAX_NUMBERED).contains(&number))
 }
@@ -158,7 +158,7 @@ mod tests {
         for good in ["x-s-1", "x-s-9", "x-s-100"] {
             assert!(is_numbered(good.as_bytes(), "x-s-"), "{good}");
         }
-        for bad in ["x-s-", "x-s-0", "x-s-01", "x-s-101", "x-s-1a", "x-s--1", "x-t-1"] {
+        for bad in ["x-s-", "x-s-0", "x-s-01", "x-s-101", "x-s-1a", "x-s-+1", "x-s--1", "x-t-1"] {
             assert!(!is_numbered(bad.as_bytes(), "x-s-"), "{bad}");
         }
     }
