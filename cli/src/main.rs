@@ -37,7 +37,10 @@ enum Command {
     Explain(ExplainArgs),
     /// Checks a policy document and lists every error with its place.
     ///
-    /// Exit status: 0 if the filter would start with it, 2 if not.
+    /// Secrets are looked at where they can be seen, in the document or in this command's environment: those that are
+    /// short or of another provider's form, and variables that are not set here, are warned about.
+    ///
+    /// Exit status: 0 if the filter would start with it, its variables given; 2 if not.
     #[command(verbatim_doc_comment)]
     Check(PolicyArgs),
 }
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
 fn explain(args: &ExplainArgs) -> Result<u8, String> {
     let Some(mut policy) = read_policy(&args.policy)? else { return Ok(BAD_INPUT) };
     // Without them a delivery is refused as the gateway would refuse it: 503.
-    if let Err(missing) = policy.take_secrets(|name| std::env::var_os(name).map(OsString::into_encoded_bytes)) {
+    if let Err(missing) = policy.take_secrets(variable) {
         missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
     }
     let request = request::Request::parse(&read(&args.request)?)
@@ -94,16 +97,29 @@ fn explain(args: &ExplainArgs) -> Result<u8, String> {
 }
 
 fn check(args: &PolicyArgs) -> Result<u8, String> {
-    let Some(policy) = read_policy(args)? else { return Ok(BAD_INPUT) };
+    let Some(mut policy) = read_policy(args)? else { return Ok(BAD_INPUT) };
+    let mut warnings = std::mem::take(&mut policy.warnings);
+    if let Err(PolicyErrors(missing)) = policy.take_secrets(variable) {
+        warnings.extend(missing.into_iter().map(|mut issue| {
+            issue.message = format!("not set here: {}", issue.message);
+            issue
+        }));
+    }
+    warnings.extend(policy.weak_secrets());
     if args.json {
-        print(&json!({"errors": [], "warnings": issues(&policy.warnings)}).to_string())?;
+        print(&json!({"errors": [], "warnings": issues(&warnings)}).to_string())?;
     } else {
-        for warning in &policy.warnings {
+        for warning in &warnings {
             eprintln!("warning: {warning}");
         }
         print(&format!("{}: {}", args.policy.display(), policy.summary()))?;
     }
     Ok(FORWARD)
+}
+
+/// A variable of this command's environment.
+fn variable(name: &str) -> Option<Vec<u8>> {
+    std::env::var_os(name).map(OsString::into_encoded_bytes)
 }
 
 /// `None` if the document was read and is no policy; then its errors have been printed.

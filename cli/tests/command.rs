@@ -165,3 +165,36 @@ fn check_lists_warnings_and_succeeds() {
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8(output.stdout).unwrap().contains("2 routes, 1 in shadow mode"));
 }
+
+#[test]
+fn check_looks_at_the_secrets_that_it_can_see() {
+    let policy = r#"{
+      "version": 1,
+      "allow_inline_secrets": true,
+      "routes": [{"endpoint": "hook", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
+      "webhooks": {"static": {
+        "wh_01SHORT": {"tenant": "a", "project": "p", "provider": "github", "secrets": ["planted-secret"]},
+        "wh_01UNSET": {"tenant": "a", "project": "p", "provider": "github", "secrets": [{"env": "EDGE_TEST_NOT_SET"}]},
+        "wh_01GOOD_": {"tenant": "a", "project": "p", "provider": "stripe", "secrets": ["whsec_0123456789abcdef"]}
+      }}
+    }"#;
+    let output = run(&["check"], policy, "");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let warnings: Vec<&str> = text.lines().collect();
+    assert_eq!(warnings.len(), 2, "{text}");
+    assert!(
+        warnings[0].contains("/webhooks/static/wh_01UNSET/secrets/0: not set here: ")
+            && text.contains("EDGE_TEST_NOT_SET")
+    );
+    assert!(
+        warnings[1].contains("/webhooks/static/wh_01SHORT/secrets/0: ") && warnings[1].contains("14 bytes"),
+        "{text}"
+    );
+    assert!(!text.contains("planted"), "{text}");
+
+    let output = run(&["check", "--json"], policy, "");
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(list["warnings"].as_array().map(Vec::len), Some(2));
+    assert!(!list.to_string().contains("planted"));
+}

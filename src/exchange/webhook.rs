@@ -10,7 +10,7 @@ use crate::policy::document::{Binding, Secret, WebhookBlock};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
-use crate::provider::{Delivery, KeyScope, NoIdentifier, Provider, body_digest};
+use crate::provider::{Delivery, Identifier, KeyScope, NoIdentifier, Provider, body_digest};
 use crate::telemetry::Case;
 
 /// A webhook id, its binding and its provider.
@@ -29,11 +29,14 @@ impl<'p, 'r> Bound<'p, 'r> {
         Some(Self { id, binding, provider: policy.providers.get(provider)? })
     }
 
-    /// The key of a delivery with this identifier.
-    fn raw_key(&self, identifier: &crate::provider::Identifier, body: &[u8]) -> String {
+    /// The key of a delivery with this identifier; one that makes the key too long is digested.
+    fn key(&self, identity: &Identity, identifier: &Identifier, body: &[u8]) -> Result<String, Problem> {
         let scope = self.binding.key_scope.unwrap_or(self.provider.key_scope);
+        let webhook_id = (scope == KeyScope::Webhook).then_some(self.id);
         let digest = self.binding.bind_body.then(|| body_digest(body));
-        self.provider.raw_key(identifier, (scope == KeyScope::Webhook).then_some(self.id), digest.as_ref())
+        key::encode(identity, &self.provider.raw_key(identifier, webhook_id, digest.as_ref()))
+            .or_else(|_| key::encode(identity, &self.provider.digest_key(identifier, webhook_id, digest.as_ref())))
+            .map_err(|_| Problem::transport_translation_failed())
     }
 }
 
@@ -78,15 +81,14 @@ impl Exchange {
 
         let url = public_url(policy, headers, &head);
         let delivery = Delivery { method: head.method, url: &url, headers, body };
-        let raw = self.verified_key(route, &bound, &delivery, now_unix_ms)?;
+        let identifier = self.verified(route, &bound, &delivery, now_unix_ms)?;
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: rule.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
             subject: policy.webhook_subject.clone().ok_or_else(Problem::policy_invalid)?,
         };
-        if let Some(raw) = raw {
-            let key = key::encode(&identity, &raw).map_err(|_| Problem::transport_translation_failed())?;
-            self.key = Some(key);
+        if let Some(identifier) = identifier {
+            self.key = Some(bound.key(&identity, &identifier, body)?);
             self.keyed = true;
         }
         self.identity = Some(identity);
@@ -94,14 +96,14 @@ impl Exchange {
         self.edit(policy, &head, &path, &rule, lines, effects)
     }
 
-    /// Verifies a delivery and makes its raw key; `None` where it goes on without one.
-    fn verified_key(
+    /// Verifies a delivery and reads its identifier; `None` where it goes on without a key.
+    fn verified(
         &mut self,
         route: &Route,
         bound: &Bound<'_, '_>,
         delivery: &Delivery<'_>,
         now_unix_ms: u64,
-    ) -> Result<Option<String>, Problem> {
+    ) -> Result<Option<Identifier>, Problem> {
         let secrets = bound.binding.secrets.iter().filter_map(|secret| match secret {
             Secret::Value(value) => Some(value.as_slice()),
             Secret::Env(_) => None,
@@ -121,7 +123,7 @@ impl Exchange {
         match bound.provider.identifier(delivery, &verified) {
             Ok(Some(identifier)) => {
                 self.source = Some(identifier.kind.name());
-                Ok(Some(bound.raw_key(&identifier, delivery.body)))
+                Ok(Some(identifier))
             }
             Ok(None) if route.policy == PolicyKind::Accepted => Ok(None),
             Err(why) if route.policy == PolicyKind::Accepted && why.is_absence() => Ok(None),

@@ -165,6 +165,29 @@ impl Policy {
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
     }
 
+    /// Secrets that are there and should be others, by their places; never what they are. An empty one stands for none,
+    /// as between two rotations, unless the binding has no other.
+    pub fn weak_secrets(&self) -> Vec<Issue> {
+        let mut issues = decode::Issues::default();
+        for (id, binding) in &self.bindings {
+            let Some(provider) = self.providers.get(&binding.provider) else { continue };
+            let at = format!("{}/secrets", decode::child("/webhooks/static", id));
+            let is_empty = |secret: &Secret| matches!(secret, Secret::Value(value) if value.is_empty());
+            if !binding.secrets.is_empty() && binding.secrets.iter().all(is_empty) {
+                issues.add(at, "every secret is empty: each delivery is answered 503");
+                continue;
+            }
+            for (index, secret) in binding.secrets.iter().enumerate().filter(|(_, secret)| !is_empty(secret)) {
+                if let Secret::Value(value) = secret
+                    && let Some(weakness) = provider.weakness(value)
+                {
+                    issues.add(format!("{at}/{index}"), weakness.to_string());
+                }
+            }
+        }
+        issues.0
+    }
+
     /// What was compiled, for the log of a start.
     pub fn summary(&self) -> String {
         let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow).count();
@@ -252,6 +275,22 @@ mod tests {
         policy.take_secrets(|_| Some(b"planted".to_vec())).unwrap();
         assert_eq!(policy.bindings["wh_01JABC"].secrets, vec![Secret::Value(b"planted".to_vec()); 2]);
         assert!(!format!("{policy:?}").contains("planted"));
+    }
+
+    #[test]
+    fn weak_secrets_are_told_by_their_places() {
+        let places = |new: &str, old: &str| -> Vec<String> {
+            let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
+            policy.take_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec())).unwrap();
+            let issues = policy.weak_secrets();
+            assert!(issues.iter().all(|issue| !issue.message.contains("planted")), "{issues:?}");
+            issues.into_iter().map(|issue| issue.pointer).collect()
+        };
+        assert!(places("planted-0123456789", "planted-0123456789").is_empty());
+        assert!(places("planted-0123456789", "").is_empty());
+        assert_eq!(places("planted-0123456789", "planted"), ["/webhooks/static/wh_01JABC/secrets/1"]);
+        assert_eq!(places("", ""), ["/webhooks/static/wh_01JABC/secrets"]);
+        assert!(Policy::from_json(DOCUMENT.as_bytes()).unwrap().weak_secrets().is_empty());
     }
 
     #[test]

@@ -100,6 +100,8 @@ pub enum NoIdentifier {
     WrongType,
     /// It should be in a JSON body, and the body is no JSON
     NotJson,
+    /// It should be in a JSON body, and the body is of another type, by its content type too
+    OtherType,
     /// The delivery holds several events
     Several,
 }
@@ -112,7 +114,7 @@ impl NoIdentifier {
             Self::Empty => "delivery_id_empty",
             Self::Ambiguous => "delivery_id_ambiguous",
             Self::WrongType => "delivery_id_not_string",
-            Self::NotJson => "body_not_json",
+            Self::NotJson | Self::OtherType => "body_not_json",
             Self::Several => "multiple_events",
         }
     }
@@ -120,7 +122,7 @@ impl NoIdentifier {
     /// Whether the delivery just has none, so that the next slot may be asked: something else is wrong with one that
     /// says two things, or the wrong kind of thing.
     pub const fn is_absence(self) -> bool {
-        matches!(self, Self::Missing | Self::Empty | Self::Several)
+        matches!(self, Self::Missing | Self::Empty | Self::OtherType | Self::Several)
     }
 }
 
@@ -179,7 +181,10 @@ impl Source {
                 Header::One(value) => Ok((value.to_vec(), Kind::Header)),
             },
             Self::Json { place, integer } => {
-                let found = json::find(delivery.body, &[place]).map_err(|_| NoIdentifier::NotJson)?;
+                let found = json::find(delivery.body, &[place]).map_err(|json::NotJson| {
+                    // What never was to be JSON holds no identifier; what was is broken.
+                    if delivery.is_not_json() { NoIdentifier::OtherType } else { NoIdentifier::NotJson }
+                })?;
                 match found.first().copied().unwrap_or(Found::Missing) {
                     Found::Missing => Err(NoIdentifier::Missing),
                     Found::Ambiguous => Err(NoIdentifier::Ambiguous),

@@ -16,6 +16,8 @@
 //!
 //!   Webhook ids have at least 8 characters and slots at most 7, neither holds a `\0`, and an identifier that begins
 //!   with either and a `\0`, or with a `\0`, is one that could be mistaken.
+//! - Whether the namespace leaves room for a literal depends on the binding, the route's scope and the literal, so in one
+//!   namespace an identifier is always digested or never.
 //! - Where a binding scopes keys to a webhook or binds them to bodies all of its keys are digests, so none of them is
 //!   the literal key of a binding that does not.
 
@@ -36,15 +38,16 @@ impl Provider {
     pub fn raw_key(&self, identifier: &Identifier, webhook_id: Option<&str>, body: Option<&[u8; 32]>) -> String {
         let text = identifier.text.as_slice();
         let literal = webhook_id.is_none() && body.is_none() && self.is_literal(identifier.slot, text);
-        let mut key = self.name.clone();
-        key.push('-');
         match std::str::from_utf8(text) {
-            Ok(text) if literal => key.push_str(text),
-            _ => {
-                key.push('~');
-                URL_SAFE_NO_PAD.encode_string(crypto::sha_256(&self.digested(identifier, webhook_id, body)), &mut key);
-            }
+            Ok(text) if literal => [&self.name, "-", text].concat(),
+            _ => self.digest_key(identifier, webhook_id, body),
         }
+    }
+
+    /// The same with a digest even where the identifier could stand in the key: there the namespace leaves it no room.
+    pub fn digest_key(&self, identifier: &Identifier, webhook_id: Option<&str>, body: Option<&[u8; 32]>) -> String {
+        let mut key = [&self.name, "-~"].concat();
+        URL_SAFE_NO_PAD.encode_string(crypto::sha_256(&self.digested(identifier, webhook_id, body)), &mut key);
         key
     }
 

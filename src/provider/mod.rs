@@ -11,6 +11,7 @@
 //! | `signature`, `template`, `verify` | what was sent, what it covers, whether it fits |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
 //! | `json`, `form`, `url`, `time` | readers |
+//! | `weakness` | what is wrong with a secret |
 //! | `catalogue` | the files that are compiled in |
 
 mod catalogue;
@@ -27,10 +28,12 @@ mod template;
 mod time;
 mod url;
 mod verify;
+mod weakness;
 
 pub use catalogue::Catalogue;
 pub use identifier::{Identifier, Kind, NoIdentifier};
 pub use key::body_digest;
+pub use weakness::Weakness;
 
 use crate::headers::Headers;
 use identifier::{Slot, Source};
@@ -157,9 +160,19 @@ impl<'a> Delivery<'a> {
 
     /// Whether the body is a form, by its content type.
     fn is_form(&self) -> bool {
-        let Header::One(value) = self.header("content-type") else { return false };
-        let essence = value.split(|byte| *byte == b';').next().unwrap_or_default();
-        essence.trim_ascii().eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+        self.media_type().is_some_and(|media| media.eq_ignore_ascii_case(b"application/x-www-form-urlencoded"))
+    }
+
+    /// Whether the content type is there and is none of JSON (`application/json`, `…+json` and their like).
+    fn is_not_json(&self) -> bool {
+        let is_json = |media: &[u8]| media.windows(4).any(|part| part.eq_ignore_ascii_case(b"json"));
+        self.media_type().is_some_and(|media| !media.is_empty() && !is_json(media))
+    }
+
+    /// The content type without its parameters.
+    fn media_type(&self) -> Option<&'a [u8]> {
+        let Header::One(value) = self.header("content-type") else { return None };
+        value.split(|byte| *byte == b';').next().map(<[u8]>::trim_ascii)
     }
 }
 

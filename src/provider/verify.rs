@@ -30,7 +30,7 @@ impl Provider {
     }
 
     /// The keys that `secrets` are for a scheme; `None` if they are all meant for others.
-    fn keys<'s>(&self, scheme: &Scheme, secrets: &[&'s [u8]]) -> Option<Vec<Cow<'s, [u8]>>> {
+    pub(super) fn keys<'s>(&self, scheme: &Scheme, secrets: &[&'s [u8]]) -> Option<Vec<Cow<'s, [u8]>>> {
         let mut keys = None;
         for secret in secrets {
             let prefixes = self.schemes.iter().filter_map(|scheme| scheme.secret.prefix.as_deref());

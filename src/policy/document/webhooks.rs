@@ -73,7 +73,7 @@ impl Webhooks {
     pub fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let known = ["subject", "public_base_url", "mode", "static", "unkey", "openbao", "providers"];
         let fields = at.fields(&known, issues)?;
-        fields.get("mode").and_then(|at| at.choice(&[("enforce", ()), ("shadow", ())], issues));
+        fields.get("mode").and_then(|at| at.parse(issues, parse_mode));
         let subject = fields.get("subject").and_then(|at| at.parse(issues, parse_subject));
         let stored = fields.get("openbao").is_some();
         let mut bindings = BTreeMap::new();
@@ -179,6 +179,17 @@ fn read_secret(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Secret>
     }
     let fields = at.fields(&["env"], issues)?;
     fields.need("env", issues)?.parse(issues, parse_variable).map(Secret::Env)
+}
+
+/// Shadow mode stops where invariant I4 begins.
+fn parse_mode(text: &str) -> Result<(), String> {
+    match text {
+        "enforce" => Ok(()),
+        "shadow" => Err("`shadow` would forward what nobody has verified, in a tenant's name, so it is not offered; \
+                         `edge-idempotency explain` shows what becomes of a delivery"
+            .to_owned()),
+        other => Err(format!("expected one of `enforce`, found `{other}`")),
+    }
 }
 
 /// The name of an environment variable.
