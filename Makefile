@@ -115,12 +115,13 @@ bench-quick: bench-files ## a short and rough run in Envoy, for development
 	@echo "== bench-quick"
 	@cargo run --quiet --package bench -- --quick $(BENCH_ARGS)
 
-# Envoy, the module, and a module that does nothing, finished in the same way.
+# Envoy, the module, and modules that do nothing and that hash the body, finished in the same way.
 .PHONY: bench-files
 bench-files: $(WASM_NEEDED)
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
-	@scripts/build-wasm.sh --package bench-noop >/dev/null
+	@scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
 	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
+	@cargo run --quiet --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
 
 .PHONY: clean
 clean: ## remove what was built

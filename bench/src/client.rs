@@ -44,6 +44,20 @@ impl Request {
         self
     }
 
+    /// Adds a body; its length stands in the headers.
+    pub(crate) fn with_body(mut self, body: &[u8]) -> Self {
+        self.bytes.extend(body);
+        self
+    }
+
+    /// The same with another last byte: of the body, if there is one.
+    pub(crate) fn tampered(mut self) -> Self {
+        if let Some(last) = self.bytes.last_mut() {
+            *last ^= 1;
+        }
+        self
+    }
+
     /// The request with key number `number`.
     fn numbered(&mut self, number: usize) -> &[u8] {
         if let Some(digits) = self.key_at.map(|at| at + KEY.len() - DIGITS)
@@ -151,6 +165,11 @@ impl Connections {
     pub(crate) fn open(port: u16, request: Request) -> Result<Self> {
         let connections = (0..CONNECTIONS).map(|_| Connection::open(port)).collect::<Result<_>>()?;
         Ok(Self { connections, request, sent: 0 })
+    }
+
+    /// Sends another request from now on.
+    pub(crate) fn exchange(&mut self, request: Request) {
+        self.request = request;
     }
 
     /// Sends this many requests, at least as many as there are connections, and reads the answers.

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::delivery;
 use crate::policy::{self, IDLE_PATH};
-use crate::variant::{Filter, Variant};
+use crate::variant::{Filter, Kind, Variant};
 
 /// The id that the upstream gives to an operation.
 pub(crate) const OPERATION: &str = "inv_18qDJRLBiJHX4CXTOoBYYYkcbFhzxgdbc9";
@@ -18,14 +19,14 @@ pub(crate) fn envoy(listeners: &[(&Variant, u16)]) -> Value {
     let listeners: Vec<Value> = listeners
         .iter()
         .enumerate()
-        .map(|(number, (variant, port))| listener(&format!("listener-{number}"), &variant.filter, *port))
+        .map(|(number, (variant, port))| listener(&format!("listener-{number}"), variant, *port))
         .collect();
     json!({"static_resources": {"listeners": listeners}})
 }
 
-fn listener(name: &str, filter: &Filter, port: u16) -> Value {
+fn listener(name: &str, variant: &Variant, port: u16) -> Value {
     let filters: Vec<Value> =
-        [Some(metadata()), http_filter(name, filter), Some(router())].into_iter().flatten().collect();
+        [Some(metadata()), http_filter(name, &variant.filter), Some(router())].into_iter().flatten().collect();
     let manager = typed(
         "envoy.filters.network.http_connection_manager",
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
@@ -38,11 +39,15 @@ fn listener(name: &str, filter: &Filter, port: u16) -> Value {
             "http_filters": filters,
         }),
     );
-    json!({
+    let mut listener = json!({
         "name": name,
         "address": {"socket_address": {"address": "127.0.0.1", "port_value": port}},
         "filter_chains": [{"filters": [manager]}],
-    })
+    });
+    if let (Kind::Delivery(_), Some(members)) = (variant.kind, listener.as_object_mut()) {
+        members.insert("per_connection_buffer_limit_bytes".to_owned(), delivery::BUFFER.into());
+    }
+    listener
 }
 
 /// An extension: its name, its type, its members.
@@ -66,6 +71,11 @@ fn metadata() -> Value {
 fn http_filter(name: &str, filter: &Filter) -> Option<Value> {
     match filter {
         Filter::None => None,
+        Filter::Buffer => Some(typed(
+            "envoy.filters.http.buffer",
+            "envoy.extensions.filters.http.buffer.v3.Buffer",
+            json!({"max_request_bytes": delivery::BUFFER}),
+        )),
         Filter::Lua(script) => Some(typed(
             "envoy.filters.http.lua",
             "envoy.extensions.filters.http.lua.v3.Lua",
@@ -118,7 +128,8 @@ fn routes() -> Value {
             "domains": ["*"],
             "routes": [
                 answer(rewritten, &stored),
-                answer(json!({"path": IDLE_PATH}), &[seen]),
+                answer(json!({"path": IDLE_PATH}), std::slice::from_ref(&seen)),
+                answer(json!({"path": delivery::PATH}), &[seen]),
                 answer(json!({"prefix": "/api/"}), &stored),
             ],
         }],

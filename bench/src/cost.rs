@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use crate::client::Connections;
 use crate::gateway::Gateway;
 use crate::statistics::Summary;
-use crate::variant::{self, Kind, Variant};
+use crate::variant::{Kind, Variant};
 use crate::{Files, Options};
 
-/// Requests that warm up caches when a variant's turn has come, unmeasured.
-const WARM_UP: usize = 400;
+/// The part of a turn's requests that warms up caches before it, unmeasured.
+const WARM_UP: usize = 10;
 
 /// What a variant costs.
 pub(crate) struct Cost {
@@ -26,6 +26,16 @@ pub(crate) struct Cost {
     pub(crate) rate: Summary,
 }
 
+impl Cost {
+    /// The bytes of deliveries that the added CPU time gets through, in MB per second.
+    pub(crate) fn throughput(&self) -> Option<f64> {
+        match self.kind {
+            Kind::Delivery(size) if self.name != self.kind.bare() => Some(size.bytes() as f64 / self.added.median),
+            _ => None,
+        }
+    }
+}
+
 /// One turn.
 #[derive(Clone, Copy)]
 struct Sample {
@@ -33,9 +43,8 @@ struct Sample {
     rate: f64,
 }
 
-/// Measures all variants.
-pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Result<Vec<Cost>> {
-    let variants = variant::all(files, &options.compare);
+/// Measures variants beside each other.
+pub(crate) fn measure(files: &Files, options: &Options, variants: &[Variant], run_dir: &Path) -> Result<Vec<Cost>> {
     // For each round, a sample of each variant.
     let mut rounds: Vec<Vec<Sample>> = Vec::new();
     for start in 0..options.starts {
@@ -46,25 +55,27 @@ pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Resul
             options.rounds,
             variants.len()
         );
-        let gateway = Gateway::start(&files.envoy, &variants, 1, run_dir)?;
+        let gateway = Gateway::start(&files.envoy, variants, 1, run_dir)?;
         let mut connections = Vec::new();
         for (variant, port) in variants.iter().zip(&gateway.ports) {
             gateway.check(variant, *port)?;
             let mut opened = Connections::open(*port, variant.kind.request())?;
-            opened.send(options.requests).with_context(|| variant.name.clone())?;
+            opened.send(variant.kind.requests(options.requests)).with_context(|| variant.name.clone())?;
             connections.push(opened);
         }
         for round in 0..options.rounds {
             let mut samples = vec![None; variants.len()];
             for place in turns(variants.len(), start + round) {
-                if let (Some(connections), Some(sample)) = (connections.get_mut(place), samples.get_mut(place)) {
-                    *sample = Some(turn(&gateway, connections, options.requests)?);
+                if let (Some(variant), Some(connections), Some(sample)) =
+                    (variants.get(place), connections.get_mut(place), samples.get_mut(place))
+                {
+                    *sample = Some(turn(&gateway, connections, variant.kind, options.requests)?);
                 }
             }
             rounds.push(samples.into_iter().flatten().collect());
         }
     }
-    Ok(variants.iter().enumerate().map(|(place, variant)| cost(variant, place, &variants, &rounds)).collect())
+    Ok(variants.iter().enumerate().map(|(place, variant)| cost(variant, place, variants, &rounds)).collect())
 }
 
 /// The order of turns: another beginning in each round, and every other round backwards.
@@ -76,8 +87,11 @@ fn turns(count: usize, round: usize) -> Vec<usize> {
     turns
 }
 
-fn turn(gateway: &Gateway, connections: &mut Connections, requests: usize) -> Result<Sample> {
-    connections.send(WARM_UP)?;
+fn turn(gateway: &Gateway, connections: &mut Connections, kind: Kind, requests: usize) -> Result<Sample> {
+    // Deliveries are signed for the time at which they are sent.
+    connections.exchange(kind.request());
+    let requests = kind.requests(requests);
+    connections.send(requests / WARM_UP)?;
     let before = gateway.worker_cpu()?;
     let began = Instant::now();
     connections.send(requests)?;

@@ -1,12 +1,13 @@
 //! What the filter costs, in a real Envoy: CPU time of the worker thread for each request, requests per second, start and
 //! memory, beside an Envoy without the filter, with Lua filters that do the same work, and with a wasm filter that does
-//! nothing. `make bench` runs it; docs/performance.md says what the numbers mean.
+//! nothing; verified deliveries beside a wasm filter that hashes them. `make bench` runs it; docs/performance.md says what the numbers mean.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`variant`] | the filters that are compared, and what each must have done to a request |
 //! | [`config`] | Envoy's configuration: one listener for each variant |
 //! | [`policy`] | the policy documents |
+//! | [`delivery`] | webhook deliveries and who signs them |
 //! | [`client`] | requests over keep-alive connections |
 //! | [`gateway`] | a running Envoy: when it is ready, its worker's CPU time, its memory |
 //! | [`cost`] | rounds in which the variants take turns |
@@ -16,6 +17,7 @@
 mod client;
 mod config;
 mod cost;
+mod delivery;
 mod gateway;
 mod policy;
 mod report;
@@ -70,7 +72,9 @@ pub(crate) struct Files {
     pub(crate) module: PathBuf,
     /// The filter that does nothing, finished as ours is.
     pub(crate) noop: PathBuf,
-    /// The same as the linker left it, with every callback that the SDK has.
+    /// The filter that hashes the body, finished as ours is.
+    pub(crate) hash: PathBuf,
+    /// The one that does nothing as the linker left it, with every callback that the SDK has.
     pub(crate) noop_linked: PathBuf,
 }
 
@@ -85,6 +89,7 @@ impl Files {
             envoy: find("EDGE_ENVOY", ".tools/bin/envoy")?,
             module: find("EDGE_WASM", "dist/edge_idempotency.wasm")?,
             noop: find("EDGE_BENCH_NOOP", "target/bench/noop.wasm")?,
+            hash: find("EDGE_BENCH_HASH", "target/bench/hash.wasm")?,
             noop_linked: find("EDGE_BENCH_NOOP_LINKED", "target/wasm/bench_noop.wasm")?,
         })
     }
@@ -97,7 +102,9 @@ fn main() -> Result<()> {
     }
     let files = Files::locate()?;
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
-    let costs = cost::measure(&files, &options, run_dir.path())?;
+    let mut costs = cost::measure(&files, &options, &variant::all(&files, &options.compare), run_dir.path())?;
+    let deliveries = variant::deliveries(&files, &options.compare);
+    costs.extend(cost::measure(&files, &options, &deliveries, run_dir.path())?);
     let starts = start::measure(&files, &options, run_dir.path())?;
     let report = report::Report::new(&files, &options, costs, starts)?;
     println!("{report}");

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::cost::Cost;
+use crate::delivery::{Sender, Size};
 use crate::start::Start;
 use crate::statistics::Summary;
 use crate::variant::{Kind, names};
@@ -25,8 +26,24 @@ pub(crate) struct Report {
 struct Goal {
     text: &'static str,
     measured: f64,
-    limit: Option<f64>,
+    limit: Option<Limit>,
     unit: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Limit {
+    /// The sign and the number.
+    const fn parts(self) -> (&'static str, f64) {
+        match self {
+            Self::AtMost(limit) => ("≤", limit),
+            Self::AtLeast(limit) => ("≥", limit),
+        }
+    }
 }
 
 impl Report {
@@ -60,7 +77,12 @@ impl Report {
             .map(|cost| {
                 json!({
                     "variant": cost.name,
-                    "request": match cost.kind { Kind::Keyed => "keyed", Kind::Idle => "no key" },
+                    "request": match cost.kind {
+                        Kind::Keyed => "keyed",
+                        Kind::Idle => "no key",
+                        Kind::Delivery(size) => size.name(),
+                    },
+                    "added_mb_per_second": cost.throughput().map(rounded),
                     "cpu_us": summary(&cost.cpu),
                     "added_us": summary(&cost.added),
                     "requests_per_second": summary(&cost.rate),
@@ -85,7 +107,11 @@ impl Report {
             .goals
             .iter()
             .map(|goal| {
-                json!({"what": goal.text, "measured": rounded(goal.measured), "limit": goal.limit, "unit": goal.unit})
+                let (sign, limit) = goal.limit.map(Limit::parts).unzip();
+                json!({
+                    "what": goal.text, "measured": rounded(goal.measured), "sign": sign, "limit": limit,
+                    "unit": goal.unit,
+                })
             })
             .collect();
         let conditions = self.conditions.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str())));
@@ -107,21 +133,32 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
     };
     let ratio =
         |text, ours: &str, other: &str, limit| Goal { text, measured: added(ours) / added(other), limit, unit: "" };
+    let speed = |text, sender, size, limit: Option<f64>| {
+        let measured = added(&names::hashed(size)) / added(&names::verified(sender, size));
+        Goal { text, measured, limit: limit.map(Limit::AtLeast), unit: "" }
+    };
+    let at_most = |limit| Some(Limit::AtMost(limit));
     let time = |start: &Start| start.added_time;
     let memory = |start: &Start| start.added_memory;
     let (ms, mib) = (" ms", " MiB");
     vec![
-        ratio("the key alone / Lua with a constant prefix", names::KEY_ONLY, names::LUA_HEADER, Some(1.0)),
-        ratio("the key alone / Lua that does the same", names::KEY_ONLY, names::LUA_IDENTITY, Some(1.0)),
-        ratio("a keyed request / Lua that does the same", names::WHOLE, names::LUA_WHOLE, Some(1.0)),
-        ratio("nothing to do / wasm that does nothing", names::IDLE, names::NOOP, Some(1.0)),
+        ratio("the key alone / Lua with a constant prefix", names::KEY_ONLY, names::LUA_HEADER, at_most(1.0)),
+        ratio("the key alone / Lua that does the same", names::KEY_ONLY, names::LUA_IDENTITY, at_most(1.0)),
+        ratio("a keyed request / Lua that does the same", names::WHOLE, names::LUA_WHOLE, at_most(1.0)),
+        ratio("nothing to do / wasm that does nothing", names::IDLE, names::NOOP, at_most(1.0)),
         ratio("nothing to do / the same with all callbacks", names::IDLE, names::NOOP_LINKED, None),
-        ratio("10,000 routes / 10 routes", names::WHOLE_LARGE, names::WHOLE, Some(1.2)),
-        Goal { text: "start, 10 routes", measured: start(names::WHOLE, time), limit: Some(100.0), unit: ms },
+        ratio("10,000 routes / 10 routes", names::WHOLE_LARGE, names::WHOLE, at_most(1.2)),
+        Goal { text: "start, 10 routes", measured: start(names::WHOLE, time), limit: at_most(100.0), unit: ms },
         Goal { text: "start, 10,000 routes", measured: start(names::WHOLE_LARGE, time), limit: None, unit: ms },
-        Goal { text: "memory, 10 routes", measured: start(names::WHOLE, memory), limit: Some(30.0), unit: mib },
+        Goal { text: "memory, 10 routes", measured: start(names::WHOLE, memory), limit: at_most(30.0), unit: mib },
         Goal { text: "memory, 10,000 routes", measured: start(names::WHOLE_LARGE, memory), limit: None, unit: mib },
-        Goal { text: "module", measured: size as f64 / 1e3, limit: Some(450.0), unit: " kB" },
+        speed("verified / hashed, 1 KiB, id in a header", Sender::Github, Size::Small, None),
+        speed("verified / hashed, 100 KiB, id in a header", Sender::Github, Size::Medium, Some(0.85)),
+        speed("verified / hashed, 1 MiB, id in a header", Sender::Github, Size::Large, None),
+        speed("verified / hashed, 1 KiB, id in JSON", Sender::Stripe, Size::Small, None),
+        speed("verified / hashed, 100 KiB, id in JSON", Sender::Stripe, Size::Medium, Some(0.85)),
+        speed("verified / hashed, 1 MiB, id in JSON", Sender::Stripe, Size::Large, None),
+        Goal { text: "module", measured: size as f64 / 1e3, limit: at_most(450.0), unit: " kB" },
     ]
 }
 
@@ -140,6 +177,18 @@ impl fmt::Display for Report {
                 writeln!(f, "{name:40} {cpu:9.2} {added:9.2} {half:>15} {rate:9.0}")?;
             }
         }
+        let title = "a webhook's delivery";
+        writeln!(f, "\n{title:40} {:>9} {:>9} {:>15} {:>9}", "CPU µs", "added µs", "middle half", "MB/s")?;
+        for cost in self.costs.iter().filter(|cost| matches!(cost.kind, Kind::Delivery(_))) {
+            let (name, cpu, added) = (&cost.name, cost.cpu.median, cost.added);
+            let (half, speed) = match cost.throughput() {
+                Some(speed) => {
+                    (format!("{:.1} – {:.1}", added.lower_quartile, added.upper_quartile), format!("{speed:.0}"))
+                }
+                None => (String::new(), String::new()),
+            };
+            writeln!(f, "{name:40} {cpu:9.1} {:9.1} {half:>15} {speed:>9}", added.median)?;
+        }
         writeln!(f, "\n{:40} {:>7} {:>9} {:>9} {:>9} {:>9}", "start", "workers", "ms", "added ms", "MiB", "added MiB")?;
         for start in &self.starts {
             let (name, workers, time, added_time) =
@@ -149,7 +198,8 @@ impl fmt::Display for Report {
         }
         writeln!(f, "\n{:50} {:>12} {:>12}", "against bare Envoy's", "measured", "goal")?;
         for Goal { text, measured, limit, unit } in &self.goals {
-            let goal = limit.map_or_else(String::new, |limit| format!("≤ {limit}{unit}"));
+            let goal =
+                limit.map(Limit::parts).map_or_else(String::new, |(sign, limit)| format!("{sign} {limit}{unit}"));
             let measured = if unit.is_empty() { format!("{measured:.2}") } else { format!("{measured:.0}{unit}") };
             writeln!(f, "{text:50} {measured:>12} {goal:>12}")?;
         }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::Files;
 use crate::client::Request;
+use crate::delivery::{self, Sender, Size};
 use crate::policy::{self, KEYED_PATH, KEYED_TARGET, NAMESPACE};
 
 /// What the requests of a variant look like; each kind has its own Envoy without a filter to be compared with.
@@ -15,6 +16,8 @@ pub(crate) enum Kind {
     Keyed,
     /// A GET without a key, to an endpoint at which there is nothing to do.
     Idle,
+    /// A webhook's delivery.
+    Delivery(Size),
 }
 
 /// What stands between the metadata and the router.
@@ -22,6 +25,8 @@ pub(crate) enum Kind {
 pub(crate) enum Filter {
     /// Nothing.
     None,
+    /// Envoy's own, that waits for the body's end.
+    Buffer,
     /// A Lua script.
     Lua(&'static str),
     /// A module, with its configuration.
@@ -47,10 +52,16 @@ enum Expected {
     Key,
     /// So it is, and the backend's path and the caller's identity are there, the credentials gone.
     Whole,
+    /// The body's digest is where the key would be.
+    Digest,
+    /// The delivery is verified and has its key.
+    Verified(Sender),
 }
 
 /// The names of the report's lines that others are set against.
 pub(crate) mod names {
+    use crate::delivery::{Sender, Size};
+
     pub(crate) const BARE: &str = "Envoy without a filter";
     pub(crate) const LUA_HEADER: &str = "Lua: grammar, constant prefix";
     pub(crate) const LUA_IDENTITY: &str = "Lua: grammar, caller's prefix";
@@ -62,6 +73,25 @@ pub(crate) mod names {
     pub(crate) const NOOP: &str = "wasm that does nothing";
     pub(crate) const NOOP_LINKED: &str = "wasm that does nothing, all callbacks";
     pub(crate) const IDLE: &str = "ours: nothing to do";
+
+    /// Envoy's buffer filter alone, what deliveries are set against.
+    pub(crate) fn buffered(size: Size) -> String {
+        format!("Envoy that buffers {}", size.name())
+    }
+
+    /// The hash alone.
+    pub(crate) fn hashed(size: Size) -> String {
+        format!("wasm that hashes {}", size.name())
+    }
+
+    /// A delivery that is verified.
+    pub(crate) fn verified(sender: Sender, size: Size) -> String {
+        let place = match sender {
+            Sender::Github => "id in a header",
+            Sender::Stripe => "id in JSON",
+        };
+        format!("ours: {}, {place}", size.name())
+    }
 
     /// The same line for another build of the module.
     pub(crate) fn of(build: &str, ours: &str) -> String {
@@ -97,6 +127,27 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
     variants
 }
 
+/// Deliveries of every size: buffered, hashed, verified.
+pub(crate) fn deliveries(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
+    let mut variants = Vec::new();
+    for size in Size::ALL {
+        let mut push = |name: String, filter, expected| {
+            variants.push(Variant { name, kind: Kind::Delivery(size), filter, expected })
+        };
+        push(names::buffered(size), Filter::Buffer, Expected::Unchanged);
+        push(names::hashed(size), Filter::Wasm(files.hash.clone(), None), Expected::Digest);
+        for sender in Sender::ALL {
+            let ours = names::verified(sender, size);
+            let filter = |file: &PathBuf| Filter::Wasm(file.clone(), Some(sender.policy()));
+            for (name, file) in compared {
+                push(names::of(name, &ours), filter(file), Expected::Verified(sender));
+            }
+            push(ours, filter(&files.module), Expected::Verified(sender));
+        }
+    }
+    variants
+}
+
 /// A token of the usual length; nothing here verifies it.
 const TOKEN: &str = concat!(
     "Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6ImRlbW8ta2V5LTEiLCJ0eXAiOiJKV1QifQ.",
@@ -124,7 +175,7 @@ const KEYED_HEADERS: [(&str, &str); 3] =
     [("authorization", TOKEN), ("content-type", "application/json"), ("content-length", "0")];
 
 /// A keyed request whose key is outside the grammar.
-pub(crate) fn malformed() -> Request {
+fn malformed() -> Request {
     let key = [("idempotency-key", "not a key")];
     Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS).chain(key))
 }
@@ -135,14 +186,24 @@ impl Kind {
         match self {
             Self::Keyed => Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS)).with_key(),
             Self::Idle => Request::new("GET", policy::IDLE_PATH, HEADERS),
+            Self::Delivery(size) => size.request(),
         }
     }
 
     /// The variant without a filter.
-    pub(crate) const fn bare(self) -> &'static str {
+    pub(crate) fn bare(self) -> String {
         match self {
-            Self::Keyed => names::BARE,
-            Self::Idle => names::BARE_IDLE,
+            Self::Keyed => names::BARE.to_owned(),
+            Self::Idle => names::BARE_IDLE.to_owned(),
+            Self::Delivery(size) => names::buffered(size),
+        }
+    }
+
+    /// The requests of a turn in which others send `requests`.
+    pub(crate) fn requests(self, requests: usize) -> usize {
+        match self {
+            Self::Keyed | Self::Idle => requests,
+            Self::Delivery(size) => size.deliveries(requests),
         }
     }
 }
@@ -153,8 +214,15 @@ impl Variant {
     pub(crate) fn seen(&self, key: &str) -> String {
         match (self.kind, self.expected) {
             (Kind::Idle, _) => format!("{}|||||", policy::IDLE_PATH),
+            (Kind::Delivery(_), Expected::Verified(sender)) => {
+                format!("{}|{}{}||||", delivery::PATH, delivery::NAMESPACE, sender.key())
+            }
+            (Kind::Delivery(size), Expected::Digest) => format!("{}|{}||||", delivery::PATH, size.digest()),
+            (Kind::Delivery(_), _) => format!("{}|||||", delivery::PATH),
             (Kind::Keyed, Expected::Unchanged) => format!("{KEYED_PATH}|{key}||||Bea"),
-            (Kind::Keyed, Expected::Key) => format!("{KEYED_PATH}|{NAMESPACE}{key}||||Bea"),
+            (Kind::Keyed, Expected::Key | Expected::Digest | Expected::Verified(_)) => {
+                format!("{KEYED_PATH}|{NAMESPACE}{key}||||Bea")
+            }
             (Kind::Keyed, Expected::Whole) => format!("{KEYED_TARGET}|{NAMESPACE}{key}|acme|health-prod|user:alice|"),
         }
     }
@@ -162,7 +230,7 @@ impl Variant {
     /// Headers that the client must have got.
     pub(crate) const fn answer(&self) -> &'static [(&'static str, Option<&'static str>)] {
         match (self.kind, self.expected) {
-            (Kind::Idle, _) => &[],
+            (Kind::Idle | Kind::Delivery(_), _) => &[],
             (Kind::Keyed, Expected::Whole) => &[
                 ("x-restate-id", None),
                 ("x-operation-id", Some(crate::config::OPERATION)),
@@ -172,8 +240,12 @@ impl Variant {
         }
     }
 
-    /// Whether a key outside the grammar must be refused.
-    pub(crate) const fn refuses(&self) -> bool {
-        matches!(self.expected, Expected::Key | Expected::Whole)
+    /// A request that must be refused, and the status: a key outside the grammar, a body that was changed.
+    pub(crate) fn refusal(&self) -> Option<(Request, u16)> {
+        match self.expected {
+            Expected::Unchanged | Expected::Digest => None,
+            Expected::Key | Expected::Whole => Some((malformed(), 400)),
+            Expected::Verified(_) => Some((self.kind.request().tampered(), 401)),
+        }
     }
 }

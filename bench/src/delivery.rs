@@ -1,0 +1,174 @@
+//! Webhook deliveries that are verified, and what they are compared with: the same body hashed once, and only buffered.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hmac::{Hmac, Mac as _};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::client::Request;
+
+/// Where deliveries go.
+pub(crate) const PATH: &str = "/hooks/ingest";
+/// What comes before a delivery's identifier in its key, provider included.
+pub(crate) const NAMESPACE: &str = "t-acme:health-prod:service:webhook-ingest:";
+/// The longest body that a listener has to hold, with room.
+pub(crate) const BUFFER: usize = 2 << 20;
+
+const SECRET: &str = "whsec_b3bVnQ3N4dYkRr0e1zT5";
+const EVENT: &str = "evt_1RgKxT2eZvKYlo2CvQ0bENCH";
+const GUID: &str = "72d3162e-cc78-11e3-81ab-4c9367dc0958";
+/// Bytes of bodies that a turn sends, about.
+const TURN: usize = 40 << 20;
+const FEWEST: usize = 48;
+
+/// The length of a delivery's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    Small,
+    Medium,
+    Large,
+}
+
+/// Who sends a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// The identifier is in a header.
+    Github,
+    /// The identifier is in the JSON body.
+    Stripe,
+}
+
+impl Size {
+    pub(crate) const ALL: [Self; 3] = [Self::Small, Self::Medium, Self::Large];
+
+    pub(crate) const fn bytes(self) -> usize {
+        match self {
+            Self::Small => 1 << 10,
+            Self::Medium => 100 << 10,
+            Self::Large => 1 << 20,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "1 KiB",
+            Self::Medium => "100 KiB",
+            Self::Large => "1 MiB",
+        }
+    }
+
+    /// The deliveries of a turn of `requests` short requests.
+    pub(crate) fn deliveries(self, requests: usize) -> usize {
+        (TURN / self.bytes()).clamp(FEWEST, requests.max(FEWEST))
+    }
+
+    /// An event as Stripe's are, with as many lines as fit and a text that fills the rest.
+    fn body(self) -> Vec<u8> {
+        const TAIL: &str = r#"],"note":""#;
+        const END: &str = r#""}}}"#;
+        let mut body =
+            format!(r#"{{"id":"{EVENT}","object":"event","type":"invoice.paid","data":{{"object":{{"lines":["#);
+        let mut number = 0;
+        loop {
+            let line = format!(
+                r#"{}{{"id":"il_{number:08}","object":"line_item","amount":{},"currency":"eur","discountable":true,"description":"{} × Seat, monthly","period":{{"start":1767225600,"end":1769904000}},"proration":false,"plan":null}}"#,
+                if number > 0 { "," } else { "" },
+                4_200 + number,
+                1 + number % 9,
+            );
+            if body.len() + line.len() + TAIL.len() + END.len() > self.bytes() {
+                break;
+            }
+            body.push_str(&line);
+            number += 1;
+        }
+        body.push_str(TAIL);
+        while body.len() + END.len() < self.bytes() {
+            body.push('.');
+        }
+        body.push_str(END);
+        body.into_bytes()
+    }
+
+    /// A delivery of this size, signed now by both senders.
+    pub(crate) fn request(self) -> Request {
+        let body = self.body();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).to_string();
+        let hook = format!("sha256={}", sign(&[&body]));
+        let stripe = format!("t={now},v1={}", sign(&[now.as_bytes(), b".", &body]));
+        let length = body.len().to_string();
+        let headers = [
+            ("host", "api.example.com"),
+            ("user-agent", "Webhooks/1.0"),
+            ("accept", "*/*"),
+            ("content-type", "application/json"),
+            ("content-length", &length),
+            ("x-github-event", "push"),
+            ("x-github-delivery", GUID),
+            ("x-hub-signature-256", &hook),
+            ("stripe-signature", &stripe),
+        ];
+        Request::new("POST", PATH, headers).with_body(&body)
+    }
+
+    /// The digest of the body.
+    pub(crate) fn digest(self) -> String {
+        format!("{:x}", Sha256::digest(self.body()))
+    }
+}
+
+fn sign(parts: &[&[u8]]) -> String {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()) else { return String::new() };
+    parts.iter().for_each(|part| mac.update(part));
+    format!("{:x}", mac.finalize().into_bytes())
+}
+
+impl Sender {
+    pub(crate) const ALL: [Self; 2] = [Self::Github, Self::Stripe];
+
+    const fn provider(self) -> &'static str {
+        match self {
+            Self::Github => "github",
+            Self::Stripe => "stripe",
+        }
+    }
+
+    /// The raw key of every delivery.
+    pub(crate) fn key(self) -> String {
+        match self {
+            Self::Github => format!("github-{GUID}"),
+            Self::Stripe => format!("stripe-{EVENT}"),
+        }
+    }
+
+    /// The policy that verifies its deliveries.
+    pub(crate) fn policy(self) -> Value {
+        const ID: &str = "wh_01JBENCH";
+        json!({
+            "version": 1,
+            "allow_inline_secrets": true,
+            "routes": [{"endpoint": "webhooks.ingest", "path": PATH, "policy": "REQUIRED_B",
+                        "webhook": {"provider": self.provider(), "id": ID}}],
+            "webhooks": {"static": {
+                ID: {"tenant": "acme", "project": "health-prod", "provider": self.provider(), "secrets": [SECRET]},
+            }},
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_json_of_their_size() {
+        for size in Size::ALL {
+            let body = size.body();
+            assert_eq!(body.len(), size.bytes());
+            let json: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(json["id"], EVENT);
+            assert!(size.deliveries(4_000) >= FEWEST && size.deliveries(4_000) <= 4_000);
+        }
+    }
+}
