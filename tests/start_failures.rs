@@ -493,6 +493,14 @@ fn values() -> Vec<Row> {
             [("/webhooks/subject", "expected `{type}:{id}`, such as `service:webhook-ingest`")],
         ),
         row(
+            [("/webhooks/mode", json!("shadow"))],
+            [(
+                "/webhooks/mode",
+                "`shadow` would forward what nobody has verified, in a tenant's name, so it is not offered; ",
+            )],
+        ),
+        row([("/webhooks/mode", json!("dry-run"))], [("/webhooks/mode", "expected one of `enforce`, found `dry-run`")]),
+        row(
             [("/webhooks/public_base_url", json!("https://a/b"))],
             [("/webhooks/public_base_url", "expected scheme and host only, such as")],
         ),
@@ -639,6 +647,8 @@ fn nothing_is_said_that_no_test_shows() {
             policy.warnings.iter().for_each(|warning| said += &warning.message);
             said += &policy.summary();
             said += &policy.take_secrets(|_| None).err().map(|errors| errors.to_string()).unwrap_or_default();
+            policy.take_secrets(|_| Some(Vec::new())).unwrap();
+            policy.weak_secrets().iter().for_each(|issue| said += &issue.message);
         }
         Err(errors) => said += &errors.to_string(),
     };
