@@ -10,10 +10,12 @@ unexport MAKEFLAGS MFLAGS CARGO_BUILD_TARGET
 EDGE_WASM ?= dist/edge_idempotency.wasm
 EDGE_ENVOY ?= .tools/bin/envoy
 EDGE_RESTATE ?= .tools/bin/restate-server
+EDGE_OPENBAO ?= .tools/bin/bao
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
 override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE
+override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO
 
 # Shares its build with the tests; CLI_PROFILE=release makes a small and fast binary and takes longer.
 CLI_PROFILE ?= dev
@@ -26,7 +28,8 @@ DEMO_BUILD := cargo build --package edge-idempotency-demo
 DEMO := cargo run --quiet --package edge-idempotency-demo --bin demo --
 # What is set to one's own is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
-TOOLS_NEEDED := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
+DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
+TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao)
 
 .PHONY: help
 help: ## list the targets
@@ -58,17 +61,21 @@ cli: ## build the companion command: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy and Restate into .tools/
+tools: ## install Envoy, Restate and OpenBao into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
+.PHONY: demo-tools
+demo-tools:
+	@$(if $(strip $(DEMO_NEEDS)),scripts/tools.sh $(DEMO_NEEDS),:)
+
 .PHONY: demo
-demo: tools $(WASM_NEEDED) ## play the story against a real Envoy and Restate, and stop everything
+demo: demo-tools $(WASM_NEEDED) ## play the story against a real Envoy and Restate, and stop everything
 	@echo "== demo (its first build takes a few minutes)"
 	@$(DEMO_BUILD)
 	@$(DEMO) story
 
 .PHONY: up
-up: tools $(WASM_NEEDED) ## start the demo and leave it running
+up: demo-tools $(WASM_NEEDED) ## start the demo and leave it running
 	@echo "== up (the demo's first build takes a few minutes)"
 	@$(DEMO_BUILD)
 	@$(DEMO) up

@@ -1,12 +1,15 @@
 //! The gateway: Envoy with JWT authentication and the filter, configured from `demo/envoy.yaml`.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 
 use crate::http::Request;
 use crate::ports::loopback_url;
@@ -14,6 +17,7 @@ use crate::process::Process;
 use crate::tokens::ISSUER;
 
 const TEMPLATE: &str = include_str!("../envoy.yaml");
+const LOOKUPS: &str = include_str!("../lookups.yaml");
 /// Compiling the module takes a second or two on a busy machine.
 const READY: Duration = Duration::from_secs(60);
 
@@ -43,6 +47,21 @@ pub struct EnvoyOptions {
     pub concurrency: u32,
     /// Variables of Envoy's environment; the filter sees those that the template lists.
     pub environment: Vec<(String, String)>,
+    /// What the filter looks webhooks up in; without, the gateway has no such clusters.
+    pub stores: Option<Stores>,
+}
+
+/// Where webhooks are looked up, and as whom. The credentials go into files that Envoy watches.
+#[derive(Clone, Debug)]
+pub struct Stores {
+    /// The registry, cluster `unkey`.
+    pub unkey: SocketAddr,
+    /// Its root key.
+    pub unkey_root_key: String,
+    /// The secret store, cluster `openbao`.
+    pub openbao: SocketAddr,
+    /// A token that reads it; without one its file names none.
+    pub openbao_token: Option<String>,
 }
 
 /// A running Envoy.
@@ -62,6 +81,10 @@ impl Envoy {
 
     /// As [`Envoy::start`], with a configuration that was rendered and changed: it listens on the ports of `options`.
     pub async fn start_with(options: EnvoyOptions, config: &Path) -> Result<Self> {
+        if let Some(stores) = &options.stores {
+            write_credential(&options.run_dir, UNKEY_ROOT_KEY, Some(&stores.unkey_root_key))?;
+            write_credential(&options.run_dir, OPENBAO_TOKEN, stores.openbao_token.as_deref())?;
+        }
         let mut command = Command::new(&options.program);
         command.envs(options.environment.iter().map(|(name, value)| (name, value)));
         command.arg("--config-path").arg(config).args(["--concurrency", &options.concurrency.to_string()]);
@@ -91,10 +114,41 @@ impl Envoy {
         loopback_url(self.options.admin_port)
     }
 
+    /// Another token for the cluster `openbao`. Envoy takes it up soon, without a restart.
+    pub fn rotate_openbao_token(&self, token: &str) -> Result<()> {
+        write_credential(&self.options.run_dir, OPENBAO_TOKEN, Some(token))
+    }
+
     /// The access log, a line for each request. Envoy writes it with a delay.
     pub fn access_log(&self) -> PathBuf {
         access_log(&self.options.run_dir)
     }
+}
+
+/// Names of credentials, as `demo/lookups.yaml` has them, and of their files.
+const UNKEY_ROOT_KEY: &str = "unkey-root-key";
+const OPENBAO_TOKEN: &str = "openbao-token";
+
+fn credential_file(run_dir: &Path, name: &str) -> PathBuf {
+    run_dir.join(format!("{name}.json"))
+}
+
+/// Envoy notices a file that is moved into place, not one that is written; and does not start without one.
+fn write_credential(run_dir: &Path, name: &str, value: Option<&str>) -> Result<()> {
+    let path = credential_file(run_dir, name);
+    let new = path.with_extension("new");
+    let secret = |value| {
+        json!({
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+            "name": name,
+            "generic_secret": {"secret": {"inline_string": value}},
+        })
+    };
+    let resources = json!({"resources": value.map(secret).into_iter().collect::<Vec<_>>()});
+    // Nobody else has a business in it.
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(resources.to_string().as_bytes())?;
+    fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn access_log(run_dir: &Path) -> PathBuf {
@@ -121,6 +175,22 @@ pub fn render(options: &EnvoyOptions) -> String {
             ("POLICY", &options.policy),
             ("BACKEND_ADDRESS", &options.backend.ip().to_string()),
             ("BACKEND_PORT", &options.backend.port().to_string()),
+            ("LOOKUP_CLUSTERS", &options.stores.as_ref().map_or_else(String::new, |stores| lookups(options, stores))),
+        ],
+    )
+}
+
+fn lookups(options: &EnvoyOptions, stores: &Stores) -> String {
+    let credential = |name| credential_file(&options.run_dir, name).display().to_string();
+    fill(
+        LOOKUPS,
+        &[
+            ("UNKEY_ADDRESS", &stores.unkey.ip().to_string()),
+            ("UNKEY_PORT", &stores.unkey.port().to_string()),
+            ("UNKEY_CREDENTIAL", &credential(UNKEY_ROOT_KEY)),
+            ("OPENBAO_ADDRESS", &stores.openbao.ip().to_string()),
+            ("OPENBAO_PORT", &stores.openbao.port().to_string()),
+            ("OPENBAO_CREDENTIAL", &credential(OPENBAO_TOKEN)),
         ],
     )
 }
@@ -168,6 +238,7 @@ mod tests {
             admin_port: 9_901,
             concurrency: 2,
             environment: Vec::new(),
+            stores: None,
         }
     }
 
@@ -191,6 +262,26 @@ mod tests {
             manager(&config).pointer("/http_filters/0/typed_config/providers/demo/local_jwks/inline_string").unwrap(),
             &Value::from(options.jwks.clone())
         );
+    }
+
+    #[test]
+    fn stores_are_clusters_whose_credentials_are_elsewhere() {
+        let clusters = |options: &EnvoyOptions| {
+            let clusters = read(options).pointer("/static_resources/clusters").unwrap().as_array().unwrap().clone();
+            clusters.iter().map(|cluster| cluster["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let mut options = options("{}", true);
+        assert_eq!(clusters(&options), ["backend"]);
+        options.stores = Some(Stores {
+            unkey: "127.0.0.1:1".parse().unwrap(),
+            unkey_root_key: "unkey_root".to_owned(),
+            openbao: "127.0.0.1:2".parse().unwrap(),
+            openbao_token: Some("s.token".to_owned()),
+        });
+        assert_eq!(clusters(&options), ["backend", "unkey", "openbao"]);
+        let rendered = render(&options);
+        assert!(!rendered.contains("{{") && rendered.contains("/run/demo/openbao-token.json"));
+        assert!(!rendered.contains("unkey_root") && !rendered.contains("s.token"));
     }
 
     #[test]

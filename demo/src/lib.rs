@@ -3,7 +3,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`tools`] | where Envoy, Restate, the module and the sample service are |
+//! | [`tools`] | where Envoy, Restate, OpenBao, the module and the sample service are |
 //! | [`process`] | child processes: log files, readiness, an end for certain |
 //! | [`ports`] | free ports, each of which can be set |
 //! | [`tokens`] | JSON Web Tokens and the key set that verifies them |
@@ -11,6 +11,9 @@
 //! | [`http`] | a client that sends exactly what it is given |
 //! | [`envoy`] | the gateway, from the template `demo/envoy.yaml` |
 //! | [`restate`] | the backend, and what it stored |
+//! | [`openbao`] | the store of webhook secrets |
+//! | [`unkey`] | a stand-in for the registry of webhooks |
+//! | [`faults`] | a server that fails as it is told |
 //! | [`service`] | the sample service, and what it did |
 //! | [`stack`] | all of them together |
 //!
@@ -33,7 +36,9 @@
 //! ```
 
 pub mod envoy;
+pub mod faults;
 pub mod http;
+pub mod openbao;
 pub mod ports;
 pub mod process;
 pub mod restate;
@@ -42,3 +47,4 @@ pub mod service;
 pub mod stack;
 pub mod tokens;
 pub mod tools;
+pub mod unkey;

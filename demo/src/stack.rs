@@ -86,6 +86,7 @@ impl Stack {
             admin_port: ports.admin,
             concurrency: 2,
             environment: senders.environment(),
+            stores: None,
         });
         let (mut restate, service, envoy) = tokio::try_join!(restate, service, envoy)?;
         progress("registering the sample service with Restate");

@@ -15,12 +15,15 @@ pub struct Tools {
     pub envoy: PathBuf,
     /// `EDGE_RESTATE`, else `.tools/bin/restate-server`.
     pub restate: PathBuf,
+    /// `EDGE_OPENBAO`, else `.tools/bin/bao`; none if it is not there.
+    pub openbao: Option<PathBuf>,
     /// The sample service: `EDGE_DEMO_SERVICE`, else built by cargo, so that it is never an old one.
     pub service: PathBuf,
 }
 
 impl Tools {
-    /// Finds all of them, and builds the sample service if it has changed. One error names everything that is missing.
+    /// Finds all of them, and builds the sample service if it has changed. One error names everything that is missing; that
+    /// OpenBao is, concerns only those who need it.
     pub fn locate() -> Result<Self> {
         let mut missing = Vec::new();
         let mut find = |variable: &str, default: &str| {
@@ -36,7 +39,8 @@ impl Tools {
         if !missing.is_empty() {
             bail!("not there:\n{}\nrun `make tools wasm` first", missing.join("\n"));
         }
-        Ok(Self { wasm, envoy, restate, service: service()? })
+        let openbao = Some(path_of("EDGE_OPENBAO", ".tools/bin/bao")).filter(|path| path.is_file());
+        Ok(Self { wasm, envoy, restate, openbao, service: service()? })
     }
 }
 

@@ -59,8 +59,6 @@ pub fn write(path: &Path, options: &EnvoyOptions, doors: &[(String, Door)]) -> R
     let mut config = shipped(options)?;
     let listeners = doors.iter().map(|(name, door)| listener(options, name, door)).collect::<Result<_>>()?;
     *at(&mut config, "/static_resources/listeners")? = Value::Array(listeners);
-    // What is discovered has to know who asks.
-    set(&mut config, "", "node", json!({"id": "e2e", "cluster": "e2e"}))?;
     // Both sides have to let trailers pass. The upstream's does no more than that.
     *at(&mut config, "/static_resources/clusters/0")?
         .as_object_mut()

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, fs, thread};
 
 use anyhow::{Context as _, Result, ensure};
-use edge_idempotency_demo::envoy::{Envoy, EnvoyOptions};
+use edge_idempotency_demo::envoy::{Envoy, EnvoyOptions, Stores};
 use edge_idempotency_demo::http;
 use edge_idempotency_demo::ports::{Ports, loopback};
 use edge_idempotency_demo::tokens::Signer;
@@ -101,12 +101,14 @@ pub struct Surroundings {
     pub concurrency: u32,
     /// The filter's log at the level `trace`, from the start.
     pub trace: bool,
+    /// What webhooks are looked up in.
+    pub stores: Option<Stores>,
 }
 
 impl Default for Surroundings {
     /// One worker in front of the capture.
     fn default() -> Self {
-        Self { environment: Vec::new(), backend: None, concurrency: 1, trace: false }
+        Self { environment: Vec::new(), backend: None, concurrency: 1, trace: false, stores: None }
     }
 }
 
@@ -140,6 +142,7 @@ impl Gateway {
         let mut options = options(directory.path(), backend, &signer.jwks())?;
         options.concurrency = around.concurrency;
         options.environment.clone_from(&around.environment);
+        options.stores.clone_from(&around.stores);
         if around.trace {
             options.program = traced(&options.program, directory.path())?;
         }
@@ -207,6 +210,13 @@ impl Gateway {
         Ok(text.lines().filter_map(|line| line.rsplit_once(": ")?.1.parse::<u64>().ok()).sum())
     }
 
+    /// How much memory Envoy has, in bytes.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.envoy.process.record().pid))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+        Ok(line.context("Envoy has no memory")?.trim().parse::<u64>()? * 1024)
+    }
+
     /// Asks until it is so.
     pub fn until(&self, what: &str, so: impl Fn(&Self) -> Result<bool>) -> Result<()> {
         let start = Instant::now();
@@ -215,6 +225,11 @@ impl Gateway {
             thread::sleep(POLL);
         }
         Ok(())
+    }
+
+    /// Another token for the cluster `openbao`.
+    pub fn rotate_openbao_token(&self, token: &str) -> Result<()> {
+        self.envoy.rotate_openbao_token(token)
     }
 
     /// What reaches the upstream, for tests that send several requests at once.
@@ -286,6 +301,7 @@ pub fn options(run_dir: &Path, backend: SocketAddr, jwks: &str) -> Result<EnvoyO
         admin_port: ports.admin,
         concurrency: 1,
         environment: Vec::new(),
+        stores: None,
     })
 }
 

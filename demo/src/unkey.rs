@@ -1,0 +1,206 @@
+//! A stand-in for Unkey, the registry that knows whose a webhook id is. Unkey itself is a hosted service; this follows what
+//! its OpenAPI description (`go/apps/api/openapi` of github.com/unkeyed/unkey) says of `POST /v2/keys.verifyKey`, and no
+//! more: the request's members, a verdict that comes with 200 whatever it is, and errors as problem objects.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::faults::Front;
+use crate::http::{Reply, Request};
+
+/// The one path that it knows.
+pub const PATH: &str = "/v2/keys.verifyKey";
+
+/// Whose a webhook is, as it stands in the key's identity and metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// `identity.externalId`.
+    pub tenant: String,
+    /// `meta.project_id`.
+    pub project: String,
+    /// `meta.provider`.
+    pub provider: String,
+}
+
+impl Binding {
+    /// A binding of these.
+    pub fn new(tenant: &str, project: &str, provider: &str) -> Self {
+        Self { tenant: tenant.to_owned(), project: project.to_owned(), provider: provider.to_owned() }
+    }
+}
+
+#[derive(Default)]
+struct Registry {
+    /// `data` of the answer, by key.
+    keys: Mutex<BTreeMap<String, Value>>,
+    requests: AtomicU64,
+}
+
+/// A running stand-in.
+#[derive(Debug)]
+pub struct Unkey {
+    front: Front,
+    registry: Arc<Registry>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
+}
+
+impl Unkey {
+    /// Listens on `address`, whose port may be 0, and believes requests with `root_key`.
+    pub async fn start(address: SocketAddr, root_key: &str) -> Result<Self> {
+        let registry = Arc::new(Registry::default());
+        let bearer = format!("Bearer {root_key}").into_bytes();
+        let shared = Arc::clone(&registry);
+        let front = Front::start(address, asked_for, move |request| {
+            let reply = shared.answer(&request, &bearer);
+            async move { Ok(reply) }
+        })
+        .await?;
+        Ok(Self { front, registry })
+    }
+
+    /// The server: counts by webhook id, and faults.
+    pub const fn front(&self) -> &Front {
+        &self.front
+    }
+
+    /// A key that is a webhook id.
+    pub fn bind(&self, webhook_id: &str, binding: &Binding) {
+        self.says(
+            webhook_id,
+            json!({
+                "valid": true,
+                "code": "VALID",
+                "keyId": format!("key_{webhook_id}"),
+                "name": "a webhook",
+                "enabled": true,
+                "meta": {"kind": "webhook", "project_id": binding.project, "provider": binding.provider},
+                "identity": {"id": format!("id_{}", binding.tenant), "externalId": binding.tenant},
+            }),
+        );
+    }
+
+    /// Any verdict: `data` of the answer for this key.
+    pub fn says(&self, key: &str, data: Value) {
+        self.registry.keys().insert(key.to_owned(), data);
+    }
+
+    /// The key is gone: `NOT_FOUND`.
+    pub fn unbind(&self, webhook_id: &str) {
+        self.registry.keys().remove(webhook_id);
+    }
+}
+
+/// The key that a request asks for, else its path.
+fn asked_for(request: &Request) -> String {
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    body.get("key").and_then(Value::as_str).unwrap_or(&request.path).to_owned()
+}
+
+impl Registry {
+    fn keys(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Value>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, request: &Request, bearer: &[u8]) -> Reply {
+        let meta = json!({"requestId": format!("req_{}", self.requests.fetch_add(1, Ordering::Relaxed))});
+        let authorization = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        let verdict = match authorization {
+            _ if request.path != PATH || request.method != "POST" => {
+                Err((404, "Not Found", "application/not_found", "There is no such path."))
+            }
+            None => {
+                Err((400, "Bad Request", "authentication/malformed", "Authorization header is missing or malformed."))
+            }
+            Some((_, value)) if value != bearer => {
+                Err((401, "Unauthorized", "authentication/key_not_found", "The provided root key is invalid."))
+            }
+            Some(_) => {
+                self.verdict(&request.body).map_err(|detail| (400, "Bad Request", "application/invalid_input", detail))
+            }
+        };
+        let (status, body) = match verdict {
+            Ok(data) => (200, json!({"meta": meta, "data": data})),
+            Err((status, title, kind, detail)) => {
+                let kind = format!("https://unkey.com/docs/errors/unkey/{kind}");
+                let error = json!({"title": title, "detail": detail, "status": status, "type": kind});
+                (status, json!({"meta": meta, "error": error}))
+            }
+        };
+        let headers = vec![("content-type".to_owned(), b"application/json".to_vec())];
+        Reply { status, headers, body: body.to_string().into_bytes() }
+    }
+
+    /// `additionalProperties` is false in the description: a member that is not in it is an error.
+    fn verdict(&self, body: &[u8]) -> std::result::Result<Value, &'static str> {
+        const MEMBERS: [&str; 6] = ["key", "tags", "permissions", "credits", "ratelimits", "migrationId"];
+        let body: Value = serde_json::from_slice(body).map_err(|_| "The body is no JSON.")?;
+        let members = body.as_object().ok_or("The body is no object.")?;
+        if members.keys().any(|name| !MEMBERS.contains(&name.as_str())) {
+            return Err("The body has a member that is not described.");
+        }
+        let key = members.get("key").and_then(Value::as_str).filter(|key| (1..=512).contains(&key.len()));
+        let key = key.ok_or("`key` is a string of 1 to 512 characters.")?;
+        let cost = members.get("credits").map(|credits| credits.get("cost").and_then(Value::as_u64));
+        if cost.is_some_and(|cost| cost.is_none()) {
+            return Err("`credits` has a `cost`, an integer that is not negative.");
+        }
+        let unknown = || json!({"valid": false, "code": "NOT_FOUND"});
+        Ok(self.keys().get(key).cloned().unwrap_or_else(unknown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: &str = "unkey_root";
+
+    async fn ask(unkey: &Unkey, path: &str, root: Option<&str>, body: &str) -> Reply {
+        let request = Request::post(path).header("content-type", "application/json").body(body);
+        let request = root.map_or(request.clone(), |root| request.bearer(root));
+        request.send(&format!("http://{}", unkey.front().address())).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn verdicts_come_with_200_and_errors_with_problem_objects() {
+        let unkey = Unkey::start("127.0.0.1:0".parse().unwrap(), ROOT).await.unwrap();
+        unkey.bind("wh_known", &Binding::new("acme", "shop", "stripe"));
+        let body = r#"{"key":"wh_known","credits":{"cost":0}}"#;
+
+        let known = ask(&unkey, PATH, Some(ROOT), body).await;
+        let data = &known.json()["data"];
+        assert_eq!((known.status, &data["code"], &data["valid"]), (200, &json!("VALID"), &json!(true)));
+        assert_eq!(data["identity"]["externalId"], "acme");
+        assert_eq!(data["meta"], json!({"kind": "webhook", "project_id": "shop", "provider": "stripe"}));
+        assert!(known.json()["meta"]["requestId"].as_str().unwrap().starts_with("req_"));
+
+        let unknown = ask(&unkey, PATH, Some(ROOT), r#"{"key":"wh_other"}"#).await;
+        assert_eq!((unknown.status, &unknown.json()["data"]["code"]), (200, &json!("NOT_FOUND")));
+        unkey.unbind("wh_known");
+        assert_eq!(ask(&unkey, PATH, Some(ROOT), body).await.json()["data"]["valid"], json!(false));
+        assert_eq!(unkey.front().counts().get("wh_known"), Some(&2));
+
+        for (path, root, body, status) in [
+            ("/v2/keys.other", Some(ROOT), body, 404),
+            (PATH, None, body, 400),
+            (PATH, Some("another"), body, 401),
+            (PATH, Some(ROOT), "{", 400),
+            (PATH, Some(ROOT), r#"{"key":""}"#, 400),
+            (PATH, Some(ROOT), r#"{"key":"k","credits":{}}"#, 400),
+            (PATH, Some(ROOT), r#"{"key":"k","apiId":"api_1"}"#, 400),
+        ] {
+            let reply = ask(&unkey, path, root, body).await;
+            assert_eq!((reply.status, &reply.json()["error"]["status"]), (status, &json!(status)), "{body}");
+        }
+    }
+}
