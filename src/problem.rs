@@ -62,6 +62,8 @@ pub enum Code {
     WebhookUnknown,
     /// The webhook's signature does not verify.
     WebhookSignatureInvalid,
+    /// The signature of a caller that signs its requests does not verify.
+    SignatureInvalid,
     /// The webhook has no identifier to make a key of.
     TransportTranslationFailed,
     /// The body is above the route's limit.
@@ -74,7 +76,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
@@ -87,6 +89,7 @@ impl Code {
         Self::PolicyInvalid,
         Self::WebhookUnknown,
         Self::WebhookSignatureInvalid,
+        Self::SignatureInvalid,
         Self::TransportTranslationFailed,
         Self::BodyTooLarge,
         Self::UnsupportedContentEncoding,
@@ -112,6 +115,7 @@ impl Code {
             Self::WebhookSignatureInvalid => {
                 ("webhook_signature_invalid", 401, "Webhook signature invalid", Retry::Never)
             }
+            Self::SignatureInvalid => ("signature_invalid", 401, "Signature invalid", Retry::Never),
             Self::TransportTranslationFailed => {
                 ("transport_translation_failed", 400, "Delivery identifier missing", Retry::Never)
             }
@@ -246,6 +250,11 @@ impl Problem {
     /// The signature does not verify; the reason is counted, not told.
     pub fn webhook_signature_invalid() -> Self {
         Self::new(Code::WebhookSignatureInvalid, "The webhook's signature could not be verified.")
+    }
+
+    /// A request that its caller signed does not verify; the reason is counted, not told.
+    pub fn signature_invalid() -> Self {
+        Self::new(Code::SignatureInvalid, "The request's signature could not be verified.")
     }
 
     /// The delivery is genuine, and no key can be made of it.

@@ -284,7 +284,13 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),
     ("/backend/rewrite_path", "/routes/*/query", "where the path is rewritten"),
+    ("/callers/*/key_extra_chars", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
+    ("/callers/*/key_prefix", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
+    ("/callers/*/routes/*", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
+    ("/callers/*/signature", "/callers/*/signature", "is missing"), // a scheme of a provider file
+    ("/callers/*/signature", "/callers/*/signature/*", "unknown member"),
+    ("/identity/forward/*", "/callers/*/signature/template", "the template lacks"),
     ("/identity/forward/*", "/identity/forward", "headers of their own"),
     ("/identity/sources/*/name", "/identity/sources/*", "stands before"),
     ("/retention/classes", "/retention/services/*/class", "no class"),
@@ -295,6 +301,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/path", "/routes/*/path", "closed to clients"),
     ("/routes/*/path", "/routes/*/path", "stands in the path twice"),
     ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),
+    ("/routes/*/policy", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/routes/*/policy", "/routes/*/collision", "keys that can collide"),
     ("/routes/*/policy", "/routes/*/recovery", "can be recovered from"),
     ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook
@@ -463,4 +470,19 @@ fn the_code_refuses_what_the_schema_refuses_of_the_reference_policy() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(refused > 1000, "{refused}");
+}
+
+/// How a caller signs is a scheme of a provider file, which has a schema of its own.
+#[test]
+fn callers_sign_as_providers_do() {
+    let provider: Value = serde_json::from_str(include_str!("../policies/provider.schema.json")).unwrap();
+    let scheme = json!({"$defs": provider["$defs"], "$ref": "#/$defs/scheme"});
+    let scheme = jsonschema::validator_for(&scheme).unwrap();
+    let example = Schema::read().root["$defs"]["caller"]["properties"]["signature"]["examples"][0].clone();
+    let reference: Value = serde_json::from_str(REFERENCE).unwrap();
+    for signature in [&example, &reference["callers"]["scheduler"]["signature"]] {
+        assert!(scheme.is_valid(signature), "{signature}");
+        assert!(!scheme.is_valid(&without(signature, "/template").unwrap()));
+        assert_eq!(issues(&with(&every_member(), "/callers/scheduler/signature", signature.clone())), []);
+    }
 }

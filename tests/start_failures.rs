@@ -6,6 +6,9 @@ use edge_idempotency::policy::Issue;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
+#[path = "start_failures/callers.rs"]
+mod callers;
+
 /// A document that starts; each row breaks it.
 fn base() -> Value {
     json!({
@@ -266,7 +269,7 @@ fn relations() -> Vec<Row> {
             [("/identity/forward", json!({"tenant": "x-id", "project": "x-project", "subject": "X-ID"}))],
             [("/identity/forward", "tenant, project and subject need headers of their own")],
         ),
-        // Webhooks and callers.
+        // Webhooks.
         row(
             [("/routes/1/path", json!("/hooks"))],
             [
@@ -314,13 +317,6 @@ fn relations() -> Vec<Row> {
                 ("/allow_inline_secrets", json!(true)),
             ],
             [],
-        ),
-        row(
-            [(
-                "/callers",
-                json!({"timer": {"subject": "service:timer", "routes": ["orders.create", "nope"], "signature": {}, "secrets": [{"env": "A"}]}}),
-            )],
-            [("/callers/timer/routes/1", "no route has the endpoint `nope`")],
         ),
         row(
             [("/retention", json!({"classes": {"a": "1h"}, "services": {"Orders": {"class": "b"}}}))],
@@ -480,7 +476,7 @@ fn values() -> Vec<Row> {
             [("/routes/2/path", json!("/a b"))],
             [("/routes/2/path", "The path holds a space, a control character or #")],
         ),
-        // Webhooks and callers.
+        // Webhooks.
         row(
             [("/routes/1/webhook", json!({"provider": "Stripe", "id": "short"}))],
             [
@@ -544,7 +540,10 @@ fn compare(row: &Row, found: &[Issue]) {
 
 #[test]
 fn every_start_failure_has_its_pointer_and_stands_alone() {
-    values().iter().chain(&relations()).for_each(|row| compare(row, &document_errors(&changed(row))));
+    [values(), relations(), callers::rows()]
+        .concat()
+        .iter()
+        .for_each(|row| compare(row, &document_errors(&changed(row))));
 }
 
 #[test]
@@ -584,8 +583,15 @@ fn all_errors_come_at_once() {
             [("/webhooks/static/wh_01JABCDEF/secrets/0", "")],
         ),
         row(
-            [("/callers", json!({"x": {}}))],
-            [("/callers/x", ""), ("/callers/x", ""), ("/callers/x", ""), ("/callers/x", "")],
+            [("/callers", json!({"x": {"signature": {}}}))],
+            [
+                ("/callers/x/signature", ""),
+                ("/callers/x/signature", ""),
+                ("/callers/x/signature", ""),
+                ("/callers/x", ""),
+                ("/callers/x", ""),
+                ("/callers/x", ""),
+            ],
         ),
         row(
             [("/telemetry", json!({"max_series": "x", "key_in_logs": "plain"}))],
@@ -652,7 +658,7 @@ fn nothing_is_said_that_no_test_shows() {
         }
         Err(errors) => said += &errors.to_string(),
     };
-    let rows = [values(), relations(), warnings()].concat();
+    let rows = [values(), relations(), callers::rows(), warnings()].concat();
     rows.iter().for_each(|row| hear(changed(row).to_string().as_bytes()));
     hear(b"{} {}");
     hear(br#"{"version": 1, "version": 1}"#);
@@ -670,8 +676,6 @@ fn nothing_is_said_that_no_test_shows() {
 
 /// What a start has to say although it succeeds.
 fn warnings() -> Vec<Row> {
-    let timer =
-        json!({"subject": "service:timer", "routes": ["orders.create"], "signature": {}, "secrets": [{"env": "A"}]});
     vec![
         row([], []),
         row([("/mode", json!("shadow"))], [("/mode", "shadow: Case A refusals and key rewrites are not acted on")]),
@@ -686,8 +690,19 @@ fn warnings() -> Vec<Row> {
             [("/routes/0/in_flight", "`conflict` is not acted on by this version")],
         ),
         row(
-            [("/callers", json!({"timer": timer}))],
-            [("/callers/timer", "signed callers are not recognised by this version")],
+            [
+                ("/callers", json!({"timer": callers::timer(json!({}))})),
+                (
+                    "/identity/sources/-",
+                    json!({
+                        "name": "headers",
+                        "headers_owned_by": "ext_authz",
+                        "tenant": "x-tenant-id",
+                        "subject": {"field": "x-subject", "type": "client"}
+                    }),
+                ),
+            ],
+            [("/callers/timer/routes/0", "an identity source reads `x-tenant-id` too: the filter that owns it")],
         ),
     ]
 }

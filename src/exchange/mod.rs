@@ -1,6 +1,7 @@
 //! One exchange, a request and its response, as a state machine: events in (headers, trailers), effects out (edits and
 //! replies). No clock, no I/O, no host: the same code runs in the gateway, in `explain` and in tests.
 
+mod caller;
 mod request;
 mod response;
 mod webhook;
@@ -70,6 +71,8 @@ pub struct Exchange {
     identity: Option<Identity>,
     /// The namespaced key.
     key: Option<String>,
+    /// The signed caller that the request has still to be proved to come from.
+    signer: Option<usize>,
     /// Whether a key, namespaced or in shadow mode as it came, reached the backend.
     keyed: bool,
     /// Whether the decision about the key is computed and not acted on.
@@ -112,7 +115,10 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> Flow {
-        let verdict = self.judge_delivery(policy, headers, body, now_unix_ms, effects);
+        let verdict = match self.signer {
+            Some(id) => self.judge_signed(id, policy, headers, body, now_unix_ms, effects),
+            None => self.judge_delivery(policy, headers, body, now_unix_ms, effects),
+        };
         self.conclude(verdict.map(|()| Flow::Continue), effects)
     }
 

@@ -4,7 +4,7 @@
 use super::{Effect, Exchange, Flow, Map, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
 use crate::identity::{self, Attributes, Identity, Project, Resolve, Rules, Value, percent_decode};
-use crate::key::{self, RESERVED_PREFIX, RawKey};
+use crate::key::{self, Grammar, RESERVED_PREFIX, RawKey};
 use crate::policy::document::Forward;
 use crate::policy::path::{Ambiguous, NormalPath, split_query};
 use crate::policy::target::Target;
@@ -120,17 +120,36 @@ impl Exchange {
         if let Some(block) = rule.route.and_then(|route| route.webhook.as_ref()) {
             return self.await_delivery(policy, block, &rule, headers);
         }
-        let target = rule.route.and_then(|route| route.target.as_ref());
+        if let Some(id) = rule.route.and_then(|route| policy.signer(route, headers)) {
+            return self.await_signed(id, &rule, headers);
+        }
         let rules = policy.identity_of(rule.route);
         let resolve = || {
             let rules_of_scope =
                 Rules { scope: rule.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
-        let lines = self.judge_key(&rule, &head, &resolve)?;
+        self.admit(policy, &head, &path, &rule, &Grammar::CLIENT, &resolve, effects)?;
+        Ok(Flow::Continue)
+    }
+
+    /// Key and identity, and the request as the backend gets it.
+    #[expect(clippy::too_many_arguments, reason = "what a request and its caller are made of")]
+    pub(super) fn admit<'a>(
+        &mut self,
+        policy: &'a Policy,
+        head: &Head<'a>,
+        path: &NormalPath<'_>,
+        rule: &Rule<'a, '_>,
+        keys: &Grammar,
+        resolve: &dyn Fn() -> Result<Identity, Resolve>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<(), Problem> {
+        let target = rule.route.and_then(|route| route.target.as_ref());
+        let lines = self.judge_key(rule, head, keys, resolve)?;
         if self.identity.is_none() {
             let needed = target.is_some_and(Target::needs_identity);
-            if needed || rules.forward.names().next().is_some() {
+            if needed || policy.identity_of(rule.route).forward.names().next().is_some() {
                 match resolve() {
                     Ok(identity) => self.identity = Some(identity),
                     Err(why) if needed => return Err(Problem::identity(why)),
@@ -138,8 +157,7 @@ impl Exchange {
                 }
             }
         }
-        self.edit(policy, &head, &path, &rule, lines, effects)?;
-        Ok(Flow::Continue)
+        self.edit(policy, head, path, rule, lines, effects)
     }
 
     /// Makes the request what the backend gets.
@@ -207,6 +225,7 @@ impl Exchange {
         &mut self,
         rule: &Rule<'_, '_>,
         head: &Head<'_>,
+        keys: &Grammar,
         resolve: &dyn Fn() -> Result<Identity, Resolve>,
     ) -> Result<KeyLines, Problem> {
         match rule.kind {
@@ -218,7 +237,7 @@ impl Exchange {
             PolicyKind::Accepted if head.has_key() => self.case = Some(Case::A),
             _ => {}
         }
-        let verdict = self.namespaced(rule, head, resolve);
+        let verdict = self.namespaced(rule, head, keys, resolve);
         if rule.mode == Mode::Enforce {
             self.key = verdict?;
             self.keyed = self.key.is_some();
@@ -239,12 +258,13 @@ impl Exchange {
         &mut self,
         rule: &Rule<'_, '_>,
         head: &Head<'_>,
+        keys: &Grammar,
         resolve: &dyn Fn() -> Result<Identity, Resolve>,
     ) -> Result<Option<String>, Problem> {
         if rule.kind == PolicyKind::Prohibited {
             return if head.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
         }
-        let Some((raw, form)) = key::read(head.key_lines()).map_err(Problem::key_invalid)? else {
+        let Some((raw, form)) = key::read_as(keys, head.key_lines()).map_err(Problem::key_invalid)? else {
             return if rule.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
         self.form = Some(form);

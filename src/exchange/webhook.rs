@@ -136,7 +136,7 @@ impl Exchange {
 }
 
 /// The URL as the sender addressed it: what proxies before this one have made of scheme and host is configured away.
-fn public_url(policy: &Policy, headers: &Headers<'_>, head: &Head<'_>) -> Vec<u8> {
+pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &Head<'_>) -> Vec<u8> {
     match &policy.public_base_url {
         Some(base) => [base.as_bytes(), head.target].concat(),
         None => {
@@ -149,7 +149,7 @@ fn public_url(policy: &Policy, headers: &Headers<'_>, head: &Head<'_>) -> Vec<u8
     }
 }
 
-fn declared_length(headers: &Headers<'_>) -> Option<u64> {
+pub(super) fn declared_length(headers: &Headers<'_>) -> Option<u64> {
     match headers.lone("content-length") {
         Lone::One(digits) => std::str::from_utf8(digits).ok()?.trim().parse().ok(),
         Lone::Absent | Lone::Many => None,

@@ -1,5 +1,7 @@
-//! The client key's grammar: `^[A-Za-z0-9._~\-]{1,255}$`, not starting with `t-` (DESIGN section 3).
+//! The client key's grammar: `^[A-Za-z0-9._~\-]{1,255}$`, not starting with `t-` (DESIGN section 3), and those of signed
+//! callers, which may begin in a certain way and hold a few characters more (DESIGN section 7).
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The longest raw key, in bytes.
@@ -8,7 +10,18 @@ pub const MAX_LENGTH: usize = 255;
 /// Namespaced keys begin so; a client's key may not.
 pub const RESERVED_PREFIX: &str = "t-";
 
-/// A client's key that fits the grammar.
+/// Characters that a signed caller's keys may hold beside the client's: RFC 3986's `pchar` without what means something
+/// in lists (`,`), in parameters (`;`), in escapes (`%`).
+pub const EXTRA_CHARACTERS: &str = "!$&'()*+:=@";
+
+/// What the keys of a caller look like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grammar {
+    prefix: Cow<'static, str>,
+    extra: Cow<'static, str>,
+}
+
+/// A key that fits its caller's grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawKey<'a>(&'a str);
 
@@ -27,6 +40,8 @@ pub enum Invalid {
     Charset,
     /// Begins with [`RESERVED_PREFIX`].
     ReservedPrefix,
+    /// Does not begin as the signed caller's keys do, or ends there.
+    CallerPrefix,
     /// With its namespace longer than [`super::MAX_NAMESPACED_LENGTH`].
     NamespacedLength,
 }
@@ -37,7 +52,7 @@ impl Invalid {
         match self {
             Self::Multiple => "multiple",
             Self::Empty => "empty",
-            Self::Syntax => "syntax",
+            Self::Syntax | Self::CallerPrefix => "syntax",
             Self::Length => "length",
             Self::Charset => "charset",
             Self::ReservedPrefix => "reserved_prefix",
@@ -63,6 +78,9 @@ impl Invalid {
                 "The idempotency key holds a character outside A-Z, a-z, 0-9 and . _ ~ -. A UUID (version 4) always fits."
             }
             Self::ReservedPrefix => "Idempotency keys that begin with t- are reserved. Choose another key.",
+            Self::CallerPrefix => {
+                "The idempotency key does not begin as the keys of this signed caller do, or nothing follows."
+            }
             Self::NamespacedLength => {
                 "The idempotency key together with the caller's tenant, project and subject is longer than 640 bytes. \
                  Send a shorter key."
@@ -79,26 +97,61 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-impl<'a> RawKey<'a> {
-    /// Checks length, alphabet and prefix, in this order.
+impl Grammar {
+    /// That of clients.
+    pub const CLIENT: Self = Self { prefix: Cow::Borrowed(""), extra: Cow::Borrowed("") };
+
+    /// That of a signed caller: every key begins with `prefix`, goes on, and may hold the characters `extra` beside the
+    /// client's.
     ///
     /// # Errors
-    /// [`Invalid::Empty`], [`Invalid::Length`], [`Invalid::Charset`] or [`Invalid::ReservedPrefix`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Invalid> {
+    /// [`Invalid::Charset`] if `extra` holds something outside [`EXTRA_CHARACTERS`]; else what is wrong with every key
+    /// that begins so.
+    pub fn new(prefix: &str, extra: &str) -> Result<Self, Invalid> {
+        if !extra.chars().all(|character| EXTRA_CHARACTERS.contains(character)) {
+            return Err(Invalid::Charset);
+        }
+        let grammar = Self { prefix: prefix.to_owned().into(), extra: extra.to_owned().into() };
+        match grammar.parse(format!("{prefix}x").as_bytes()) {
+            Ok(_) => Ok(grammar),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Checks length, alphabet and beginning, in this order.
+    ///
+    /// # Errors
+    /// [`Invalid::Empty`], [`Invalid::Length`], [`Invalid::Charset`], [`Invalid::ReservedPrefix`] or
+    /// [`Invalid::CallerPrefix`].
+    pub fn parse<'k>(&self, bytes: &'k [u8]) -> Result<RawKey<'k>, Invalid> {
         if bytes.is_empty() {
             return Err(Invalid::Empty);
         }
         if bytes.len() > MAX_LENGTH {
             return Err(Invalid::Length);
         }
-        if !bytes.iter().copied().all(is_key_byte) {
+        let extra = self.extra.as_bytes();
+        if !bytes.iter().all(|byte| is_key_byte(*byte) || extra.contains(byte)) {
             return Err(Invalid::Charset);
         }
         let text = std::str::from_utf8(bytes).map_err(|_| Invalid::Charset)?;
         if text.starts_with(RESERVED_PREFIX) {
             return Err(Invalid::ReservedPrefix);
         }
-        Ok(Self(text))
+        match text.strip_prefix(self.prefix.as_ref()) {
+            Some(rest) if !rest.is_empty() => Ok(RawKey(text)),
+            _ => Err(Invalid::CallerPrefix),
+        }
+    }
+}
+
+impl<'a> RawKey<'a> {
+    /// A client's key ([`Grammar::CLIENT`]).
+    ///
+    /// # Errors
+    /// [`Invalid::Empty`], [`Invalid::Length`], [`Invalid::Charset`] or [`Invalid::ReservedPrefix`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Invalid> {
+        Grammar::CLIENT.parse(bytes)
     }
 
     /// The key's text.
@@ -138,5 +191,43 @@ mod tests {
         for fine in ["t", "T-a", "ta", "-t-a", "8e03978e-40d5-43e8-bc93-6894a57f9324"] {
             assert_eq!(RawKey::parse(fine.as_bytes()).map(RawKey::as_str), Ok(fine));
         }
+    }
+
+    #[test]
+    fn a_signed_caller_s_keys_begin_as_agreed_and_hold_what_was_added() {
+        let grammar = Grammar::new("sched:", ":").unwrap();
+        let long = format!("sched:{}", "a".repeat(250));
+        for (key, expected) in [
+            ("sched:nightly:1793000000000", Ok(())),
+            ("sched::", Ok(())),
+            ("sched:", Err(Invalid::CallerPrefix)),
+            ("SCHED:a", Err(Invalid::CallerPrefix)),
+            ("a:sched:b", Err(Invalid::CallerPrefix)),
+            ("t-a:b", Err(Invalid::ReservedPrefix)),
+            ("sched:a/b", Err(Invalid::Charset)),
+            ("", Err(Invalid::Empty)),
+            (long.as_str(), Err(Invalid::Length)),
+        ] {
+            assert_eq!(grammar.parse(key.as_bytes()).map(|_| ()), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn no_grammar_lets_in_what_lists_escapes_quotes_or_namespaces_are_made_of() {
+        for byte in 0..=u8::MAX {
+            let text = char::from(byte).to_string();
+            let fine = byte.is_ascii() && EXTRA_CHARACTERS.contains(char::from(byte));
+            assert_eq!(Grammar::new("", &text).is_ok(), fine, "{text:?}");
+        }
+        assert!(",;%\"\\/?# \t\0".chars().all(|character| !EXTRA_CHARACTERS.contains(character)));
+        for (prefix, expected) in [
+            ("t-", Invalid::ReservedPrefix),
+            ("t-sched:", Invalid::ReservedPrefix),
+            ("sched/", Invalid::Charset),
+            (&"a".repeat(255), Invalid::Length),
+        ] {
+            assert_eq!(Grammar::new(prefix, ":"), Err(expected), "{prefix}");
+        }
+        assert_eq!(Grammar::new("t", "").unwrap().parse(b"t-a"), Err(Invalid::ReservedPrefix));
     }
 }

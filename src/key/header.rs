@@ -1,7 +1,7 @@
 //! Reading the `Idempotency-Key` header, in the bare form (`abc`) and as the IETF draft's Structured Field string
 //! (`"abc"`, draft-ietf-httpapi-idempotency-key-header section 2.1, RFC 8941 section 3.3.3). Both mean the same key.
 
-use super::grammar::{Invalid, MAX_LENGTH, RawKey};
+use super::grammar::{Grammar, Invalid, MAX_LENGTH, RawKey};
 
 /// In which form the key was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +22,22 @@ impl Form {
     }
 }
 
-/// Reads the key from the values of all `Idempotency-Key` lines of a request; `None` if there is no line.
+/// Reads a client's key from the values of all `Idempotency-Key` lines of a request; `None` if there is no line.
 ///
 /// # Errors
 /// The first of [`Invalid`]'s reasons that applies, [`Invalid::NamespacedLength`] excepted.
 pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, Form)>, Invalid> {
+    read_as(&Grammar::CLIENT, lines)
+}
+
+/// As [`read`], for keys of another grammar.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_as<'a>(
+    grammar: &Grammar,
+    lines: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Option<(RawKey<'a>, Form)>, Invalid> {
     let mut lines = lines.into_iter();
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() || has_comma_outside_quotes(line) {
@@ -37,7 +48,7 @@ pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(Raw
         return Err(Invalid::Empty);
     }
     let Some(rest) = value.strip_prefix(b"\"") else {
-        return RawKey::parse(value).map(|key| Some((key, Form::Bare)));
+        return grammar.parse(value).map(|key| Some((key, Form::Bare)));
     };
     let string = Quoted::parse(rest).ok_or(Invalid::Syntax)?;
     skip_parameters(string.rest).ok_or(Invalid::Syntax)?;
@@ -46,7 +57,7 @@ pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(Raw
         let length = string.content.len().saturating_sub(string.escapes);
         return Err(if length > MAX_LENGTH { Invalid::Length } else { Invalid::Charset });
     }
-    RawKey::parse(string.content).map(|key| Some((key, Form::Quoted)))
+    grammar.parse(string.content).map(|key| Some((key, Form::Quoted)))
 }
 
 /// A header value without its outer whitespace and an opening quote: what shadow mode looks at (DESIGN section 2).

@@ -1,10 +1,12 @@
 //! From a document to a policy: what the members mean together, and every way in which they cannot.
 
+mod callers;
 mod webhooks;
 
 use super::decode::{At, Issue, Issues};
 use super::document::{
-    BackendKind, Collision, Document, IdentityRules, Mode, PolicyKind, Route as Declared, Scope, Unmatched,
+    BackendKind, CallerHeaders, Collision, Document, IdentityRules, Mode, PolicyKind, Route as Declared, Scope,
+    Unmatched,
 };
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
@@ -41,7 +43,7 @@ pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
         return Err(PolicyErrors(issues.0));
     }
     let bindings = document.webhooks.map(|webhooks| webhooks.bindings).unwrap_or_default();
-    Ok(Policy { warnings: warnings.0, bindings, ..policy })
+    Ok(Policy { warnings: warnings.0, callers: document.callers, bindings, ..policy })
 }
 
 struct Compiler<'d> {
@@ -89,14 +91,19 @@ impl Compiler<'_> {
                 query: declared.query.clone(),
                 one_way: declared.one_way,
                 webhook: declared.webhook.clone(),
+                callers: Vec::new(),
                 max_body_bytes: declared.max_body_bytes,
             };
             routes.push((*place, route));
         }
         let closed_services = self.closed_services(&routes);
-        self.callers(&endpoints);
+        let caller_headers = self.caller_headers();
+        self.callers(caller_headers.as_ref(), &identities, &mut routes);
+        if document.mode == Mode::Shadow {
+            self.warnings.add("/mode", "shadow: Case A refusals and key rewrites are not acted on");
+        }
         let providers = self.providers();
-        let strip = self.strip(&identities, &providers);
+        let strip = self.strip(&identities, &providers, caller_headers.as_ref());
         Policy {
             unmatched: document.unmatched,
             mode: document.mode,
@@ -123,6 +130,8 @@ impl Compiler<'_> {
             }),
             operation_id: backend.operation_id.clone(),
             restate: backend.kind == BackendKind::Restate,
+            callers: Vec::new(),
+            caller_headers,
             bindings: BTreeMap::new(),
             providers,
             webhook_subject: document.webhooks.as_ref().map(|webhooks| webhooks.subject.clone()),
@@ -160,7 +169,12 @@ impl Compiler<'_> {
 
     fn has_identity(&self, route: &Declared) -> bool {
         // One without a readable source has been reported where it stands.
-        route.identity.is_some() || self.document.identity.is_some()
+        route.identity.is_some() || self.document.identity.is_some() || self.is_signed_for(route)
+    }
+
+    /// Whether a signed caller may call the route.
+    fn is_signed_for(&self, route: &Declared) -> bool {
+        self.document.callers.iter().any(|caller| caller.routes.contains(&route.endpoint))
     }
 
     /// What cannot be said of one route.
@@ -311,27 +325,22 @@ impl Compiler<'_> {
         services
     }
 
-    fn callers(&mut self, endpoints: &BTreeMap<String, usize>) {
-        for caller in &self.document.callers {
-            let at = super::decode::child("/callers", &caller.name);
-            for (index, endpoint) in caller.routes.iter().enumerate() {
-                if !endpoints.contains_key(endpoint) {
-                    self.issues.add(format!("{at}/routes/{index}"), format!("no route has the endpoint `{endpoint}`"));
-                }
-            }
-            self.warnings.add(at, "signed callers are not recognised by this version: they need another identity");
-        }
-        if self.document.mode == Mode::Shadow {
-            self.warnings.add("/mode", "shadow: Case A refusals and key rewrites are not acted on");
-        }
-    }
-
     /// The request headers that never reach the backend as they came.
-    fn strip(&mut self, identities: &[IdentityRules], providers: &BTreeMap<String, Provider>) -> NameSet {
+    fn strip(
+        &mut self,
+        identities: &[IdentityRules],
+        providers: &BTreeMap<String, Provider>,
+        callers: Option<&CallerHeaders>,
+    ) -> NameSet {
         let mut strip = NameSet::default();
-        providers.values().flat_map(Provider::signature_headers).for_each(|name| strip.insert(&name));
-        let identity: Vec<&str> =
-            identities.iter().flat_map(|rules| rules.source_headers().chain(rules.forward.names())).collect();
+        let signatures = self.document.callers.iter().map(|caller| &caller.signature);
+        let signatures = providers.values().chain(signatures).flat_map(Provider::signature_headers);
+        signatures.for_each(|name| strip.insert(&name));
+        let identity: Vec<&str> = identities
+            .iter()
+            .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
+            .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
+            .collect();
         let always = METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(identity.iter().copied());
         for name in CREDENTIALS.into_iter().chain(always.clone()) {
             strip.insert(name);

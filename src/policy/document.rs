@@ -2,14 +2,16 @@
 //! filled in. What members mean together is `compile`'s business.
 
 mod backend;
+mod callers;
 mod identity;
 mod routes;
 mod webhooks;
 
 pub use backend::{Backend, BackendKind, Guard, OperationId};
+pub use callers::{Caller, CallerHeaders};
 pub use identity::{Forward, IdentityRules};
 pub use routes::{Collision, Method, PolicyKind, Route, Scope, WebhookBlock};
-pub use webhooks::{Binding, Caller, Secret, Webhooks};
+pub use webhooks::{Binding, Secret, Webhooks};
 
 use super::decode::{At, Fields, Issues};
 
@@ -129,7 +131,7 @@ impl Document {
                 .filter_map(|(index, at)| Route::read(at, issues).map(|route| (index, route)))
                 .collect(),
             webhooks: fields.get("webhooks").and_then(|at| Webhooks::read(&at, inline, issues)),
-            callers: fields.get("callers").map(|at| webhooks::read_callers(&at, inline, issues)).unwrap_or_default(),
+            callers: fields.get("callers").map(|at| callers::read(&at, inline, issues)).unwrap_or_default(),
             telemetry: fields.get("telemetry").and_then(|at| read_telemetry(&at, issues)).unwrap_or_default(),
         }
     }

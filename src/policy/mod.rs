@@ -17,7 +17,7 @@ pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
 use crate::headers::NameSet;
 use crate::identity::Subject;
 use crate::provider::Provider;
-use document::{Binding, Forward, IdentityRules, OperationId, Secret, WebhookBlock};
+use document::{Binding, Caller, CallerHeaders, Forward, IdentityRules, OperationId, Secret, WebhookBlock};
 use routes::{RouteId, RouteTable, Template};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,6 +58,10 @@ pub struct Policy {
     pub operation_id: Option<OperationId>,
     /// Whether replays are told by Restate's `idempotency-expires`.
     pub restate: bool,
+    /// Callers that sign their requests.
+    pub callers: Vec<Caller>,
+    /// Where signed callers name tenant and project; there is this where there are such callers.
+    pub caller_headers: Option<CallerHeaders>,
     /// Bindings of webhook ids.
     pub bindings: BTreeMap<String, Binding>,
     /// The providers that bindings name.
@@ -95,6 +99,8 @@ pub struct Route {
     pub one_way: bool,
     /// A signature has to be verified first
     pub webhook: Option<WebhookBlock>,
+    /// The signed callers that may call it, as indices
+    pub callers: Vec<usize>,
     /// The longest body that is buffered, in bytes
     pub max_body_bytes: u64,
 }
@@ -147,13 +153,16 @@ impl Policy {
     /// Every variable that `variable` does not know, with its place in the document.
     pub fn take_secrets(&mut self, variable: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), PolicyErrors> {
         let mut issues = decode::Issues::default();
-        for (id, binding) in &mut self.bindings {
-            for (index, secret) in binding.secrets.iter_mut().enumerate() {
+        let bindings = self.bindings.iter_mut().map(|(id, binding)| ("/webhooks/static", id, &mut binding.secrets));
+        let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
+        for (list, name, secrets) in bindings.chain(callers) {
+            let at = decode::child(list, name);
+            for (index, secret) in secrets.iter_mut().enumerate() {
                 let Secret::Env(name) = secret else { continue };
                 match variable(name) {
                     Some(value) => *secret = Secret::Value(value),
                     None => issues.add(
-                        format!("{}/secrets/{index}", decode::child("/webhooks/static", id)),
+                        format!("{at}/secrets/{index}"),
                         format!(
                             "the VM has no variable `{name}`: set it in the gateway's environment, and list it in \
                              vm_config.environment_variables.host_env_keys"
@@ -192,7 +201,12 @@ impl Policy {
     pub fn summary(&self) -> String {
         let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow).count();
         let count = self.routes.len();
-        format!("policy with {count} route{}, {shadow} in shadow mode", if count == 1 { "" } else { "s" })
+        let callers = match self.callers.len() {
+            0 => String::new(),
+            1 => ", 1 signed caller".to_owned(),
+            callers => format!(", {callers} signed callers"),
+        };
+        format!("policy with {count} route{}, {shadow} in shadow mode{callers}", if count == 1 { "" } else { "s" })
     }
 
     /// The rules by which a route's caller is known; the document's own for requests that no route declares.

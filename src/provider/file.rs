@@ -64,6 +64,7 @@ impl Provider {
         let mut schemes = Vec::new();
         for item in &items {
             if let Some(scheme) = read_scheme(item, &identifiers, issues) {
+                check_signed(&item.pointer, &scheme, &identifiers, issues);
                 schemes.push(scheme);
             }
         }
@@ -150,7 +151,8 @@ fn read_composites(at: &At<'_>, fields: &Fields<'_>, issues: &mut Issues) -> Opt
     Some(composites)
 }
 
-fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option<Scheme> {
+/// `{id}` is the first of `identifiers`.
+pub(super) fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option<Scheme> {
     let known = [
         "algorithm",
         "secret",
@@ -229,12 +231,17 @@ fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issu
     if scheme.identifier.is_some() && identifiers.is_empty() {
         wrong("identifier", "it stands in for the first of the provider's `identifiers`, and there are none");
     }
+}
+
+/// Whether identifiers are signed where they say so.
+fn check_signed(pointer: &str, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
+    let first = scheme.identifier.as_ref().or_else(|| identifiers.first().map(|slot| &slot.place));
     let places = first.into_iter().chain(identifiers.iter().skip(1).map(|slot| &slot.place));
     for (index, place) in places.enumerate() {
         if scheme.covers(&place.source, index == 0) != place.signed {
-            wrong(
-                "template",
-                &format!(
+            issues.add(
+                format!("{pointer}/template"),
+                format!(
                     "the signature {} identifier {index}, `signed` says otherwise",
                     if place.signed { "does not cover" } else { "covers" }
                 ),
@@ -364,7 +371,7 @@ fn one_of<'j>(fields: &Fields<'j>, names: &[&'static str], issues: &mut Issues) 
 }
 
 /// Members that mean nothing beside others.
-fn stray(fields: &Fields<'_>, members: &[&str], why: &str, issues: &mut Issues) {
+pub(super) fn stray(fields: &Fields<'_>, members: &[&str], why: &str, issues: &mut Issues) {
     for (member, at) in fields.entries().filter(|(member, _)| members.contains(member)) {
         issues.add(at.pointer, format!("`{member}` {why}"));
     }

@@ -13,7 +13,9 @@
 //! | `json`, `form`, `url`, `time` | readers |
 //! | `weakness` | what is wrong with a secret |
 //! | `catalogue` | the files that are compiled in |
+//! | `caller` | what a caller that signs its requests has to cover |
 
+mod caller;
 mod catalogue;
 mod crypto;
 mod file;

@@ -1,7 +1,7 @@
-//! `webhooks` and `callers`: third parties and schedulers that sign what they send.
+//! `webhooks`: third parties that sign what they send.
 
 use super::super::decode::{At, Issues};
-use super::{parse_name, parse_text, parse_url};
+use super::{parse_text, parse_url};
 use crate::identity::{Project, Subject, Tenant};
 use crate::provider::{KeyScope, Provider};
 use std::collections::BTreeMap;
@@ -57,17 +57,6 @@ pub struct Webhooks {
     pub looked_up: bool,
 }
 
-/// An item of `callers`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
-    /// Its name
-    pub name: String,
-    /// The subject of its keys
-    pub subject: Subject,
-    /// The endpoints it may call
-    pub routes: Vec<String>,
-}
-
 impl Webhooks {
     /// Reads a `webhooks` object.
     pub fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
@@ -110,26 +99,6 @@ impl Webhooks {
     }
 }
 
-/// Reads the `callers` object.
-pub(super) fn read_callers(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
-    let mut callers = Vec::new();
-    let Some(map) = at.map(issues) else { return callers };
-    for (name, at) in map.entries() {
-        let known = ["subject", "key_prefix", "key_extra_chars", "routes", "signature", "secrets"];
-        let Some(fields) = at.fields(&known, issues) else { continue };
-        fields.get("key_prefix").and_then(|at| at.text(issues));
-        fields.get("key_extra_chars").and_then(|at| at.text(issues));
-        fields.need("signature", issues).and_then(|at| at.map(issues));
-        fields.need("secrets", issues).map(|at| read_secrets(&at, inline, issues));
-        let subject = fields.need("subject", issues).and_then(|at| at.parse(issues, parse_subject));
-        let routes = fields.need("routes", issues).and_then(|at| at.list(issues, parse_name));
-        if let (Some(subject), Some(routes)) = (subject, routes) {
-            callers.push(Caller { name: name.to_owned(), subject, routes });
-        }
-    }
-    callers
-}
-
 /// `stored`: secrets can come from a store.
 fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) -> Option<Binding> {
     let known = ["tenant", "project", "provider", "secrets", "key_scope", "bind_body"];
@@ -156,7 +125,7 @@ fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) ->
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
 }
 
-fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
+pub(super) fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
     let items = at.items(issues).unwrap_or_default();
     if items.is_empty() && at.is_array() {
         issues.add(at.pointer.clone(), "name at least one secret, such as {\"env\": \"NAME\"}");
@@ -211,7 +180,7 @@ fn parse_base_url(text: &str) -> Result<String, String> {
     }
 }
 
-fn parse_subject(text: &str) -> Result<Subject, String> {
+pub(super) fn parse_subject(text: &str) -> Result<Subject, String> {
     text.split_once(':')
         .and_then(|(kind, id)| Subject::from_encoded(kind, id).ok())
         .ok_or_else(|| "expected `{type}:{id}`, such as `service:webhook-ingest`".to_owned())

@@ -1,0 +1,110 @@
+//! A caller that signs its requests: the whole request is verified over the exact bytes received, and then is Case A
+//! with the caller's own subject and key grammar (DESIGN section 7).
+
+use super::request::{Head, Rule};
+use super::webhook::{declared_length, public_url};
+use super::{Effect, Exchange, Flow};
+use crate::headers::{Headers, Lone};
+use crate::identity::{Identity, Part, Project, Resolve, Tenant};
+use crate::policy::document::{Caller, CallerHeaders, Secret};
+use crate::policy::path::{NormalPath, split_query};
+use crate::policy::{Policy, Route};
+use crate::problem::Problem;
+use crate::provider::{Delivery, Refused};
+use crate::telemetry::Case;
+
+impl Policy {
+    /// The signed caller of the route whose signature a request brings, as an index; the first of several.
+    pub(super) fn signer(&self, route: &Route, headers: &Headers<'_>) -> Option<usize> {
+        self.signers(route, headers).next()
+    }
+
+    fn signers(&self, route: &Route, headers: &Headers<'_>) -> impl Iterator<Item = usize> {
+        let signed = |id: &usize| self.callers.get(*id).is_some_and(|caller| caller.signature.is_signed(headers));
+        route.callers.iter().copied().filter(signed)
+    }
+}
+
+impl Exchange {
+    /// The headers of a signed request have come: what can be refused without its body is.
+    pub(super) fn await_signed(
+        &mut self,
+        id: usize,
+        rule: &Rule<'_, '_>,
+        headers: &Headers<'_>,
+    ) -> Result<Flow, Problem> {
+        self.case = Some(Case::A);
+        self.signer = Some(id);
+        let limit = rule.route.map_or(0, |route| route.max_body_bytes);
+        if declared_length(headers).is_some_and(|length| length > limit) {
+            return Err(Problem::body_too_large(limit));
+        }
+        Ok(Flow::AwaitBody { limit })
+    }
+
+    /// The whole signed request is there.
+    pub(super) fn judge_signed<'a>(
+        &mut self,
+        id: usize,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        body: &[u8],
+        now_unix_ms: u64,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<(), Problem> {
+        let head = Head::read(policy, headers);
+        let (raw_path, _) = split_query(head.target);
+        let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
+        let waiting = self.route.and_then(|id| policy.route(id)).zip(policy.callers.get(id));
+        let ((route, caller), names) =
+            waiting.zip(policy.caller_headers.as_ref()).ok_or_else(Problem::policy_invalid)?;
+        let rule = Rule::of(route, route.template.values(path.as_str()).unwrap_or_default());
+
+        if policy.signers(route, headers).count() > 1 {
+            return Err(self.unverified(Refused::AmbiguousHeader));
+        }
+        let url = public_url(policy, headers, &head);
+        let delivery = Delivery { method: head.method, url: &url, headers, body };
+        let secrets = caller.secrets.iter().filter_map(|secret| match secret {
+            Secret::Value(value) => Some(value.as_slice()),
+            Secret::Env(_) => None,
+        });
+        let verified = caller.signature.verify(&delivery, &secrets.collect::<Vec<_>>(), now_unix_ms);
+        verified.map_err(|refused| self.unverified(refused))?;
+
+        let resolve = || identity(caller, names, rule.wider_scope(), headers);
+        self.admit(policy, &head, &path, &rule, &caller.keys, &resolve, effects)
+    }
+
+    fn unverified(&mut self, refused: Refused) -> Problem {
+        self.inner_reason = Some(refused.reason());
+        if refused.is_receivers_fault() { Problem::dependency_unavailable() } else { Problem::signature_invalid() }
+    }
+}
+
+/// Tenant and project as they were signed, with the caller's own subject.
+fn identity(
+    caller: &Caller,
+    names: &CallerHeaders,
+    wider: Option<Project>,
+    headers: &Headers<'_>,
+) -> Result<Identity, Resolve> {
+    let signed = |part, name| match headers.lone(name) {
+        Lone::One(value) => Ok(value),
+        Lone::Absent => Err(Resolve::Missing(part)),
+        Lone::Many => Err(Resolve::Invalid(part)),
+    };
+    let tenant = signed(Part::Tenant, &names.tenant)?;
+    let project = match wider {
+        Some(wider) => wider,
+        None => {
+            let value = signed(Part::Project, &names.project)?;
+            Project::parse(value).map_err(|_| Resolve::Invalid(Part::Project))?
+        }
+    };
+    Ok(Identity {
+        tenant: Tenant::parse(tenant).map_err(|_| Resolve::Invalid(Part::Tenant))?,
+        project,
+        subject: caller.subject.clone(),
+    })
+}

@@ -1,0 +1,101 @@
+//! Signed callers: the routes that they may call, and everything that would make a signature, or a key, mean two things.
+
+use super::Compiler;
+use crate::policy::decode::child;
+use crate::policy::document::{Caller, CallerHeaders, IdentityRules};
+use crate::policy::{PolicyKind, Route};
+
+/// Where the document's `identity.forward` does not say.
+const TENANT_HEADER: &str = "x-tenant-id";
+const PROJECT_HEADER: &str = "x-project-id";
+
+impl Compiler<'_> {
+    /// The headers in which signed callers name tenant and project: those in which the backend learns them. `None`
+    /// without signed callers.
+    pub(super) fn caller_headers(&self) -> Option<CallerHeaders> {
+        if self.document.callers.is_empty() {
+            return None;
+        }
+        let forward = self.document.identity.as_ref().map(|identity| &identity.forward);
+        let name = |header: Option<&String>, default: &str| header.map_or(default, String::as_str).to_owned();
+        Some(CallerHeaders {
+            tenant: name(forward.and_then(|forward| forward.tenant.as_ref()), TENANT_HEADER),
+            project: name(forward.and_then(|forward| forward.project.as_ref()), PROJECT_HEADER),
+        })
+    }
+
+    /// Checks the callers, and notes at each route who may call it.
+    pub(super) fn callers(
+        &mut self,
+        headers: Option<&CallerHeaders>,
+        identities: &[IdentityRules],
+        routes: &mut [(usize, Route)],
+    ) {
+        let Some(headers) = headers else { return };
+        let callers = self.document.callers.as_slice();
+        for (id, caller) in callers.iter().enumerate() {
+            let at = child("/callers", &caller.name);
+            for gap in caller.signature.signature_gaps(&headers.tenant, &headers.project) {
+                self.issues.add(format!("{at}/signature/template"), gap);
+            }
+            self.subject(&at, id, caller);
+            for (index, endpoint) in caller.routes.iter().enumerate() {
+                let at = format!("{at}/routes/{index}");
+                let found = routes.iter_mut().find(|(_, route)| route.endpoint == *endpoint);
+                let Some((_, route)) = found else {
+                    self.issues.add(at, format!("no route has the endpoint `{endpoint}`"));
+                    continue;
+                };
+                let fits = matches!(route.policy, PolicyKind::RequiredA | PolicyKind::Accepted);
+                if !fits || route.webhook.is_some() {
+                    self.issues.add(at, format!("signed callers bring keys of their own: `{endpoint}` has to be a REQUIRED_A or ACCEPTED route without `webhook`"));
+                } else if route.callers.contains(&id) {
+                    self.issues.add(at, format!("`{endpoint}` stands before"));
+                } else {
+                    self.shared_header(&at, caller, route);
+                    self.contested_headers(headers, identities, &at, route);
+                    route.callers.push(id);
+                }
+            }
+        }
+    }
+
+    /// No other keys may be in a caller's namespace.
+    fn subject(&mut self, at: &str, id: usize, caller: &Caller) {
+        let taken = |other: String| format!("{other} has this subject already: keys of the two could be the same");
+        if let Some(other) = self.document.callers.iter().take(id).find(|other| other.subject == caller.subject) {
+            self.issues.add(format!("{at}/subject"), taken(child("/callers", &other.name)));
+        }
+        if self.document.webhooks.as_ref().is_some_and(|webhooks| webhooks.subject == caller.subject) {
+            self.issues.add(format!("{at}/subject"), taken("/webhooks".to_owned()));
+        }
+    }
+
+    /// A signature says by its header whose it is.
+    fn shared_header(&mut self, at: &str, caller: &Caller, route: &Route) {
+        let own = caller.signature.signature_headers();
+        let others = route.callers.iter().filter_map(|id| self.document.callers.get(*id));
+        for other in others {
+            if let Some(header) = other.signature.signature_headers().iter().find(|header| own.contains(header)) {
+                let other = child("/callers", &other.name);
+                let message = format!(
+                    "on this route {other} signs in `{header}` as well, and a signature could be either's: choose another header"
+                );
+                self.issues.add(at, message);
+            }
+        }
+    }
+
+    /// A filter that owns a header removes it from signed requests too, or else does not own it.
+    fn contested_headers(&mut self, headers: &CallerHeaders, identities: &[IdentityRules], at: &str, route: &Route) {
+        let rules = identities.get(route.identity);
+        let contested = |name: &&str| [&headers.tenant, &headers.project].into_iter().any(|header| header == name);
+        if let Some(name) = rules.and_then(|rules| rules.source_headers().find(contested)) {
+            let message = format!(
+                "an identity source reads `{name}` too: the filter that owns it has to leave it in requests that this caller \
+                 signed, and to remove it from all others"
+            );
+            self.warnings.add(at, message);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `callers`: schedulers and other services that sign their requests (DESIGN section 7).
+
+use super::super::decode::{At, Issues};
+use super::webhooks::{parse_subject, read_secrets};
+use super::{Secret, parse_name};
+use crate::identity::Subject;
+use crate::key::{EXTRA_CHARACTERS, Grammar, Invalid};
+use crate::provider::Provider;
+
+/// An item of `callers`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Its name
+    pub name: String,
+    /// The subject of its keys
+    pub subject: Subject,
+    /// What its keys look like
+    pub keys: Grammar,
+    /// The endpoints that it may call
+    pub routes: Vec<String>,
+    /// How it signs
+    pub signature: Provider,
+    /// What it signs with, in the order in which they are tried
+    pub secrets: Vec<Secret>,
+}
+
+/// The headers in which signed callers name tenant and project; lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallerHeaders {
+    /// The tenant
+    pub tenant: String,
+    /// The project
+    pub project: String,
+}
+
+/// Reads the `callers` object.
+pub(super) fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
+    let mut callers = Vec::new();
+    let Some(map) = at.map(issues) else { return callers };
+    for (name, at) in map.entries() {
+        callers.extend(read_caller(name, &at, inline, issues));
+    }
+    callers
+}
+
+fn read_caller(name: &str, at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Caller> {
+    let known = ["subject", "key_prefix", "key_extra_chars", "routes", "signature", "secrets"];
+    let fields = at.fields(&known, issues)?;
+    let extra = match fields.get("key_extra_chars") {
+        Some(at) => at.parse(issues, parse_extra),
+        None => Some(""),
+    };
+    let keys = match fields.get("key_prefix") {
+        Some(at) => at.parse(issues, |prefix| parse_keys(prefix, extra)),
+        None => Grammar::new("", extra.unwrap_or_default()).ok(),
+    };
+    let signature = fields.need("signature", issues).and_then(|at| Provider::of_caller(name, &at, issues));
+    let secrets = fields.need("secrets", issues).map(|at| read_secrets(&at, inline, issues));
+    let subject = fields.need("subject", issues).and_then(|at| at.parse(issues, parse_subject));
+    let routes = fields.need("routes", issues).and_then(|at| {
+        let routes = at.list(issues, parse_name)?;
+        if routes.is_empty() {
+            issues.add(at.pointer, "name at least one endpoint");
+        }
+        Some(routes)
+    });
+    Some(Caller {
+        name: name.to_owned(),
+        subject: subject?,
+        keys: keys?,
+        routes: routes?,
+        signature: signature?,
+        secrets: secrets?,
+    })
+}
+
+fn parse_extra(text: &str) -> Result<&str, String> {
+    match Grammar::new("", text) {
+        Ok(_) => Ok(text),
+        Err(_) => Err(format!("keys can hold these characters beside the client's: {}", EXTRA_CHARACTERS)),
+    }
+}
+
+/// `extra`: the additional characters, if they can be.
+fn parse_keys(prefix: &str, extra: Option<&str>) -> Result<Grammar, String> {
+    // Of a prefix nothing can be said before its characters are known.
+    let Some(extra) = extra else { return Grammar::new("", "").map_err(|_| String::new()) };
+    Grammar::new(prefix, extra).map_err(|why| {
+        match why {
+            Invalid::ReservedPrefix => "namespaced keys begin with `t-`, and no other key may",
+            Invalid::Length => "keys are at most 255 characters, and have to differ behind the prefix",
+            _ => "a prefix is made of what keys may hold: A-Z a-z 0-9 . _ ~ - and what `key_extra_chars` adds",
+        }
+        .to_owned()
+    })
+}

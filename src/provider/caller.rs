@@ -1,0 +1,181 @@
+//! Signed callers: a scheme of a provider file that has to cover a whole request (DESIGN section 7).
+
+use super::file::{read_scheme, stray};
+use super::identifier::{Slot, Source};
+use super::scheme::{Place, Scheme, SignatureSource, TimeSource};
+use super::template::Part;
+use super::time::Unit;
+use super::{KeyScope, Provider};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, is_token_byte};
+use crate::identity::is_unreserved;
+use crate::policy::decode::{At, Issues};
+
+/// Schemes of which whoever has seen one signed request can make others.
+const FORGEABLE: [(&str, &str); 2] = [
+    ("token", "a token covers nothing of the request"),
+    ("sha256-secret-first", "who has seen a signature of this kind can sign a longer body"),
+];
+
+impl Provider {
+    /// Reads how a caller signs: a scheme in which `{id}` is the `Idempotency-Key`.
+    pub fn of_caller(name: &str, at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+        let key = Source::Header(IDEMPOTENCY_KEY.to_owned());
+        let key = Slot { name: String::new(), pattern: None, place: Place { source: key, signed: true } };
+        let identifiers = vec![key];
+        let scheme = read_scheme(at, &identifiers, issues)?;
+        check(at, &scheme, issues);
+        let schemes = vec![scheme];
+        Some(Self {
+            name: name.to_owned(),
+            schemes,
+            identifiers,
+            key_scope: KeyScope::Project,
+            other_signature_headers: Vec::new(),
+        })
+    }
+
+    /// Whether a request brings a signature that could be this caller's.
+    pub fn is_signed(&self, headers: &Headers<'_>) -> bool {
+        let is_signature = |name: &[u8]| self.schemes.iter().any(|scheme| scheme.reads_signature(name));
+        headers.iter().any(|(name, _)| is_signature(name))
+    }
+
+    /// What keeps this caller's signature from meaning one request only, in words; `tenant` and `project` are the
+    /// headers that name them.
+    pub fn signature_gaps(&self, tenant: &str, project: &str) -> Vec<String> {
+        let mut gaps = Vec::new();
+        for scheme in &self.schemes {
+            let missing = scheme.missing(tenant, project);
+            if !missing.is_empty() {
+                let missing = missing.join("`, `");
+                gaps.push(format!("the signature has to cover the whole request; the template lacks `{missing}`"));
+            }
+            if let Some(part) = scheme.blurred(tenant, project) {
+                gaps.push(format!(
+                    "`{part}` can hold what stands beside it, so that two requests could have one signature: put a line \
+                     break (`\\n`), which no header and no path can hold, between any two parts"
+                ));
+            }
+        }
+        gaps
+    }
+}
+
+/// What a provider's scheme may say and a caller's may not.
+fn check(at: &At<'_>, scheme: &Scheme, issues: &mut Issues) {
+    let Some(fields) = at.map(issues) else { return };
+    let algorithm = fields.get("algorithm");
+    if let Some(text) = algorithm.as_ref().and_then(|at| at.text(issues))
+        && let Some((_, why)) = FORGEABLE.iter().find(|(name, _)| *name == text)
+    {
+        issues.add(format!("{}/algorithm", at.pointer), format!("{why}: sign with hmac-sha256"));
+    }
+    if !matches!(scheme.signature.source, SignatureSource::Headers(_)) {
+        issues
+            .add(format!("{}/signature", at.pointer), "a caller's signature is in a `header`, or in one of `headers`");
+    }
+    match &scheme.timestamp {
+        None => {
+            fields.need("timestamp", issues);
+        }
+        Some(timestamp) if matches!(timestamp.source, TimeSource::Json(_)) => {
+            issues.add(format!("{}/timestamp", at.pointer), "a caller's timestamp is in a `header`, or in a `pair`");
+        }
+        Some(_) => {}
+    }
+    stray(&fields, &["identifier", "body_hash"], "is nothing to a caller, which signs its key and its body", issues);
+    let strange = |part: &Part| matches!(part, Part::Json { .. } | Part::SortedForm | Part::HubspotUrl);
+    if scheme.template.iter().any(strange) {
+        issues.add(
+            format!("{}/template", at.pointer),
+            "a caller signs `{method}`, `{path}` or `{url}`, `{timestamp}`, `{id}`, `{header:…}` and `{body}`, nothing \
+             that has to be read out of them",
+        );
+    }
+}
+
+impl Scheme {
+    fn reads_signature(&self, name: &[u8]) -> bool {
+        match &self.signature.source {
+            SignatureSource::Headers(names) => names.iter().any(|header| header.as_bytes() == name),
+            _ => false,
+        }
+    }
+
+    fn is_timestamp(&self, part: &Part) -> bool {
+        match (part, self.timestamp.as_ref().map(|timestamp| &timestamp.source)) {
+            (Part::Timestamp, _) => true,
+            (Part::Header(name), Some(TimeSource::Header(header))) => name == header,
+            _ => false,
+        }
+    }
+
+    /// The parts that a whole request has and the template has not.
+    fn missing(&self, tenant: &str, project: &str) -> Vec<String> {
+        let has = |wanted: &dyn Fn(&Part) -> bool| self.template.iter().any(wanted);
+        let header = |wanted: &str| has(&|part| matches!(part, Part::Header(name) if name == wanted));
+        let needed = [
+            (has(&|part| *part == Part::Method), "{method}".to_owned()),
+            (has(&|part| matches!(part, Part::Path | Part::Url)), "{path}".to_owned()),
+            (has(&|part| self.is_timestamp(part)), "{timestamp}".to_owned()),
+            (has(&is_key), "{id}".to_owned()),
+            (header(tenant), format!("{{header:{tenant}}}")),
+            (header(project), format!("{{header:{project}}}")),
+            (has(&|part| *part == Part::Body), "{body}".to_owned()),
+        ];
+        needed.into_iter().filter(|(there, _)| !there).map(|(_, name)| name).collect()
+    }
+
+    /// A part whose end, or behind the body whose beginning, cannot be told from the literal text beside it.
+    fn blurred(&self, tenant: &str, project: &str) -> Option<String> {
+        let (mut left, mut literal, mut behind_body) = (None, "", false);
+        for part in &self.template {
+            if let Part::Literal(text) = part {
+                literal = text;
+                continue;
+            }
+            if let Some(left) = left {
+                let edge = if behind_body { part } else { left };
+                if literal.bytes().all(|byte| self.holds(edge, byte, tenant, project)) {
+                    return Some(shown(edge));
+                }
+            }
+            behind_body |= *part == Part::Body;
+            (left, literal) = (Some(part), "");
+        }
+        None
+    }
+
+    /// Whether the text of a part can hold a byte.
+    fn holds(&self, part: &Part, byte: u8, tenant: &str, project: &str) -> bool {
+        let in_digits = matches!(&self.timestamp, Some(timestamp) if matches!(timestamp.window.unit, Unit::Seconds | Unit::Milliseconds));
+        match part {
+            Part::Body => true,
+            Part::Method => is_token_byte(byte),
+            _ if self.is_timestamp(part) && in_digits => byte.is_ascii_digit(),
+            Part::Header(name) if name == tenant || name == project => is_unreserved(byte),
+            // What no host lets into a header or a path.
+            _ => !matches!(byte, b'\n' | b'\r' | b'\0'),
+        }
+    }
+}
+
+fn is_key(part: &Part) -> bool {
+    match part {
+        Part::Id => true,
+        Part::Header(name) => name == IDEMPOTENCY_KEY,
+        _ => false,
+    }
+}
+
+fn shown(part: &Part) -> String {
+    match part {
+        Part::Method => "{method}".to_owned(),
+        Part::Path => "{path}".to_owned(),
+        Part::Url => "{url}".to_owned(),
+        Part::Timestamp => "{timestamp}".to_owned(),
+        Part::Id => "{id}".to_owned(),
+        Part::Header(name) => format!("{{header:{name}}}"),
+        _ => "{body}".to_owned(),
+    }
+}

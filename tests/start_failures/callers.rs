@@ -1,0 +1,223 @@
+//! Signed callers.
+
+use super::{GONE, Row, put, route, row};
+use serde_json::{Value, json};
+
+/// A signed caller that starts.
+pub(super) fn timer(more: Value) -> Value {
+    let mut timer = json!({
+        "subject": "service:timer",
+        "key_prefix": "timer:",
+        "key_extra_chars": ":",
+        "routes": ["orders.create"],
+        "signature": {
+            "algorithm": "hmac-sha256",
+            "signature": {"header": "x-timer-signature", "encoding": "hex"},
+            "timestamp": {"header": "x-timer-time", "unit": "s", "max_age_s": 300},
+            "template": "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"
+        },
+        "secrets": [{"env": "A"}]
+    });
+    timer.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    timer
+}
+
+/// [`timer`] with another member of its signature.
+fn signing(member: &str, value: Value) -> Value {
+    let mut timer = timer(json!({}));
+    put(&mut timer, &format!("/signature/{member}"), &value);
+    json!({"timer": timer})
+}
+
+/// What cannot be said of signed callers.
+pub(super) fn rows() -> Vec<Row> {
+    let only = |more: Value| json!({"timer": timer(more)});
+    let template = |template: &str| row([("/callers", signing("template", json!(template)))], []);
+    let says =
+        |row: Row, words: &'static str| Row { expected: vec![("/callers/timer/signature/template", words)], ..row };
+    vec![
+        row([("/callers", only(json!({})))], []),
+        // A signed caller is an identity: its route needs no other.
+        row(
+            [
+                ("/identity", json!(GONE)),
+                ("/routes/2/policy", json!("HANDLER_INTERNAL_C")),
+                ("/callers", only(json!({}))),
+            ],
+            [],
+        ),
+        // Routes.
+        row([("/callers", only(json!({"routes": []})))], [("/callers/timer/routes", "name at least one endpoint")]),
+        row(
+            [("/callers", only(json!({"routes": ["orders.create", "nope", "hooks", "carts.get", "orders.create"]})))],
+            [
+                ("/callers/timer/routes/1", "no route has the endpoint `nope`"),
+                ("/callers/timer/routes/2", "`hooks` has to be a REQUIRED_A or ACCEPTED route without `webhook`"),
+                ("/callers/timer/routes/3", "`carts.get` has to be a REQUIRED_A or ACCEPTED route without `webhook`"),
+                ("/callers/timer/routes/4", "`orders.create` stands before"),
+            ],
+        ),
+        row(
+            [("/routes/1/policy", json!("ACCEPTED")), ("/callers", only(json!({"routes": ["hooks"]})))],
+            [("/callers/timer/routes/0", "without `webhook`")],
+        ),
+        // Namespaces and headers are one caller's.
+        row(
+            [("/callers", json!({"timer": timer(json!({})), "clock": timer(json!({}))}))],
+            [
+                ("/callers/clock/subject", "/callers/timer has this subject already"),
+                ("/callers/clock/routes/0", "on this route /callers/timer signs in `x-timer-signature` as well"),
+            ],
+        ),
+        row(
+            [("/callers", only(json!({"subject": "service:webhook-ingest"})))],
+            [("/callers/timer/subject", "/webhooks has this subject already")],
+        ),
+        row(
+            [
+                ("/routes/-", route("x", "/x", json!({"policy": "ACCEPTED"}))),
+                (
+                    "/callers",
+                    json!({"timer": timer(json!({})), "clock": timer(json!({"subject": "service:clock", "routes": ["x"]}))}),
+                ),
+            ],
+            [],
+        ),
+        row(
+            [("/callers", only(json!({}))), ("/backend/keep_headers", json!(["X-Project-Id"]))],
+            [("/backend/keep_headers/0", "`x-project-id` never reaches the backend as a client sent it")],
+        ),
+        // Keys.
+        row(
+            [("/callers", only(json!({"key_extra_chars": ":,"})))],
+            [("/callers/timer/key_extra_chars", "keys can hold these characters beside the client's: !$&'()*+:=@")],
+        ),
+        row(
+            [("/callers", only(json!({"key_extra_chars": ""})))],
+            [("/callers/timer/key_prefix", "a prefix is made of what keys may hold")],
+        ),
+        row([("/callers", only(json!({"key_extra_chars": "!$&'()*+:=@"})))], []),
+        row(
+            [("/callers", only(json!({"key_prefix": "t-timer:"})))],
+            [("/callers/timer/key_prefix", "namespaced keys begin with `t-`")],
+        ),
+        row(
+            [("/callers", only(json!({"key_prefix": "a".repeat(255)})))],
+            [("/callers/timer/key_prefix", "keys are at most 255 characters")],
+        ),
+        row([("/callers", only(json!({"key_prefix": "a".repeat(254)})))], []),
+        row(
+            [("/callers", only(json!({"secrets": ["planted"]})))],
+            [("/callers/timer/secrets/0", "a secret in the document shows in the gateway's config dump")],
+        ),
+        // What a signature has to cover.
+        says(
+            template("{body}"),
+            "the template lacks `{method}`, `{path}`, `{timestamp}`, `{id}`, `{header:x-tenant-id}`, `{header:x-project-id}`",
+        ),
+        says(
+            template("{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}"),
+            "the template lacks `{body}`",
+        ),
+        row(
+            [("/identity/forward", json!({"tenant": "x-org"})), ("/callers", only(json!({})))],
+            [("/callers/timer/signature/template", "the template lacks `{header:x-org}`")],
+        ),
+        template(
+            "{url}\n{header:x-timer-time}.{method} {header:Idempotency-Key}\n{header:x-project-id}/{header:x-tenant-id},{body}",
+        ),
+        template("{body}.{timestamp}/{method}\n{path}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}"),
+        // What it means has to be clear.
+        says(
+            template("{method}{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
+            "`{method}` can hold what stands beside it",
+        ),
+        says(
+            template("{method}\n{path}.{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
+            "`{path}` can hold what stands beside it",
+        ),
+        says(
+            template("{method}\n{path}\n{timestamp}\n{id}:{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
+            "`{id}` can hold what stands beside it",
+        ),
+        says(
+            template("{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}.{header:x-project-id}\n{body}"),
+            "`{header:x-tenant-id}` can hold what stands beside it",
+        ),
+        says(
+            template("{method}\n{path}\n{timestamp}0{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
+            "`{timestamp}` can hold what stands beside it",
+        ),
+        says(
+            template("{method}\n{body}\n{path}.{timestamp}\n{id}\n{header:x-tenant-id}.{header:x-project-id}"),
+            "`{header:x-project-id}` can hold what stands beside it",
+        ),
+        says(
+            template(
+                "{method}\n{body}\n{body}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}",
+            ),
+            "`{body}` can hold what stands beside it",
+        ),
+        // What a provider may say and a caller may not.
+        row(
+            [("/callers", signing("algorithm", json!("sha256-secret-first")))],
+            [("/callers/timer/signature/algorithm", "who has seen a signature of this kind can sign a longer body")],
+        ),
+        row(
+            [("/callers", {
+                let mut token = only(json!({}));
+                for (place, value) in [
+                    ("algorithm", json!("token")),
+                    ("template", json!(GONE)),
+                    ("signature", json!({"header": "x-timer-signature"})),
+                ] {
+                    put(&mut token, &format!("/timer/signature/{place}"), &value);
+                }
+                token
+            })],
+            [
+                ("/callers/timer/signature/algorithm", "a token covers nothing of the request"),
+                ("/callers/timer/signature/template", "the template lacks"),
+            ],
+        ),
+        row(
+            [("/callers", signing("signature", json!({"numbered_headers": "x-s-", "encoding": "hex"})))],
+            [("/callers/timer/signature/signature", "a caller's signature is in a `header`")],
+        ),
+        row(
+            [("/callers", signing("timestamp", json!({"json": "/t", "unit": "s", "max_age_s": 1})))],
+            [("/callers/timer/signature/timestamp", "a caller's timestamp is in a `header`, or in a `pair`")],
+        ),
+        row(
+            [("/callers", {
+                let mut timeless = signing("timestamp", json!(GONE));
+                put(
+                    &mut timeless,
+                    "/timer/signature/template",
+                    &json!("{method}\n{path}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
+                );
+                timeless
+            })],
+            [
+                ("/callers/timer/signature", "the member `timestamp` is missing"),
+                ("/callers/timer/signature/template", "the template lacks `{timestamp}`"),
+            ],
+        ),
+        row(
+            [("/callers", signing("identifier", json!({"header": "x-id", "signed": false})))],
+            [("/callers/timer/signature/identifier", "`identifier` is nothing to a caller")],
+        ),
+        row(
+            [(
+                "/callers",
+                signing(
+                    "template",
+                    json!(
+                        "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{json:/a}\n{body}"
+                    ),
+                ),
+            )],
+            [("/callers/timer/signature/template", "nothing that has to be read out of them")],
+        ),
+    ]
+}
