@@ -42,6 +42,7 @@ pub mod openbao;
 pub mod ports;
 pub mod process;
 pub mod restate;
+pub mod scheduler;
 pub mod senders;
 pub mod service;
 pub mod stack;

@@ -35,6 +35,8 @@ pub struct Senders {
     pub github: String,
     /// Twilio's auth token
     pub twilio: String,
+    /// What the platform's own scheduler signs with
+    pub scheduler: String,
 }
 
 impl Senders {
@@ -45,6 +47,7 @@ impl Senders {
             stripe_previous: format!("whsec_{}", random()),
             github: random(),
             twilio: random(),
+            scheduler: random(),
         }
     }
 
@@ -55,6 +58,7 @@ impl Senders {
             ("STRIPE_WHSEC_PREVIOUS", &self.stripe_previous),
             ("GITHUB_WEBHOOK_SECRET", &self.github),
             ("TWILIO_AUTH_TOKEN", &self.twilio),
+            ("SCHEDULER_SECRET", &self.scheduler),
         ];
         variables.map(|(name, value)| (name.to_owned(), value.clone())).into()
     }
@@ -86,8 +90,13 @@ impl Senders {
 
 /// Stripe's delivery of an event, signed `age` seconds ago with each of `secrets`: with several while one is being rolled.
 pub fn stripe(age: u64, secrets: &[&str], event: &Value) -> Result<Request> {
+    stripe_at(ago(age)?, secrets, event)
+}
+
+/// The time `age` seconds ago, in seconds since 1970-01-01 UTC.
+pub(crate) fn ago(age: u64) -> Result<u64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?.as_secs();
-    stripe_at(now.saturating_sub(age), secrets, event)
+    Ok(now.saturating_sub(age))
 }
 
 fn stripe_at(time: u64, secrets: &[&str], event: &Value) -> Result<Request> {
@@ -105,13 +114,13 @@ fn random() -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn hmac_sha256(secret: &str, message: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn hmac_sha256(secret: &str, message: &[u8]) -> Result<Vec<u8>> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).context("a secret")?;
     mac.update(message);
     Ok(mac.finalize().into_bytes().to_vec())
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -129,6 +138,7 @@ mod tests {
             stripe_previous: "whsec_b".to_owned(),
             github: "It's a Secret to Everybody".to_owned(),
             twilio: "12345".to_owned(),
+            scheduler: String::new(),
         };
         // GitHub's documentation signs the text `Hello, World!`.
         let hello = hex(&hmac_sha256(&senders.github, b"Hello, World!").unwrap());

@@ -100,7 +100,7 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
         }
         Change::Trailers => set(listener, MANAGER, "http_protocol_options", json!({"enable_trailers": true})),
         Change::EveryPath => {
-            set(listener, &format!("{MANAGER}/http_filters/0/typed_config/rules/0"), "match", everything.clone())?;
+            set(listener, &format!("{MANAGER}/http_filters/0/typed_config/rules/1"), "match", everything.clone())?;
             set(listener, &format!("{ROUTES}/1"), "match", everything)
         }
         Change::NoAuthentication => {

@@ -61,13 +61,13 @@ fn json(path: &str, body: Vec<u8>) -> Request {
     Request::new("POST", path).header("content-type", "application/json").body(body)
 }
 
-fn hmac<M: Mac + KeyInit>(key: &[u8], text: &[u8]) -> Vec<u8> {
+pub(crate) fn hmac<M: Mac + KeyInit>(key: &[u8], text: &[u8]) -> Vec<u8> {
     // HMAC takes keys of any length.
     let mac = <M as Mac>::new_from_slice(key).map(|mac| mac.chain_update(text).finalize().into_bytes().to_vec());
     mac.unwrap_or_default()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -14,6 +14,7 @@
 //! | [`discovery`] | the filter's configuration from a file, as docs/reload.md has it |
 //! | [`harness`] | running trials, and an end for every process |
 
+pub mod callers;
 pub mod capture;
 pub mod chain;
 pub mod config;

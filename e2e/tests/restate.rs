@@ -9,6 +9,7 @@ use e2e::gateway::tools;
 use e2e::harness::{Test, run, runtime, sharing};
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::restate::Invocation;
+use edge_idempotency_demo::scheduler::Dispatch;
 use edge_idempotency_demo::stack::{Stack, StackOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         test("the same cart of two tenants", carts),
         test("twenty at once have one effect", burst),
         test("Case C never has a key", case_c),
+        test("a dispatch sent twice has one effect", dispatched_twice),
         test("what is refused does not execute", refused),
         test("the backend's own paths are closed", closed_paths),
         test("the filter's mark from a client means nothing", forged_mark),
@@ -275,6 +277,61 @@ async fn case_c(world: &World) -> Result<()> {
         let own = key.is_empty() || (key.len() == 26 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()));
         ensure!(own, "{} is stored under {key}", invocation.target);
     }
+    Ok(())
+}
+
+/// The scheduler's dispatch, again after a minute and twenty at once, and what nobody else can do with its key.
+async fn dispatched_twice(world: &World) -> Result<()> {
+    let secret = &world.stack.senders.scheduler;
+    let dispatch = |report: &str| Dispatch {
+        schedule: "e2e-report",
+        due_ms: 1_793_000_000_000,
+        tenant: "acme",
+        project: "health-prod",
+        body: json!({"report": report}),
+    };
+    let run = dispatch("report-twice");
+    let first = world.send(None, run.signed(secret, 60)?).await?;
+    status(&first, 200)?;
+    fresh(&first)?;
+    let seen = first.json().get("seen").cloned().unwrap_or_default();
+    let expected = json!({"tenant": "acme", "project": "health-prod", "subject": "service:scheduler"});
+    ensure!(seen == expected, "the handler saw {seen}");
+    let url = world.stack.gateway_url();
+    let again = run.signed(secret, 0)?;
+    let burst: Vec<_> = (0..BURST)
+        .map(|_| {
+            let (request, url) = (again.clone(), url.clone());
+            tokio::spawn(async move { request.send(&url).await })
+        })
+        .collect();
+    for reply in burst {
+        replayed(&reply.await??, &first)?;
+    }
+    // A user's token beside the signature changes nothing.
+    replayed(&world.send(Some(&ALICE), run.signed(secret, 0)?).await?, &first)?;
+    let invocation = world.only(&run.namespaced()).await?;
+    ensure!(invocation.target == "Reports/run", "{invocation:?}");
+
+    let before = world.totals().await?;
+    let unsigned = world.send(Some(&ALICE), run.unsigned()).await?;
+    problem(&unsigned, 400, "idempotency_key_invalid")?;
+    ensure!(unsigned.json().get("reason") == Some(&json!("charset")), "{}", unsigned.text());
+    let forged = [run.signed("guessed", 0)?, run.signed(secret, 301)?, again.clone().body(r#"{"report":"forged"}"#)];
+    for request in forged {
+        problem(&world.send(Some(&ALICE), request).await?, 401, "signature_invalid")?;
+    }
+    ensure!(world.totals().await? == before, "something was executed");
+    ensure!(world.effects("report-twice").await? == 1, "more than one effect");
+    ensure!(world.effects("forged").await? == 0, "a forged report");
+
+    let other = Dispatch { due_ms: 1_793_000_086_400, ..dispatch("report-twice") };
+    fresh(&world.send(None, other.signed(secret, 0)?).await?)?;
+    ensure!(world.effects("report-twice").await? == 2, "another run is another effect");
+    // Signed journals hold no signature.
+    let calls = world.stack.service.calls(0).await?.calls;
+    let leak = calls.iter().find(|call| call.header("x-schedule-signature").is_some());
+    ensure!(leak.is_none(), "a signature reached a handler: {leak:?}");
     Ok(())
 }
 

@@ -190,6 +190,25 @@ impl Projects {
     }
 }
 
+/// `Reports`: what the scheduler runs. A dispatch that is sent twice gets here once, so nothing is remembered here.
+pub(crate) struct Reports(pub(crate) Arc<Ledger>);
+
+#[derive(Deserialize)]
+struct Report {
+    report: String,
+}
+
+#[restate_sdk::service(client_visibility = "pub(crate)")]
+impl Reports {
+    #[handler]
+    async fn run(&self, ctx: Context<'_>, Json(report): Json<Report>) -> HandlerResult<Json<Value>> {
+        let seen = observe(&self.0, "Reports/run", None, ctx.invocation_id(), ctx.headers());
+        let id = report.report.clone();
+        let number = ctx.run(|| async move { Ok(self.0.record_effect(&id)) }).name("send the report").await?;
+        Ok(Json(json!({"run": number, "report": report.report, "seen": seen})))
+    }
+}
+
 /// `Webhooks`: what third parties send. Their identifiers are keys by the time it gets here, so it just does the work.
 pub(crate) struct Webhooks(pub(crate) Arc<Ledger>);
 

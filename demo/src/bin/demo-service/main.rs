@@ -1,4 +1,4 @@
-//! The sample service behind the gateway: six Restate services, and a plain HTTP side port that tells what they did.
+//! The sample service behind the gateway: seven Restate services, and a plain HTTP side port that tells what they did.
 //!
 //! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw).
 
@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::handlers::{Cart, Conversations, Notifications, Projects, Refunds, Webhooks, options};
+use crate::handlers::{Cart, Conversations, Notifications, Projects, Refunds, Reports, Webhooks, options};
 use crate::ledger::Ledger;
 
 mod handlers;
@@ -69,6 +69,7 @@ fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
         .bind(Cart(ledger.clone()).into_service_definition().options(options(7 * DAY)))
         .bind(Notifications(ledger.clone()).into_service_definition().options(options(DAY)))
         .bind(Webhooks(ledger.clone()).into_service_definition().options(options(7 * DAY)))
+        .bind(Reports(ledger.clone()).into_service_definition().options(options(7 * DAY)))
         .bind(Projects(ledger.clone()).into_service_definition().options(options(DAY)))
         .build()
 }

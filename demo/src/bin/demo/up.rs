@@ -125,7 +125,7 @@ fn variables(signer: &Signer, senders: &Senders, ports: &Ports) -> Result<String
         writeln!(text, "# {}", person.introduction())?;
         writeln!(text, "{}={}", person.variable, person.token(signer)?)?;
     }
-    writeln!(text, "# what Stripe, GitHub and Twilio sign their webhooks with")?;
+    writeln!(text, "# what Stripe, GitHub and Twilio sign their webhooks with, and the scheduler its requests")?;
     for (name, value) in senders.environment() {
         writeln!(text, "{name}={value}")?;
     }
