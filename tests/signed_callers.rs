@@ -96,6 +96,8 @@ fn vectors() -> Vec<Vector> {
     file["vectors"].as_array().unwrap().iter().map(read).collect()
 }
 
+type Change = fn(&mut Parts);
+
 /// Nobody else vouches for the request.
 struct Nobody;
 
@@ -164,7 +166,7 @@ fn each_component_changed_in_turn_is_refused() {
     let policy = policy();
     for Vector { name, parts, signature, .. } in vectors() {
         let now = parts.timestamp;
-        let changes: [(&str, fn(&mut Parts)); 6] = [
+        let changes: [(&str, Change); 6] = [
             ("the method", |parts| parts.method = if parts.method == "PUT" { "POST" } else { "PUT" }.to_owned()),
             ("the path", |parts| parts.path.push_str("?x=1")),
             ("the key", |parts| parts.key.push('1')),
