@@ -108,7 +108,7 @@ impl Grammar {
     /// [`Invalid::Charset`] if `extra` holds something outside [`EXTRA_CHARACTERS`]; else what is wrong with every key
     /// that begins so.
     pub fn new(prefix: &str, extra: &str) -> Result<Self, Invalid> {
-        if !extra.chars().all(|character| EXTRA_CHARACTERS.contains(character)) {
+        if !extra.bytes().all(|byte| EXTRA_CHARACTERS.as_bytes().contains(&byte)) {
             return Err(Invalid::Charset);
         }
         let grammar = Self { prefix: prefix.to_owned().into(), extra: extra.to_owned().into() };
