@@ -175,18 +175,21 @@ impl Policy {
     }
 
     /// Secrets that are there and should be others, by their places; never what they are. An empty one stands for none,
-    /// as between two rotations, unless the binding has no other.
+    /// as between two rotations, unless the binding, or the signed caller, has no other.
     pub fn weak_secrets(&self) -> Vec<Issue> {
         let mut issues = decode::Issues::default();
-        for (id, binding) in &self.bindings {
-            let Some(provider) = self.providers.get(&binding.provider) else { continue };
-            let at = format!("{}/secrets", decode::child("/webhooks/static", id));
+        let bindings = self.bindings.iter().filter_map(|(id, binding)| {
+            Some(("/webhooks/static", id, &binding.secrets, self.providers.get(&binding.provider)?))
+        });
+        let callers = self.callers.iter().map(|caller| ("/callers", &caller.name, &caller.secrets, &caller.signature));
+        for (list, name, secrets, provider) in bindings.chain(callers) {
+            let at = format!("{}/secrets", decode::child(list, name));
             let is_empty = |secret: &Secret| matches!(secret, Secret::Value(value) if value.is_empty());
-            if !binding.secrets.is_empty() && binding.secrets.iter().all(is_empty) {
-                issues.add(at, "every secret is empty: each delivery is answered 503");
+            if !secrets.is_empty() && secrets.iter().all(is_empty) {
+                issues.add(at, "every secret is empty: whatever is signed is answered 503");
                 continue;
             }
-            for (index, secret) in binding.secrets.iter().enumerate().filter(|(_, secret)| !is_empty(secret)) {
+            for (index, secret) in secrets.iter().enumerate().filter(|(_, secret)| !is_empty(secret)) {
                 if let Secret::Value(value) = secret
                     && let Some(weakness) = provider.weakness(value)
                 {
