@@ -68,8 +68,17 @@ pub fn same_name(wanted: &str, name: &[u8]) -> bool {
 
 /// Names share beginnings (`x-`, `access-control-`) more often than ends, so the ends are compared first.
 fn same(canonical: &[u8], name: &[u8]) -> bool {
-    canonical.len() == name.len()
-        && canonical.iter().rev().zip(name.iter().rev()).all(|(one, other)| *one == fold(*other))
+    let (mut canonical, mut name) = (canonical, name);
+    if canonical.len() != name.len() {
+        return false;
+    }
+    while let ([one_rest @ .., one], [other_rest @ .., other]) = (canonical, name) {
+        if *one != fold(*other) {
+            return false;
+        }
+        (canonical, name) = (one_rest, other_rest);
+    }
+    true
 }
 
 /// A set of header names and of name prefixes (`x-restate-*`), with exceptions.

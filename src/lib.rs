@@ -17,6 +17,7 @@
 //! | [`json`] | reading and writing JSON |
 #![deny(unsafe_code)]
 
+mod bytes;
 pub mod exchange;
 pub mod headers;
 pub mod identity;

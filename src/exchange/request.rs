@@ -111,7 +111,10 @@ impl Exchange {
     ) -> Result<Flow, Problem> {
         let head = Head::read(policy, headers);
         let (raw_path, _) = split_query(head.target);
-        self.original_path = String::from_utf8_lossy(raw_path).into_owned();
+        self.original_path = match std::str::from_utf8(raw_path) {
+            Ok(text) => text.to_owned(),
+            Err(_) => String::from_utf8_lossy(raw_path).into_owned(),
+        };
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         if policy.is_closed(path.as_str()) {
             return Err(Problem::not_found());

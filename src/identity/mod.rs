@@ -6,6 +6,7 @@ mod source;
 
 pub use source::{Attributes, MetadataPath, Resolve, Rules, Source, SubjectRule, Value, Where, resolve};
 
+use crate::bytes::ByteSet;
 use std::fmt;
 
 /// Longest tenant or project, in bytes.
@@ -112,7 +113,7 @@ impl Project {
 fn segment(value: &[u8]) -> Result<&str, Malformed> {
     let fits = value.len() <= MAX_SEGMENT_LENGTH
         && !matches!(value, [] | [b'_', ..] | b"." | b"..")
-        && value.iter().copied().all(is_unreserved);
+        && UNRESERVED.holds(value);
     if !fits {
         return Err(Malformed);
     }
@@ -162,13 +163,22 @@ pub fn is_subject_type(kind: &str) -> bool {
         && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// RFC 3986 section 2.3.
+/// Whether a byte is one of [`UNRESERVED`].
 pub(crate) const fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-')
+    UNRESERVED.has(byte)
 }
+
+/// RFC 3986 section 2.3.
+static UNRESERVED: ByteSet = ByteSet::alphanumeric().with(b"._~-");
 
 /// Appends `bytes`, everything outside the unreserved characters as `%XX` in upper case.
 pub(crate) fn percent_encode(bytes: &[u8], out: &mut String) {
+    if UNRESERVED.holds(bytes)
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
+        out.push_str(text);
+        return;
+    }
     for &byte in bytes {
         if is_unreserved(byte) {
             out.push(char::from(byte));

@@ -1,6 +1,7 @@
 //! The client key's grammar: `^[A-Za-z0-9._~\-]{1,255}$`, not starting with `t-` (DESIGN section 3), and those of signed
 //! callers, which may begin in a certain way and hold a few characters more (DESIGN section 7).
 
+use crate::identity::is_unreserved;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -162,7 +163,7 @@ impl<'a> RawKey<'a> {
 
 /// The alphabet: RFC 3986's unreserved characters.
 pub(crate) const fn is_key_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-')
+    is_unreserved(byte)
 }
 
 #[cfg(test)]

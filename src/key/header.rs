@@ -77,6 +77,9 @@ fn trim(mut value: &[u8]) -> &[u8] {
 }
 
 fn has_comma_outside_quotes(value: &[u8]) -> bool {
+    if !value.contains(&b',') {
+        return false;
+    }
     let (mut quoted, mut escaped) = (false, false);
     for byte in value {
         match byte {

@@ -4,6 +4,7 @@
 //! removed, slashes merged, one trailing slash dropped, the query cut off. What two readers could take for different
 //! paths is refused.
 
+use crate::bytes::ByteSet;
 use crate::identity::{hex, is_unreserved, push_escape};
 use std::borrow::Cow;
 
@@ -87,9 +88,30 @@ impl<'a> NormalPath<'a> {
     }
 }
 
-/// The segments of a normalised path.
+/// The segments of a path that begins with a slash; empty ones are left out.
 pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
-    path.split('/').skip(1).filter(|segment| !segment.is_empty())
+    Segments(path)
+}
+
+#[derive(Clone)]
+struct Segments<'p>(&'p str);
+
+impl<'p> Iterator for Segments<'p> {
+    type Item = &'p str;
+
+    fn next(&mut self) -> Option<&'p str> {
+        let mut rest = self.0;
+        while let Some(after) = rest.strip_prefix('/') {
+            rest = after;
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+        let (segment, rest) = rest.split_at_checked(end)?;
+        self.0 = rest;
+        Some(segment)
+    }
 }
 
 /// Splits a request target into path and query (`?` excluded; `None` if there is none).
@@ -104,7 +126,7 @@ pub fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 fn already_normal(path: &[u8]) -> Option<&str> {
     let mut after_slash = false;
     for &byte in path {
-        if !(is_path_byte(byte) || byte == b'/') || (after_slash && matches!(byte, b'/' | b'.')) {
+        if !(PATH.has(byte) || byte == b'/') || (after_slash && matches!(byte, b'/' | b'.')) {
             return None;
         }
         after_slash = byte == b'/';
@@ -113,10 +135,7 @@ fn already_normal(path: &[u8]) -> Option<&str> {
 }
 
 /// RFC 3986 section 3.3, `pchar` without escapes and without the semicolon.
-const fn is_path_byte(byte: u8) -> bool {
-    is_unreserved(byte)
-        || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b'=' | b':' | b'@')
-}
+static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
 
 /// Decodes what is unreserved, escapes what no path may hold plainly, and upper-cases the remaining escapes.
 fn decode_unreserved(path: &[u8]) -> Result<(String, bool), Ambiguous> {
@@ -144,7 +163,7 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), Ambiguous> {
             b'\\' => return Err(Ambiguous::Backslash),
             b';' => return Err(Ambiguous::Semicolon),
             b'#' | 0..=b' ' | 0x7f => return Err(Ambiguous::Forbidden),
-            plain if is_path_byte(plain) => out.push(char::from(plain)),
+            plain if PATH.has(plain) => out.push(char::from(plain)),
             other => push_escape(other, &mut out),
         }
     }

@@ -193,12 +193,11 @@ fn serialise(pairs: &[(&str, String)]) -> Vec<u8> {
 /// The lines of a serialised header map, borrowed from it; `None` if it is cut short.
 pub(super) fn pairs(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let Some((count, rest)) = number(bytes) else { return bytes.is_empty().then(Vec::new) };
-    let (mut lengths, mut texts) = rest.split_at_checked(count.checked_mul(8)?)?;
+    let (lengths, mut texts) = rest.split_at_checked(count.checked_mul(8)?)?;
     let mut pairs = Vec::with_capacity(count);
-    for _ in 0..count {
-        let (name_size, rest) = number(lengths)?;
-        let (value_size, rest) = number(rest)?;
-        lengths = rest;
+    for [n0, n1, n2, n3, v0, v1, v2, v3] in lengths.as_chunks::<8>().0 {
+        let name_size = usize::try_from(u32::from_le_bytes([*n0, *n1, *n2, *n3])).ok()?;
+        let value_size = usize::try_from(u32::from_le_bytes([*v0, *v1, *v2, *v3])).ok()?;
         let (name, rest) = texts.split_at_checked(name_size)?;
         let (value, rest) = rest.strip_prefix(b"\0")?.split_at_checked(value_size)?;
         texts = rest.strip_prefix(b"\0")?;

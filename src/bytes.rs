@@ -1,0 +1,55 @@
+//! Sets of bytes: what is asked of every byte of a path, a key and an identity is one look into a table.
+
+/// A set of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteSet([bool; 256]);
+
+#[allow(clippy::indexing_slicing, reason = "a byte is less than 256")]
+impl ByteSet {
+    /// ASCII letters and digits.
+    pub(crate) const fn alphanumeric() -> Self {
+        let mut set = [false; 256];
+        let mut byte = 0;
+        while byte < 128 {
+            set[byte as usize] = (byte as u8).is_ascii_alphanumeric();
+            byte += 1;
+        }
+        Self(set)
+    }
+
+    /// The set and these.
+    pub(crate) const fn with(mut self, more: &[u8]) -> Self {
+        let mut place = 0;
+        while place < more.len() {
+            self.0[more[place] as usize] = true;
+            place += 1;
+        }
+        self
+    }
+
+    /// Whether the byte is one of them.
+    #[inline]
+    pub(crate) const fn has(&self, byte: u8) -> bool {
+        self.0[byte as usize]
+    }
+
+    /// Whether every byte is one of them.
+    #[inline]
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+        bytes.iter().all(|byte| self.has(*byte))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_what_was_put_in_and_nothing_else() {
+        let set = ByteSet::alphanumeric().with(b"-\xff");
+        for byte in 0..=u8::MAX {
+            assert_eq!(set.has(byte), byte.is_ascii_alphanumeric() || b"-\xff".contains(&byte), "{byte}");
+        }
+        assert!(set.holds(b"") && set.holds(b"a-Z9\xff") && !set.holds(b"a b"));
+    }
+}
