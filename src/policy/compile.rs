@@ -304,12 +304,12 @@ impl Compiler<'_> {
             return Vec::new();
         }
         let targets = routes.iter().filter_map(|(_, route)| route.target.as_ref());
-        let mut services: Vec<String> = targets.map(|target| target.service.clone()).collect();
-        services.extend(backend.guard.iter().map(|guard| guard.service.clone()));
+        let mut services: Vec<&str> = targets.map(|target| target.service.as_str()).collect();
+        services.extend(backend.guard.iter().map(|guard| guard.service.as_str()));
         services.sort_unstable();
         services.dedup();
         for (place, route) in routes {
-            let taken = |first: &str| services.iter().any(|service| service == first);
+            let taken = |first: &str| services.binary_search(&first).is_ok();
             if let Some(first) = route.template.first_literal().filter(|first| taken(first)) {
                 let message = format!(
                     "`/{first}` is the path of a target's service and so closed to clients; choose another first segment"
@@ -322,7 +322,7 @@ impl Compiler<'_> {
                     .add(format!("/routes/{place}/target"), "the service's path is one of /backend/reserved_paths");
             }
         }
-        services
+        services.into_iter().map(str::to_owned).collect()
     }
 
     /// The request headers that never reach the backend as they came.

@@ -7,6 +7,7 @@
 use crate::json::Json;
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// One problem of a policy document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,7 +151,7 @@ impl<'j> At<'j> {
 
     /// The value as an integer within bounds.
     #[inline(never)]
-    pub fn integer(&self, bounds: std::ops::RangeInclusive<u64>, issues: &mut Issues) -> Option<u64> {
+    pub fn integer(&self, bounds: RangeInclusive<u64>, issues: &mut Issues) -> Option<u64> {
         match self.json {
             Json::Integer(value) if bounds.contains(value) => Some(*value),
             Json::Integer(_) | Json::Number => {
@@ -217,6 +218,79 @@ impl<'j> Fields<'j> {
             issues.add(self.pointer.clone(), format!("the member `{name}` is missing"));
         }
         found
+    }
+
+    /// A member, if it is there and a string that `parse` accepts ([`At::parse`]).
+    pub fn parse<T>(&self, name: &str, issues: &mut Issues, parse: impl Fn(&'j str) -> Result<T, String>) -> Option<T> {
+        self.parse_with(name, issues, &parse)
+    }
+
+    #[inline(never)]
+    fn parse_with<T>(
+        &self,
+        name: &str,
+        issues: &mut Issues,
+        parse: &dyn Fn(&'j str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.get(name)?.parse_with(issues, parse)
+    }
+
+    /// A member that has to be there, as a string that `parse` accepts ([`At::parse`]).
+    pub fn need_parse<T>(
+        &self,
+        name: &str,
+        issues: &mut Issues,
+        parse: impl Fn(&'j str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.need_parse_with(name, issues, &parse)
+    }
+
+    #[inline(never)]
+    fn need_parse_with<T>(
+        &self,
+        name: &str,
+        issues: &mut Issues,
+        parse: &dyn Fn(&'j str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.need(name, issues)?.parse_with(issues, parse)
+    }
+
+    /// A member, if it is there and one of a few words ([`At::choice`]).
+    #[inline(never)]
+    pub fn choice<T: Copy>(&self, name: &str, words: &[(&str, T)], issues: &mut Issues) -> Option<T> {
+        self.get(name)?.choice(words, issues)
+    }
+
+    /// A member, if it is there and `true` or `false`.
+    #[inline(never)]
+    pub fn boolean(&self, name: &str, issues: &mut Issues) -> Option<bool> {
+        self.get(name)?.boolean(issues)
+    }
+
+    /// A member, if it is there and an integer within bounds.
+    #[inline(never)]
+    pub fn integer(&self, name: &str, bounds: RangeInclusive<u64>, issues: &mut Issues) -> Option<u64> {
+        self.get(name)?.integer(bounds, issues)
+    }
+
+    /// A member, if it is there and strings that `parse` accepts ([`At::list`]).
+    pub fn list<T>(
+        &self,
+        name: &str,
+        issues: &mut Issues,
+        parse: impl Fn(&'j str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        self.list_of(name, issues, &parse)
+    }
+
+    #[inline(never)]
+    fn list_of<T>(
+        &self,
+        name: &str,
+        issues: &mut Issues,
+        parse: &dyn Fn(&'j str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        self.get(name)?.list_with(issues, parse)
     }
 
     /// All members, in order.

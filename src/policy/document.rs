@@ -111,9 +111,9 @@ impl Document {
         if let Some(at) = fields.need("version", issues) {
             at.integer(1..=1, issues);
         }
-        let inline = fields.get("allow_inline_secrets").and_then(|at| at.boolean(issues)).unwrap_or_default();
+        let inline = fields.boolean("allow_inline_secrets", issues).unwrap_or_default();
         if let Some(at) = fields.get("recovery").and_then(|at| at.fields(&["wait_ms"], issues)) {
-            at.get("wait_ms").and_then(|at| at.integer(0..=600_000, issues));
+            at.integer("wait_ms", 0..=600_000, issues);
         }
         if let Some(at) = fields.get("retention") {
             read_retention(&at, issues);
@@ -121,8 +121,8 @@ impl Document {
         let routes = fields.need("routes", issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
             mode: read_mode(&fields, issues).unwrap_or_default(),
-            unmatched: fields.get("unmatched").and_then(|at| at.choice(&UNMATCHED, issues)).unwrap_or_default(),
-            docs_url: fields.get("docs_url").and_then(|at| at.parse(issues, parse_url)),
+            unmatched: fields.choice("unmatched", &UNMATCHED, issues).unwrap_or_default(),
+            docs_url: fields.parse("docs_url", issues, parse_url),
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             backend: fields.get("backend").and_then(|at| Backend::read(&at, issues)).unwrap_or_default(),
             routes: routes
@@ -152,11 +152,8 @@ fn read_telemetry(at: &At<'_>, issues: &mut Issues) -> Option<Telemetry> {
     let default = Telemetry::default();
     let forms = [("full", KeyInLogs::Full), ("hash", KeyInLogs::Hash), ("off", KeyInLogs::Off)];
     Some(Telemetry {
-        max_series: fields
-            .get("max_series")
-            .and_then(|at| at.integer(1..=1_000_000, issues))
-            .unwrap_or(default.max_series),
-        key_in_logs: fields.get("key_in_logs").and_then(|at| at.choice(&forms, issues)).unwrap_or(default.key_in_logs),
+        max_series: fields.integer("max_series", 1..=1_000_000, issues).unwrap_or(default.max_series),
+        key_in_logs: fields.choice("key_in_logs", &forms, issues).unwrap_or(default.key_in_logs),
     })
 }
 
@@ -181,7 +178,7 @@ fn read_retention(at: &At<'_>, issues: &mut Issues) -> Option<()> {
                     }
                 });
             }
-            service.get("on_max_attempts").and_then(|at| at.choice(&[("kill", ()), ("pause", ())], issues));
+            service.choice("on_max_attempts", &[("kill", ()), ("pause", ())], issues);
         }
     }
     Some(())

@@ -54,8 +54,8 @@ impl Provider {
             check_names(&at, &identifiers, issues);
         }
         let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
-        let key_scope = fields.get("key_scope").and_then(|at| at.choice(&scopes, issues)).unwrap_or_default();
-        let others = fields.get("other_signature_headers").and_then(|at| at.list(issues, header_name));
+        let key_scope = fields.choice("key_scope", &scopes, issues).unwrap_or_default();
+        let others = fields.list("other_signature_headers", issues, header_name);
         let at = fields.need("schemes", issues)?;
         let items = at.items(issues)?;
         if items.is_empty() {
@@ -104,16 +104,16 @@ fn read_slot(at: &At<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
         }
         None => String::new(),
     };
-    let pattern = fields.get("pattern").and_then(|at| at.parse(issues, Pattern::parse));
+    let pattern = fields.parse("pattern", issues, Pattern::parse);
     let place = read_place(&fields, issues)?;
     Some(Slot { name, pattern, place })
 }
 
 fn read_place(fields: &Fields<'_>, issues: &mut Issues) -> Option<Place> {
     let signed = fields.need("signed", issues).and_then(|at| at.boolean(issues));
-    let single = fields.get("single").and_then(|at| at.boolean(issues)).unwrap_or_default();
+    let single = fields.boolean("single", issues).unwrap_or_default();
     let types = [("string", false), ("integer", true)];
-    let integer = fields.get("type").and_then(|at| at.choice(&types, issues)).unwrap_or_default();
+    let integer = fields.choice("type", &types, issues).unwrap_or_default();
     let (kind, at) = one_of(fields, &["header", "json", "form"], issues)?;
     if kind != "json" {
         stray(fields, &["single", "type"], "goes with `json`", issues);
@@ -170,7 +170,7 @@ pub(super) fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues
     let timestamp = fields.get("timestamp").and_then(|at| read_timestamp(&at, issues));
     let template = match algorithm {
         Some(Algorithm::Token) => Some(Vec::new()),
-        _ => fields.need("template", issues).and_then(|at| at.parse(issues, template::parse)),
+        _ => fields.need_parse("template", issues, template::parse),
     };
     if algorithm == Some(Algorithm::Token) {
         stray(&fields, &["template", "port", "body_hash"], "is nothing to a token, which signs nothing", issues);
@@ -192,8 +192,8 @@ pub(super) fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues
         timestamp,
         template: template?,
         required,
-        any_port: fields.get("port").and_then(|at| at.choice(&PORTS, issues)).unwrap_or_default(),
-        body_hash: fields.get("body_hash").and_then(|at| at.parse(issues, non_empty)),
+        any_port: fields.choice("port", &PORTS, issues).unwrap_or_default(),
+        body_hash: fields.parse("body_hash", issues, non_empty),
         identifier: match fields.get("identifier") {
             Some(at) => Some(read_own_identifier(&at, issues)?),
             None => None,
@@ -271,14 +271,14 @@ fn read_secret(at: &At<'_>, issues: &mut Issues) -> Option<SecretForm> {
         ("hex", secret::Encoding::Hex),
         ("spki", secret::Encoding::Spki),
     ];
-    let prefix = fields.get("prefix").and_then(|at| at.parse(issues, non_empty));
+    let prefix = fields.parse("prefix", issues, non_empty);
     if fields.get("prefix").is_none() {
         stray(&fields, &["prefix_required"], "goes with `prefix`", issues);
     }
     Some(SecretForm {
-        encoding: fields.get("encoding").and_then(|at| at.choice(&encodings, issues)).unwrap_or_default(),
+        encoding: fields.choice("encoding", &encodings, issues).unwrap_or_default(),
         prefix,
-        prefix_required: fields.get("prefix_required").and_then(|at| at.boolean(issues)).unwrap_or_default(),
+        prefix_required: fields.boolean("prefix_required", issues).unwrap_or_default(),
     })
 }
 
@@ -306,7 +306,7 @@ fn read_signature(at: &At<'_>, algorithm: Option<Algorithm>, issues: &mut Issues
         ("numbered_headers", at) => SignatureSource::Numbered(at.parse(issues, header_name)?),
         (_, at) => SignatureSource::Json(at.parse(issues, |text| pointer(text, true))?),
     };
-    let prefix = fields.get("prefix").and_then(|at| at.parse(issues, non_empty)).unwrap_or_default();
+    let prefix = fields.parse("prefix", issues, non_empty).unwrap_or_default();
     let grammar = match (fields.get("pairs"), fields.get("versions")) {
         (Some(at), None) => {
             let (separator, key) = read_items(&at, "key", issues)?;

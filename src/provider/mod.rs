@@ -211,16 +211,20 @@ impl Provider {
 
     /// The headers with signatures and tokens, in lower case; one that ends in `*` is a prefix.
     pub fn signature_headers(&self) -> Vec<String> {
-        let mut names = self.other_signature_headers.clone();
+        let mut all = self.other_signature_headers.clone();
         for scheme in &self.schemes {
             match &scheme.signature.source {
-                SignatureSource::Headers(headers) => names.extend(headers.iter().cloned()),
-                SignatureSource::Numbered(prefix) => names.push(format!("{prefix}*")),
+                SignatureSource::Headers(headers) => all.extend(headers.iter().cloned()),
+                SignatureSource::Numbered(prefix) => all.push(format!("{prefix}*")),
                 SignatureSource::Json(_) => {}
             }
         }
-        names.sort_unstable();
-        names.dedup();
+        let mut names = Vec::with_capacity(all.len());
+        for name in all {
+            if let Err(place) = names.binary_search(&name) {
+                names.insert(place, name);
+            }
+        }
         names
     }
 

@@ -93,30 +93,23 @@ impl Backend {
         ];
         let fields = at.fields(&known, issues)?;
         let kinds = [("restate", BackendKind::Restate), ("generic", BackendKind::Generic)];
-        let kind = fields.get("kind").and_then(|at| at.choice(&kinds, issues)).unwrap_or_default();
+        let kind = fields.choice("kind", &kinds, issues).unwrap_or_default();
         let default = Self::of_kind(kind);
-        fields.get("authority").and_then(|at| at.parse(issues, parse_text));
-        fields.get("replay_headers").and_then(|at| at.list(issues, parse_header_name));
+        fields.parse("authority", issues, parse_text);
+        fields.list("replay_headers", issues, parse_header_name);
         Some(Self {
             kind,
-            rewrite_path: fields.get("rewrite_path").and_then(|at| at.boolean(issues)).unwrap_or(default.rewrite_path),
+            rewrite_path: fields.boolean("rewrite_path", issues).unwrap_or(default.rewrite_path),
             reserved_paths: fields
-                .get("reserved_paths")
-                .and_then(|at| at.list(issues, parse_reserved_path))
+                .list("reserved_paths", issues, parse_reserved_path)
                 .unwrap_or(default.reserved_paths),
             operation_id: fields.get("operation_id").map_or(default.operation_id, |at| read_operation_id(&at, issues)),
-            hide_headers: fields
-                .get("hide_headers")
-                .and_then(|at| at.list(issues, parse_header_pattern))
-                .unwrap_or(default.hide_headers),
-            keep_headers: fields
-                .get("keep_headers")
-                .and_then(|at| at.list(issues, parse_header_name))
-                .unwrap_or_default(),
-            cluster: fields.get("cluster").and_then(|at| at.parse(issues, parse_text)),
+            hide_headers: fields.list("hide_headers", issues, parse_header_pattern).unwrap_or(default.hide_headers),
+            keep_headers: fields.list("keep_headers", issues, parse_header_name).unwrap_or_default(),
+            cluster: fields.parse("cluster", issues, parse_text),
             guard: fields.get("guard").and_then(|at| {
                 let fields = at.fields(&["service", "retention"], issues)?;
-                let retention = fields.get("retention").and_then(|at| at.parse(issues, parse_duration));
+                let retention = fields.parse("retention", issues, parse_duration);
                 let service = fields.get("service").map(|at| at.parse(issues, Target::parse_service));
                 Some(Guard { service: service.unwrap_or_else(|| Some("IdempotencyGuard".to_owned()))?, retention })
             }),
@@ -126,8 +119,8 @@ impl Backend {
 
 fn read_operation_id(at: &At<'_>, issues: &mut Issues) -> Option<OperationId> {
     let fields = at.fields(&["from", "to"], issues)?;
-    let from = fields.need("from", issues).and_then(|at| at.parse(issues, parse_header_name));
-    let to = fields.need("to", issues).and_then(|at| at.parse(issues, parse_header_name));
+    let from = fields.need_parse("from", issues, parse_header_name);
+    let to = fields.need_parse("to", issues, parse_header_name);
     Some(OperationId { from: from?, to: to? })
 }
 

@@ -38,7 +38,7 @@ impl IdentityRules {
     /// Reads an `identity` object.
     pub fn read(at: &At<'_>, issues: &mut Issues) -> Option<Self> {
         let fields = at.fields(&["sources", "forward", "subject_types"], issues)?;
-        let added = fields.get("subject_types").and_then(|at| at.list(issues, parse_type)).unwrap_or_default();
+        let added = fields.list("subject_types", issues, parse_type).unwrap_or_default();
         let types: Vec<String> = SUBJECT_TYPES.iter().map(|name| (*name).to_owned()).chain(added).collect();
         let mut sources: Vec<Source> = Vec::new();
         if let Some(list) = fields.need("sources", issues) {
@@ -76,8 +76,8 @@ fn parse_type(text: &str) -> Result<String, String> {
 
 fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
     let fields = at.fields(&["name", "metadata", "headers_owned_by", "tenant", "project", "subject"], issues)?;
-    let name = fields.need("name", issues).and_then(|at| at.parse(issues, parse_name));
-    let owner = fields.get("headers_owned_by").and_then(|at| at.parse(issues, parse_text));
+    let name = fields.need_parse("name", issues, parse_name);
+    let owner = fields.parse("headers_owned_by", issues, parse_text);
     let namespace = fields.get("metadata").and_then(|at| {
         let path = at.list(issues, parse_text)?;
         if path.is_empty() {

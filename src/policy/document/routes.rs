@@ -162,8 +162,8 @@ impl Route {
             "webhook",
         ];
         let fields = at.fields(&known, issues)?;
-        let endpoint = fields.need("endpoint", issues).and_then(|at| at.parse(issues, parse_name));
-        let template = fields.need("path", issues).and_then(|at| at.parse(issues, Template::parse));
+        let endpoint = fields.need_parse("endpoint", issues, parse_name);
+        let template = fields.need_parse("path", issues, Template::parse);
         let policy = fields.need("policy", issues).and_then(|at| at.choice(&PolicyKind::WORDS, issues));
         let methods = fields.get("methods").and_then(|at| {
             let methods = at.list(issues, Method::parse)?;
@@ -174,30 +174,25 @@ impl Route {
         });
         let scopes = [("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)];
         let collisions = [("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)];
-        fields.get("fingerprint").and_then(|at| at.choice(&[("raw", ()), ("json", ())], issues));
+        fields.choice("fingerprint", &[("raw", ()), ("json", ())], issues);
         Some(Self {
             methods: methods.unwrap_or_else(|| vec![Method("POST".to_owned())]),
-            target: fields.get("target").and_then(|at| at.parse(issues, parse_text)),
-            scope: fields.get("scope").and_then(|at| at.choice(&scopes, issues)).unwrap_or_default(),
+            target: fields.parse("target", issues, parse_text),
+            scope: fields.choice("scope", &scopes, issues).unwrap_or_default(),
             mode: read_mode(&fields, issues),
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
-            hosts: fields.get("hosts").and_then(|at| at.list(issues, parse_host)).unwrap_or_default(),
-            recovery: fields.get("recovery").and_then(|at| at.boolean(issues)),
-            collision: fields.get("collision").and_then(|at| at.choice(&collisions, issues)).unwrap_or_default(),
+            hosts: fields.list("hosts", issues, parse_host).unwrap_or_default(),
+            recovery: fields.boolean("recovery", issues),
+            collision: fields.choice("collision", &collisions, issues).unwrap_or_default(),
             guard_refuses: fields
-                .get("guard_failure")
-                .and_then(|at| at.choice(&[("forward", false), ("refuse", true)], issues))
+                .choice("guard_failure", &[("forward", false), ("refuse", true)], issues)
                 .unwrap_or_default(),
             in_flight_conflict: fields
-                .get("in_flight")
-                .and_then(|at| at.choice(&[("attach", false), ("conflict", true)], issues))
+                .choice("in_flight", &[("attach", false), ("conflict", true)], issues)
                 .unwrap_or_default(),
-            max_body_bytes: fields
-                .get("max_body_bytes")
-                .and_then(|at| at.integer(1..=1 << 30, issues))
-                .unwrap_or(DEFAULT_MAX_BODY_BYTES),
-            one_way: fields.get("one_way").and_then(|at| at.boolean(issues)).unwrap_or_default(),
-            query: fields.get("query").and_then(|at| at.list(issues, parse_query_name)).unwrap_or_default(),
+            max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(DEFAULT_MAX_BODY_BYTES),
+            one_way: fields.boolean("one_way", issues).unwrap_or_default(),
+            query: fields.list("query", issues, parse_query_name).unwrap_or_default(),
             webhook: fields.get("webhook").and_then(|at| read_webhook(&at, issues)),
             endpoint: endpoint?,
             template: template?,

@@ -62,8 +62,8 @@ impl Webhooks {
     pub fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let known = ["subject", "public_base_url", "mode", "static", "unkey", "openbao", "providers"];
         let fields = at.fields(&known, issues)?;
-        fields.get("mode").and_then(|at| at.parse(issues, parse_mode));
-        let subject = fields.get("subject").and_then(|at| at.parse(issues, parse_subject));
+        fields.parse("mode", issues, parse_mode);
+        let subject = fields.parse("subject", issues, parse_subject);
         let stored = fields.get("openbao").is_some();
         let mut bindings = BTreeMap::new();
         if let Some(map) = fields.get("static").and_then(|at| at.map(issues)) {
@@ -91,7 +91,7 @@ impl Webhooks {
         }
         Some(Self {
             subject: subject.or_else(|| Subject::new("service", b"webhook-ingest").ok())?,
-            public_base_url: fields.get("public_base_url").and_then(|at| at.parse(issues, parse_base_url)),
+            public_base_url: fields.parse("public_base_url", issues, parse_base_url),
             bindings,
             providers,
             looked_up: ["unkey", "openbao"].iter().any(|name| fields.get(name).is_some()),
@@ -110,7 +110,7 @@ fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) ->
     let project = fields
         .need("project", issues)
         .and_then(|at| at.parse(issues, |text| Project::parse(text.as_bytes()).map_err(|_| segment.to_owned())));
-    let provider = fields.need("provider", issues).and_then(|at| at.parse(issues, parse_provider));
+    let provider = fields.need_parse("provider", issues, parse_provider);
     let secrets = match fields.get("secrets") {
         Some(at) => read_secrets(&at, inline, issues),
         None if stored => Vec::new(),
@@ -120,8 +120,8 @@ fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) ->
         }
     };
     let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
-    let key_scope = fields.get("key_scope").and_then(|at| at.choice(&scopes, issues));
-    let bind_body = fields.get("bind_body").and_then(|at| at.boolean(issues)).unwrap_or_default();
+    let key_scope = fields.choice("key_scope", &scopes, issues);
+    let bind_body = fields.boolean("bind_body", issues).unwrap_or_default();
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
 }
 
@@ -147,7 +147,7 @@ fn read_secret(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Secret>
         return at.parse(issues, parse_text).map(|text| Secret::Value(text.into_bytes()));
     }
     let fields = at.fields(&["env"], issues)?;
-    fields.need("env", issues)?.parse(issues, parse_variable).map(Secret::Env)
+    fields.need_parse("env", issues, parse_variable).map(Secret::Env)
 }
 
 /// Shadow mode stops where invariant I4 begins.
