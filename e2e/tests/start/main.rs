@@ -140,7 +140,9 @@ fn output(command: &PathBuf, arguments: &[&str], policy: &str) -> Result<Output>
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("policy.json");
     fs::write(&path, policy)?;
-    let output = Command::new(command).args(arguments).arg("--policy").arg(&path).output()?;
+    // `check` warns of variables that are not set where it runs.
+    let variables = Senders::generate().environment();
+    let output = Command::new(command).args(arguments).arg("--policy").arg(&path).envs(variables).output()?;
     let all = [output.stdout.as_slice(), &output.stderr].concat();
     ensure!(!String::from_utf8_lossy(&all).contains(SECRET), "{arguments:?} shows the secret");
     Ok(output)
