@@ -31,5 +31,5 @@ pub mod telemetry;
 #[cfg(any(target_arch = "wasm32", feature = "check-proxy"))]
 mod proxy;
 
-pub use exchange::{Effect, Exchange, Flow, Map};
+pub use exchange::{AnswerFlow, Effect, Exchange, Flow, Map};
 pub use policy::{Policy, PolicyErrors};

@@ -72,11 +72,19 @@ pub enum Code {
     UnsupportedContentEncoding,
     /// Something that the answer depends on cannot be had.
     DependencyUnavailable,
+    /// Nothing is stored for this caller under the key.
+    KeyUnknown,
+    /// The operation does not take a request of this form.
+    RequestInvalid,
+    /// The headers are above a limit.
+    HeadersTooLarge,
+    /// The answer did not come in time.
+    GatewayTimeout,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
@@ -94,6 +102,10 @@ impl Code {
         Self::BodyTooLarge,
         Self::UnsupportedContentEncoding,
         Self::DependencyUnavailable,
+        Self::KeyUnknown,
+        Self::RequestInvalid,
+        Self::HeadersTooLarge,
+        Self::GatewayTimeout,
     ];
 
     /// Name, HTTP status, title and advice.
@@ -124,6 +136,10 @@ impl Code {
                 ("unsupported_content_encoding", 415, "Content encoding not supported", Retry::Never)
             }
             Self::DependencyUnavailable => ("dependency_unavailable", 503, "Temporarily unavailable", Retry::SameKey),
+            Self::KeyUnknown => ("idempotency_key_unknown", 404, "Idempotency key unknown", Retry::SameKey),
+            Self::RequestInvalid => ("request_invalid", 400, "Request invalid", Retry::Never),
+            Self::HeadersTooLarge => ("headers_too_large", 431, "Headers too large", Retry::Never),
+            Self::GatewayTimeout => ("gateway_timeout", 504, "No answer in time", Retry::SameKey),
         }
     }
 
@@ -148,6 +164,8 @@ impl Code {
 pub struct Problem {
     /// What is wrong
     pub code: Code,
+    /// The HTTP status, where it is not the code's
+    pub status: Option<u16>,
     /// What about it, where a code has several reasons
     pub reason: Option<&'static str>,
     /// What to change
@@ -160,7 +178,7 @@ pub struct Problem {
 
 impl Problem {
     fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, reason: None, detail: detail.into(), allow: None, retry_after: None }
+        Self { code, status: None, reason: None, detail: detail.into(), allow: None, retry_after: None }
     }
 
     /// A key is required and none was sent.
@@ -289,19 +307,75 @@ impl Problem {
         }
     }
 
+    /// Nothing is stored under the key: the same answer whether it was never used or is somebody else's.
+    pub fn key_unknown() -> Self {
+        Self::new(
+            Code::KeyUnknown,
+            "Nothing is stored under this idempotency key: no such request has come in, or its result has expired. The \
+             original request can be sent again with the same key.",
+        )
+    }
+
+    /// The backend could not take the request, or did not answer.
+    pub fn backend_unavailable() -> Self {
+        Self {
+            retry_after: Some(RETRY_AFTER_SECONDS),
+            ..Self::new(
+                Code::DependencyUnavailable,
+                "The service cannot be reached right now, or is busy. Send the same request again later, with the same \
+                 idempotency key if it had one: then nothing is done twice.",
+            )
+        }
+    }
+
+    /// The answer to a request with a key did not come in time.
+    pub fn gateway_timeout() -> Self {
+        Self::new(
+            Code::GatewayTimeout,
+            "The answer did not come in time. The work may still be going on: send the same request with the same key to \
+             get its result.",
+        )
+    }
+
+    /// The body is longer than the backend takes.
+    pub fn body_refused() -> Self {
+        Self::new(Code::BodyTooLarge, "The body is longer than the operation takes.")
+    }
+
+    /// The headers are longer, or more, than the backend takes.
+    pub fn headers_too_large() -> Self {
+        Self::new(Code::HeadersTooLarge, "The request has too many headers, or too long ones.")
+    }
+
+    /// The backend refused the request, with this status, before any handler had it.
+    pub fn request_invalid(status: u16) -> Self {
+        Self {
+            status: Some(status),
+            ..Self::new(
+                Code::RequestInvalid,
+                "The operation does not take a request of this form. Check the Content-Type and whether a body is expected.",
+            )
+        }
+    }
+
     /// The HTTP status.
-    pub const fn status(&self) -> u16 {
-        self.code.status()
+    pub fn status(&self) -> u16 {
+        self.status.unwrap_or(self.code.status())
+    }
+
+    /// What the caller can do.
+    pub const fn retry(&self) -> Retry {
+        self.code.retry()
     }
 
     /// The document, a JSON text.
     pub fn document(&self, docs_url: Option<&str>) -> String {
-        let (name, status, title, retry) = self.code.facts();
+        let (name, _, title, retry) = self.code.facts();
         let kind = docs_url.map_or_else(|| "about:blank".to_owned(), |url| format!("{url}#{name}"));
         let mut document = Object::new();
         document.text("type", &kind);
         document.text("title", title);
-        document.number("status", status.into());
+        document.number("status", self.status().into());
         document.text("detail", &self.detail);
         document.text("code", name);
         document.text_if("reason", self.reason);
@@ -357,7 +431,7 @@ mod tests {
             let expected = match code {
                 Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
                 Code::KeyInvalid => Retry::NewKey,
-                Code::DependencyUnavailable => Retry::SameKey,
+                Code::DependencyUnavailable | Code::KeyUnknown | Code::GatewayTimeout => Retry::SameKey,
                 _ => Retry::Never,
             };
             assert_eq!(code.retry(), expected, "{}", code.name());

@@ -39,7 +39,7 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
                 set.insert((*name).to_owned(), String::from_utf8_lossy(value).into());
             }
             Effect::Remove { name, .. } => removed.push(String::from_utf8_lossy(name).into_owned()),
-            Effect::Reply(_) => {}
+            Effect::Reply(_) | Effect::Body(_) => {}
         }
     }
 

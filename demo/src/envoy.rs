@@ -74,7 +74,7 @@ pub struct Envoy {
 impl Envoy {
     /// Starts Envoy and waits until it takes requests. If it refuses its configuration, the error holds the end of its log.
     pub async fn start(options: EnvoyOptions) -> Result<Self> {
-        let config = options.run_dir.join("envoy.yaml");
+        let config = configuration(&options.run_dir);
         fs::write(&config, render(&options)).with_context(|| format!("cannot write {}", config.display()))?;
         Self::start_with(options, &config).await
     }
@@ -102,6 +102,13 @@ impl Envoy {
             })
             .await?;
         Ok(envoy)
+    }
+
+    /// Kills it as a crash would, then starts it again with the configuration of [`Envoy::start`].
+    pub async fn restart(&mut self) -> Result<()> {
+        self.process.kill()?;
+        *self = Self::start_with(self.options.clone(), &configuration(&self.options.run_dir)).await?;
+        Ok(())
     }
 
     /// Where clients send their requests.
@@ -149,6 +156,10 @@ fn write_credential(run_dir: &Path, name: &str, value: Option<&str>) -> Result<(
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(resources.to_string().as_bytes())?;
     fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn configuration(run_dir: &Path) -> PathBuf {
+    run_dir.join("envoy.yaml")
 }
 
 fn access_log(run_dir: &Path) -> PathBuf {

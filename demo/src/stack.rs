@@ -30,12 +30,21 @@ pub struct StackOptions {
     pub policy: String,
     /// As [`EnvoyOptions::require_token`].
     pub require_token: bool,
+    /// As [`RestateOptions::env`].
+    pub restate_env: Vec<(String, String)>,
 }
 
 impl StackOptions {
     /// The demo's own policy, free ports, tokens required.
     pub fn new(tools: Tools, run_dir: impl Into<PathBuf>) -> Self {
-        Self { tools, run_dir: run_dir.into(), ports: None, policy: POLICY.to_owned(), require_token: true }
+        Self {
+            tools,
+            run_dir: run_dir.into(),
+            ports: None,
+            policy: POLICY.to_owned(),
+            require_token: true,
+            restate_env: Vec::new(),
+        }
     }
 }
 
@@ -58,7 +67,7 @@ pub struct Stack {
 impl Stack {
     /// Starts everything and waits until it works. `progress` is told what is going on.
     pub async fn start(options: StackOptions, progress: &dyn Fn(&str)) -> Result<Self> {
-        let StackOptions { tools, run_dir, ports, policy, require_token } = options;
+        let StackOptions { tools, run_dir, ports, policy, require_token, restate_env } = options;
         fs::create_dir_all(&run_dir).with_context(|| format!("cannot make {}", run_dir.display()))?;
         let ports = ports.map_or_else(Ports::free, Ok)?;
         let signer = Signer::generate();
@@ -71,7 +80,7 @@ impl Stack {
             ingress_port: ports.restate_ingress,
             admin_port: ports.restate_admin,
             node_port: ports.restate_node,
-            env: Vec::new(),
+            env: restate_env,
         });
         let service = Service::start(&tools.service, &run_dir, ports.service, ports.ledger);
         let envoy = Envoy::start(EnvoyOptions {

@@ -35,6 +35,10 @@ pub const ADDED_TO_REQUESTS: [(&str, &str); 7] = [
     ("x-envoy-expected-rq-timeout-ms", "the route's timeout, for the upstream"),
 ];
 
+/// Header lines that the filter sets for Envoy's router, which takes them for itself.
+pub const TOLD_TO_THE_ROUTER: [&str; 4] =
+    ["x-envoy-upstream-rq-timeout-ms", "x-envoy-retry-on", "x-envoy-retriable-status-codes", "x-envoy-max-retries"];
+
 /// Header lines of an answer that Envoy itself adds or rewrites, and why.
 pub const ADDED_TO_REPLIES: [(&str, &str); 6] = [
     ("content-length", "how the body is framed is between Envoy and the client; the body itself is compared"),
@@ -212,8 +216,17 @@ impl Gateway {
 
     /// How much memory Envoy has, in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most memory that Envoy has had at once, in bytes.
+    pub fn peak_memory(&self) -> Result<u64> {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.envoy.process.record().pid))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
         Ok(line.context("Envoy has no memory")?.trim().parse::<u64>()? * 1024)
     }
 

@@ -10,7 +10,7 @@ use e2e::callers::signed_at;
 use e2e::capture::Answer;
 use e2e::config::{Change, Door};
 use e2e::deliveries::now;
-use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, is_added};
+use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, TOLD_TO_THE_ROUTER, is_added};
 use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
 use libtest_mimic::Trial;
@@ -125,7 +125,7 @@ fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, 
     }
     let answer = answer(&case.response)?;
     let logged = gateway.log()?.len();
-    let seen = match way {
+    let mut seen = match way {
         Way::Http1 | Way::Refused(_) => gateway.http1_answered(door, &request, &answer)?,
         Way::Http2 => gateway.http2_answered(door, &request, &answer)?,
     };
@@ -135,6 +135,11 @@ fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, 
         ensure!(seen.reply.status == status && !by_filter, "Envoy does not refuse it with {status}: {:?}", seen.reply);
         return Ok(());
     }
+
+    if is_asked_again(case) {
+        let again = seen.received.pop().context("the upstream got nothing")?;
+        ensure!(seen.received.as_slice() == [again], "the upstream is not asked twice:\n{}", seen.upstream());
+    }
     let differences = compare(&comparable(case), &outcome(seen));
     if differences.is_empty() {
         return Ok(());
@@ -143,6 +148,13 @@ fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, 
     let log = gateway.log()?;
     let since = log.get(logged..).filter(|log| !log.is_empty()).unwrap_or("  (nothing)");
     bail!("{}\n  Envoy's log meanwhile:\n{since}", list.join("\n  "))
+}
+
+/// Whether the filter has Envoy's router ask once more when it gets this answer.
+fn is_asked_again(case: &Case) -> bool {
+    let codes = case.upstream.as_ref().and_then(|upstream| upstream.headers.get("x-envoy-retriable-status-codes"));
+    let status = case.response.headers.get(":status");
+    codes.is_some() && codes == status
 }
 
 fn request(message: &Message) -> Result<Request> {
@@ -181,6 +193,7 @@ fn comparable(case: &Case) -> Case {
     let mut case = case.clone();
     if let Some(upstream) = &mut case.upstream {
         ADDED_TO_REQUESTS.iter().for_each(|(name, _)| upstream.headers.remove(name));
+        TOLD_TO_THE_ROUTER.iter().for_each(|name| upstream.headers.remove(name));
     }
     case.client.headers.retain(|(name, _)| !is_added(&ADDED_TO_REPLIES, name));
     case

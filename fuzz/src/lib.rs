@@ -85,6 +85,7 @@ fn applied(effects: &[Effect<'_>], mut lines: Lines) -> Lines {
                 lines.push((name.as_bytes().to_vec(), value.to_vec()));
             }
             Effect::Remove { name, .. } => lines.retain(|(line, _)| line != name),
+            Effect::Body(_) => panic!("a request's body stays as it is"),
             Effect::Reply(problem) => panic!("a reply that ended nothing: {problem:?}"),
         }
     }

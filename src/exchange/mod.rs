@@ -1,14 +1,17 @@
 //! One exchange, a request and its response, as a state machine: events in (headers, trailers), effects out (edits and
 //! replies). No clock, no I/O, no host: the same code runs in the gateway, in `explain` and in tests.
 
+mod answer;
 mod caller;
+mod clean;
+mod recovery;
 mod request;
 mod response;
 mod webhook;
 
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity};
-use crate::policy::{Policy, Unmatched, routes::RouteId};
+use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
 use std::borrow::Cow;
@@ -43,6 +46,8 @@ pub enum Effect<'a> {
         /// As it came
         name: &'a [u8],
     },
+    /// Put this in the place of the answer's whole body; its headers are set apart.
+    Body(Vec<u8>),
     /// Answer the request with a problem document and forward nothing.
     Reply(Problem),
 }
@@ -57,6 +62,18 @@ pub enum Flow {
     /// Only with the whole body, which goes to [`Exchange::request_body`]; the headers wait until then.
     AwaitBody {
         /// The longest body that may come, in bytes; a longer one goes to [`Exchange::body_too_large`].
+        limit: u64,
+    },
+}
+
+/// How an answer goes on after its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerFlow {
+    /// As it comes; where there is an [`Effect::Body`], with that body instead of its own.
+    Stream,
+    /// Only with the whole body, which goes to [`Exchange::response_body`]; the headers wait until then.
+    AwaitBody {
+        /// The longest body that is looked at, in bytes; a longer one goes to [`Exchange::response_body_too_large`].
         limit: u64,
     },
 }
@@ -78,6 +95,10 @@ pub struct Exchange {
     /// Whether the decision about the key is computed and not acted on.
     shadowed: bool,
     shadow_refusal: Option<Problem>,
+    /// Set where a stored result is asked for.
+    recovery: Option<Wait>,
+    /// The answer's body that is waited for.
+    awaited: Option<answer::Awaited>,
     refusal: Option<Problem>,
     original_path: String,
     /// What a problem document does not tell.
@@ -137,7 +158,7 @@ impl Exchange {
         })
     }
 
-    /// The refusal, if the request was refused.
+    /// The refusal, if the request was refused, or the problem that was told in place of the backend's own error.
     pub const fn refusal(&self) -> Option<&Problem> {
         self.refusal.as_ref()
     }

@@ -1,5 +1,5 @@
 //! The request's way through the policy. The order of decisions is DESIGN section 2's: path normalisation, closed
-//! paths, endpoint, method, policy, key present, key grammar, identity, namespaced length.
+//! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
 
 use super::{Effect, Exchange, Flow, Map, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
@@ -93,6 +93,12 @@ impl<'p, 'r> Rule<'p, 'r> {
         }
     }
 
+    /// The values of the path's parameters, decoded.
+    pub(super) fn decoded(&self) -> Vec<Vec<u8>> {
+        // The path is normalised, so its escapes are well formed.
+        self.values.iter().map(|value| percent_decode(value.as_bytes()).unwrap_or_default()).collect()
+    }
+
     /// The value of a path parameter, still escaped.
     pub(super) fn value(&self, name: &str) -> Option<&'r str> {
         let place = self.route?.template.parameters().position(|parameter| parameter == name)?;
@@ -118,6 +124,9 @@ impl Exchange {
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         if policy.is_closed(path.as_str()) {
             return Err(Problem::not_found());
+        }
+        if let Some(flow) = self.recover(policy, &head, &path, headers, attributes, effects)? {
+            return Ok(flow);
         }
         let rule = self.rule(policy, &head, &path, attributes)?;
         if let Some(block) = rule.route.and_then(|route| route.webhook.as_ref()) {
@@ -280,14 +289,13 @@ impl Exchange {
 
     /// The target's path, without a query.
     fn rewrite<'p>(&self, target: &'p Target, rule: &Rule<'_, '_>) -> Result<Cow<'p, str>, Problem> {
-        // The path is normalised, so its escapes are well formed.
-        let values: Vec<Vec<u8>> =
-            rule.values.iter().map(|value| percent_decode(value.as_bytes()).unwrap_or_default()).collect();
-        target.path(&values, self.identity.as_ref()).ok_or_else(|| Problem::path_ambiguous(Ambiguous::DotSegment))
+        target
+            .path(&rule.decoded(), self.identity.as_ref())
+            .ok_or_else(|| Problem::path_ambiguous(Ambiguous::DotSegment))
     }
 
     /// Leaves the headers as the backend gets them.
-    fn edit_headers<'a>(
+    pub(super) fn edit_headers<'a>(
         &self,
         head: &Head<'a>,
         lines: KeyLines,

@@ -1,68 +1,292 @@
-//! The response's way back: the operation id under its public name, nothing that names the backend, and what became of
-//! the key (DESIGN section 6).
+//! The answer's way back: what became of the key, the operation id under its public name, and nothing that names the
+//! backend, its services or its files (DESIGN section 6). What is decided here is decided by the head; `answer` does
+//! what needs the body.
 
-use super::{Effect, Exchange, Map};
+use super::answer::{Awaited, ERROR_LIMIT, ONE_WAY_LIMIT, processing, set, set_body, set_content};
+use super::{AnswerFlow, Effect, Exchange, Map};
 use crate::headers::Headers;
 use crate::policy::Policy;
+use crate::policy::recovery::Wait;
+use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
-use std::borrow::Cow;
 
 /// Says that an answer was given before.
-const REPLAYED: &str = "idempotent-replayed";
+pub(super) const REPLAYED: &str = "idempotent-replayed";
 /// Says what became of the key.
 const STATUS: &str = "idempotency-status";
-/// Restate's one sign that an answer comes from its store.
+/// Says what a caller can do about an error.
+const RETRY: &str = "idempotency-retry";
+/// When the stored answer goes: Restate's one sign that an answer comes from its store, and the public name too.
 const EXPIRES: &[u8] = b"idempotency-expires";
 /// Who made an error, the ingress or the handler.
 const ERROR_SOURCE: &[u8] = b"x-restate-error-source";
+/// "The invocation exists but has not completed yet", a status of Restate's own.
+const NOT_COMPLETED: u16 = 470;
+/// After how many seconds work under way is worth asking for again.
+const PROCESSING_RETRY_AFTER: &[u8] = b"2";
+
+/// Who made an error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Ingress,
+    Invocation,
+}
+
+/// What an answer's headers say.
+#[derive(Default)]
+struct Head<'a> {
+    status: u16,
+    operation: Option<&'a [u8]>,
+    source: Option<Source>,
+    expires: bool,
+    /// One of a generic backend's own replay headers is there.
+    replay: bool,
+    is_json: bool,
+    is_encoded: bool,
+    length: u64,
+}
+
+impl Head<'_> {
+    /// Whether a handler had the request; else the ingress or the gateway made the answer.
+    fn by_handler(&self) -> bool {
+        self.operation.is_some() && self.source != Some(Source::Ingress)
+    }
+
+    const fn is_error(&self) -> bool {
+        self.status >= 400
+    }
+}
+
+/// What becomes of an answer.
+enum Verdict {
+    /// It goes on, with these values of `Idempotent-Replayed`, `Idempotency-Status` and `Idempotency-Retry`.
+    Pass(bool, Option<&'static str>, Option<Retry>),
+    /// The result is not there yet.
+    Processing,
+    /// A problem document takes its place.
+    Replace(Problem),
+}
 
 impl Exchange {
-    /// The response's headers have come. The filter's own replies pass here too, and pass unchanged.
-    pub fn response_headers<'a>(&mut self, policy: &'a Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
+    /// The answer's headers have come. The filter's own replies pass here too, and pass unchanged.
+    pub fn response_headers<'a>(
+        &mut self,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> AnswerFlow {
         if self.refusal.is_some() {
-            return;
+            return AnswerFlow::Stream;
         }
-        let (mut operation, mut replayed, mut by_ingress) = (None, false, false);
-        let mut removed: Vec<&[u8]> = Vec::new();
-        for (name, value) in headers.iter() {
-            match name {
-                EXPIRES => replayed = true,
-                ERROR_SOURCE => by_ingress = value == b"ingress",
-                _ => {}
+        let head = read(policy, headers, effects);
+        let verdict = match self.recovery {
+            Some(wait) => recovered(&head, wait),
+            None if policy.restate => self.called(policy, &head),
+            None => self.called_elsewhere(&head),
+        };
+        match verdict {
+            Verdict::Replace(problem) => {
+                self.replace(policy, problem, effects);
+                return AnswerFlow::Stream;
             }
-            let is_operation = policy.operation_id.as_ref().is_some_and(|id| id.from.as_bytes() == name);
-            if is_operation {
-                operation = Some(value);
+            Verdict::Processing => {
+                set(STATUS, b"processing".as_slice(), effects);
+                set(":status", b"202".as_slice(), effects);
+                set("retry-after", PROCESSING_RETRY_AFTER, effects);
+                set("cache-control", b"no-store".as_slice(), effects);
+                set_body(processing(None), effects);
+                return AnswerFlow::Stream;
             }
-            // Only the filter speaks of keys where it knows the backend's own signs.
-            let is_mark = policy.restate && (name == REPLAYED.as_bytes() || name == STATUS.as_bytes());
-            if (is_operation || is_mark || policy.hide.contains(name)) && !removed.contains(&name) {
-                removed.push(name);
-                effects.push(Effect::Remove { map: Map::Response, name });
+            Verdict::Pass(replayed, status, retry) => {
+                if let (Some(value), Some(id)) = (head.operation, &policy.operation_id) {
+                    self.invocation = Some(String::from_utf8_lossy(value).into_owned());
+                    set(&id.to, value, effects);
+                }
+                let marks = [
+                    (REPLAYED, replayed.then_some("true")),
+                    (STATUS, status),
+                    (RETRY, retry.map(Retry::name)),
+                    ("cache-control", self.recovery.map(|_| "no-store")),
+                ];
+                for (name, value) in marks {
+                    if let Some(value) = value {
+                        set(name, value.as_bytes(), effects);
+                    }
+                }
             }
         }
-        let mut set =
-            |name: &'a str, value: Cow<'a, [u8]>| effects.push(Effect::Set { map: Map::Response, name, value });
-        if let (Some(value), Some(id)) = (operation, &policy.operation_id) {
-            self.invocation = Some(String::from_utf8_lossy(value).into_owned());
-            set(&id.to, Cow::Borrowed(value));
+        self.await_body(policy, &head, effects)
+    }
+
+    /// An answer of Restate's to a call.
+    fn called(&mut self, policy: &Policy, head: &Head<'_>) -> Verdict {
+        let route = self.route.and_then(|id| policy.route(id));
+        let to_target = route.is_some_and(|route| route.target.is_some());
+        if head.is_error()
+            && !head.by_handler()
+            && let Some(problem) = refused(head, to_target, to_target && self.keyed)
+        {
+            return Verdict::Replace(problem);
         }
-        if !(policy.restate && self.keyed) {
-            return;
+        if !self.keyed {
+            return Verdict::Pass(false, None, None);
         }
-        let one_way = self.route.and_then(|id| policy.route(id)).is_some_and(|route| route.one_way);
-        let status = if replayed {
-            set(REPLAYED, Cow::Borrowed(b"true"));
+        // What is stored is given again, an error too, to the same key.
+        let retry = (head.is_error() && head.by_handler()).then_some(Retry::NewKey);
+        if head.expires {
             self.outcome = Outcome::Replayed;
-            "replayed"
-        } else if operation.is_none() || by_ingress {
-            return;
-        } else if one_way {
-            "processing"
+            Verdict::Pass(true, Some("replayed"), retry)
+        } else if !head.by_handler() {
+            Verdict::Pass(false, None, None)
+        } else if route.is_some_and(|route| route.one_way) {
+            Verdict::Pass(false, Some("processing"), retry)
         } else {
             self.outcome = Outcome::Stored;
-            "stored"
+            Verdict::Pass(false, Some("stored"), retry)
+        }
+    }
+
+    /// An answer of a backend that is not Restate: all that is known of it is what it marks as a replay.
+    fn called_elsewhere(&mut self, head: &Head<'_>) -> Verdict {
+        if !self.keyed {
+            return Verdict::Pass(false, None, None);
+        }
+        let retry = match head.status {
+            400.. if head.replay => Some(Retry::NewKey),
+            429 | 500.. => Some(Retry::SameKey),
+            _ => None,
         };
-        set(STATUS, Cow::Borrowed(status.as_bytes()));
+        if head.replay {
+            self.outcome = Outcome::Replayed;
+        }
+        Verdict::Pass(head.replay, head.replay.then_some("replayed"), retry)
+    }
+
+    /// Puts a problem document in an answer's place.
+    fn replace(&mut self, policy: &Policy, problem: Problem, effects: &mut Vec<Effect<'_>>) {
+        let docs_url = policy.docs_url.as_deref();
+        set(":status", problem.status().to_string().into_bytes(), effects);
+        set(RETRY, problem.retry().name().as_bytes(), effects);
+        for (name, value) in problem.headers(docs_url) {
+            set(name, value.into_bytes(), effects);
+        }
+        set_content(problem.document(docs_url).into_bytes(), effects);
+        self.refusal = Some(problem);
+    }
+
+    /// Whether the body has to be looked at, and which.
+    fn await_body(&mut self, policy: &Policy, head: &Head<'_>, effects: &mut Vec<Effect<'_>>) -> AnswerFlow {
+        let one_way = self.recovery.is_none()
+            && policy.restate
+            && self.route.and_then(|id| policy.route(id)).is_some_and(|route| route.one_way && route.target.is_some());
+        let (awaited, limit) = if one_way && !head.is_error() {
+            (Awaited::OneWay, ONE_WAY_LIMIT)
+        } else if head.is_error() && head.is_json && !head.is_encoded {
+            (Awaited::Error(head.status), ERROR_LIMIT)
+        } else {
+            return AnswerFlow::Stream;
+        };
+        self.awaited = Some(awaited);
+        if head.length > limit {
+            self.response_body_too_large(effects);
+            return AnswerFlow::Stream;
+        }
+        AnswerFlow::AwaitBody { limit }
+    }
+}
+
+/// Reads an answer's head, and removes from it what no client sees.
+fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) -> Head<'a> {
+    let mut head = Head::default();
+    let mut removed: Vec<&[u8]> = Vec::new();
+    for (name, value) in headers.iter() {
+        let mut hidden = policy.hide.contains(name);
+        match name {
+            b":status" => head.status = number(value).and_then(|status| status.try_into().ok()).unwrap_or_default(),
+            EXPIRES => head.expires = policy.restate,
+            ERROR_SOURCE if value == b"ingress" => head.source = Some(Source::Ingress),
+            ERROR_SOURCE if value == b"invocation" => head.source = Some(Source::Invocation),
+            b"content-type" => head.is_json = is_json(value),
+            b"content-encoding" => head.is_encoded = true,
+            b"content-length" => head.length = number(value).unwrap_or_default(),
+            // Restate's own, for the CORS that it does by itself.
+            b"vary" => hidden |= policy.restate && value.starts_with(b"origin, access-control-request-"),
+            _ => {}
+        }
+        if policy.operation_id.as_ref().is_some_and(|id| id.from.as_bytes() == name) {
+            head.operation = Some(value);
+            hidden = true;
+        }
+        if policy.replay_headers.iter().any(|known| known.as_bytes() == name) {
+            head.replay |= !matches!(value, b"" | b"0" | b"false");
+            hidden = true;
+        }
+        // Only the filter speaks of keys where it knows the backend's own signs.
+        let marks = [REPLAYED, STATUS, RETRY];
+        hidden |= policy.restate && marks.iter().any(|mark| mark.as_bytes() == name);
+        if hidden && !removed.contains(&name) {
+            removed.push(name);
+            effects.push(Effect::Remove { map: Map::Response, name });
+        }
+    }
+    head
+}
+
+/// An answer to a request for a stored result.
+fn recovered(head: &Head<'_>, wait: Wait) -> Verdict {
+    match head.status {
+        NOT_COMPLETED => Verdict::Processing,
+        // The gateway has ended the wait.
+        504 if wait == Wait::Attach && head.operation.is_none() && head.source.is_none() => Verdict::Processing,
+        // A handler's own 404 that is stored expires; that of a key which nothing is stored for does not.
+        404 if !head.expires && head.source.is_some() => Verdict::Replace(Problem::key_unknown()),
+        _ if head.by_handler() => {
+            let (status, retry) = if head.is_error() { ("failed", Some(Retry::NewKey)) } else { ("completed", None) };
+            Verdict::Pass(true, Some(status), retry)
+        }
+        429 | 500.. => Verdict::Replace(Problem::backend_unavailable()),
+        _ => Verdict::Replace(Problem::policy_invalid()),
+    }
+}
+
+/// What a caller is told of an error that no handler made: `to_target` if the request went to Restate for certain,
+/// `keyed` if it went there with a key.
+fn refused(head: &Head<'_>, to_target: bool, keyed: bool) -> Option<Problem> {
+    let ingress = head.source == Some(Source::Ingress);
+    Some(match head.status {
+        413 if ingress || to_target => Problem::body_refused(),
+        431 if ingress || to_target => Problem::headers_too_large(),
+        429 | 500.. if ingress => Problem::backend_unavailable(),
+        404 | 405 if ingress => Problem::policy_invalid(),
+        status if ingress => Problem::request_invalid(status),
+        504 if keyed => Problem::gateway_timeout(),
+        502 | 503 if keyed => Problem::backend_unavailable(),
+        _ => return None,
+    })
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.trim().parse().ok()
+}
+
+/// `application/json`, `application/problem+json` and their like.
+fn is_json(content_type: &[u8]) -> bool {
+    let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    kind.eq_ignore_ascii_case(b"application/json")
+        || kind.len().checked_sub(5).and_then(|at| kind.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(b"+json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_told_by_its_type_or_its_suffix() {
+        for kind in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json", "a/b+Json ;x"] {
+            assert!(is_json(kind.as_bytes()), "{kind}");
+        }
+        for kind in ["", "json", "text/html", "application/jsonp", "application/json5", "+jso"] {
+            assert!(!is_json(kind.as_bytes()), "{kind}");
+        }
     }
 }

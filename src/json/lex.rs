@@ -56,6 +56,11 @@ impl<'b> Text<'b> {
         }
     }
 
+    /// The string as it was written.
+    pub(crate) const fn raw(self) -> &'b [u8] {
+        self.raw
+    }
+
     /// Whether this is the string `name`.
     pub(crate) fn is(self, name: &str) -> bool {
         if self.escaped { self.decode().as_ref() == name.as_bytes() } else { self.raw == name.as_bytes() }

@@ -1,6 +1,7 @@
 //! From a document to a policy: what the members mean together, and every way in which they cannot.
 
 mod callers;
+mod recovery;
 mod webhooks;
 
 use super::decode::{At, Issue, Issues};
@@ -84,6 +85,7 @@ impl Compiler<'_> {
                 template: declared.template.clone(),
                 methods,
                 policy: declared.policy,
+                recovery: target.clone().filter(|_| self.recovers(declared)),
                 target: target.filter(|_| backend.rewrite_path),
                 scope: declared.scope,
                 mode: declared.mode.unwrap_or(document.mode),
@@ -96,6 +98,7 @@ impl Compiler<'_> {
             };
             routes.push((*place, route));
         }
+        self.recovery_paths(&routes);
         let closed_services = self.closed_services(&routes);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
@@ -118,10 +121,10 @@ impl Compiler<'_> {
                 .chain(document.callers.iter().map(|caller| &caller.subject))
                 .map(|subject| subject.as_str().to_owned())
                 .collect(),
+            reserved_paths: self.reserved_paths(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
             endpoints,
-            reserved_paths: backend.reserved_paths.clone(),
             closed_services,
             strip,
             hide: backend.hide_headers.iter().fold(NameSet::default(), |mut set, name| {
@@ -132,6 +135,8 @@ impl Compiler<'_> {
             restate: backend.kind == BackendKind::Restate,
             callers: Vec::new(),
             caller_headers,
+            replay_headers: backend.replay_headers.clone(),
+            recovery_wait_ms: document.recovery_wait_ms,
             bindings: BTreeMap::new(),
             providers,
             webhook_subject: document.webhooks.as_ref().map(|webhooks| webhooks.subject.clone()),
@@ -213,13 +218,10 @@ impl Compiler<'_> {
             );
             self.issues.add(at("policy"), message);
         }
-        let recovers = policy.is_case_a() && route.target.is_some() && route.webhook.is_none();
-        if route.recovery == Some(true) && !recovers {
-            self.issues
-                .add(at("recovery"), "only a REQUIRED_A or ACCEPTED route with a `target` can be recovered from");
-        }
+        let has_results = recovery::has_results(route);
+        self.check_recovery(place, route);
         if route.collision != Collision::Off {
-            if !recovers {
+            if !has_results {
                 self.issues.add(
                     at("collision"),
                     "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide",
@@ -267,10 +269,18 @@ impl Compiler<'_> {
         } else {
             route.hosts.iter().map(|host| Some(host.as_str())).collect()
         };
-        let mut named = Vec::new();
+        let recovers = self.recovers(route);
+        let (mut named, mut shared_recovery) = (Vec::new(), Vec::new());
         for host in hosts {
             for other in table.insert(host, &route.template, before.len()) {
                 let Some((other_place, other)) = before.get(other) else { continue };
+                let met = !shared_recovery.contains(other_place);
+                if met && recovers && other.recovery.is_some() {
+                    let message = recovery::recovers_at(*other_place, other);
+                    let message = message + "; set `recovery` to false on one of the two";
+                    self.issues.add(format!("/routes/{place}/recovery"), message);
+                    shared_recovery.push(*other_place);
+                }
                 let shared: Vec<&str> =
                     methods.iter().filter(|method| other.methods.contains(method)).map(String::as_str).collect();
                 if !shared.is_empty() && !named.contains(other_place) {

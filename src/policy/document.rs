@@ -83,6 +83,8 @@ pub struct Document {
     pub webhooks: Option<Webhooks>,
     /// `callers`
     pub callers: Vec<Caller>,
+    /// `recovery.wait_ms`
+    pub recovery_wait_ms: u64,
     /// `telemetry`
     pub telemetry: Telemetry,
 }
@@ -112,9 +114,8 @@ impl Document {
             at.integer(1..=1, issues);
         }
         let inline = fields.boolean("allow_inline_secrets", issues).unwrap_or_default();
-        if let Some(at) = fields.get("recovery").and_then(|at| at.fields(&["wait_ms"], issues)) {
-            at.integer("wait_ms", 0..=600_000, issues);
-        }
+        let recovery = fields.get("recovery").and_then(|at| at.fields(&["wait_ms"], issues));
+        let wait_ms = recovery.and_then(|recovery| recovery.integer("wait_ms", 0..=600_000, issues));
         if let Some(at) = fields.get("retention") {
             read_retention(&at, issues);
         }
@@ -132,10 +133,14 @@ impl Document {
                 .collect(),
             webhooks: fields.get("webhooks").and_then(|at| Webhooks::read(&at, inline, issues)),
             callers: fields.get("callers").map(|at| callers::read(&at, inline, issues)).unwrap_or_default(),
+            recovery_wait_ms: wait_ms.unwrap_or(RECOVERY_WAIT_MS),
             telemetry: fields.get("telemetry").and_then(|at| read_telemetry(&at, issues)).unwrap_or_default(),
         }
     }
 }
+
+/// How long a recovery waits, if the document does not say.
+const RECOVERY_WAIT_MS: u64 = 30_000;
 
 const UNMATCHED: [(&str, Unmatched); 3] = [
     ("REJECT", Unmatched::Reject),

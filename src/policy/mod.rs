@@ -1,12 +1,13 @@
 //! The policy: bytes of a JSON document in, a compiled policy out, or every reason why not.
 //!
-//! `decode` reads, `document` knows the members, `compile` what they mean together; `path`, `routes` and
+//! `decode` reads, `document` knows the members, `compile` what they mean together; `path`, `routes`, `recovery` and
 //! `target` are what a request meets.
 
 mod compile;
 pub mod decode;
 pub mod document;
 pub mod path;
+pub mod recovery;
 pub mod routes;
 pub mod target;
 
@@ -62,6 +63,10 @@ pub struct Policy {
     pub callers: Vec<Caller>,
     /// Where signed callers name tenant and project; there is this where there are such callers.
     pub caller_headers: Option<CallerHeaders>,
+    /// Response headers by which a backend that is not Restate marks replays; lower case.
+    pub replay_headers: Vec<String>,
+    /// How long a recovery waits for a result, in milliseconds.
+    pub recovery_wait_ms: u64,
     /// Bindings of webhook ids.
     pub bindings: BTreeMap<String, Binding>,
     /// The providers that bindings name.
@@ -87,6 +92,8 @@ pub struct Route {
     pub policy: PolicyKind,
     /// Where a rewrite leads
     pub target: Option<Target>,
+    /// Whose stored results callers may ask for
+    pub recovery: Option<Target>,
     /// The scope of its keys
     pub scope: Scope,
     /// Enforced or not

@@ -61,6 +61,11 @@ impl Template {
         }
     }
 
+    /// The segments; none for `/`.
+    pub(super) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
     /// The names of the parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {

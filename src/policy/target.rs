@@ -12,6 +12,8 @@ pub struct Target {
     pub object_key: Option<Vec<Piece>>,
     /// The handler's name.
     pub handler: String,
+    /// `/send` where the answer does not wait for the work, else nothing.
+    send: &'static str,
     /// The whole path where no object key is in it.
     fixed: String,
 }
@@ -52,10 +54,9 @@ impl Target {
             return Err(NAME.to_owned());
         }
         let object_key = key.map(|key| parse_pieces(key, parameters)).transpose()?;
-        let suffix = if one_way { "/send" } else { "" };
-        let handler = format!("{handler}{suffix}");
-        let fixed = if object_key.is_some() { String::new() } else { format!("/{service}/{handler}") };
-        Ok(Self { service: service.to_owned(), object_key, handler, fixed })
+        let send = if one_way { "/send" } else { "" };
+        let fixed = if object_key.is_some() { String::new() } else { format!("/{service}/{handler}{send}") };
+        Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), send, fixed })
     }
 
     /// Parses the name of a service.
@@ -85,8 +86,25 @@ impl Target {
     /// `values` are the path parameters' values, decoded. `None` if the object key comes out empty, as `.` or as `..`,
     /// which no segment can hold, or if a piece has no value.
     pub fn path(&self, values: &[Vec<u8>], identity: Option<&Identity>) -> Option<Cow<'_, str>> {
-        let Some(pieces) = &self.object_key else { return Some(Cow::Borrowed(&self.fixed)) };
-        let mut key = String::new();
+        if self.object_key.is_none() {
+            return Some(Cow::Borrowed(&self.fixed));
+        }
+        let key = self.encoded_key(values, identity)?;
+        Some(Cow::Owned(format!("/{}{key}/{}{}", self.service, self.handler, self.send)))
+    }
+
+    /// Restate's path of what it keeps for a namespaced key: `…/attach` waits for the result, `…/output` does not. The
+    /// object key in it is decoded, the idempotency key is not: it stands there as it is stored.
+    pub fn result_path(&self, values: &[Vec<u8>], identity: &Identity, key: &str, waits: bool) -> Option<String> {
+        let object = self.encoded_key(values, Some(identity))?;
+        let what = if waits { "attach" } else { "output" };
+        Some(format!("/restate/invocation/{}{object}/{}/{key}/{what}", self.service, self.handler))
+    }
+
+    /// A slash and the object key, or nothing where there is none; see [`Target::path`].
+    fn encoded_key(&self, values: &[Vec<u8>], identity: Option<&Identity>) -> Option<String> {
+        let Some(pieces) = &self.object_key else { return Some(String::new()) };
+        let mut key = "/".to_owned();
         for piece in pieces {
             match piece {
                 Piece::Literal(text) => key.push_str(text),
@@ -97,8 +115,7 @@ impl Target {
                 Piece::Subject => percent_encode(identity?.subject.as_str().as_bytes(), &mut key),
             }
         }
-        let path = format!("/{}/{key}/{}", self.service, self.handler);
-        (!matches!(key.as_str(), "" | "." | "..")).then_some(Cow::Owned(path))
+        (!matches!(key.as_str(), "/" | "/." | "/..")).then_some(key)
     }
 }
 
@@ -228,6 +245,29 @@ mod tests {
         assert_eq!(path("User/{subject}/get", false, &[]).unwrap(), "/User/user%3Aa%252Fb/get");
         assert_eq!(path("Cart/{cart_id}/get", false, &[b".."]), None);
         assert_eq!(path("Cart/{cart_id}/get", false, &[]), None);
+    }
+
+    #[test]
+    fn results_are_asked_for_by_handler_and_stored_key() {
+        let stored = "t-acme:shop:user:a%2Fb:k";
+        let path = |target: &str, one_way, values: &[&[u8]], waits| {
+            let target = Target::parse(target, &["cart_id"], one_way).unwrap();
+            let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
+            target.result_path(&values, &caller(), stored, waits)
+        };
+        assert_eq!(
+            path("Refunds/create", false, &[], true).unwrap(),
+            "/restate/invocation/Refunds/create/t-acme:shop:user:a%2Fb:k/attach"
+        );
+        assert_eq!(
+            path("Emails/send", true, &[], false).unwrap(),
+            "/restate/invocation/Emails/send/t-acme:shop:user:a%2Fb:k/output"
+        );
+        assert_eq!(
+            path("Cart/{tenant}:{cart_id}/checkout", false, &["a/b \u{e9}%".as_bytes()], false).unwrap(),
+            "/restate/invocation/Cart/acme:a%2Fb%20%C3%A9%25/checkout/t-acme:shop:user:a%2Fb:k/output"
+        );
+        assert_eq!(path("Cart/{cart_id}/get", false, &[b".."], false), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod crypto;
 mod file;
 mod form;
 mod identifier;
-mod json;
+pub(crate) mod json;
 mod key;
 mod scheme;
 mod secret;

@@ -32,6 +32,7 @@ pub(super) enum LogLevel {
 
 /// `proxy_buffer_type_t`
 const REQUEST_BODY: u32 = 0;
+const RESPONSE_BODY: u32 = 1;
 const PLUGIN_CONFIGURATION: u32 = 7;
 
 #[link(wasm_import_module = "env")]
@@ -48,6 +49,7 @@ unsafe extern "C" {
     fn proxy_remove_header_map_value(map: u32, name: *const u8, name_size: usize) -> u32;
     fn proxy_get_property(path: *const u8, path_size: usize, data: *mut *mut u8, size: *mut usize) -> u32;
     fn proxy_get_buffer_bytes(buffer: u32, start: usize, max: usize, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_set_buffer_bytes(buffer: u32, start: usize, size: usize, data: *const u8, data_size: usize) -> u32;
     fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
     fn proxy_send_local_response(
         status: u32,
@@ -122,6 +124,17 @@ pub(super) fn configuration() -> Result<Vec<u8>, Status> {
 /// What is buffered of the request's body, up to `max` bytes.
 pub(super) fn request_body(max: usize) -> Result<Vec<u8>, Status> {
     buffer(REQUEST_BODY, max)
+}
+
+/// What is buffered of the answer's body, up to `max` bytes.
+pub(super) fn response_body(max: usize) -> Result<Vec<u8>, Status> {
+    buffer(RESPONSE_BODY, max)
+}
+
+/// Puts `body` in the place of what is at hand of the answer's body.
+pub(super) fn set_response_body(body: &[u8]) -> Result<(), Status> {
+    // SAFETY: the body is valid for reads of its length during the call.
+    done(unsafe { proxy_set_buffer_bytes(RESPONSE_BODY, 0, usize::MAX, body.as_ptr(), body.len()) })
 }
 
 fn buffer(buffer: u32, max: usize) -> Result<Vec<u8>, Status> {

@@ -118,8 +118,18 @@ extern "C" fn proxy_on_request_trailers(id: u32, _: usize) -> Action {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn proxy_on_response_headers(id: u32, _: usize, _: u32) -> Action {
-    with_stream(id, Action::Continue, Stream::response_headers)
+extern "C" fn proxy_on_response_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
+    with_stream(id, Action::Continue, |stream| stream.response_headers(end_of_stream != 0))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_response_body(id: u32, size: usize, end_of_stream: u32) -> Action {
+    with_stream(id, Action::Continue, |stream| stream.response_body(size, end_of_stream != 0))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_response_trailers(id: u32, _: usize) -> Action {
+    with_stream(id, Action::Continue, Stream::response_trailers)
 }
 
 #[unsafe(no_mangle)]

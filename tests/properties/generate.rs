@@ -285,6 +285,8 @@ fn route_document(route: &RouteModel) -> Json {
         "scope": scope,
         "query": route.query,
         "hosts": route.hosts,
+        // Routes of one path, which the model has, would be recovered at one place.
+        "recovery": false,
     });
     if route.webhook {
         document["webhook"] = json!({"id": HOOK.0, "provider": HOOK.1});

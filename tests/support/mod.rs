@@ -118,6 +118,7 @@ pub(crate) fn applied(effects: &[Effect<'_>], wanted: Map, lines: &[Line]) -> Ve
                 assert_eq!(*map, wanted);
                 lines.retain(|(line, _)| !line.eq_ignore_ascii_case(name));
             }
+            Effect::Body(_) => panic!("a request's body stays as it is"),
             Effect::Reply(problem) => panic!("a reply that ended nothing: {problem:?}"),
         }
     }

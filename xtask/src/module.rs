@@ -9,7 +9,7 @@ use walrus::{ExportItem, ImportKind, Module, ModuleConfig};
 ///
 /// `proxy_on_done` is not among them: without it a host takes a context as done at once and goes on to
 /// `proxy_on_delete`, which is what frees the stream's state in the SDK.
-const CALLBACKS: [&str; 8] = [
+const CALLBACKS: [&str; 10] = [
     "proxy_on_context_create",
     "proxy_on_vm_start",
     "proxy_on_configure",
@@ -17,6 +17,8 @@ const CALLBACKS: [&str; 8] = [
     "proxy_on_request_body",
     "proxy_on_request_trailers",
     "proxy_on_response_headers",
+    "proxy_on_response_body",
+    "proxy_on_response_trailers",
     "proxy_on_delete",
 ];
 

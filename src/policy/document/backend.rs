@@ -48,6 +48,8 @@ pub struct Backend {
     pub hide_headers: Vec<String>,
     /// Request headers that the backend may see although it would not by default
     pub keep_headers: Vec<String>,
+    /// Response headers by which the backend marks replays; none for Restate, whose sign is known
+    pub replay_headers: Vec<String>,
     /// The gateway's cluster for calls of the filter's own
     pub cluster: Option<String>,
     /// The guard
@@ -72,6 +74,7 @@ impl Backend {
                 .then(|| OperationId { from: "x-restate-id".to_owned(), to: "x-operation-id".to_owned() }),
             hide_headers: names(&["x-restate-*", "access-control-*"]),
             keep_headers: Vec::new(),
+            replay_headers: if restate { Vec::new() } else { vec!["idempotent-replayed".to_owned()] },
             cluster: None,
             guard: None,
         }
@@ -96,7 +99,7 @@ impl Backend {
         let kind = fields.choice("kind", &kinds, issues).unwrap_or_default();
         let default = Self::of_kind(kind);
         fields.parse("authority", issues, parse_text);
-        fields.list("replay_headers", issues, parse_header_name);
+        let replay_headers = fields.list("replay_headers", issues, parse_header_name);
         Some(Self {
             kind,
             rewrite_path: fields.boolean("rewrite_path", issues).unwrap_or(default.rewrite_path),
@@ -106,6 +109,7 @@ impl Backend {
             operation_id: fields.get("operation_id").map_or(default.operation_id, |at| read_operation_id(&at, issues)),
             hide_headers: fields.list("hide_headers", issues, parse_header_pattern).unwrap_or(default.hide_headers),
             keep_headers: fields.list("keep_headers", issues, parse_header_name).unwrap_or_default(),
+            replay_headers: replay_headers.filter(|_| kind == BackendKind::Generic).unwrap_or(default.replay_headers),
             cluster: fields.parse("cluster", issues, parse_text),
             guard: fields.get("guard").and_then(|at| {
                 let fields = at.fields(&["service", "retention"], issues)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use edge_idempotency::headers::Headers as Lines;
 use edge_idempotency::identity::{Attributes, MetadataPath, Value as Found};
-use edge_idempotency::{Effect, Exchange, Flow, Map as Target, Policy, PolicyErrors};
+use edge_idempotency::{AnswerFlow, Effect, Exchange, Flow, Map as Target, Policy, PolicyErrors};
 use serde_json::{Map, Value};
 
 use crate::cases::{Case, Outcome, StartErrors};
@@ -67,8 +67,29 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
     }
     let mut response = case.response.clone();
     let mut effects = Vec::new();
-    exchange.response_headers(policy, &lines(&case.response.headers), &mut effects);
+    let head = lines(&case.response.headers);
+    if let AnswerFlow::AwaitBody { limit } = exchange.response_headers(policy, &head, &mut effects) {
+        let body = &case.response.body;
+        if body.len() as u64 > limit {
+            exchange.response_body_too_large(&mut effects);
+        } else {
+            exchange.response_body(policy, body, &mut effects);
+        }
+    }
+    let body = effects.iter().find_map(|effect| match effect {
+        Effect::Body(body) => Some(body.clone()),
+        _ => None,
+    });
+    // A response without a body is answered instead, with what is set and nothing of its own.
+    if body.is_some() && response.body.is_empty() && response.trailers.is_none() {
+        let status = response.headers.get(":status").unwrap_or_default().to_vec();
+        response.headers = Headers::new();
+        response.headers.set(":status", status);
+    }
     apply(&effects, Target::Response, &mut response.headers);
+    if let Some(body) = body {
+        response.body = body;
+    }
     Outcome { upstream: Some(request), client: Some(response), ..Outcome::default() }
 }
 

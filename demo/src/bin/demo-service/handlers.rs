@@ -93,6 +93,9 @@ struct Refund {
     provider: Provider,
 }
 
+/// What a careless library says of a failure.
+const TELLTALE: &str = "cannot read /srv/payments/key.pem, src/provider/client.rs:42:7";
+
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Provider {
@@ -100,8 +103,12 @@ enum Provider {
     Accepts,
     /// A final no: stored, and replayed to retries.
     Declines,
+    /// A final no that looks like an unknown address.
+    Missing,
     /// Fails every time, until Restate gives up.
     Down,
+    /// The same, with an error that tells too much.
+    Crashes,
 }
 
 #[restate_sdk::service(client_visibility = "pub(crate)")]
@@ -117,6 +124,8 @@ impl Refunds {
                 match provider {
                     Provider::Accepts => Ok(self.0.record_effect(&order)),
                     Provider::Declines => Err(TerminalError::new_with_code(422, "the card was declined").into()),
+                    Provider::Missing => Err(TerminalError::new_with_code(404, "not found").into()),
+                    Provider::Crashes => Err(std::io::Error::other(TELLTALE).into()),
                     Provider::Down => Err(std::io::Error::other("the payment provider is down").into()),
                 }
             })

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::restate::Invocation;
 use edge_idempotency_demo::senders::Senders;
@@ -16,9 +17,10 @@ use crate::style::{Style, say, wrap};
 use crate::table::Table;
 
 /// Answer headers that a reader should see; the rest is Envoy's own.
-const TELLING: [&str; 8] = [
+const TELLING: [&str; 9] = [
     "idempotent-replayed",
     "idempotency-status",
+    "retry-after",
     "idempotency-retry",
     "x-operation-id",
     "content-type",
@@ -26,6 +28,10 @@ const TELLING: [&str; 8] = [
     "link",
     "www-authenticate",
 ];
+
+/// How long something is waited for, and how often it is looked for.
+const PATIENCE: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(10);
 
 /// Answer headers that would tell clients what stands behind the gateway.
 const BACKENDS_OWN: [&str; 2] = ["x-restate-", "access-control-"];
@@ -118,6 +124,21 @@ impl<'a> Teller<'a> {
         let replies: Vec<Reply> = requests.join_all().await.into_iter().map(answered).collect();
         replies.iter().for_each(|reply| self.note(reply));
         Ok(replies)
+    }
+
+    /// Sends one request and breaks the connection as soon as the handler runs.
+    pub(crate) async fn give_up(&self, person: &Person, request: Request) -> Result<()> {
+        print_request(&request, Some(person));
+        let (request, url) = (self.signed(Some(person), request)?, self.stack.gateway_url());
+        let waiting = tokio::spawn(async move { request.send(&url).await });
+        let start = Instant::now();
+        while self.stack.service.calls(self.calls).await?.total == self.calls {
+            ensure!(start.elapsed() < PATIENCE, "the handler does not run");
+            tokio::time::sleep(POLL).await;
+        }
+        waiting.abort();
+        say(wrap("  came back  ", "nothing: the connection broke"));
+        Ok(())
     }
 
     /// Asks Restate itself, past the gateway, as somebody in the backend's network could.

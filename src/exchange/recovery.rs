@@ -1,0 +1,84 @@
+//! Recovery: a caller asks for the stored result of a call of its own, with the key of that call in the path (DESIGN
+//! section 6). The key gets the present caller's namespace, so nobody can name another's result.
+
+use super::request::{Head, KeyLines, Rule};
+use super::{Effect, Exchange, Flow, Map};
+use crate::headers::Headers;
+use crate::identity::{self, Attributes, Rules, Value, percent_decode};
+use crate::key::{self, RawKey};
+use crate::policy::Policy;
+use crate::policy::path::{Ambiguous, NormalPath};
+use crate::policy::recovery::{RecoveryPath, Wait};
+use crate::problem::Problem;
+use crate::telemetry::Case;
+use std::borrow::Cow;
+
+/// What the gateway's router is told about one request, by the names that Envoy's has. What came under these names, or
+/// any that begin so, goes.
+const ROUTER_PREFIX: &[u8] = b"x-envoy-";
+/// The wait for an answer, in milliseconds; longer than this is a 504. It outranks the route's own.
+const TIMEOUT: &str = "x-envoy-upstream-rq-timeout-ms";
+/// To an attach Restate says 404 both for a key that it does not know and for work under way that then ends in a 404 of
+/// the handler's. Asked once more it tells the second by its expiry.
+const ASK_AGAIN: [(&str, &[u8]); 3] = [
+    ("x-envoy-retry-on", b"retriable-status-codes"),
+    ("x-envoy-retriable-status-codes", b"404"),
+    ("x-envoy-max-retries", b"1"),
+];
+
+impl Exchange {
+    /// Asks the backend for a stored result if the path is a recovery path of a route that has any; `None` if it is not.
+    pub(super) fn recover<'a>(
+        &mut self,
+        policy: &'a Policy,
+        head: &Head<'a>,
+        path: &NormalPath<'_>,
+        headers: &Headers<'a>,
+        attributes: &'a dyn Attributes,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<Option<Flow>, Problem> {
+        let Some(asked) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
+        let endpoint = match attributes.route_endpoint() {
+            Value::Absent => None,
+            Value::Text(endpoint) => Some(endpoint),
+            Value::Unusable => return Ok(None),
+        };
+        let found = policy.recovered(head.authority, endpoint.as_deref(), &asked);
+        let Some((route, values)) = found else { return Ok(None) };
+        let Some(target) = &route.recovery else { return Ok(None) };
+        self.route = Some(route.id);
+        self.policy = Some(route.policy.name());
+        self.case = Some(Case::A);
+        if head.method != b"GET" {
+            return Err(Problem::method_not_allowed(&["GET"]));
+        }
+        let raw = percent_decode(asked.key.as_bytes()).unwrap_or_default();
+        let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
+        let rule = Rule::of(route, values);
+        let rules = policy.identity_of(Some(route));
+        let of_scope = Rules { scope: rule.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
+        let identity = identity::resolve(&rules.sources, &of_scope, headers, attributes).map_err(Problem::identity)?;
+        let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
+        let wait = if policy.recovery_wait_ms == 0 { Wait::Output } else { asked.wait };
+        let path = target
+            .result_path(&rule.decoded(), &identity, &key, wait == Wait::Attach)
+            .ok_or_else(|| Problem::path_ambiguous(Ambiguous::DotSegment))?;
+
+        self.identity = Some(identity);
+        self.key = Some(key);
+        self.recovery = Some(wait);
+        for (name, _) in headers.iter().filter(|(name, _)| name.starts_with(ROUTER_PREFIX)) {
+            effects.push(Effect::Remove { map: Map::Request, name });
+        }
+        self.edit_headers(head, KeyLines::Removed, &rules.forward, Some("1"), effects);
+        let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
+            effects.push(Effect::Set { map: Map::Request, name, value });
+        };
+        set(":path", Cow::Owned(path.into_bytes()));
+        if wait == Wait::Attach {
+            set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms.to_string().into_bytes()));
+            ASK_AGAIN.into_iter().for_each(|(name, value)| set(name, Cow::Borrowed(value)));
+        }
+        Ok(Some(Flow::Continue))
+    }
+}
