@@ -157,6 +157,32 @@ fn relations() -> Vec<Row> {
         row([("/routes/1/recovery", json!(true))], [("/routes/1/recovery", "can be recovered from")]),
         row([("/routes/2/recovery", json!(false)), ("/routes/0/recovery", json!(true))], []),
         row(
+            [("/backend", json!({"kind": "generic"})), ("/routes/0/recovery", json!(true))],
+            [("/routes/0/recovery", "only a backend of kind `restate` can be asked for what it has stored")],
+        ),
+        row(
+            [("/routes/2/path", json!("/orders/by-idempotency-key/{key}"))],
+            [(
+                "/routes/2/path",
+                "`/orders/by-idempotency-key/…` recovers results of orders.create, /routes/0; set its `recovery` to false, \
+                 or choose another path",
+            )],
+        ),
+        row(
+            [
+                ("/routes/0/path", json!("/")),
+                (
+                    "/routes/2",
+                    json!({"endpoint": "b", "methods": ["PUT"], "path": "/", "policy": "ACCEPTED", "target": "Orders/put"}),
+                ),
+            ],
+            [(
+                "/routes/2/recovery",
+                "`/by-idempotency-key/…` recovers results of orders.create, /routes/0; set `recovery` to false on one of \
+                 the two",
+            )],
+        ),
+        row(
             [("/routes/0/target", json!(GONE)), ("/routes/0/one_way", json!(true))],
             [("/routes/0/one_way", "a one-way route needs a `target` to send to")],
         ),
@@ -682,6 +708,10 @@ fn warnings() -> Vec<Row> {
         row(
             [("/webhooks", json!(GONE))],
             [("/webhooks", "no webhook is bound (`static`): every delivery is answered 404")],
+        ),
+        row(
+            [("/routes/0/mode", json!("shadow")), ("/routes/0/recovery", json!(true))],
+            [("/routes/0/recovery", "not given in shadow mode, where keys are not kept apart")],
         ),
         row([("/webhooks/unkey", json!({}))], [("/webhooks", "`unkey` and `openbao` are not used by this version")]),
         row([("/routes/0/collision", json!("observe"))], [("/routes/0/collision", "not acted on by this version")]),

@@ -15,9 +15,9 @@ pub(super) fn has_results(route: &Declared) -> bool {
 
 /// Where the route's results are asked for, for an issue with another route.
 pub(super) fn recovers_at(place: usize, route: &Route) -> String {
-    let base = route.template.to_string();
+    let (base, segment) = (route.template.to_string(), SEGMENT);
     let base = base.strip_suffix('/').unwrap_or(&base);
-    format!("`{base}/{SEGMENT}/…` recovers results of {}, /routes/{place}", route.endpoint)
+    format!("`{base}/{segment}/…` recovers results of {}, /routes/{place}", route.endpoint)
 }
 
 impl Compiler<'_> {
