@@ -10,6 +10,7 @@
 //! | [`identity`] | tenant, project, subject; where they come from |
 //! | [`policy`] | the policy document, the route table, path normalisation, targets |
 //! | [`exchange`] | one request and its response as a state machine |
+//! | [`lookup`] | bindings and secrets from stores: caches, calls, who waits |
 //! | [`problem`] | problem documents |
 //! | [`provider`] | webhook providers: signatures, identifiers, raw keys |
 //! | [`telemetry`] | log fields |
@@ -23,6 +24,7 @@ pub mod headers;
 pub mod identity;
 pub mod json;
 pub mod key;
+pub mod lookup;
 pub mod policy;
 pub mod problem;
 pub mod provider;

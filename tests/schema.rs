@@ -317,9 +317,15 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/webhook/provider", "/routes/*/webhook/provider", "no provider"),
     ("/routes/*/webhook", "/routes/*/policy", "needs a `webhook` block"), // the schema says so at the route
     ("/routes/*/webhook", "/routes/*/webhook", "the path has no"),
-    ("/webhooks/providers", "/webhooks/providers/*", "is missing"), // providers have a schema of their own
+    ("/webhooks/openbao/cache_ttl_s", "/webhooks/openbao", "at most 900 seconds together"),
+    ("/webhooks/openbao/path", "/webhooks/openbao/path", "has to be there once"),
+    ("/webhooks/openbao/stale_if_error_s", "/webhooks/openbao", "at most 900 seconds together"),
+    ("/webhooks/openbao", "/webhooks/unkey", "where those are looked up"), // the schema says so at /webhooks
+    ("/webhooks/providers", "/webhooks/providers/*", "is missing"),        // providers have a schema of their own
     ("/webhooks/providers", "/webhooks/providers/*/*", "unknown member"),
     ("/webhooks/static/*/provider", "/webhooks/static/*/provider", "no provider"),
+    ("/webhooks/unkey/cache_ttl_s", "/webhooks/unkey", "at most 900 seconds together"),
+    ("/webhooks/unkey/stale_if_error_s", "/webhooks/unkey", "at most 900 seconds together"),
 ];
 
 /// Whether a pattern leads to a place, or (`around`) to one above or below it.

@@ -329,7 +329,48 @@ fn relations() -> Vec<Row> {
             [("/webhooks/static/wh_01JABCDEF/secrets", json!(GONE))],
             [("/webhooks/static/wh_01JABCDEF", "a binding needs `secrets`")],
         ),
-        row([("/webhooks/static/wh_01JABCDEF/secrets", json!(GONE)), ("/webhooks/openbao", json!({}))], []),
+        row(
+            [
+                ("/webhooks/static/wh_01JABCDEF/secrets", json!(GONE)),
+                ("/webhooks/openbao", json!({"cluster": "openbao"})),
+            ],
+            [],
+        ),
+        row(
+            [("/webhooks/unkey", json!({"cluster": "unkey"}))],
+            [("/webhooks/unkey", "its bindings hold no secrets: say with `openbao` where those are looked up")],
+        ),
+        row([("/webhooks/openbao", json!({}))], [("/webhooks/openbao", "the member `cluster` is missing")]),
+        row(
+            [("/webhooks/openbao", json!({"cluster": "c", "cache_ttl_s": 600, "stale_if_error_s": 301}))],
+            [("/webhooks/openbao", "`cache_ttl_s` and `stale_if_error_s` make at most 900 seconds together")],
+        ),
+        row(
+            [("/webhooks/openbao", json!({"cluster": "c", "authority": "a b", "mount": "a//b", "token": "planted"}))],
+            [
+                ("/webhooks/openbao/mount", "expected segments of A-Z a-z 0-9 . _ ~ : -"),
+                ("/webhooks/openbao/authority", "expected a host, with a port if it needs one"),
+                ("/webhooks/openbao/token", "a secret in the document shows in the gateway's config dump"),
+            ],
+        ),
+        row(
+            [("/webhooks/openbao", json!({"cluster": "c", "path": "{tenant}{project}:{provider}"}))],
+            [("/webhooks/openbao/path", "nothing separates the values: put a `:` or a `/` between them")],
+        ),
+        row(
+            [("/webhooks/openbao", json!({"cluster": "c", "path": "{tenant}:{project}"}))],
+            [("/webhooks/openbao/path", "each of {tenant}, {project} and {provider} has to be there once")],
+        ),
+        row(
+            [
+                ("/webhooks/openbao", json!({"cluster": "c"})),
+                ("/webhooks/unkey", json!({"cluster": "c", "path": "v2", "root_key": "planted"})),
+            ],
+            [
+                ("/webhooks/unkey/path", "expected a path such as `/v2/keys.verifyKey`"),
+                ("/webhooks/unkey/root_key", "a secret in the document shows in the gateway's config dump"),
+            ],
+        ),
         row(
             [("/webhooks/static/wh_01JABCDEF/secrets", json!(["whsec_planted"]))],
             [(
@@ -694,6 +735,7 @@ fn nothing_is_said_that_no_test_shows() {
         "a JSON value",                                // never said: any JSON value is one
         "The path holds an escaped slash (%2F) where", // of requests only
         "The path holds a value that is empty, . or ..",
+        "expected visible ASCII characters", // of variables only
     ];
     let is_shown = |message: &str| said.contains(message) || elsewhere.iter().any(|known| message.starts_with(known));
     let unshown: Vec<_> = all.iter().filter(|(_, message)| !is_shown(message)).collect();
@@ -707,13 +749,20 @@ fn warnings() -> Vec<Row> {
         row([("/mode", json!("shadow"))], [("/mode", "shadow: Case A refusals and key rewrites are not acted on")]),
         row(
             [("/webhooks", json!(GONE))],
-            [("/webhooks", "no webhook is bound (`static`): every delivery is answered 404")],
+            [("/webhooks", "no webhook is bound (`static`, `unkey`): every delivery is answered 404")],
+        ),
+        row(
+            [("/webhooks/openbao", json!({"cluster": "openbao"}))],
+            [("/webhooks/openbao", "never asked: every binding lists its secrets")],
+        ),
+        row(
+            [("/webhooks/openbao", json!({"cluster": "openbao"})), ("/webhooks/unkey", json!({"cluster": "unkey"}))],
+            [],
         ),
         row(
             [("/routes/0/mode", json!("shadow")), ("/routes/0/recovery", json!(true))],
             [("/routes/0/recovery", "not given in shadow mode, where keys are not kept apart")],
         ),
-        row([("/webhooks/unkey", json!({}))], [("/webhooks", "`unkey` and `openbao` are not used by this version")]),
         row([("/routes/0/collision", json!("observe"))], [("/routes/0/collision", "not acted on by this version")]),
         row(
             [("/routes/0/in_flight", json!("conflict"))],

@@ -4,7 +4,7 @@ use crate::request::Request;
 use edge_idempotency::headers::Headers;
 use edge_idempotency::problem::Problem;
 use edge_idempotency::telemetry::Case;
-use edge_idempotency::{Effect, Exchange, Flow, Policy};
+use edge_idempotency::{Effect, Exchange, Policy};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -21,14 +21,8 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
     let headers = Headers::new(lines);
     let mut exchange = Exchange::new();
     let mut effects = Vec::new();
-    let flow = exchange.request_headers(policy, &headers, request, &mut effects);
-    if let Flow::AwaitBody { limit } = flow {
-        if request.body.len() as u64 > limit {
-            exchange.body_too_large(limit, &mut effects);
-        } else {
-            exchange.request_body(policy, &headers, &request.body, request.now_unix_ms, &mut effects);
-        }
-    }
+    let whole = (&headers, request.body.as_slice());
+    exchange.whole_request(policy, whole, request, &request.stores, request.now_unix_ms, &mut effects);
 
     let mut path = request.target.clone();
     let (mut set, mut removed) = (Map::new(), Vec::new());

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use edge_idempotency::headers::is_field_name;
 use edge_idempotency::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency::lookup::Given;
 use edge_idempotency::policy::Json;
 use edge_idempotency::policy::decode::{At, Fields, Issues};
 use std::borrow::Cow;
@@ -19,6 +20,8 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
     /// The clock, in milliseconds since 1970-01-01 UTC.
     pub(crate) now_unix_ms: u64,
+    /// What the stores hold that bindings and secrets are looked up at
+    pub(crate) stores: Given,
     metadata: Option<Json>,
     route_metadata: Option<Json>,
 }
@@ -68,7 +71,11 @@ impl Request {
             at.parse(issues, decode_base64).unwrap_or_default()
         });
         let now_unix = fields.get("now_unix").map(|at| at.integer(0..=u64::MAX / 1000, issues).unwrap_or_default());
-        fields.get("lookups").and_then(|at| at.map(issues));
+        let stores = fields.get("lookups").map(|at| Given::read(at.json())).transpose();
+        let stores = stores.unwrap_or_else(|message| {
+            issues.add("/lookups", message);
+            None
+        });
         let mut object = |name: &str| {
             let at = fields.get(name)?;
             at.map(issues)?;
@@ -87,6 +94,7 @@ impl Request {
             target: target.to_owned(),
             body: text.or(binary).unwrap_or_default(),
             now_unix_ms: now_unix.map_or_else(now_unix_ms, |seconds| seconds * 1000),
+            stores: stores.unwrap_or_default(),
             metadata,
             route_metadata,
         })

@@ -11,6 +11,7 @@ mod webhook;
 
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity};
+use crate::lookup::{Answer, Ask, Given, Lookups};
 use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
@@ -64,6 +65,12 @@ pub enum Flow {
         /// The longest body that may come, in bytes; a longer one goes to [`Exchange::body_too_large`].
         limit: u64,
     },
+    /// Only with the answer to [`Exchange::question`], which goes to [`Exchange::answered`]; headers and body wait until
+    /// then.
+    AwaitLookup {
+        /// As of [`Flow::AwaitBody`]: the body may come meanwhile.
+        limit: u64,
+    },
 }
 
 /// How an answer goes on after its headers.
@@ -106,6 +113,8 @@ pub struct Exchange {
     source: Option<&'static str>,
     outcome: Outcome,
     invocation: Option<String>,
+    /// What is being looked up, and what has been.
+    found: Option<Box<webhook::Found>>,
 }
 
 impl Exchange {
@@ -137,10 +146,47 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Flow {
         let verdict = match self.signer {
-            Some(id) => self.judge_signed(id, policy, headers, body, now_unix_ms, effects),
+            Some(id) => self.judge_signed(id, policy, headers, body, now_unix_ms, effects).map(|()| Flow::Continue),
             None => self.judge_delivery(policy, headers, body, now_unix_ms, effects),
         };
-        self.conclude(verdict.map(|()| Flow::Continue), effects)
+        self.conclude(verdict, effects)
+    }
+
+    /// A request of which everything is there: headers, body, and what stores hold. As the three that it is made of.
+    pub fn whole_request<'a>(
+        &mut self,
+        policy: &'a Policy,
+        (headers, body): (&Headers<'a>, &[u8]),
+        attributes: &'a dyn Attributes,
+        stores: &Given,
+        now_unix_ms: u64,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Flow {
+        let mut lookups = Lookups::of(policy);
+        let mut flow = self.request_headers(policy, headers, attributes, effects);
+        loop {
+            flow = match flow {
+                Flow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
+                Flow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
+                Flow::AwaitLookup { .. } => {
+                    let asked = lookups.as_mut().zip(self.question());
+                    let answer = asked.map(|(lookups, ask)| stores.look_up(lookups, ask, now_unix_ms));
+                    self.answered(policy, answer.unwrap_or(Answer::Unavailable("lookup_lost")), effects)
+                }
+                Flow::Continue | Flow::Replied => return flow,
+            };
+        }
+    }
+
+    /// What a request that awaits a lookup wants to know.
+    pub fn question(&self) -> Option<&Ask> {
+        self.found.as_ref()?.ask.as_ref()
+    }
+
+    /// The answer to [`Exchange::question`] has come. The flow may be to await another.
+    pub fn answered(&mut self, policy: &Policy, answer: Answer, effects: &mut Vec<Effect<'_>>) -> Flow {
+        let verdict = self.take_answer(policy, answer);
+        self.conclude(verdict, effects)
     }
 
     /// More of a body has come than the request may have.

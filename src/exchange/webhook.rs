@@ -6,27 +6,52 @@ use super::{Effect, Exchange, Flow};
 use crate::headers::{Headers, Lone};
 use crate::identity::Identity;
 use crate::key;
-use crate::policy::document::{Binding, Secret, WebhookBlock};
+use crate::lookup::{Answer, Ask, Kind};
+use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
-use crate::provider::{Delivery, Identifier, KeyScope, NoIdentifier, Provider, body_digest};
+use crate::provider::{Delivery, Identifier, KeyScope, NoIdentifier, Provider, Refused, Verified, body_digest};
 use crate::telemetry::Case;
+use std::rc::Rc;
+
+/// What is being looked up for a delivery, and what has been.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// What it waits for.
+    pub(super) ask: Option<Ask>,
+    /// The provider that the route or its path names.
+    provider: String,
+    binding: Option<Rc<Binding>>,
+    secrets: Option<Rc<Vec<Secret>>>,
+    /// Why it was refused with the secrets that were at hand.
+    refused: Option<Refused>,
+}
+
+impl Found {
+    /// The secrets of a binding; in place of others, if they have failed.
+    fn ask_secrets(&mut self, binding: &Binding, anew: bool) {
+        let key = format!("{}:{}:{}", binding.tenant.as_str(), binding.project.as_str(), binding.provider);
+        self.ask = Some(Ask { kind: Kind::Secrets, key: key.into(), anew });
+    }
+}
 
 /// A webhook id, its binding and its provider.
 struct Bound<'p, 'r> {
     id: &'r str,
     binding: &'p Binding,
+    secrets: &'p [Secret],
     provider: &'p Provider,
 }
 
-impl<'p, 'r> Bound<'p, 'r> {
-    /// Finds the binding that a block and a path lead to; none if the path names another provider than the binding.
-    fn find(policy: &'p Policy, block: &'r WebhookBlock, rule: &Rule<'_, 'r>) -> Option<Self> {
-        let provider = block.provider.as_deref().or_else(|| rule.value("provider"))?;
-        let id = block.id.as_deref().or_else(|| rule.value("webhook_id"))?;
-        let binding = policy.bindings.get(id).filter(|binding| binding.provider == provider)?;
-        Some(Self { id, binding, provider: policy.providers.get(provider)? })
+impl Bound<'_, '_> {
+    /// Tries every secret.
+    fn verify(&self, delivery: &Delivery<'_>, now_unix_ms: u64) -> Result<Verified, Refused> {
+        let secrets = self.secrets.iter().filter_map(|secret| match secret {
+            Secret::Value(value) => Some(value.as_slice()),
+            Secret::Env(_) => None,
+        });
+        self.provider.verify(delivery, &secrets.collect::<Vec<_>>(), now_unix_ms)
     }
 
     /// The key of a delivery with this identifier; one that makes the key too long is digested.
@@ -51,14 +76,64 @@ impl Exchange {
     ) -> Result<Flow, Problem> {
         self.case = Some(Case::B);
         let limit = rule.route.map_or(0, |route| route.max_body_bytes);
-        let bound = Bound::find(policy, block, rule).ok_or_else(Problem::webhook_unknown)?;
+        let (id, provider) = names(block, rule).ok_or_else(Problem::webhook_unknown)?;
+        let listed = policy.bindings.get(id);
+        let is_bound = match listed {
+            Some(binding) => binding.provider == provider,
+            None => policy.unkey.is_some() && is_webhook_id(id),
+        };
+        let signs = policy.providers.get(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
         if declared_length(headers).is_some_and(|length| length > limit) {
             return Err(Problem::body_too_large(limit));
         }
-        if is_encoded(headers) && bound.provider.parses_body() {
+        if is_encoded(headers) && signs.parses_body() {
             return Err(Problem::unsupported_content_encoding());
         }
-        Ok(Flow::AwaitBody { limit })
+        if listed.is_some_and(|binding| !binding.secrets.is_empty() || policy.openbao.is_none()) {
+            return Ok(Flow::AwaitBody { limit });
+        }
+        let mut found = Found { ask: None, provider: provider.to_owned(), binding: None, secrets: None, refused: None };
+        match listed {
+            Some(binding) => found.ask_secrets(binding, false),
+            None => found.ask = Some(Ask { kind: Kind::Bindings, key: id.into(), anew: false }),
+        }
+        self.found = Some(Box::new(found));
+        Ok(Flow::AwaitLookup { limit })
+    }
+
+    /// A store has answered.
+    pub(super) fn take_answer(&mut self, policy: &Policy, answer: Answer) -> Result<Flow, Problem> {
+        let limit = self.route.and_then(|id| policy.route(id)).map_or(0, |route| route.max_body_bytes);
+        let found = self.found.as_deref_mut().ok_or_else(Problem::policy_invalid)?;
+        found.ask = None;
+        match answer {
+            Answer::Binding(binding) if binding.provider == found.provider => {
+                found.ask_secrets(&binding, false);
+                found.binding = Some(binding);
+                Ok(Flow::AwaitLookup { limit })
+            }
+            Answer::Binding(_) => {
+                self.inner_reason = Some("provider_mismatch");
+                Err(Problem::webhook_unknown())
+            }
+            // They have failed it already.
+            Answer::Secrets(secrets) if found.refused.is_some() && found.secrets.as_ref() == Some(&secrets) => {
+                let refused = found.refused.take();
+                Err(refused.map_or_else(Problem::policy_invalid, |refused| self.refused(refused)))
+            }
+            Answer::Secrets(secrets) => {
+                found.secrets = Some(secrets);
+                Ok(Flow::AwaitBody { limit })
+            }
+            Answer::Unknown(reason) => {
+                self.inner_reason = Some(reason);
+                Err(Problem::webhook_unknown())
+            }
+            Answer::Unavailable(reason) => {
+                self.inner_reason = Some(reason);
+                Err(Problem::dependency_unavailable())
+            }
+        }
     }
 
     /// The whole delivery is there: verify, extract, namespace.
@@ -69,7 +144,7 @@ impl Exchange {
         body: &[u8],
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Result<(), Problem> {
+    ) -> Result<Flow, Problem> {
         let head = Head::read(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
@@ -77,11 +152,29 @@ impl Exchange {
         let route = waiting.ok_or_else(Problem::policy_invalid)?;
         let rule = Rule::of(route, route.template.values(path.as_str()).unwrap_or_default());
         let block = route.webhook.as_ref().ok_or_else(Problem::policy_invalid)?;
-        let bound = Bound::find(policy, block, &rule).ok_or_else(Problem::webhook_unknown)?;
+        let (id, provider) = names(block, &rule).ok_or_else(Problem::webhook_unknown)?;
+        let looked_up = self.found.as_deref();
+        let (binding, secrets) =
+            looked_up.map(|found| (found.binding.clone(), found.secrets.clone())).unwrap_or_default();
+        let binding = binding.as_deref().or_else(|| policy.bindings.get(id));
+        let binding = binding.filter(|binding| binding.provider == provider).ok_or_else(Problem::webhook_unknown)?;
+        let bound = Bound {
+            id,
+            binding,
+            secrets: secrets.as_deref().map_or(&binding.secrets, |secrets| secrets),
+            provider: policy.providers.get(provider).ok_or_else(Problem::webhook_unknown)?,
+        };
 
         let url = public_url(policy, headers, &head);
         let delivery = Delivery { method: head.method, url: &url, headers, body };
-        let identifier = self.verified(route, &bound, &delivery, now_unix_ms)?;
+        let verified = match bound.verify(&delivery, now_unix_ms) {
+            Ok(verified) => verified,
+            Err(refused) if self.asks_anew(&bound, refused) => {
+                return Ok(Flow::AwaitLookup { limit: route.max_body_bytes });
+            }
+            Err(refused) => return Err(self.refused(refused)),
+        };
+        let identifier = self.identifier(route, &bound, &delivery, &verified)?;
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: rule.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
@@ -93,34 +186,45 @@ impl Exchange {
         }
         self.identity = Some(identity);
         let lines = if self.keyed { KeyLines::Used } else { KeyLines::Removed };
-        self.edit(policy, &head, &path, &rule, lines, effects)
+        self.edit(policy, &head, &path, &rule, lines, effects)?;
+        Ok(Flow::Continue)
     }
 
-    /// Verifies a delivery and reads its identifier; `None` where it goes on without a key.
-    fn verified(
+    /// Whether other secrets could verify what these did not: then they are asked for, once.
+    fn asks_anew(&mut self, bound: &Bound<'_, '_>, refused: Refused) -> bool {
+        let depends_on_secrets = matches!(refused, Refused::SignatureMismatch | Refused::SecretInvalid);
+        match self.found.as_deref_mut() {
+            Some(found) if depends_on_secrets && found.secrets.is_some() && found.refused.is_none() => {
+                found.ask_secrets(bound.binding, true);
+                found.refused = Some(refused);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What a delivery that does not verify is answered.
+    fn refused(&mut self, refused: Refused) -> Problem {
+        self.inner_reason = Some(refused.reason());
+        if refused.is_receivers_fault() {
+            Problem::dependency_unavailable()
+        } else {
+            Problem::webhook_signature_invalid()
+        }
+    }
+
+    /// The identifier of a delivery that was verified; `None` where it goes on without a key.
+    fn identifier(
         &mut self,
         route: &Route,
         bound: &Bound<'_, '_>,
         delivery: &Delivery<'_>,
-        now_unix_ms: u64,
+        verified: &Verified,
     ) -> Result<Option<Identifier>, Problem> {
-        let secrets = bound.binding.secrets.iter().filter_map(|secret| match secret {
-            Secret::Value(value) => Some(value.as_slice()),
-            Secret::Env(_) => None,
-        });
-        let verified =
-            bound.provider.verify(delivery, &secrets.collect::<Vec<_>>(), now_unix_ms).map_err(|refused| {
-                self.inner_reason = Some(refused.reason());
-                if refused.is_receivers_fault() {
-                    Problem::dependency_unavailable()
-                } else {
-                    Problem::webhook_signature_invalid()
-                }
-            })?;
         if route.policy == PolicyKind::HandlerInternalC {
             return Ok(None);
         }
-        match bound.provider.identifier(delivery, &verified) {
+        match bound.provider.identifier(delivery, verified) {
             Ok(Some(identifier)) => {
                 self.source = Some(identifier.kind.name());
                 Ok(Some(identifier))
@@ -133,6 +237,12 @@ impl Exchange {
             }
         }
     }
+}
+
+/// The webhook id and the provider that a block and a path name.
+fn names<'r>(block: &'r WebhookBlock, rule: &Rule<'_, 'r>) -> Option<(&'r str, &'r str)> {
+    let id = block.id.as_deref().or_else(|| rule.value("webhook_id"))?;
+    Some((id, block.provider.as_deref().or_else(|| rule.value("provider"))?))
 }
 
 /// The URL as the sender addressed it: what proxies before this one have made of scheme and host is configured away.

@@ -6,4 +6,4 @@ mod tree;
 mod write;
 
 pub use tree::Json;
-pub(crate) use write::Object;
+pub(crate) use write::{Object, push_string};

@@ -54,7 +54,7 @@ impl Object {
 }
 
 /// RFC 8259 section 7; what need not be escaped is not.
-fn push_string(text: &str, out: &mut String) {
+pub(crate) fn push_string(text: &str, out: &mut String) {
     out.push('"');
     for character in text.chars() {
         match character {

@@ -140,6 +140,8 @@ impl Compiler<'_> {
             bindings: BTreeMap::new(),
             providers,
             webhook_subject: document.webhooks.as_ref().map(|webhooks| webhooks.subject.clone()),
+            unkey: document.webhooks.as_ref().and_then(|webhooks| webhooks.unkey.clone()),
+            openbao: document.webhooks.as_ref().and_then(|webhooks| webhooks.openbao.clone()),
             public_base_url: document.webhooks.as_ref().and_then(|webhooks| webhooks.public_base_url.clone()),
         }
     }

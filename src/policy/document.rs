@@ -5,13 +5,15 @@ mod backend;
 mod callers;
 mod identity;
 mod routes;
+mod stores;
 mod webhooks;
 
 pub use backend::{Backend, BackendKind, Guard, OperationId};
 pub use callers::{Caller, CallerHeaders};
 pub use identity::{Forward, IdentityRules};
 pub use routes::{Collision, Method, PolicyKind, Route, Scope, WebhookBlock};
-pub use webhooks::{Binding, Secret, Webhooks};
+pub use stores::{OpenBao, Service, Unkey};
+pub use webhooks::{Binding, Secret, Webhooks, is_webhook_id};
 
 use super::decode::{At, Fields, Issues};
 

@@ -18,7 +18,9 @@ pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
 use crate::headers::NameSet;
 use crate::identity::Subject;
 use crate::provider::Provider;
-use document::{Binding, Caller, CallerHeaders, Forward, IdentityRules, OperationId, Secret, WebhookBlock};
+use document::{
+    Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Secret, Unkey, WebhookBlock,
+};
 use routes::{RouteId, RouteTable, Template};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -69,7 +71,11 @@ pub struct Policy {
     pub recovery_wait_ms: u64,
     /// Bindings of webhook ids.
     pub bindings: BTreeMap<String, Binding>,
-    /// The providers that bindings name.
+    /// Where other bindings are looked up.
+    pub unkey: Option<Unkey>,
+    /// Where the secrets are looked up that bindings do not list.
+    pub openbao: Option<OpenBao>,
+    /// The providers that bindings may name.
     pub providers: BTreeMap<String, Provider>,
     /// The subject of webhook keys; there is one where there are webhooks.
     pub webhook_subject: Option<Subject>,
@@ -160,22 +166,36 @@ impl Policy {
     /// Every variable that `variable` does not know, with its place in the document.
     pub fn take_secrets(&mut self, variable: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), PolicyErrors> {
         let mut issues = decode::Issues::default();
+        let mut take = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
+            if let Secret::Env(name) = secret {
+                let Some(value) = variable(name) else {
+                    let message = format!(
+                        "the VM has no variable `{name}`: set it in the gateway's environment, and list it in \
+                         vm_config.environment_variables.host_env_keys"
+                    );
+                    return issues.add(pointer(), message);
+                };
+                *secret = Secret::Value(value);
+            }
+            if let Secret::Value(value) = secret
+                && is_header
+                && (value.is_empty() || !value.iter().all(u8::is_ascii_graphic))
+            {
+                issues.add(pointer(), "expected visible ASCII characters, without spaces or line breaks");
+            }
+        };
         let bindings = self.bindings.iter_mut().map(|(id, binding)| ("/webhooks/static", id, &mut binding.secrets));
         let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
         for (list, name, secrets) in bindings.chain(callers) {
-            let at = decode::child(list, name);
             for (index, secret) in secrets.iter_mut().enumerate() {
-                let Secret::Env(name) = secret else { continue };
-                match variable(name) {
-                    Some(value) => *secret = Secret::Value(value),
-                    None => issues.add(
-                        format!("{at}/secrets/{index}"),
-                        format!(
-                            "the VM has no variable `{name}`: set it in the gateway's environment, and list it in \
-                             vm_config.environment_variables.host_env_keys"
-                        ),
-                    ),
-                }
+                take(secret, &|| format!("{}/secrets/{index}", decode::child(list, name)), false);
+            }
+        }
+        let root_key = self.unkey.as_mut().map(|unkey| (&mut unkey.service.credential, "/webhooks/unkey/root_key"));
+        let token = self.openbao.as_mut().map(|openbao| (&mut openbao.service.credential, "/webhooks/openbao/token"));
+        for (credential, pointer) in root_key.into_iter().chain(token) {
+            if let Some(secret) = credential {
+                take(secret, &|| pointer.to_owned(), true);
             }
         }
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
@@ -315,6 +335,23 @@ mod tests {
         assert_eq!(places("planted-0123456789", "planted"), ["/webhooks/static/wh_01JABC/secrets/1"]);
         assert_eq!(places("", ""), ["/webhooks/static/wh_01JABC/secrets"]);
         assert!(Policy::from_json(DOCUMENT.as_bytes()).unwrap().weak_secrets().is_empty());
+    }
+
+    #[test]
+    fn credentials_for_stores_are_header_values() {
+        let webhooks = r#""webhooks": {"unkey": {"cluster": "c", "root_key": {"env": "KEY"}},
+            "openbao": {"cluster": "c", "token": {"env": "TOKEN"}}, "#;
+        let document = DOCUMENT.replace(r#""webhooks": {"static""#, &format!(r#"{webhooks}"static""#));
+        let places = |token: &[u8]| {
+            let variable = |name: &str| (name != "KEY").then(|| token.to_vec());
+            let errors = Policy::from_json(document.as_bytes()).unwrap().take_secrets(variable).unwrap_err();
+            assert!(!errors.to_string().contains("planted"));
+            errors.0.into_iter().map(|issue| issue.pointer).collect::<Vec<_>>()
+        };
+        assert_eq!(places(b"planted"), ["/webhooks/unkey/root_key"]);
+        for token in [b"".as_slice(), b"planted\n", b"planted token", b"\xff"] {
+            assert_eq!(places(token), ["/webhooks/unkey/root_key", "/webhooks/openbao/token"]);
+        }
     }
 
     #[test]

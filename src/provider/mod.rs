@@ -27,7 +27,7 @@ mod scheme;
 mod secret;
 mod signature;
 mod template;
-mod time;
+pub(crate) mod time;
 mod url;
 mod verify;
 mod weakness;

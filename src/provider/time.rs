@@ -2,7 +2,7 @@
 
 /// How a timestamp is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// Unix time in seconds
     Seconds,
     /// Unix time in milliseconds
@@ -50,7 +50,7 @@ impl Window {
 }
 
 /// Reads a timestamp; Unix milliseconds.
-pub(super) fn parse(unit: Unit, text: &[u8]) -> Option<i64> {
+pub(crate) fn parse(unit: Unit, text: &[u8]) -> Option<i64> {
     match unit {
         // 15 digits of seconds and 18 of milliseconds stay far from the type's end.
         Unit::Seconds => number(text, 1..=15).map(|seconds| seconds * 1000),

@@ -19,6 +19,7 @@ pub(super) enum MapType {
     RequestHeaders = 0,
     RequestTrailers = 1,
     ResponseHeaders = 2,
+    CallResponseHeaders = 6,
 }
 
 /// `proxy_log_level_t`
@@ -33,6 +34,7 @@ pub(super) enum LogLevel {
 /// `proxy_buffer_type_t`
 const REQUEST_BODY: u32 = 0;
 const RESPONSE_BODY: u32 = 1;
+const CALL_RESPONSE_BODY: u32 = 4;
 const PLUGIN_CONFIGURATION: u32 = 7;
 
 #[link(wasm_import_module = "env")]
@@ -51,6 +53,21 @@ unsafe extern "C" {
     fn proxy_get_buffer_bytes(buffer: u32, start: usize, max: usize, data: *mut *mut u8, size: *mut usize) -> u32;
     fn proxy_set_buffer_bytes(buffer: u32, start: usize, size: usize, data: *const u8, data_size: usize) -> u32;
     fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
+    fn proxy_set_tick_period_milliseconds(period: u32) -> u32;
+    fn proxy_set_effective_context(id: u32) -> u32;
+    fn proxy_continue_stream(stream: u32) -> u32;
+    fn proxy_http_call(
+        cluster: *const u8,
+        cluster_size: usize,
+        headers: *const u8,
+        headers_size: usize,
+        body: *const u8,
+        body_size: usize,
+        trailers: *const u8,
+        trailers_size: usize,
+        timeout_ms: u32,
+        token: *mut u32,
+    ) -> u32;
     fn proxy_send_local_response(
         status: u32,
         details: *const u8,
@@ -137,6 +154,11 @@ pub(super) fn set_response_body(body: &[u8]) -> Result<(), Status> {
     done(unsafe { proxy_set_buffer_bytes(RESPONSE_BODY, 0, usize::MAX, body.as_ptr(), body.len()) })
 }
 
+/// The body of the call that has been answered, up to `max` bytes.
+pub(super) fn call_response_body(max: usize) -> Result<Vec<u8>, Status> {
+    buffer(CALL_RESPONSE_BODY, max)
+}
+
 fn buffer(buffer: u32, max: usize) -> Result<Vec<u8>, Status> {
     // SAFETY: both pointers are valid for writes during the call.
     match returned(|data, size| unsafe { proxy_get_buffer_bytes(buffer, 0, max, data, size) }) {
@@ -153,6 +175,53 @@ pub(super) fn now_unix_ms() -> u64 {
         Ok(()) => nanoseconds / 1_000_000,
         Err(_) => 0,
     }
+}
+
+/// Asks for a tick every so many milliseconds.
+pub(super) fn set_tick_period(milliseconds: u32) -> Result<(), Status> {
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_set_tick_period_milliseconds(milliseconds) })
+}
+
+/// What follows acts on this context, until this callback returns.
+pub(super) fn act_for(context: u32) -> Result<(), Status> {
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_set_effective_context(context) })
+}
+
+/// Lets a paused request go on.
+pub(super) fn continue_request() -> Result<(), Status> {
+    const REQUEST: u32 = 0;
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_continue_stream(REQUEST) })
+}
+
+/// Makes an HTTP request to a cluster; the token comes back with the reply.
+pub(super) fn http_call(
+    cluster: &str,
+    headers: &[(&str, String)],
+    body: &[u8],
+    timeout_ms: u32,
+) -> Result<u32, Status> {
+    let headers = serialise(headers);
+    let trailers = serialise(&[]);
+    let mut token = 0;
+    // SAFETY: all slices are valid for reads of their lengths, the token for writes, during the call.
+    done(unsafe {
+        proxy_http_call(
+            cluster.as_ptr(),
+            cluster.len(),
+            headers.as_ptr(),
+            headers.len(),
+            body.as_ptr(),
+            body.len(),
+            trailers.as_ptr(),
+            trailers.len(),
+            timeout_ms,
+            &raw mut token,
+        )
+    })?;
+    Ok(token)
 }
 
 /// The VM's environment, each variable as `NAME=value`.

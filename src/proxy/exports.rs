@@ -7,6 +7,7 @@
 
 use super::abi::{self, LogLevel};
 use super::root::Root;
+use super::stores::Stores;
 use super::stream::Stream;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -57,9 +58,31 @@ fn with_contexts<T>(event: impl FnOnce(&mut Contexts) -> T) -> Option<T> {
     CONTEXTS.with(|contexts| contexts.try_borrow_mut().ok().map(|mut contexts| event(&mut contexts)))
 }
 
-/// Runs `event` with a request's context. What has none is `otherwise`.
-fn with_stream(id: u32, otherwise: Action, event: impl FnOnce(&mut Stream) -> Action) -> Action {
-    with_contexts(|contexts| contexts.streams.get_mut(&id).map(event)).flatten().unwrap_or(otherwise)
+/// Runs `event` with a request's context and the stores of its configuration. What has none is `otherwise`.
+fn with_stream(id: u32, otherwise: Action, event: impl FnOnce(&mut Stream, Option<&mut Stores>) -> Action) -> Action {
+    let found = |contexts: &mut Contexts| {
+        let stream = contexts.streams.get_mut(&id)?;
+        let stores = contexts.roots.get_mut(stream.root()).and_then(Root::stores);
+        Some(event(stream, stores))
+    };
+    with_contexts(found).flatten().unwrap_or(otherwise)
+}
+
+/// Runs `event` with the stores of a configuration; then everybody goes on who waited for what it brought.
+fn with_stores(root_id: u32, event: impl FnOnce(&mut Stores)) {
+    with_contexts(|contexts| {
+        let Some(stores) = contexts.roots.get_mut(root_id).and_then(Root::stores) else { return };
+        event(stores);
+        stores.make_calls();
+        while let Some((id, answer)) = stores.next_answer() {
+            // One that has gone meanwhile is no context any more.
+            if let Some(stream) = contexts.streams.get_mut(&id)
+                && abi::act_for(id).is_ok()
+            {
+                stream.answered(answer, stores);
+            }
+        }
+    });
 }
 
 /// The ABI's version, told by being there.
@@ -86,7 +109,7 @@ extern "C" fn proxy_on_context_create(id: u32, root_id: u32) {
             contexts.roots.insert(id);
         } else {
             let policy = contexts.roots.get_mut(root_id).and_then(|root| root.policy());
-            contexts.streams.insert(id, Stream::new(policy));
+            contexts.streams.insert(id, Stream::new(id, root_id, policy));
         }
     });
 }
@@ -99,17 +122,19 @@ extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
-    with_contexts(|contexts| contexts.roots.get_mut(root_id).is_some_and(Root::configure)).unwrap_or_default()
+    let configure =
+        |contexts: &mut Contexts| contexts.roots.get_mut(root_id).is_some_and(|root| root.configure(root_id));
+    with_contexts(configure).unwrap_or_default()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |stream| stream.request_headers(end_of_stream != 0))
+    with_stream(id, Action::Pause, |stream, stores| stream.request_headers(end_of_stream != 0, stores))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |stream| stream.request_body(size, end_of_stream != 0))
+    with_stream(id, Action::Pause, |stream, stores| stream.request_body(size, end_of_stream != 0, stores))
 }
 
 #[unsafe(no_mangle)]
@@ -119,23 +144,37 @@ extern "C" fn proxy_on_request_trailers(id: u32, _: usize) -> Action {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |stream| stream.response_headers(end_of_stream != 0))
+    with_stream(id, Action::Continue, |stream, _| stream.response_headers(end_of_stream != 0))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |stream| stream.response_body(size, end_of_stream != 0))
+    with_stream(id, Action::Continue, |stream, _| stream.response_body(size, end_of_stream != 0))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Continue, Stream::response_trailers)
+    with_stream(id, Action::Continue, |stream, _| stream.response_trailers())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_http_call_response(root_id: u32, token: u32, _: usize, size: usize, _: usize) {
+    with_stores(root_id, |stores| stores.replied(token, size));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_tick(root_id: u32) {
+    with_stores(root_id, Stores::tick);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_delete(id: u32) {
     with_contexts(|contexts| {
-        contexts.streams.remove(&id);
+        if let Some(stream) = contexts.streams.remove(&id)
+            && let Some(stores) = contexts.roots.get_mut(stream.root()).and_then(Root::stores)
+        {
+            stream.leave(stores);
+        }
         contexts.roots.remove(id);
     });
 }

@@ -4,4 +4,5 @@ mod abi;
 mod attributes;
 mod exports;
 mod root;
+mod stores;
 mod stream;

@@ -1,6 +1,8 @@
 //! A root context: start, configuration, and the policy that all requests of one configuration share.
 
 use super::abi::{self, LogLevel};
+use super::stores::Stores;
+use crate::lookup::{Lookups, TICK_MS};
 use crate::policy::{Policy, PolicyErrors};
 use std::rc::Rc;
 
@@ -8,6 +10,7 @@ use std::rc::Rc;
 #[derive(Default)]
 pub(super) struct Root {
     policy: Option<Rc<Policy>>,
+    stores: Option<Stores>,
 }
 
 /// Says what has started.
@@ -22,14 +25,24 @@ impl Root {
         self.policy.clone()
     }
 
+    /// Where requests look bindings and secrets up; none if the policy names no store.
+    pub(super) const fn stores(&mut self) -> Option<&mut Stores> {
+        self.stores.as_mut()
+    }
+
     /// Takes the plugin's configuration; `false` makes the gateway refuse it, with every reason in its log.
-    pub(super) fn configure(&mut self) -> bool {
+    pub(super) fn configure(&mut self, id: u32) -> bool {
         let document = abi::configuration().unwrap_or_default();
         match Policy::from_json(&document).and_then(with_secrets) {
             Ok(policy) => {
                 abi::log(LogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
                 for warning in &policy.warnings {
                     abi::log(LogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
+                }
+                self.stores = Lookups::of(&policy).map(|lookups| Stores::new(id, lookups));
+                if self.stores.is_some() {
+                    // Without ticks nothing is fetched ahead, and that is all.
+                    let _ = abi::set_tick_period(TICK_MS);
                 }
                 self.policy = Some(Rc::new(policy));
                 true

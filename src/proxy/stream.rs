@@ -3,14 +3,18 @@
 use super::abi::{self, MapType, Status};
 use super::attributes::CurrentRequest;
 use super::exports::Action;
+use super::stores::Stores;
 use crate::exchange::{AnswerFlow, Effect, Exchange, Flow, Map};
 use crate::headers::Headers;
+use crate::lookup;
 use crate::policy::Policy;
 use crate::problem::Problem;
 use std::rc::Rc;
 
 /// One request and its response.
 pub(super) struct Stream {
+    id: u32,
+    root: u32,
     policy: Option<Rc<Policy>>,
     exchange: Exchange,
     /// Whether the answer is ours; it passes the response callback too.
@@ -31,17 +35,22 @@ enum Answer {
     Replaced(Vec<u8>),
 }
 
-/// A request that goes on only with its whole body.
+/// A request that goes on only with its whole body, and what it looks up.
 struct Waiting {
     /// The headers, as the host gave them.
     lines: Vec<u8>,
     /// The longest body that may come, in bytes.
     limit: usize,
+    /// Whether all of the body is buffered.
+    complete: bool,
+    /// Whether a lookup is under way.
+    asks: bool,
 }
 
 impl Stream {
-    pub(super) fn new(policy: Option<Rc<Policy>>) -> Self {
-        Self { policy, exchange: Exchange::new(), replied: false, waiting: None, answer: Answer::default() }
+    pub(super) fn new(id: u32, root: u32, policy: Option<Rc<Policy>>) -> Self {
+        let (exchange, answer) = (Exchange::new(), Answer::default());
+        Self { id, root, policy, exchange, replied: false, waiting: None, answer }
     }
 
     /// Answers instead of the backend.
@@ -53,6 +62,7 @@ impl Stream {
             None => problem.code.name().to_owned(),
         };
         self.replied = true;
+        self.waiting = None;
         // A host that cannot even reply has ended the stream; paused, nothing is forwarded in any case.
         let _ = abi::reply(problem.status(), &details, &problem.headers(docs_url), body.as_bytes());
         Action::Pause
@@ -70,26 +80,108 @@ impl Stream {
         }
     }
 
-    /// Ends the wait for a body: all of it is buffered.
-    fn body_is_complete(&mut self) -> Action {
-        let (Some(policy), Some(waiting)) = (self.policy.clone(), self.waiting.take()) else { return Action::Continue };
+    /// The context of the configuration.
+    pub(super) const fn root(&self) -> u32 {
+        self.root
+    }
+
+    /// Waits for no store any more.
+    pub(super) fn leave(&self, stores: &mut Stores) {
+        if let Some(ask) =
+            self.exchange.question().filter(|_| self.waiting.as_ref().is_some_and(|waiting| waiting.asks))
+        {
+            stores.left(self.id, ask);
+        }
+    }
+
+    /// Goes on as far as body and lookups let it.
+    fn go_on(&mut self, policy: &Policy, mut flow: Flow, mut stores: Option<&mut Stores>) -> Action {
+        loop {
+            let complete = self.waiting.as_ref().is_some_and(|waiting| waiting.complete);
+            flow = match flow {
+                Flow::AwaitLookup { .. } => {
+                    let stores = stores.as_deref_mut();
+                    let Some((stores, ask)) = stores.zip(self.exchange.question()) else {
+                        return self.reply(&Problem::policy_invalid());
+                    };
+                    let answer = stores.ask(self.id, ask);
+                    if let Some(waiting) = &mut self.waiting {
+                        waiting.asks = answer.is_none();
+                    }
+                    let Some(answer) = answer else { return Action::Pause };
+                    self.take(policy, answer)
+                }
+                Flow::AwaitBody { .. } if complete => match self.judge_body(policy) {
+                    Ok(flow) => flow,
+                    Err(action) => return action,
+                },
+                Flow::AwaitBody { .. } | Flow::Replied => return Action::Pause,
+                Flow::Continue => return Action::Continue,
+            };
+        }
+    }
+
+    /// Takes the answer of a store.
+    fn take(&mut self, policy: &Policy, answer: lookup::Answer) -> Flow {
+        let mut effects = Vec::new();
+        let flow = self.exchange.answered(policy, answer, &mut effects);
+        if flow == Flow::Replied {
+            self.waiting = None;
+            self.carry_out(&effects);
+        }
+        flow
+    }
+
+    /// All of the body is buffered: what becomes of the request, unless there is something left to look up.
+    fn judge_body(&mut self, policy: &Policy) -> Result<Flow, Action> {
+        let Some(waiting) = self.waiting.take() else { return Err(Action::Continue) };
         let Some(headers) = abi::pairs(&waiting.lines).map(Headers::new) else {
-            return self.reply(&Problem::policy_invalid());
+            return Err(self.reply(&Problem::policy_invalid()));
         };
         // One byte more than may come tells a body that is too long.
         let Ok(body) = abi::request_body(waiting.limit.saturating_add(1)) else {
-            return self.reply(&Problem::dependency_unavailable());
+            return Err(self.reply(&Problem::dependency_unavailable()));
         };
         let mut effects = Vec::new();
-        if body.len() > waiting.limit {
-            self.exchange.body_too_large(waiting.limit as u64, &mut effects);
+        let flow = if body.len() > waiting.limit {
+            self.exchange.body_too_large(waiting.limit as u64, &mut effects)
         } else {
-            self.exchange.request_body(&policy, &headers, &body, abi::now_unix_ms(), &mut effects);
+            self.exchange.request_body(policy, &headers, &body, abi::now_unix_ms(), &mut effects)
+        };
+        if matches!(flow, Flow::AwaitLookup { .. }) {
+            drop(effects);
+            self.waiting = Some(waiting);
+            return Ok(flow);
         }
-        self.carry_out(&effects)
+        Err(self.carry_out(&effects))
     }
 
-    fn body_is_too_large(&mut self) -> Action {
+    /// A store has answered, in a callback that is not the request's own.
+    pub(super) fn answered(&mut self, answer: lookup::Answer, stores: &mut Stores) {
+        let (Some(policy), Some(waiting)) = (self.policy.clone(), &mut self.waiting) else { return };
+        waiting.asks = false;
+        let flow = self.take(&policy, answer);
+        if self.go_on(&policy, flow, Some(stores)) == Action::Continue {
+            // A host that has no such request any more has nothing to let go.
+            let _ = abi::continue_request();
+        }
+    }
+
+    /// All of the body has come.
+    fn body_is_complete(&mut self, stores: Option<&mut Stores>) -> Action {
+        let (Some(policy), Some(waiting)) = (self.policy.clone(), &mut self.waiting) else { return Action::Continue };
+        waiting.complete = true;
+        if waiting.asks {
+            return Action::Pause;
+        }
+        let limit = waiting.limit as u64;
+        self.go_on(&policy, Flow::AwaitBody { limit }, stores)
+    }
+
+    fn body_is_too_large(&mut self, stores: Option<&mut Stores>) -> Action {
+        if let Some(stores) = stores {
+            self.leave(stores);
+        }
         let Some(waiting) = self.waiting.take() else { return Action::Continue };
         let mut effects = Vec::new();
         self.exchange.body_too_large(waiting.limit as u64, &mut effects);
@@ -97,41 +189,39 @@ impl Stream {
     }
 
     /// The request's headers have come.
-    pub(super) fn request_headers(&mut self, end_of_stream: bool) -> Action {
+    pub(super) fn request_headers(&mut self, end_of_stream: bool, stores: Option<&mut Stores>) -> Action {
         let Some(policy) = self.policy.clone() else { return self.reply(&Problem::policy_invalid()) };
         let lines = abi::header_map(MapType::RequestHeaders).unwrap_or_default();
         let Some(headers) = abi::pairs(&lines).map(Headers::new) else {
             return self.reply(&Problem::policy_invalid());
         };
         let mut effects = Vec::new();
-        match self.exchange.request_headers(&policy, &headers, &CurrentRequest, &mut effects) {
-            Flow::AwaitBody { limit } => {
+        let flow = self.exchange.request_headers(&policy, &headers, &CurrentRequest, &mut effects);
+        match flow {
+            Flow::AwaitBody { limit } | Flow::AwaitLookup { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-                self.waiting = Some(Waiting { lines, limit });
-                if end_of_stream { self.body_is_complete() } else { Action::Pause }
+                drop(effects);
+                self.waiting = Some(Waiting { lines, limit, complete: end_of_stream, asks: false });
+                self.go_on(&policy, flow, stores)
             }
             Flow::Continue | Flow::Replied => self.carry_out(&effects),
         }
     }
 
     /// More of the request's body has come; `size` bytes are buffered by now.
-    pub(super) fn request_body(&mut self, size: usize, end_of_stream: bool) -> Action {
+    pub(super) fn request_body(&mut self, size: usize, end_of_stream: bool, stores: Option<&mut Stores>) -> Action {
         match &self.waiting {
             None if self.replied => Action::Pause,
             None => Action::Continue,
-            Some(waiting) if size > waiting.limit => self.body_is_too_large(),
-            Some(_) if end_of_stream => self.body_is_complete(),
+            Some(waiting) if size > waiting.limit => self.body_is_too_large(stores),
+            Some(_) if end_of_stream => self.body_is_complete(stores),
             Some(_) => Action::Pause,
         }
     }
 
     /// The request's trailers have come.
-    pub(super) fn request_trailers(&mut self) -> Action {
+    pub(super) fn request_trailers(&mut self, stores: Option<&mut Stores>) -> Action {
         let Some(policy) = self.policy.clone() else { return self.reply(&Problem::policy_invalid()) };
-        // Where trailers follow, the body's own end was not told.
-        if self.waiting.is_some() && self.body_is_complete() == Action::Pause {
-            return Action::Pause;
-        }
         if self.replied {
             return Action::Continue;
         }
@@ -141,7 +231,11 @@ impl Stream {
         };
         let mut effects = Vec::new();
         self.exchange.request_trailers(&policy, &trailers, &mut effects);
-        self.carry_out(&effects)
+        match self.carry_out(&effects) {
+            // Where trailers follow, the body's own end was not told.
+            Action::Continue if self.waiting.is_some() => self.body_is_complete(stores),
+            action => action,
+        }
     }
 
     /// The response's headers have come.

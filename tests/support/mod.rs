@@ -2,6 +2,7 @@
 
 use edge_idempotency::headers::Headers;
 use edge_idempotency::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency::lookup::Given;
 use edge_idempotency::problem::Problem;
 use edge_idempotency::{Effect, Exchange, Flow, Map, Policy};
 use serde_json::Value as Json;
@@ -75,15 +76,8 @@ pub(crate) fn run(policy: &Policy, request: &Request, attributes: &dyn Attribute
     let mut exchange = Exchange::new();
     let headers = borrowed(&request.headers);
     let mut effects = Vec::new();
-    let mut flow = exchange.request_headers(policy, &headers, attributes, &mut effects);
-    if let Flow::AwaitBody { limit } = flow {
-        assert_eq!(effects, [], "nothing is forwarded before the body has come");
-        flow = if request.body.len() as u64 > limit {
-            exchange.body_too_large(limit, &mut effects)
-        } else {
-            exchange.request_body(policy, &headers, &request.body, 0, &mut effects)
-        };
-    }
+    let whole = (&headers, request.body.as_slice());
+    let flow = exchange.whole_request(policy, whole, attributes, &Given::default(), 0, &mut effects);
     if flow == Flow::Replied {
         let [Effect::Reply(problem)] = effects.as_slice() else { panic!("a reply and nothing else: {effects:?}") };
         let problem = problem.clone();

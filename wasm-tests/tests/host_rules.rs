@@ -625,7 +625,7 @@ fn a_failed_http_call_comes_without_headers() {
 }
 
 #[test]
-fn tokens_are_unique_and_calls_outlive_their_stream() {
+fn tokens_are_unique_and_calls_end_with_the_context_they_were_made_for() {
     let mut vm = vm_with(CALL, with_cluster());
     let ids = [(); 2].map(|()| vm.open(StreamInfo::default()));
     for id in ids {
@@ -633,11 +633,28 @@ fn tokens_are_unique_and_calls_outlive_their_stream() {
     }
     let tokens: Vec<u32> = vm.calls().iter().map(|call| call.token).collect();
     assert_ne!(tokens[0], tokens[1]);
+    assert_eq!(vm.calls().iter().map(|call| call.context).collect::<Vec<_>>(), ids);
     vm.close(ids[0]);
+    let before = said(&vm).len();
     vm.answer_call(tokens[0], CallReply::Failed);
-    // The stream it was for is gone: no effective context, no map, nothing to continue.
-    assert_eq!(said(&vm)[4..], ["!02", "=", "!01", "!02", "!02", "!02"]);
+    assert_eq!(said(&vm).len(), before, "nobody is told");
     assert_eq!(vm.view(ids[1]).unwrap().ending, Ending::Paused);
+    vm.close(ids[1]);
+}
+
+#[test]
+fn a_call_made_for_the_root_outlives_the_stream() {
+    let text =
+        CALL.replace("(call $check (call $raw_call", "(call $effective (i32.const 1)) (call $check (call $raw_call");
+    let mut vm = vm_with(&text, with_cluster());
+    let ids = [(); 2].map(|()| vm.open(StreamInfo::default()));
+    vm.send_request(ids[0], &get());
+    let call = vm.calls()[0].clone();
+    assert_eq!(call.context, 1);
+    vm.close(ids[0]);
+    vm.answer_call(call.token, CallReply::Failed);
+    // The stream that it was for is gone: no effective context, no map, nothing to continue.
+    assert_eq!(said(&vm)[3..], ["token", "!02", "=", "!01", "!02", "!02", "!02"]);
     vm.close(ids[1]);
 }
 

@@ -135,6 +135,7 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
         environment: BTreeMap::new(),
         now_unix_ms: Some(vector.now_ms),
         request: Message::new(head, vector.body.as_slice()),
+        lookups: None,
         metadata: Map::new(),
         // Whatever path a vector was recorded at.
         route_metadata: json!({"edge.idempotency": {"endpoint": "hook"}}).as_object().unwrap().clone(),

@@ -9,7 +9,7 @@ use walrus::{ExportItem, ImportKind, Module, ModuleConfig};
 ///
 /// `proxy_on_done` is not among them: without it a host takes a context as done at once and goes on to
 /// `proxy_on_delete`, which is what frees the stream's state in the SDK.
-const CALLBACKS: [&str; 10] = [
+const CALLBACKS: [&str; 12] = [
     "proxy_on_context_create",
     "proxy_on_vm_start",
     "proxy_on_configure",
@@ -19,6 +19,8 @@ const CALLBACKS: [&str; 10] = [
     "proxy_on_response_headers",
     "proxy_on_response_body",
     "proxy_on_response_trailers",
+    "proxy_on_http_call_response",
+    "proxy_on_tick",
     "proxy_on_delete",
 ];
 

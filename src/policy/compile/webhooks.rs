@@ -2,7 +2,7 @@
 
 use super::Compiler;
 use crate::policy::decode::child;
-use crate::policy::document::PolicyKind;
+use crate::policy::document::{PolicyKind, Webhooks};
 use crate::provider::{Catalogue, Provider};
 use std::collections::BTreeMap;
 
@@ -30,7 +30,20 @@ impl Compiler<'_> {
             }
         }
         self.webhook_warnings();
+        let looked_up = document.webhooks.as_ref().filter(|webhooks| webhooks.unkey.is_some());
+        if let Some(webhooks) = looked_up.filter(|_| self.takes_any_provider()) {
+            let own: Vec<&str> = webhooks.providers.keys().map(String::as_str).collect();
+            for name in [own, Catalogue::compiled_in().names().collect()].concat() {
+                self.provider(name, "", &mut providers);
+            }
+        }
         providers
+    }
+
+    /// Whether some path names the provider.
+    fn takes_any_provider(&self) -> bool {
+        let blocks = self.document.routes.iter().filter_map(|(_, route)| route.webhook.as_ref());
+        blocks.into_iter().any(|block| block.provider.is_none())
     }
 
     fn provider<'p>(
@@ -60,11 +73,12 @@ impl Compiler<'_> {
     fn webhook_warnings(&mut self) {
         let webhooks = self.document.webhooks.as_ref();
         let has_routes = self.document.routes.iter().any(|(_, route)| route.webhook.is_some());
-        if has_routes && webhooks.is_none_or(|webhooks| webhooks.bindings.is_empty()) {
-            self.warnings.add("/webhooks", "no webhook is bound (`static`): every delivery is answered 404");
+        if has_routes && webhooks.is_none_or(|webhooks| webhooks.bindings.is_empty() && webhooks.unkey.is_none()) {
+            self.warnings.add("/webhooks", "no webhook is bound (`static`, `unkey`): every delivery is answered 404");
         }
-        if webhooks.is_some_and(|webhooks| webhooks.looked_up) {
-            self.warnings.add("/webhooks", "`unkey` and `openbao` are not used by this version");
+        let listed = |webhooks: &Webhooks| webhooks.bindings.values().all(|binding| !binding.secrets.is_empty());
+        if webhooks.is_some_and(|webhooks| webhooks.openbao.is_some() && webhooks.unkey.is_none() && listed(webhooks)) {
+            self.warnings.add("/webhooks/openbao", "never asked: every binding lists its secrets");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `webhooks`: third parties that sign what they send.
 
 use super::super::decode::{At, Issues};
+use super::stores::{OpenBao, Unkey, read_openbao, read_unkey};
 use super::{parse_text, parse_url};
 use crate::identity::{Project, Subject, Tenant};
 use crate::provider::{KeyScope, Provider};
@@ -53,8 +54,10 @@ pub struct Webhooks {
     pub bindings: BTreeMap<String, Binding>,
     /// Providers that the document describes
     pub providers: BTreeMap<String, Provider>,
-    /// Whether bindings or secrets come from a service
-    pub looked_up: bool,
+    /// Where other bindings are looked up
+    pub unkey: Option<Unkey>,
+    /// Where the secrets are looked up that bindings do not list
+    pub openbao: Option<OpenBao>,
 }
 
 impl Webhooks {
@@ -86,15 +89,20 @@ impl Webhooks {
                 }
             }
         }
-        for service in ["unkey", "openbao"] {
-            fields.get(service).and_then(|at| at.map(issues));
+        let unkey = fields.get("unkey");
+        if let Some(at) = unkey.as_ref().filter(|_| !stored) {
+            issues
+                .add(at.pointer.clone(), "its bindings hold no secrets: say with `openbao` where those are looked up");
         }
+        let unkey = unkey.and_then(|at| read_unkey(&at, inline, issues));
+        let openbao = fields.get("openbao").and_then(|at| read_openbao(&at, inline, issues));
         Some(Self {
             subject: subject.or_else(|| Subject::new("service", b"webhook-ingest").ok())?,
             public_base_url: fields.parse("public_base_url", issues, parse_base_url),
             bindings,
             providers,
-            looked_up: ["unkey", "openbao"].iter().any(|name| fields.get(name).is_some()),
+            unkey,
+            openbao,
         })
     }
 }
@@ -134,7 +142,7 @@ pub(super) fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Ve
 }
 
 /// Never says what the text is.
-fn read_secret(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
+pub(super) fn read_secret(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
     if at.is_text() {
         if !inline {
             issues.add(
@@ -198,10 +206,11 @@ pub(super) fn parse_provider(text: &str) -> Result<String, String> {
 
 /// A webhook id.
 pub(super) fn parse_webhook_id(text: &str) -> Result<String, String> {
+    if is_webhook_id(text) { Ok(text.to_owned()) } else { Err("a webhook id is [A-Za-z0-9_-]{8,64}".to_owned()) }
+}
+
+/// Whether a text can be a webhook id: `[A-Za-z0-9_-]{8,64}`.
+pub fn is_webhook_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if (8..=64).contains(&text.len()) && text.bytes().all(plain) {
-        Ok(text.to_owned())
-    } else {
-        Err("a webhook id is [A-Za-z0-9_-]{8,64}".to_owned())
-    }
+    (8..=64).contains(&text.len()) && text.bytes().all(plain)
 }

@@ -23,6 +23,8 @@ pub(super) struct File {
     /// The VM's environment variables.
     #[serde(default)]
     environment: Variables,
+    /// What the stores hold, for cases that do not say.
+    lookups: Option<Value>,
     #[serde(default)]
     cases: Vec<RawCase>,
     #[serde(default)]
@@ -38,6 +40,9 @@ struct RawCase {
     policy_patch: Value,
     /// The clock, in seconds since 1970-01-01 UTC.
     now_unix: Option<u64>,
+    /// What the stores hold: changes to what the file says (RFC 7396), or `null` for stores that cannot be reached.
+    #[serde(default = "nothing")]
+    lookups: Value,
     request: RawRequest,
     claims: Option<Map<String, Value>>,
     #[serde(default)]
@@ -150,7 +155,7 @@ impl File {
         let told = |name: &str, error: String| format!("{name:?}: {error}");
         let cases = self.cases.into_iter().map(|case| {
             let name = case.name.clone();
-            case.finish(policy.as_ref(), &self.environment).map_err(|error| told(&name, error))
+            case.finish(policy.as_ref(), &self.environment, self.lookups.as_ref()).map_err(|error| told(&name, error))
         });
         let cases = cases.collect::<Result<_, _>>()?;
         let start_errors = self.start_errors.into_iter().map(|case| {
@@ -163,7 +168,7 @@ impl File {
 }
 
 impl RawCase {
-    fn finish(self, policy: Option<&Value>, environment: &Variables) -> Result<Case, String> {
+    fn finish(self, policy: Option<&Value>, environment: &Variables, lookups: Option<&Value>) -> Result<Case, String> {
         let policy = policy.ok_or("its file has no policy")?;
         let authority = self.request.authority.unwrap_or_else(|| "api.example.com".to_owned());
         let request = message(
@@ -196,6 +201,7 @@ impl RawCase {
             environment: environment.clone(),
             now_unix_ms: self.now_unix.map(|seconds| seconds * 1000),
             request,
+            lookups: stores(lookups, &self.lookups),
             metadata,
             route_metadata: namespaces(self.route_metadata),
             response: message(response, self.response.body, None),
@@ -259,6 +265,18 @@ fn merge(target: &mut Value, patch: &Value) {
             merge(target.entry(name).or_insert(Value::Null), change);
         }
     }
+}
+
+/// What the stores hold by the file, with a case's changes.
+fn stores(file: Option<&Value>, changes: &Value) -> Option<Value> {
+    if changes.is_null() {
+        return None;
+    }
+    let mut stores = file.cloned();
+    if changes != &nothing() {
+        merge(stores.get_or_insert_with(nothing), changes);
+    }
+    stores
 }
 
 fn namespaces(namespaces: BTreeMap<String, Map<String, Value>>) -> Map<String, Value> {

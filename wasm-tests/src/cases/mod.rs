@@ -43,6 +43,8 @@ pub struct Case {
     pub now_unix_ms: Option<u64>,
     /// The request as it reaches the filter.
     pub request: Message,
+    /// What the stores hold that bindings and secrets are looked up at; `None` if they cannot be reached.
+    pub lookups: Option<Value>,
     /// Filter metadata that filters before left, by namespace.
     pub metadata: Map<String, Value>,
     /// Filter metadata of the gateway's route, by namespace.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use edge_idempotency::headers::Headers as Lines;
 use edge_idempotency::identity::{Attributes, MetadataPath, Value as Found};
-use edge_idempotency::{AnswerFlow, Effect, Exchange, Flow, Map as Target, Policy, PolicyErrors};
+use edge_idempotency::lookup::Given;
+use edge_idempotency::policy::Json;
+use edge_idempotency::{AnswerFlow, Effect, Exchange, Map as Target, Policy, PolicyErrors};
 use serde_json::{Map, Value};
 
 use crate::cases::{Case, Outcome, StartErrors};
@@ -43,15 +45,12 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
     let mut request = case.request.clone();
     let mut effects = Vec::new();
     let head = lines(&case.request.headers);
-    let flow = exchange.request_headers(policy, &head, &known, &mut effects);
-    if let Flow::AwaitBody { limit } = flow {
-        let body = &case.request.body;
-        if body.len() as u64 > limit {
-            exchange.body_too_large(limit, &mut effects);
-        } else {
-            exchange.request_body(policy, &head, body, case.now_unix_ms.unwrap_or_default(), &mut effects);
-        }
-    }
+    let stores = match stores(case) {
+        Ok(stores) => stores,
+        Err(error) => return Outcome { failures: vec![error], ..Outcome::default() },
+    };
+    let now = case.now_unix_ms.unwrap_or_default();
+    exchange.whole_request(policy, (&head, &case.request.body), &known, &stores, now, &mut effects);
     if let Some(reply) = effects.iter().find_map(|effect| reply(effect, policy)) {
         let mut answer = reply.into_message();
         if request.headers.get(":method") == Some(b"HEAD") {
@@ -91,6 +90,14 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
         response.body = body;
     }
     Outcome { upstream: Some(request), client: Some(response), ..Outcome::default() }
+}
+
+/// The stores of a case.
+pub(super) fn stores(case: &Case) -> Result<Given, String> {
+    let Some(lookups) = &case.lookups else { return Ok(Given::default()) };
+    Json::parse(lookups.to_string().as_bytes())
+        .and_then(|json| Given::read(&json))
+        .map_err(|error| format!("`lookups`: {error}"))
 }
 
 fn lines(headers: &Headers) -> Lines<'_> {

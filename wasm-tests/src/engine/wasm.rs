@@ -3,9 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use edge_idempotency::lookup::{Given, Kind};
+
+use super::native::stores;
 use crate::cases::{Case, Outcome, StartErrors, workspace};
-use crate::host::{BootError, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
+use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
 use crate::http::Message;
+
+/// The clusters of every case's gateway, beside those that only Envoy knows.
+const CLUSTERS: [&str; 2] = ["unkey", "openbao"];
 
 /// What the module puts in front of each error of a policy.
 const ERROR_PREFIX: &str = "edge-idempotency: policy ";
@@ -47,7 +53,19 @@ impl Wasm {
             metadata: case.metadata.clone(),
             route: Some(Route { metadata: case.route_metadata.clone(), ..Route::default() }),
         };
-        let exchange = vm.exchange(info, &case.request, &case.response);
+        let stores = match stores(case) {
+            Ok(stores) => stores,
+            Err(error) => return Outcome { failures: vec![error], ..Outcome::default() },
+        };
+        let id = vm.open(info);
+        vm.send_request(id, &case.request);
+        while let Some(call) = vm.calls().first().copied().cloned() {
+            vm.answer_call(call.token, reply(&stores, &call));
+        }
+        if vm.view(id).is_some_and(|exchange| exchange.ending == Ending::AwaitingUpstream) {
+            vm.send_response(id, &case.response);
+        }
+        let exchange = vm.close(id);
         let mut failures = vm.take_failures();
         failures.extend(probe(&mut vm));
         failures.extend(vm.take_failures());
@@ -70,7 +88,24 @@ impl Wasm {
 }
 
 fn options(policy: &[u8], environment: &BTreeMap<String, String>) -> Options {
-    Options { configuration: policy.to_vec(), environment: environment.clone(), ..Options::default() }
+    let clusters = CLUSTERS.map(str::to_owned).into();
+    Options { configuration: policy.to_vec(), environment: environment.clone(), clusters, ..Options::default() }
+}
+
+/// What a store of the case answers to a call; which store it is and what it is asked for is read from the call.
+fn reply(stores: &Given, call: &HttpCall) -> CallReply {
+    let path = String::from_utf8_lossy(call.headers.get(":path").unwrap_or_default()).into_owned();
+    let (path, query) = path.split_once('?').unwrap_or((&path, ""));
+    let (status, body) = if call.headers.get(":method") == Some(b"POST") {
+        let body: serde_json::Value = serde_json::from_slice(&call.body).unwrap_or_default();
+        stores.answer(Kind::Bindings, body.get("key").and_then(|key| key.as_str()).unwrap_or_default(), false)
+    } else {
+        stores.answer(Kind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
+    };
+    match status {
+        Some(status) => CallReply::Response(Message::new([(":status", status.to_string())], body)),
+        None => CallReply::Failed,
+    }
 }
 
 /// A request that no policy treats as special: forwarded or not found.

@@ -404,7 +404,8 @@ fn http_call(
         return Err(Status::BadArgument.into());
     }
     memory::write_u32(caller, out, 0)?;
-    let call = HttpCall { token: 0, cluster, headers, body, trailers, timeout_ms };
+    let context = caller.data().context();
+    let call = HttpCall { token: 0, context, cluster, headers, body, trailers, timeout_ms };
     let token = caller.data_mut().calls.dispatch(call);
     memory::write_u32(caller, out, token)
 }

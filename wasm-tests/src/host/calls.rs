@@ -9,6 +9,8 @@ use crate::http::{Headers, Message};
 pub struct HttpCall {
     /// What the answer is delivered under; unique in the VM.
     pub token: u32,
+    /// The context that it was made for, and ends with.
+    pub context: u32,
     /// The cluster it goes to.
     pub cluster: String,
     /// Header lines with the pseudo headers.

@@ -187,10 +187,14 @@ impl Vm {
         self.state().calls.pending().collect()
     }
 
-    /// Answers an HTTP call; its headers, body and trailers can be read during that callback only.
+    /// Answers an HTTP call; its headers, body and trailers can be read during that callback only. The call of a context
+    /// that is gone has ended with it: no callback comes.
     pub fn answer_call(&mut self, token: u32, reply: CallReply) {
-        if self.state_mut().calls.take(token).is_none() {
+        let Some(call) = self.state_mut().calls.take(token) else {
             self.state_mut().fail(format!("the test answers HTTP call {token}, which is not waiting"));
+            return;
+        };
+        if !self.state().has_context(call.context) {
             return;
         }
         let reply = match reply {
@@ -202,8 +206,8 @@ impl Vm {
         let body = count(reply.as_ref().map(|reply| reply.body.len()));
         let trailers = count(reply.as_ref().and_then(|reply| reply.trailers.as_ref()).map(|trailers| trailers.len()));
         self.state_mut().calls.delivering = reply;
-        // Calls belong to the root context, whichever context dispatched them.
-        self.callback("proxy_on_http_call_response", ROOT, &[ROOT, token, headers, body, trailers]);
+        let args = [call.context, token, headers, body, trailers];
+        self.callback("proxy_on_http_call_response", call.context, &args);
         self.state_mut().calls.delivering = None;
     }
 

@@ -1,0 +1,211 @@
+//! Stores as a document describes them, for `explain` and for tests: they answer in the formats of the real ones, so
+//! that what reads those formats is tried too.
+
+use super::{Answer, Ask, Call, Kind, Lookups, Reply};
+use crate::json::{Json, push_string};
+
+/// What two stores hold.
+///
+/// `bindings` has by webhook id `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`, `secrets` by
+/// `{tenant}:{project}:{provider}` a text, a list of texts or the data itself (`{"secret": "…"}`). What is not there, or
+/// `null`, the store does not know. `{"status": 503, "body": …}` is an answer as it stands: the body a text, or else JSON;
+/// `null` for the status no answer at all; for a secret `"previous"` the same for the version before it.
+///
+/// The default is stores that cannot be reached.
+#[derive(Debug, Clone, Default)]
+pub struct Given(Option<Entries>);
+
+#[derive(Debug, Clone)]
+struct Entries {
+    bindings: Members,
+    secrets: Members,
+}
+
+type Members = Vec<(String, Json)>;
+
+impl Given {
+    /// Reads `{"bindings": {…}, "secrets": {…}}`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(json: &Json) -> Result<Self, String> {
+        let Json::Object(members) = json else {
+            return Err("expected an object with `bindings` and `secrets`".to_owned());
+        };
+        let (mut bindings, mut secrets) = (Vec::new(), Vec::new());
+        for (name, value) in members {
+            let (place, is_known): (_, fn(&Json) -> bool) = match name.as_str() {
+                "bindings" => (&mut bindings, |value| matches!(value, Json::Null | Json::Object(_))),
+                "secrets" => (&mut secrets, |value| !matches!(value, Json::Bool(_) | Json::Integer(_) | Json::Number)),
+                _ => return Err(format!("unknown member `{name}`; known here: `bindings`, `secrets`")),
+            };
+            let Json::Object(entries) = value else { return Err(format!("`{name}` is no object")) };
+            if let Some((key, value)) = entries.iter().find(|(_, value)| !is_known(value)) {
+                return Err(format!("`{name}` has {} for `{key}`", value.kind()));
+            }
+            place.clone_from(entries);
+        }
+        Ok(Self(Some(Entries { bindings, secrets })))
+    }
+
+    /// What comes of a question, with every call answered at once.
+    pub fn look_up(&self, lookups: &mut Lookups, ask: &Ask, now: u64) -> Answer {
+        const STREAM: u32 = 0;
+        if let Some(answer) = lookups.ask(STREAM, ask, now) {
+            return answer;
+        }
+        while let Some(call) = lookups.next_call() {
+            let (status, body) = self.reply(&call);
+            lookups.replied(&call.ticket, &Reply { status, body: Some(&body) }, now);
+        }
+        lookups.answer_for(STREAM).unwrap_or(Answer::Unavailable("lookup_lost"))
+    }
+
+    /// What the store answers to a call: its status, if it answers at all, and the body.
+    pub fn reply(&self, call: &Call) -> (Option<u16>, Vec<u8>) {
+        self.answer(call.ticket.kind, &call.ticket.key, call.ticket.previous)
+    }
+
+    /// What a store answers when asked for a key, or for the version of it before the current one.
+    pub fn answer(&self, kind: Kind, key: &str, previous: bool) -> (Option<u16>, Vec<u8>) {
+        let Some(entries) = &self.0 else { return (None, Vec::new()) };
+        let entries = if kind == Kind::Bindings { &entries.bindings } else { &entries.secrets };
+        let entry = member(entries, key).filter(|entry| **entry != Json::Null);
+        let entry = if previous { entry.and_then(|entry| member(members(entry), "previous")) } else { entry };
+        if let Some(status) = entry.and_then(|entry| member(members(entry), "status")) {
+            let status = if let Json::Integer(status) = status { u16::try_from(*status).ok() } else { None };
+            let body = match entry.and_then(|entry| member(members(entry), "body")) {
+                None => String::new(),
+                Some(Json::String(text)) => text.clone(),
+                Some(json) => text(json),
+            };
+            return (status, body.into_bytes());
+        }
+        let (status, body) = match (kind, entry) {
+            (Kind::Bindings, Some(binding)) => (200, verified(members(binding))),
+            (Kind::Bindings, None) => {
+                (200, r#"{"meta":{"requestId":"req_1"},"data":{"valid":false,"code":"NOT_FOUND"}}"#.to_owned())
+            }
+            (Kind::Secrets, Some(secret)) => {
+                let data = match secret {
+                    Json::String(_) => format!(r#"{{"secret":{}}}"#, text(secret)),
+                    Json::Array(_) => format!(r#"{{"secrets":{}}}"#, text(secret)),
+                    data => text(data),
+                };
+                let metadata = r#"{"created_time":"2025-01-01T00:00:00Z","destroyed":false,"version":1}"#;
+                (200, format!(r#"{{"data":{{"data":{data},"metadata":{metadata}}}}}"#))
+            }
+            (Kind::Secrets, None) => (404, r#"{"errors":[]}"#.to_owned()),
+        };
+        (Some(status), body.into_bytes())
+    }
+}
+
+fn members(json: &Json) -> &[(String, Json)] {
+    if let Json::Object(members) = json { members } else { &[] }
+}
+
+fn member<'j>(members: &'j [(String, Json)], name: &str) -> Option<&'j Json> {
+    members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
+}
+
+/// What Unkey says of a key with this binding.
+fn verified(binding: &[(String, Json)]) -> String {
+    let of = |name: &str| member(binding, name).cloned().unwrap_or(Json::Null);
+    let mut meta = vec![
+        ("kind".to_owned(), Json::String("webhook".to_owned())),
+        ("project_id".to_owned(), of("project")),
+        ("provider".to_owned(), of("provider")),
+    ];
+    let optional = binding.iter().filter(|(name, _)| ["key_scope", "bind_body"].contains(&name.as_str()));
+    meta.extend(optional.cloned());
+    let (tenant, meta) = (text(&of("tenant")), text(&Json::Object(meta)));
+    format!(
+        r#"{{"meta":{{"requestId":"req_1"}},"data":{{"valid":true,"code":"VALID","keyId":"key_1","enabled":true,"identity":{{"id":"id_1","externalId":{tenant}}},"meta":{meta}}}}}"#
+    )
+}
+
+/// JSON as a text. Numbers that are no integer of 0 or more are not kept by who has read them; they become -1.
+fn text(json: &Json) -> String {
+    let mut out = String::new();
+    push(json, &mut out);
+    out
+}
+
+fn push(json: &Json, out: &mut String) {
+    match json {
+        Json::Null => out.push_str("null"),
+        Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+        Json::Integer(value) => out.push_str(&value.to_string()),
+        Json::Number => out.push_str("-1"),
+        Json::String(value) => push_string(value, out),
+        Json::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                push(item, out);
+            }
+            out.push(']');
+        }
+        Json::Object(members) => {
+            out.push('{');
+            for (index, (name, value)) in members.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                push_string(name, out);
+                out.push(':');
+                push(value, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_told() {
+        for (given, expected) in [
+            ("[]", "expected an object with `bindings` and `secrets`"),
+            (r#"{"binding": {}}"#, "unknown member `binding`; known here: `bindings`, `secrets`"),
+            (r#"{"secrets": []}"#, "`secrets` is no object"),
+            (r#"{"bindings": {"wh_1": "acme"}}"#, "`bindings` has a string for `wh_1`"),
+            (r#"{"secrets": {"a:b:c": 7}}"#, "`secrets` has a number for `a:b:c`"),
+        ] {
+            assert_eq!(Given::read(&Json::parse(given.as_bytes()).unwrap()).unwrap_err(), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn answers_are_the_stores_own() {
+        let given = br#"{"bindings": {"wh_1": {"tenant": "a\n", "project": "p", "provider": "x", "bind_body": true}},
+            "secrets": {"a": "s", "b": ["s", "t"], "c": {"status": 503, "body": {"errors": [1, -1, null, false]}},
+            "d": {"status": null}, "e": {"status": 200, "body": "x", "previous": {"status": 404}}}}"#;
+        let given = Given::read(&Json::parse(given).unwrap()).unwrap();
+        let answer = |kind, key, previous| {
+            let (status, body) = given.answer(kind, key, previous);
+            (status, String::from_utf8(body).unwrap())
+        };
+        assert_eq!(
+            answer(Kind::Bindings, "wh_1", false).1,
+            r#"{"meta":{"requestId":"req_1"},"data":{"valid":true,"code":"VALID","keyId":"key_1","enabled":true,"identity":{"id":"id_1","externalId":"a\n"},"meta":{"kind":"webhook","project_id":"p","provider":"x","bind_body":true}}}"#
+        );
+        assert!(answer(Kind::Bindings, "wh_2", false).1.contains("NOT_FOUND"));
+        let metadata = r#""metadata":{"created_time":"2025-01-01T00:00:00Z","destroyed":false,"version":1}}}"#;
+        assert_eq!(answer(Kind::Secrets, "a", false).1, format!(r#"{{"data":{{"data":{{"secret":"s"}},{metadata}"#));
+        assert_eq!(
+            answer(Kind::Secrets, "b", false).1,
+            format!(r#"{{"data":{{"data":{{"secrets":["s","t"]}},{metadata}"#)
+        );
+        assert_eq!(answer(Kind::Secrets, "c", false), (Some(503), r#"{"errors":[1,-1,null,false]}"#.to_owned()));
+        assert_eq!(answer(Kind::Secrets, "d", false), (None, String::new()));
+        assert_eq!(answer(Kind::Secrets, "e", true), (Some(404), String::new()));
+        assert_eq!(answer(Kind::Secrets, "f", false), (Some(404), r#"{"errors":[]}"#.to_owned()));
+        assert_eq!(Given::default().answer(Kind::Secrets, "a", false), (None, Vec::new()));
+    }
+}

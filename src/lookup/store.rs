@@ -1,0 +1,413 @@
+//! One store: what it has answered, how long that holds, and who waits for what it is being asked.
+//!
+//! Positive and negative answers are bounded apart, so that no number of made-up ids drops an answer that is in use.
+//! Keys are kept in order: they come from outside, and the target has no randomness to seed a hash with.
+
+use super::{Answer, Kind, Ticket};
+use crate::policy::document::{Secret, Service};
+use std::rc::Rc;
+
+/// The most positive answers that are held.
+const MAX_HELD: usize = 10_000;
+/// The most negative answers that are held.
+const MAX_LACKING: usize = 4096;
+/// The most keys that requests have calls under way for; refreshes come on top.
+const MAX_ASKED: usize = 1024;
+/// The most refreshes that one tick begins.
+const MAX_REFRESHES: usize = 64;
+/// For how long a store that has failed is not asked for the same key again while there is an answer to be had.
+const RETRY_MS: u64 = 5000;
+/// How often a key is fetched anew because a request says that what is held fails it.
+const ANEW_MS: u64 = 30_000;
+/// What is younger is not fetched anew.
+const JUST_NOW_MS: u64 = 1000;
+/// For how long an answer holds of which a part could not be had.
+const PARTIAL_MS: u64 = 5000;
+/// How much longer than its own time limit a call may take before it counts as lost.
+const LOST_AFTER_MS: u64 = 5000;
+
+/// What a reply comes to.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// An answer; `whole` is not set if some of it could not be had
+    Found { answer: Answer, whole: bool },
+    /// There is none: held too, and drops what was held
+    Lacking(Answer),
+    /// None that could be held; `down` if a store that is down says nothing else
+    Failed { reason: &'static str, down: bool },
+}
+
+impl Verdict {
+    /// No answer at all.
+    pub(super) const fn unreachable(kind: Kind) -> Self {
+        let reason = match kind {
+            Kind::Bindings => "registry_unreachable",
+            Kind::Secrets => "secret_store_unreachable",
+        };
+        Self::Failed { reason, down: true }
+    }
+}
+
+/// What comes of a question: an answer, or a wait; and a call, unless one is under way.
+pub(super) struct Decision {
+    pub(super) answer: Option<Answer>,
+    pub(super) call: bool,
+}
+
+/// What is known of a key, and whether it is being asked for.
+struct Entry {
+    held: Option<Held>,
+    pending: Option<Pending>,
+}
+
+/// An answer.
+struct Held {
+    answer: Answer,
+    /// Whether it says that there is nothing
+    lacking: bool,
+    fetched: u64,
+    /// When it expires; a positive one may be used longer while the store is down
+    until: u64,
+    /// Why the store, when last asked, said nothing
+    down: Option<&'static str>,
+    /// Not to be asked for again before
+    retry: u64,
+    /// When a request last had it fetched anew; 0 for never
+    anew: u64,
+    /// When it was last used
+    used: u64,
+    /// Whether it was used since it was fetched
+    in_use: bool,
+}
+
+/// A call under way.
+struct Pending {
+    number: u32,
+    since: u64,
+    /// Whether a request waits, or did; refreshes are not counted
+    asked: bool,
+    /// Who waits, and whether for something newer than what is held
+    waiters: Vec<(u32, bool)>,
+    /// The current secrets, while those of the version before them are fetched
+    current: Vec<Secret>,
+}
+
+pub(super) struct Store {
+    cache_ms: u64,
+    negative_ms: u64,
+    stale_ms: u64,
+    timeout_ms: u64,
+    /// By key; sorted, for a tree's code is larger than moving some thousand items is slow
+    entries: Vec<(Rc<str>, Box<Entry>)>,
+    held: usize,
+    lacking: usize,
+    asked: usize,
+    /// Negative answers in the order in which they came; one that came at another time by now is another one
+    oldest: Vec<(Rc<str>, u64)>,
+    trouble: Option<&'static str>,
+    told: Option<&'static str>,
+}
+
+/// Whether `now` is less than `length` after `since`; a clock that went back before it proves nothing.
+const fn within(since: u64, length: u64, now: u64) -> bool {
+    since <= now && now < since.saturating_add(length)
+}
+
+impl Held {
+    const fn is_fresh(&self, now: u64) -> bool {
+        self.fetched <= now && now < self.until
+    }
+
+    const fn is_usable(&self, now: u64, stale_ms: u64) -> bool {
+        let stale_ms = if self.lacking { 0 } else { stale_ms };
+        self.fetched <= now && now < self.until.saturating_add(stale_ms)
+    }
+
+    /// Whether it is time to fetch it again.
+    fn is_due(&self, now: u64, ahead_ms: u64) -> bool {
+        !self.lacking && now >= self.until.saturating_sub(ahead_ms).max(self.retry)
+    }
+
+    /// Whether it is so new that fetching it anew brings nothing else, or has just been.
+    const fn is_as_new_as_can_be(&self, now: u64) -> bool {
+        within(self.fetched, JUST_NOW_MS, now) || (self.anew > 0 && within(self.anew, ANEW_MS, now))
+    }
+}
+
+impl Store {
+    /// The store of a service; one that the policy does not name is never asked.
+    pub(super) fn new(service: Option<&Service>) -> Self {
+        Self {
+            cache_ms: service.map_or(0, |service| service.cache_ms),
+            negative_ms: service.map_or(0, |service| service.negative_ms),
+            stale_ms: service.map_or(0, |service| service.stale_ms),
+            timeout_ms: service.map_or(0, |service| u64::from(service.timeout_ms)),
+            entries: Vec::new(),
+            held: 0,
+            lacking: 0,
+            asked: 0,
+            oldest: Vec::new(),
+            trouble: None,
+            told: None,
+        }
+    }
+
+    /// How long before it expires an answer that is in use is fetched again.
+    fn ahead_ms(&self) -> u64 {
+        (self.cache_ms / 8).min(30_000)
+    }
+
+    /// Where a key is, or belongs.
+    fn place(&self, key: &str) -> Result<usize, usize> {
+        self.entries.binary_search_by(|(known, _)| known.as_ref().cmp(key))
+    }
+
+    fn entry(&mut self, key: &str) -> Option<&mut Entry> {
+        let place = self.place(key).ok()?;
+        self.entries.get_mut(place).map(|(_, entry)| entry.as_mut())
+    }
+
+    /// The entry of a key, with what is held or under way in it.
+    fn put(&mut self, key: &Rc<str>, held: Option<Held>, pending: Option<Pending>) {
+        if let Some(entry) = self.entry(key) {
+            entry.held = held.or_else(|| entry.held.take());
+            entry.pending = pending.or_else(|| entry.pending.take());
+        } else if let Err(place) = self.place(key) {
+            self.entries.insert(place, (Rc::clone(key), Box::new(Entry { held, pending })));
+        }
+    }
+
+    fn pending(&mut self, key: &str) -> Option<&mut Pending> {
+        self.entry(key)?.pending.as_mut()
+    }
+
+    pub(super) fn decide(&mut self, key: &str, anew: bool, now: u64) -> Decision {
+        let (ahead_ms, stale_ms, exhausted) = (self.ahead_ms(), self.stale_ms, self.asked >= MAX_ASKED);
+        let mut under_way = false;
+        if let Some(entry) = self.entry(key) {
+            under_way = entry.pending.is_some();
+            if let Some(held) = &mut entry.held {
+                held.used = now;
+                held.in_use = true;
+                let awaits_retry = held.down.filter(|_| now < held.retry);
+                let (answer, call) = if anew {
+                    match awaits_retry {
+                        Some(reason) => (Some(Answer::Unavailable(reason)), false),
+                        None if !under_way && held.is_as_new_as_can_be(now) => (Some(held.answer.clone()), false),
+                        None => {
+                            held.anew = now;
+                            (None, !under_way)
+                        }
+                    }
+                } else if held.is_fresh(now) {
+                    (Some(held.answer.clone()), !under_way && held.is_due(now, ahead_ms))
+                } else if awaits_retry.is_some() && held.is_usable(now, stale_ms) {
+                    (Some(held.answer.clone()), false)
+                } else {
+                    (None, !under_way)
+                };
+                if answer.is_some() {
+                    return Decision { answer, call };
+                }
+            }
+        }
+        if !under_way && exhausted {
+            return Decision { answer: Some(Answer::Unavailable("lookups_exhausted")), call: false };
+        }
+        Decision { answer: None, call: !under_way }
+    }
+
+    /// Begins a call. `asked`: a request waits for it.
+    pub(super) fn begin(&mut self, ticket: &Ticket, now: u64, asked: bool) {
+        let pending = Pending { number: ticket.number, since: now, asked, waiters: Vec::new(), current: Vec::new() };
+        self.put(&ticket.key, None, Some(pending));
+        self.asked += usize::from(asked);
+    }
+
+    /// A further call for the same key.
+    pub(super) fn go_on(&mut self, ticket: &Ticket, current: Vec<Secret>, now: u64) {
+        if let Some(pending) = self.pending(&ticket.key) {
+            pending.number = ticket.number;
+            pending.since = now;
+            pending.current = current;
+        }
+    }
+
+    /// Whether a call is still under way, and how a reply of now comes: with what it is to be added to, or (`None`) too late.
+    pub(super) fn reply_of(&mut self, key: &str, number: u32, now: u64) -> Option<Option<Vec<Secret>>> {
+        let limit = self.lost_after_ms();
+        let pending = self.pending(key).filter(|pending| pending.number == number)?;
+        Some((now.abs_diff(pending.since) < limit).then(|| std::mem::take(&mut pending.current)))
+    }
+
+    /// When a call counts as lost.
+    const fn lost_after_ms(&self) -> u64 {
+        self.timeout_ms.saturating_add(LOST_AFTER_MS)
+    }
+
+    pub(super) fn wait(&mut self, key: &str, stream: u32, anew: bool) {
+        if let Some(pending) = self.pending(key) {
+            pending.waiters.push((stream, anew));
+        }
+    }
+
+    pub(super) fn forget(&mut self, key: &str, stream: u32) {
+        if let Some(pending) = self.pending(key) {
+            pending.waiters.retain(|(waiter, _)| *waiter != stream);
+        }
+    }
+
+    /// Ends a call with what came of it; everybody who waited, and the answer.
+    pub(super) fn settle(&mut self, key: &Rc<str>, verdict: Verdict, now: u64) -> Vec<(u32, Answer)> {
+        let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
+        self.asked = self.asked.saturating_sub(usize::from(pending.asked));
+        self.trouble = None;
+        let (answer, newer) = match verdict {
+            Verdict::Found { answer, whole } => {
+                let life_ms = if whole { self.cache_ms } else { self.cache_ms.min(PARTIAL_MS) };
+                self.hold(key, &answer, life_ms, false, now);
+                (answer.clone(), answer)
+            }
+            Verdict::Lacking(answer) => {
+                self.hold(key, &answer, self.negative_ms, true, now);
+                (answer.clone(), answer)
+            }
+            Verdict::Failed { reason, down } => {
+                self.trouble = Some(reason);
+                (self.fail(key, reason, down, now), Answer::Unavailable(reason))
+            }
+        };
+        let of = |(stream, anew): (u32, bool)| (stream, if anew { newer.clone() } else { answer.clone() });
+        pending.waiters.into_iter().map(of).collect()
+    }
+
+    /// Holds an answer in place of what was held for its key, or if that is too much of another's.
+    fn hold(&mut self, key: &Rc<str>, answer: &Answer, life_ms: u64, lacking: bool, now: u64) {
+        let before = self.take(key);
+        let full = if lacking { self.lacking >= MAX_LACKING } else { self.held >= MAX_HELD };
+        if full {
+            self.drop_one(lacking);
+        }
+        let held = Held {
+            answer: answer.clone(),
+            lacking,
+            fetched: now,
+            until: now.saturating_add(life_ms),
+            down: None,
+            // Nothing is asked for again in the first half of its life.
+            retry: now.saturating_add(life_ms / 2),
+            anew: before.map_or(0, |before| before.anew),
+            used: now,
+            in_use: false,
+        };
+        self.put(key, Some(held), None);
+        if lacking {
+            if self.oldest.len() >= 2 * MAX_LACKING {
+                self.forget_replaced();
+            }
+            self.oldest.push((Rc::clone(key), now));
+        }
+        *self.count(lacking) += 1;
+    }
+
+    const fn count(&mut self, lacking: bool) -> &mut usize {
+        if lacking { &mut self.lacking } else { &mut self.held }
+    }
+
+    /// Drops what is held for a key.
+    fn take(&mut self, key: &str) -> Option<Held> {
+        let place = self.place(key).ok()?;
+        let (_, entry) = self.entries.get_mut(place)?;
+        let held = entry.held.take();
+        if entry.pending.is_none() {
+            self.entries.remove(place);
+        }
+        if let Some(held) = &held {
+            let count = self.count(held.lacking);
+            *count = count.saturating_sub(1);
+        }
+        held
+    }
+
+    /// Makes room: the oldest negative answer goes, or the positive one that was not used for the longest time.
+    fn drop_one(&mut self, lacking: bool) {
+        while lacking && !self.oldest.is_empty() {
+            let (key, fetched) = self.oldest.remove(0);
+            if self.is_lacking_since(&key, fetched) {
+                self.take(&key);
+                return;
+            }
+        }
+        let positive = |entry: &Entry| entry.held.as_ref().filter(|held| !held.lacking).map(|held| held.used);
+        let used = self.entries.iter().filter_map(|(key, entry)| Some((positive(entry)?, key)));
+        if let Some(key) = used.min().filter(|_| !lacking).map(|(_, key)| Rc::clone(key)) {
+            self.take(&key);
+        }
+    }
+
+    fn is_lacking_since(&mut self, key: &str, fetched: u64) -> bool {
+        let held = self.entry(key).and_then(|entry| entry.held.as_ref());
+        held.is_some_and(|held| held.lacking && held.fetched == fetched)
+    }
+
+    /// What there is to say although the store has failed.
+    fn fail(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> Answer {
+        let stale_ms = self.stale_ms;
+        if let Some(held) = self.entry(key).and_then(|entry| entry.held.as_mut()) {
+            held.retry = now.saturating_add(RETRY_MS);
+            held.down = down.then_some(reason);
+            if held.is_fresh(now) || (down && held.is_usable(now, stale_ms)) {
+                return held.answer.clone();
+            }
+        }
+        self.take(key);
+        Answer::Unavailable(reason)
+    }
+
+    /// Drops what has expired. What is used and about to expire, and (`true`) the calls that no reply comes of any more.
+    pub(super) fn tick(&mut self, now: u64) -> Vec<(Rc<str>, bool)> {
+        let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
+        let limit = self.lost_after_ms();
+        let (mut expired, mut due, mut refreshes) = (Vec::new(), Vec::new(), 0);
+        for (key, entry) in &self.entries {
+            let lost = entry.pending.as_ref().is_some_and(|pending| now.abs_diff(pending.since) >= limit);
+            let held = entry.held.as_ref();
+            if held.is_some_and(|held| !held.is_usable(now, stale_ms)) {
+                expired.push(Rc::clone(key));
+            } else if entry.pending.is_none()
+                && refreshes < MAX_REFRESHES
+                && held.is_some_and(|held| held.in_use && held.is_due(now, ahead_ms))
+            {
+                refreshes += 1;
+                due.push((Rc::clone(key), false));
+            }
+            if lost {
+                due.push((Rc::clone(key), true));
+            }
+        }
+        for key in expired {
+            self.take(&key);
+        }
+        self.forget_replaced();
+        due
+    }
+
+    /// Leaves those in the order of negative answers that are still held.
+    fn forget_replaced(&mut self) {
+        let mut oldest = std::mem::take(&mut self.oldest);
+        oldest.retain(|(key, fetched)| self.is_lacking_since(key, *fetched));
+        self.oldest = oldest;
+    }
+
+    /// Why it gives no answers, or that it gives some again, if that has changed since this was last asked.
+    pub(super) fn changed_health(&mut self) -> Option<Option<&'static str>> {
+        let changed = self.trouble != self.told;
+        self.told = self.trouble;
+        changed.then_some(self.trouble)
+    }
+
+    pub(super) fn sizes(&self) -> [usize; 3] {
+        let calls = self.entries.iter().filter(|(_, entry)| entry.pending.is_some()).count();
+        [self.held, self.lacking, calls]
+    }
+}

@@ -1,0 +1,211 @@
+//! `webhooks.unkey` and `webhooks.openbao`: the services that bindings and secrets are looked up at.
+
+use super::super::decode::{At, Fields, Issues};
+use super::parse_text;
+use super::webhooks::{Secret, read_secret};
+
+/// The longest that an answer is used after it was given, stale or not, in seconds: what is revoked stops working by then.
+const MAX_LIFETIME_S: u64 = 900;
+
+/// A service that is asked over HTTP, through a cluster of the gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// The gateway's cluster
+    pub cluster: String,
+    /// `Host`
+    pub authority: String,
+    /// How long an answer may take, in milliseconds
+    pub timeout_ms: u32,
+    /// How long a positive answer is used, in milliseconds
+    pub cache_ms: u64,
+    /// How long a negative answer is used, in milliseconds
+    pub negative_ms: u64,
+    /// How much longer a positive answer is used while the service is down, in milliseconds
+    pub stale_ms: u64,
+    /// What the service knows the filter by, unless the gateway adds it
+    pub credential: Option<Secret>,
+}
+
+/// Bindings from Unkey.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unkey {
+    /// Where it is
+    pub service: Service,
+    /// The path of the verification
+    pub path: String,
+}
+
+/// Secrets from OpenBao's or Vault's KV engine, version 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenBao {
+    /// Where it is
+    pub service: Service,
+    /// The engine's mount
+    pub mount: String,
+    /// Where in it a secret is, with `{tenant}`, `{project}` and `{provider}` once each
+    path: String,
+    /// The namespace
+    pub namespace: Option<String>,
+    /// For how long after a new version the one before it counts too, in milliseconds
+    pub grace_ms: u64,
+}
+
+/// What a path has to name, in the order in which owners do.
+const VALUES: [&str; 3] = ["{tenant}", "{project}", "{provider}"];
+
+impl OpenBao {
+    /// The request path of a secret; `owner` is `{tenant}:{project}:{provider}`.
+    pub fn request_path(&self, owner: &str) -> String {
+        // The values' alphabets hold nothing that a path would have to escape.
+        let values = VALUES.iter().zip(owner.split(':'));
+        let path = values.fold(self.path.clone(), |path, (name, value)| path.replace(name, value));
+        format!("/v1/{}/data/{path}", self.mount)
+    }
+}
+
+/// Reads `unkey`; `inline` is whether credentials may stand in the document.
+pub(super) fn read_unkey(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
+    let fields = at.fields(&[&["path", "root_key"], &SERVICE[..]].concat(), issues)?;
+    let path = fields.get("path").map_or(Some("/v2/keys.verifyKey".to_owned()), |at| at.parse(issues, parse_path));
+    let service = read_service(&fields, "root_key", inline, issues);
+    Some(Unkey { service: service?, path: path? })
+}
+
+/// Reads `openbao`.
+pub(super) fn read_openbao(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<OpenBao> {
+    let own = ["mount", "path", "token", "namespace", "rotation_grace_s"];
+    let fields = at.fields(&[&own, &SERVICE[..]].concat(), issues)?;
+    let mount = fields.get("mount").map_or(Some("secret".to_owned()), |at| at.parse(issues, parse_mount));
+    let path = match fields.get("path") {
+        Some(at) => at.parse(issues, parse_template),
+        None => parse_template("{tenant}:{project}:{provider}").ok(),
+    };
+    let namespace = fields.get("namespace").and_then(|at| at.parse(issues, parse_mount));
+    let grace = fields.get("rotation_grace_s").and_then(|at| at.integer(0..=604_800, issues));
+    let service = read_service(&fields, "token", inline, issues);
+    let grace_ms = grace.unwrap_or(3600) * 1000;
+    Some(OpenBao { service: service?, mount: mount?, path: path?, namespace, grace_ms })
+}
+
+/// The members that both services have.
+const SERVICE: [&str; 6] = ["cluster", "authority", "timeout_ms", "cache_ttl_s", "negative_ttl_s", "stale_if_error_s"];
+
+fn read_service(fields: &Fields<'_>, credential: &str, inline: bool, issues: &mut Issues) -> Option<Service> {
+    let cluster = fields.need("cluster", issues).and_then(|at| at.parse(issues, parse_text));
+    let authority = fields.get("authority").and_then(|at| at.parse(issues, parse_authority));
+    let credential = fields.get(credential).and_then(|at| read_secret(&at, inline, issues));
+    let mut number = |name: &str, default: u64, bounds: std::ops::RangeInclusive<u64>| {
+        fields.get(name).and_then(|at| at.integer(bounds, issues)).unwrap_or(default)
+    };
+    let timeout_ms = number("timeout_ms", 1000, 10..=30_000);
+    let cache_s = number("cache_ttl_s", 60, 1..=MAX_LIFETIME_S);
+    let negative_s = number("negative_ttl_s", 10, 1..=300);
+    let stale_s = number("stale_if_error_s", (MAX_LIFETIME_S - cache_s).min(300), 0..=MAX_LIFETIME_S);
+    if cache_s + stale_s > MAX_LIFETIME_S {
+        issues.add(fields.pointer.clone(), "`cache_ttl_s` and `stale_if_error_s` make at most 900 seconds together");
+    }
+    let cluster = cluster?;
+    Some(Service {
+        authority: authority.unwrap_or_else(|| cluster.clone()),
+        cluster,
+        timeout_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
+        cache_ms: cache_s * 1000,
+        negative_ms: negative_s * 1000,
+        stale_ms: stale_s * 1000,
+        credential,
+    })
+}
+
+/// A `Host`.
+fn parse_authority(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a host, with a port if it needs one, such as `openbao.internal:8200`".to_owned())
+    }
+}
+
+const fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-' | b':' | b'/')
+}
+
+fn is_path(text: &str) -> bool {
+    text.bytes().all(is_path_byte) && text.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
+}
+
+fn parse_path(text: &str) -> Result<String, String> {
+    if text.strip_prefix('/').is_some_and(is_path) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a path such as `/v2/keys.verifyKey`".to_owned())
+    }
+}
+
+const SEGMENTS: &str = "expected segments of A-Z a-z 0-9 . _ ~ : -";
+
+/// A mount or a namespace.
+fn parse_mount(text: &str) -> Result<String, String> {
+    if is_path(text) { Ok(text.to_owned()) } else { Err(SEGMENTS.to_owned()) }
+}
+
+/// A path in which every value stands once, apart from the others: then no two owners have one path.
+fn parse_template(text: &str) -> Result<String, String> {
+    let mut plain = text.to_owned();
+    for name in VALUES {
+        if text.matches(name).count() != 1 {
+            return Err("each of {tenant}, {project} and {provider} has to be there once".to_owned());
+        }
+        plain = plain.replace(name, "*");
+    }
+    let mut pieces = plain.split('*').skip(1).take(VALUES.len() - 1);
+    if !pieces.all(|piece| piece.contains([':', '/'])) {
+        return Err("nothing separates the values: put a `:` or a `/` between them".to_owned());
+    }
+    if is_path(&plain.replace('*', "x")) && !text.contains('*') {
+        Ok(text.to_owned())
+    } else {
+        Err(SEGMENTS.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_gives_each_owner_a_path_of_its_own() {
+        let bao = |template: &str| {
+            let path = parse_template(template)?;
+            let service = Service {
+                cluster: "c".into(),
+                authority: "a".into(),
+                timeout_ms: 1,
+                cache_ms: 1,
+                negative_ms: 1,
+                stale_ms: 1,
+                credential: None,
+            };
+            Ok::<_, String>(OpenBao { service, mount: "kv/hooks".into(), path, namespace: None, grace_ms: 0 })
+        };
+        let of = |template: &str| bao(template).map(|bao| bao.request_path("acme:shop:stripe"));
+        assert_eq!(of("{tenant}:{project}:{provider}").unwrap(), "/v1/kv/hooks/data/acme:shop:stripe");
+        assert_eq!(of("hooks/{provider}/{tenant}/{project}").unwrap(), "/v1/kv/hooks/data/hooks/stripe/acme/shop");
+        for bad in [
+            "",
+            "{tenant}:{project}",
+            "{tenant}{project}:{provider}",
+            "{tenant}-{project}:{provider}",
+            "{tenant}:{tenant}:{project}:{provider}",
+            "{tenant}:{project}:{provider",
+            "{tenant}:{project}:{provider}:{id}",
+            "/{tenant}:{project}:{provider}",
+            "a//{tenant}:{project}:{provider}",
+            "../{tenant}:{project}:{provider}",
+            "{tenant}:{project}:{provider}?version=1",
+            "{tenant}:{project}:{provider}%2f",
+        ] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+}
