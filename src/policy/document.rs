@@ -181,7 +181,7 @@ fn read_retention(at: &At<'_>, issues: &mut Issues) -> Option<()> {
                     if classes.contains(&class) {
                         Ok(())
                     } else {
-                        Err(format!("no class `{class}` in /retention/classes"))
+                        Err(format!("no class `{}` in /retention/classes", class.replace('\n', " ")))
                     }
                 });
             }
