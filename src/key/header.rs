@@ -60,10 +60,13 @@ pub fn read_as<'a>(
     grammar.parse(string.content).map(|key| Some((key, Form::Quoted)))
 }
 
-/// A header value without its outer whitespace and an opening quote: what shadow mode looks at (DESIGN section 2).
-pub(crate) fn unwrapped(line: &[u8]) -> &[u8] {
-    let value = trim(line);
-    trim(value.strip_prefix(b"\"").unwrap_or(value))
+/// A header value from the first byte on that is neither whitespace nor a quote: what shadow mode looks at
+/// (DESIGN section 2). However many quotes a reader behind takes off, it finds nothing else in front.
+pub(crate) fn unwrapped(mut line: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'"', rest @ ..] = line {
+        line = rest;
+    }
+    line
 }
 
 fn trim(mut value: &[u8]) -> &[u8] {
@@ -274,7 +277,7 @@ mod tests {
 
     #[test]
     fn what_shadow_mode_looks_at_is_neither_quoted_nor_padded() {
-        for line in ["t-a", " t-a", "\"t-a\"", "\t\" t-a"] {
+        for line in ["t-a", " t-a", "\"t-a\"", "\t\" t-a", "\"\"t-a", " \" \"t-a"] {
             assert!(unwrapped(line.as_bytes()).starts_with(b"t-"), "{line}");
         }
     }

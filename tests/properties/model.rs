@@ -445,7 +445,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     let (key, stays) = if acts {
         (decided?, false)
     } else {
-        let forged = |line: &[u8]| regex(r#"^[ \t]*"?[ \t]*t-"#).is_match(line);
+        let forged = |line: &[u8]| regex(r#"^[ \t"]*t-"#).is_match(line);
         (None, matches!(lines.as_slice(), [line] if !forged(line)))
     };
 
