@@ -1,0 +1,125 @@
+//! Many at once, and many that are nobody's.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use e2e::harness::Test;
+use e2e::raw::{Connection, Request};
+use edge_idempotency_demo::faults::Fault;
+
+use crate::world::{Hook, LASTING, World, accepted, forwarded, keys, send, test};
+
+const HOOKS: usize = 50;
+/// Deliveries for each.
+const DELIVERIES: usize = 10;
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        test("500 deliveries at once for 50 webhooks: each is looked up once", at_once),
+        test("the first client of each leaves: each is still looked up once", leaving),
+        test("100,000 webhooks that are none: bounded memory, and a warm one is served", made_up),
+    ]
+}
+
+fn hooks(world: &World, name: &str) -> Result<Vec<Hook>> {
+    (0..HOOKS).map(|number| world.shelves.hook(&format!("{name}{number}"))).collect()
+}
+
+/// Deliveries `from` and on of each webhook, all under way before the registry answers.
+fn crowd(world: &World, hooks: &[Hook], from: usize) -> Result<()> {
+    let (gateway, registry) = (&world.gateway, world.shelves.unkey.front());
+    let deliveries = || (from..DELIVERIES).flat_map(|number| hooks.iter().map(move |hook| (hook, number)));
+    let expected = deliveries().count();
+    let statuses = thread::scope(|scope| {
+        let deliver = |(hook, number): (&Hook, usize)| {
+            let request = hook.delivery(&format!("evt_{number}"));
+            scope.spawn(move || send(gateway, LASTING, &request).map(|reply| reply.status))
+        };
+        let clients: Vec<_> = deliveries().map(deliver).collect();
+        let waiting = gateway.until("all of them wait", |gateway| {
+            let active = usize::try_from(gateway.stat("http.gateway.downstream_rq_active")?)?;
+            Ok(active >= expected && registry.counts().len() >= hooks.len())
+        });
+        registry.recover();
+        waiting?;
+        let joined = clients.into_iter().map(|client| client.join().map_err(|_| anyhow!("a client panicked"))?);
+        joined.collect::<Result<Vec<_>>>()
+    })?;
+    ensure!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
+    let mut wanted: Vec<_> = deliveries().map(|(hook, number)| hook.key(&format!("evt_{number}"))).collect();
+    wanted.sort();
+    ensure!(keys(&forwarded(gateway)?) == wanted, "not each of them went on once");
+    for hook in hooks {
+        ensure!(world.shelves.lookups(hook) == (1, 1), "{}: {:?}", hook.id, world.shelves.lookups(hook));
+    }
+    Ok(())
+}
+
+fn at_once(world: &World) -> Result<()> {
+    let hooks = hooks(world, "crowd")?;
+    world.shelves.forget();
+    world.shelves.unkey.front().fail(Fault::Held);
+    crowd(world, &hooks, 0)
+}
+
+fn leaving(world: &World) -> Result<()> {
+    let hooks = hooks(world, "leaving")?;
+    world.shelves.forget();
+    world.shelves.unkey.front().fail(Fault::Held);
+    let address = world.gateway.address(LASTING)?;
+    let first = hooks.iter().map(|hook| {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(&hook.delivery("evt_0").http1())?;
+        Ok(stream)
+    });
+    let first = first.collect::<Result<Vec<_>>>()?;
+    world.gateway.until("each is being looked up", |_| Ok(world.shelves.unkey.front().counts().len() == HOOKS))?;
+    drop(first);
+    world
+        .gateway
+        .until("the first clients have left", |gateway| Ok(gateway.stat("http.gateway.downstream_rq_active")? == 0))?;
+    crowd(world, &hooks, 1)
+}
+
+fn made_up(world: &World) -> Result<()> {
+    const CONNECTIONS: u64 = 8;
+    const ALL: u64 = 100_000;
+    const FIRST: u64 = 20_000;
+    let hook = world.shelves.hook("warm")?;
+    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    world.shelves.forget();
+    let address = world.gateway.address(LASTING)?;
+    let ask = |numbers: std::ops::Range<u64>| {
+        thread::scope(|scope| {
+            let client = |client: u64| {
+                let numbers = numbers.clone().filter(move |number| number % CONNECTIONS == client);
+                scope.spawn(move || -> Result<()> {
+                    let mut connection = Connection::open(address)?;
+                    for number in numbers {
+                        // In no order, so that they come from all over what is held.
+                        let id = format!("wh_{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                        let request = Request::post(format!("/webhooks/stripe/{id}")).header("Stripe-Signature", "t=1");
+                        connection.send(&request.http1())?;
+                        let reply = connection.answer("POST").with_context(|| id.clone())?;
+                        ensure!(reply.status == 404, "{id}: status {}", reply.status);
+                    }
+                    Ok(())
+                })
+            };
+            let clients: Vec<_> = (0..CONNECTIONS).map(client).collect();
+            clients.into_iter().try_for_each(|client| client.join().map_err(|_| anyhow!("a client panicked"))?)
+        })
+    };
+    ask(0..FIRST)?;
+    let before = world.gateway.resident_bytes()?;
+    ask(FIRST..ALL)?;
+    let after = world.gateway.resident_bytes()?;
+    // Without a bound they would take 30 MB and more.
+    ensure!(after < before + (12 << 20), "resident memory went from {before} to {after} bytes");
+    ensure!(world.shelves.unkey.front().total() >= ALL, "{} lookups", world.shelves.unkey.front().total());
+    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
+    ensure!(world.shelves.lookups(&hook) == (0, 0), "the warm one was looked up again");
+    Ok(())
+}

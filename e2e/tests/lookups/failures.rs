@@ -1,0 +1,300 @@
+//! Each store answers, answers something else, or does not answer: and the next request works.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deliveries;
+use e2e::harness::{Test, runtime};
+use edge_idempotency_demo::faults::{Fault, Front};
+use edge_idempotency_demo::unkey::Binding;
+use serde_json::{Value, json};
+
+use crate::world::{
+    BRIEF, HASTY, LASTING, ROOT_KEY, STALE, World, accepted, forwarded, refused, send, test, unavailable,
+};
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        test("a webhook is looked up once, with injected credentials", once),
+        test("the secret store fails in every way", secret_store),
+        test("the registry fails in every way", registry),
+        test("the registry says no in every way", verdicts),
+        test("a secret is rotated: old and new signatures pass", rotated),
+        test("a list of secrets: each of them signs", listed),
+        test("a secret is deleted, and written again", deleted),
+        test("a store that is down: what is held is used for longer", stale),
+        test("the token is replaced through its file", token),
+        test("the wrong provider's request, then the genuine one", wrong_provider),
+        test("forged deliveries have the secret fetched anew once", forged),
+    ]
+}
+
+fn once(world: &World) -> Result<()> {
+    let hook = world.shelves.hook("once")?;
+    world.shelves.forget();
+    for event in ["evt_1", "evt_2", "evt_1"] {
+        accepted(&world.gateway, LASTING, &hook, &hook.delivery(event), event)?;
+    }
+    ensure!(world.shelves.lookups(&hook) == (1, 1), "{:?} lookups", world.shelves.lookups(&hook));
+    refused(&world.gateway, LASTING, &hook.signed("whsec_other", "evt_3"), 401, "webhook_signature_invalid")?;
+
+    let asked = |front: &Front| front.last().context("no request");
+    let (registry, store) = (asked(world.shelves.unkey.front())?, asked(&world.shelves.front)?);
+    let header = |lines: &[(String, Vec<u8>)], name: &str| {
+        let line = lines.iter().find(|(candidate, _)| candidate.eq_ignore_ascii_case(name));
+        line.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    };
+    let body: Value = serde_json::from_slice(&registry.body)?;
+    ensure!(body == json!({"key": hook.id, "credits": {"cost": 0}}), "{body}");
+    let key = header(&registry.headers, "authorization");
+    ensure!(key == Some(format!("Bearer {ROOT_KEY}")), "{key:?}");
+    let token = header(&store.headers, "x-vault-token");
+    ensure!(token.as_deref() == Some(world.shelves.token().as_str()), "{token:?}");
+    Ok(())
+}
+
+/// What either store can do wrong.
+fn faults() -> Vec<Fault> {
+    let json = |status, body: &str| {
+        let lines = vec![("content-type".to_owned(), "application/json".to_owned())];
+        Fault::Says(status, lines, body.to_owned())
+    };
+    vec![
+        Fault::Status(500),
+        Fault::Status(502),
+        Fault::Status(503),
+        Fault::Status(429),
+        Fault::Garbage,
+        Fault::HalfJson,
+        Fault::Cut,
+        Fault::Huge,
+        Fault::NoBody,
+        Fault::Closed,
+        json(200, "{}"),
+        json(200, "[]"),
+        json(200, "null"),
+        json(200, r#"{"data": {"data": {"secret": "whsec_guessed"}}"#),
+        json(200, &"[".repeat(10_000)),
+        json(204, ""),
+        json(400, r#"{"errors": ["a bad request"]}"#),
+        json(401, r#"{"meta": {"requestId": "r"}, "error": {"status": 401}}"#),
+        json(403, r#"{"errors": ["permission denied"]}"#),
+        // Somewhere else than in KV version 2 a mount says so.
+        json(404, r#"{"errors": ["no handler for route \"webhooks/data/x\". route entry not found."]}"#),
+        // To the node that is active, which the cluster has to know.
+        Fault::Says(307, vec![("location".to_owned(), "https://127.0.0.1:1/v1/x".to_owned())], String::new()),
+    ]
+}
+
+fn secret_store(world: &World) -> Result<()> {
+    failing(world, "store", &world.shelves.front)
+}
+
+fn registry(world: &World) -> Result<()> {
+    failing(world, "registry", world.shelves.unkey.front())
+}
+
+fn failing(world: &World, name: &str, front: &Front) -> Result<()> {
+    for (number, fault) in faults().into_iter().enumerate() {
+        let hook = world.shelves.hook(&format!("{name}{number}"))?;
+        front.fail(fault.clone());
+        unavailable(&world.gateway, LASTING, &hook.delivery("evt_1")).with_context(|| format!("{fault:?}"))?;
+        front.recover();
+        accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")
+            .with_context(|| format!("after {fault:?}"))?;
+    }
+    let hook = world.shelves.hook(&format!("{name}slow"))?;
+    front.fail(Fault::Held);
+    unavailable(&world.gateway, HASTY, &hook.delivery("evt_1")).context("no answer in time")?;
+    front.recover();
+    // In no time at all may be too little for a busy machine.
+    world.gateway.until("the next delivery passes", |gateway| {
+        let passed = send(gateway, HASTY, &hook.delivery("evt_1"))?.status == 200;
+        Ok(passed && forwarded(gateway)?.len() == 1)
+    })
+}
+
+fn verdicts(world: &World) -> Result<()> {
+    let hook = world.shelves.hook("verdicts")?;
+    let genuine = json!({
+        "valid": true, "code": "VALID", "enabled": true,
+        "identity": {"id": "i", "externalId": "verdicts"},
+        "meta": {"kind": "webhook", "project_id": "shop", "provider": "stripe"},
+    });
+    let with = |changes: Value| {
+        let mut data = genuine.clone();
+        if let (Some(data), Value::Object(changes)) = (data.as_object_mut(), changes) {
+            data.extend(changes);
+        }
+        data
+    };
+    let invalid = |code: &str| with(json!({"valid": false, "code": code}));
+    let cases = [
+        (invalid("NOT_FOUND"), 404),
+        (invalid("DISABLED"), 404),
+        (invalid("EXPIRED"), 404),
+        (invalid("A_CODE_TO_COME"), 404),
+        (with(json!({"code": "A_CODE_TO_COME"})), 404),
+        (with(json!({"meta": {"kind": "api", "project_id": "shop", "provider": "stripe"}})), 404),
+        (with(json!({"meta": {"project_id": "shop", "provider": "stripe"}})), 404),
+        (with(json!({"meta": {"kind": "webhook", "project_id": "shop", "provider": "github"}})), 404),
+        (with(json!({"meta": {"kind": "webhook", "project_id": "_shop", "provider": "stripe"}})), 503),
+        (with(json!({"meta": {"kind": "webhook", "project_id": 7, "provider": "stripe"}})), 503),
+        (with(json!({"identity": {"id": "i"}})), 503),
+        (with(json!({"identity": null})), 503),
+        (with(json!({"valid": "true"})), 503),
+    ];
+    for (number, (data, status)) in cases.into_iter().enumerate() {
+        let hook = crate::world::Hook { id: format!("wh_verdict{number}"), ..hook.clone() };
+        world.shelves.unkey.says(&hook.id, data.clone());
+        let code = if status == 404 { "webhook_unknown" } else { "dependency_unavailable" };
+        refused(&world.gateway, LASTING, &hook.delivery("evt_1"), status, code).with_context(|| data.to_string())?;
+    }
+    // What it says of a webhook may change.
+    world.shelves.unkey.says(&hook.id, invalid("DISABLED"));
+    refused(&world.gateway, BRIEF, &hook.delivery("evt_1"), 404, "webhook_unknown")?;
+    world.shelves.unkey.says(&hook.id, genuine);
+    world.gateway.until("a webhook that is enabled again", |gateway| {
+        Ok(send(gateway, BRIEF, &hook.delivery("evt_1"))?.status == 200 && forwarded(gateway)?.len() == 1)
+    })
+}
+
+fn rotated(world: &World) -> Result<()> {
+    let hook = world.shelves.hook("rotated")?;
+    let (old, new) = (hook.secret.clone(), "whsec_planted_rotated_anew");
+    let pass = |secret: &str, event: &str| {
+        accepted(&world.gateway, LASTING, &hook, &hook.signed(secret, event), event).with_context(|| secret.to_owned())
+    };
+    pass(&old, "evt_1")?;
+    world.shelves.sign_with(&hook, &json!({"secret": new}))?;
+    // Held: the old one. Fetched because of it: the new one, and the version before it.
+    pass(&old, "evt_2")?;
+    let signed_anew = hook.signed(new, "evt_3");
+    world.gateway.until("the new secret's signature passes", |gateway| {
+        let status = send(gateway, LASTING, &signed_anew)?.status;
+        ensure!(matches!(status, 200 | 401), "status {status}");
+        Ok(status == 200 && forwarded(gateway)?.len() == 1)
+    })?;
+    pass(&old, "evt_4")?;
+    pass(new, "evt_5")?;
+    refused(&world.gateway, LASTING, &hook.signed("whsec_neither", "evt_6"), 401, "webhook_signature_invalid")
+}
+
+fn listed(world: &World) -> Result<()> {
+    let hook = world.shelves.hook("listed")?;
+    world.shelves.sign_with(&hook, &json!({"secrets": ["whsec_planted_one", "whsec_planted_two"]}))?;
+    for (secret, event) in [("whsec_planted_one", "evt_1"), ("whsec_planted_two", "evt_2")] {
+        accepted(&world.gateway, LASTING, &hook, &hook.signed(secret, event), event)?;
+    }
+    refused(&world.gateway, LASTING, &hook.signed("whsec_three", "evt_3"), 401, "webhook_signature_invalid")?;
+    let none = [json!({"secret": ""}), json!({"secrets": []}), json!({"secret": 7}), json!({"other": "x"}), json!({})];
+    for (number, data) in none.into_iter().enumerate() {
+        let hook = world.shelves.bound(&format!("listed{number}"));
+        world.shelves.sign_with(&hook, &data)?;
+        unavailable(&world.gateway, LASTING, &hook.signed("", "evt_1")).with_context(|| data.to_string())?;
+    }
+    Ok(())
+}
+
+fn deleted(world: &World) -> Result<()> {
+    for (name, erased) in [("deleted", false), ("erased", true)] {
+        let hook = world.shelves.hook(name)?;
+        accepted(&world.gateway, BRIEF, &hook, &hook.delivery("evt_1"), "evt_1")?;
+        let openbao = world.shelves.openbao();
+        runtime()?.block_on(async {
+            if erased { openbao.erase(&hook.stored_at()).await } else { openbao.delete(&hook.stored_at()).await }
+        })?;
+        drop(openbao);
+        world.gateway.until("a webhook without a secret is refused", |gateway| {
+            let status = send(gateway, BRIEF, &hook.delivery("evt_2"))?.status;
+            ensure!(matches!(status, 200 | 503), "{name}: status {status}");
+            ensure!(forwarded(gateway)?.len() == usize::from(status == 200), "{name}: {status}, and went on");
+            Ok(status == 503)
+        })?;
+        world.shelves.sign_with(&hook, &json!({"secret": hook.secret}))?;
+        world.gateway.until("a secret that is there again", |gateway| {
+            Ok(send(gateway, BRIEF, &hook.delivery("evt_3"))?.status == 200 && forwarded(gateway)?.len() == 1)
+        })?;
+    }
+    Ok(())
+}
+
+fn stale(world: &World) -> Result<()> {
+    let hook = world.shelves.hook("stale")?;
+    accepted(&world.gateway, STALE, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    world.shelves.forget();
+    for front in [world.shelves.unkey.front(), &world.shelves.front] {
+        front.fail(Fault::Status(500));
+    }
+    // By then what is held has expired, and each store has been asked and has failed.
+    world.gateway.until("both stores are asked again", |gateway| {
+        accepted(gateway, STALE, &hook, &hook.delivery("evt_2"), "evt_2")?;
+        let (bindings, secrets) = world.shelves.lookups(&hook);
+        Ok(bindings > 0 && secrets > 0)
+    })?;
+    accepted(&world.gateway, STALE, &hook, &hook.delivery("evt_3"), "evt_3")?;
+    refused(&world.gateway, STALE, &hook.signed("whsec_guessed", "evt_4"), 503, "dependency_unavailable")?;
+    // One that says no is not down.
+    world.shelves.front.fail(Fault::Says(404, Vec::new(), r#"{"errors": []}"#.to_owned()));
+    world.gateway.until("a secret that is gone is not used for longer", |gateway| {
+        Ok(send(gateway, STALE, &hook.delivery("evt_5"))?.status == 503)
+    })?;
+    forwarded(&world.gateway)?;
+    world.shelves.forget();
+    Ok(())
+}
+
+fn token(world: &World) -> Result<()> {
+    let hooks = [world.shelves.hook("token1")?, world.shelves.hook("token2")?];
+    let [first, second] = &hooks;
+    let openbao = world.shelves.openbao();
+    let mut token = world.shelves.token();
+    runtime()?.block_on(openbao.revoke(&token))?;
+    *token = runtime()?.block_on(openbao.token())?;
+    drop(openbao);
+    unavailable(&world.gateway, LASTING, &first.delivery("evt_1")).context("with a revoked token")?;
+    world.gateway.rotate_openbao_token(&token)?;
+    world.gateway.until("Envoy reads the new token", |gateway| {
+        Ok(send(gateway, LASTING, &first.delivery("evt_1"))?.status == 200 && forwarded(gateway)?.len() == 1)
+    })?;
+    accepted(&world.gateway, LASTING, second, &second.delivery("evt_1"), "evt_1")
+}
+
+fn wrong_provider(world: &World) -> Result<()> {
+    let hook = world.shelves.hook("provider")?;
+    world.shelves.forget();
+    let path = format!("/webhooks/github/{}", hook.id);
+    let wrong = deliveries::github(&path, &hook.secret, "g-1", r#"{"id": "evt_1"}"#);
+    refused(&world.gateway, LASTING, &wrong, 404, "webhook_unknown")?;
+    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    refused(&world.gateway, LASTING, &wrong, 404, "webhook_unknown")?;
+    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
+    ensure!(world.shelves.lookups(&hook) == (1, 1), "{:?} lookups", world.shelves.lookups(&hook));
+    // A webhook that is none is not even asked for.
+    for id in ["short", "wh_01%20x", &"a".repeat(65)] {
+        let path = format!("/webhooks/stripe/{id}");
+        let request = deliveries::stripe(&path, &[&hook.secret], deliveries::now(), "{}");
+        refused(&world.gateway, LASTING, &request, 404, "webhook_unknown")?;
+    }
+    ensure!(world.shelves.unkey.front().total() == 1, "{:?}", world.shelves.unkey.front().counts());
+    let other = world.shelves.hook("neighbour")?;
+    world.shelves.unkey.bind(&other.id, &Binding::new("provider", "shop", "stripe"));
+    let theirs = crate::world::Hook { id: other.id, ..hook };
+    accepted(&world.gateway, LASTING, &theirs, &theirs.delivery("evt_3"), "evt_3")
+        .context("the same owner's secret")?;
+    ensure!(world.shelves.lookups(&theirs) == (1, 1), "{:?} lookups", world.shelves.lookups(&theirs));
+    Ok(())
+}
+
+fn forged(world: &World) -> Result<()> {
+    let hook = world.shelves.hook("forged")?;
+    world.shelves.forget();
+    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    for event in 0..50 {
+        let request = hook.signed("whsec_guessed", &format!("evt_forged{event}"));
+        refused(&world.gateway, LASTING, &request, 401, "webhook_signature_invalid")?;
+    }
+    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
+    // A busy machine may take longer than the half minute between two.
+    let (bindings, secrets) = world.shelves.lookups(&hook);
+    ensure!(bindings == 1 && secrets <= 4, "{bindings} and {secrets} lookups");
+    Ok(())
+}

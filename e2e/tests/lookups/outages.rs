@@ -1,0 +1,81 @@
+//! The secret store itself goes away: sealed, killed, started again; and a gateway without a token.
+
+use std::sync::Mutex;
+
+use anyhow::{Context as _, Result};
+use e2e::config::Door;
+use e2e::gateway::{Gateway, Surroundings};
+use e2e::harness::{Test, runtime};
+use edge_idempotency_demo::envoy::Stores;
+use tempfile::TempDir;
+
+use crate::world::{LASTING, LONG, Shelves, Turns, accepted, forwarded, policy, send, test, unavailable};
+
+/// A gateway that asks the secret store itself.
+pub(crate) struct Outages {
+    gateway: Gateway,
+    shelves: Shelves,
+    turn: Mutex<()>,
+    _directory: TempDir,
+}
+
+impl Turns for Outages {
+    fn mutex(&self) -> &Mutex<()> {
+        &self.turn
+    }
+}
+
+pub(crate) fn start() -> Result<Outages> {
+    let directory = tempfile::tempdir()?;
+    let shelves = Shelves::start(directory.path())?;
+    let stores = Stores { openbao: shelves.openbao().address(), ..shelves.stores() };
+    let gateway = gateway(stores)?;
+    Ok(Outages { gateway, shelves, turn: Mutex::new(()), _directory: directory })
+}
+
+fn gateway(stores: Stores) -> Result<Gateway> {
+    let door = Door { policy: policy(LONG), changes: Vec::new() };
+    let around = Surroundings { stores: Some(stores), ..Surroundings::default() };
+    Gateway::start_within(&around, &[(LASTING.to_owned(), door)])
+}
+
+pub(crate) fn tests() -> Vec<Test<Outages>> {
+    vec![
+        test("sealed and unsealed", sealed),
+        test("killed, started again, unsealed", killed),
+        test("a gateway without a token, until there is one", no_token),
+    ]
+}
+
+fn sealed(world: &Outages) -> Result<()> {
+    let (warm, cold) = (world.shelves.hook("warm-sealed")?, world.shelves.hook("cold-sealed")?);
+    accepted(&world.gateway, LASTING, &warm, &warm.delivery("evt_1"), "evt_1")?;
+    runtime()?.block_on(world.shelves.openbao().seal())?;
+    unavailable(&world.gateway, LASTING, &cold.delivery("evt_1"))?;
+    accepted(&world.gateway, LASTING, &warm, &warm.delivery("evt_2"), "evt_2")?;
+    runtime()?.block_on(world.shelves.openbao().unseal())?;
+    // What the provider sends again.
+    accepted(&world.gateway, LASTING, &cold, &cold.delivery("evt_1"), "evt_1")
+}
+
+fn killed(world: &Outages) -> Result<()> {
+    let (warm, cold) = (world.shelves.hook("warm-killed")?, world.shelves.hook("cold-killed")?);
+    accepted(&world.gateway, LASTING, &warm, &warm.delivery("evt_1"), "evt_1")?;
+    world.shelves.openbao().kill()?;
+    unavailable(&world.gateway, LASTING, &cold.delivery("evt_1")).context("killed")?;
+    accepted(&world.gateway, LASTING, &warm, &warm.delivery("evt_2"), "evt_2")?;
+    runtime()?.block_on(world.shelves.openbao().restart())?;
+    unavailable(&world.gateway, LASTING, &cold.delivery("evt_1")).context("started again, and sealed")?;
+    runtime()?.block_on(world.shelves.openbao().unseal())?;
+    accepted(&world.gateway, LASTING, &cold, &cold.delivery("evt_1"), "evt_1")
+}
+
+fn no_token(world: &Outages) -> Result<()> {
+    let hook = world.shelves.hook("no-token")?;
+    let gateway = gateway(Stores { openbao_token: None, ..world.shelves.stores() })?;
+    unavailable(&gateway, LASTING, &hook.delivery("evt_1"))?;
+    gateway.rotate_openbao_token(&world.shelves.token())?;
+    gateway.until("Envoy reads the token", |gateway| {
+        Ok(send(gateway, LASTING, &hook.delivery("evt_1"))?.status == 200 && forwarded(gateway)?.len() == 1)
+    })
+}

@@ -1,0 +1,106 @@
+//! Two workers, and a policy that is replaced again and again while deliveries come in.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use e2e::config::{Change, Door};
+use e2e::discovery::Discovery;
+use e2e::gateway::{Gateway, Surroundings, tools};
+use e2e::harness::Test;
+use e2e::wire::PATIENCE;
+use tempfile::TempDir;
+
+use crate::world::{Hook, LONG, Shelves, Times, Turns, forwarded, keys, policy, send, test};
+
+const DOOR: &str = "reloaded";
+const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency.config_";
+const CLIENTS: usize = 8;
+const RELOADS: u64 = 6;
+/// What comes in between two of them, at the least.
+const BETWEEN: usize = 40;
+
+pub(crate) struct Reloaded {
+    gateway: Gateway,
+    discovery: Discovery,
+    shelves: Shelves,
+    turn: Mutex<()>,
+    _directory: TempDir,
+}
+
+impl Turns for Reloaded {
+    fn mutex(&self) -> &Mutex<()> {
+        &self.turn
+    }
+}
+
+pub(crate) fn start() -> Result<Reloaded> {
+    let directory = tempfile::tempdir()?;
+    let shelves = Shelves::start(directory.path())?;
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
+    discovery.put(&policy(LONG))?;
+    let door = Door { policy: String::from("{}"), changes: vec![Change::Instead(discovery.filter()?)] };
+    let around = Surroundings { stores: Some(shelves.stores()), concurrency: 2, ..Surroundings::default() };
+    let gateway = Gateway::start_within(&around, &[(DOOR.to_owned(), door)])?;
+    Ok(Reloaded { gateway, discovery, shelves, turn: Mutex::new(()), _directory: directory })
+}
+
+pub(crate) fn tests() -> Vec<Test<Reloaded>> {
+    vec![test("two workers and reloads in between: none lost, none accepted unverified", reloads)]
+}
+
+fn reloads(world: &Reloaded) -> Result<()> {
+    let hooks =
+        (0..CLIENTS).map(|number| world.shelves.hook(&format!("reload{number}"))).collect::<Result<Vec<_>>>()?;
+    world.shelves.forget();
+    forwarded(&world.gateway)?;
+    let (done, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let delivered = thread::scope(|scope| {
+        let clients: Vec<_> =
+            hooks.iter().map(|hook| scope.spawn(|| deliver(&world.gateway, hook, &done, &sent))).collect();
+        let reloaded = (1..=RELOADS).try_for_each(|number| {
+            let before = sent.load(Ordering::Relaxed);
+            world.gateway.until("deliveries come in", |_| Ok(sent.load(Ordering::Relaxed) >= before + BETWEEN))?;
+            // Another document each time, so that there is something to reload.
+            let times = Times { negative_ttl_s: 100 + u32::try_from(number)?, ..LONG };
+            let counted = world.gateway.stat(COUNTERS)?;
+            world.discovery.put(&policy(times))?;
+            world.gateway.until("the policy is replaced", |gateway| Ok(gateway.stat(COUNTERS)? > counted))
+        });
+        done.store(true, Ordering::Relaxed);
+        let joined = clients.into_iter().map(|client| client.join().map_err(|_| anyhow!("a client panicked"))?);
+        let delivered = joined.collect::<Result<Vec<_>>>()?;
+        reloaded.map(|()| delivered)
+    })?;
+    let mut wanted: Vec<String> = delivered.into_iter().flatten().collect();
+    wanted.sort();
+    let got = keys(&forwarded(&world.gateway)?);
+    ensure!(got == wanted, "{} deliveries were sent, {} went on", wanted.len(), got.len());
+    let log = world.gateway.log()?;
+    let trap = log.lines().find(|line| line.contains("[critical]") || line.contains("panicked"));
+    ensure!(trap.is_none(), "{trap:?}");
+    // One for each VM that there was, at the most: two workers, and two more after each reload.
+    let most = 2 * (RELOADS + 1);
+    for hook in &hooks {
+        let (bindings, _) = world.shelves.lookups(hook);
+        ensure!((1..=most).contains(&bindings), "{}: {bindings} lookups", hook.id);
+    }
+    Ok(())
+}
+
+/// Sends genuine deliveries and forged ones in turn; the keys of the genuine ones.
+fn deliver(gateway: &Gateway, hook: &Hook, done: &AtomicBool, sent: &AtomicUsize) -> Result<Vec<String>> {
+    let started = std::time::Instant::now();
+    let mut keys = Vec::new();
+    while !done.load(Ordering::Relaxed) {
+        ensure!(started.elapsed() < 4 * PATIENCE, "the reloads take too long");
+        let event = format!("evt_{}", keys.len());
+        let genuine = send(gateway, DOOR, &hook.delivery(&event)).with_context(|| event.clone())?;
+        let forged = send(gateway, DOOR, &hook.signed("whsec_guessed", &event)).with_context(|| event.clone())?;
+        ensure!((genuine.status, forged.status) == (200, 401), "{event}: {} and {}", genuine.status, forged.status);
+        keys.push(hook.key(&event));
+        sent.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(keys)
+}

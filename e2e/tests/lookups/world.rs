@@ -1,0 +1,267 @@
+//! A gateway, both stores, and webhooks in them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::Door;
+use e2e::deliveries::{self, now};
+use e2e::gateway::{Gateway, Received, Surroundings, received, tools};
+use e2e::harness::{Test, runtime};
+use e2e::raw::{Reply, Request, exchange};
+use edge_idempotency_demo::envoy::Stores;
+use edge_idempotency_demo::faults::Front;
+use edge_idempotency_demo::openbao::{MOUNT, OpenBao, OpenBaoOptions};
+use edge_idempotency_demo::ports::Ports;
+use edge_idempotency_demo::unkey::{Binding, Unkey};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) const ROOT_KEY: &str = "unkey_planted_root_key";
+
+/// Answers hold for longer than any test takes, and calls may take as long as a busy machine needs.
+pub(crate) const LASTING: &str = "lasting";
+/// Answers expire at once, and are not used for longer.
+pub(crate) const BRIEF: &str = "brief";
+/// Answers expire at once, and are used for longer while a store is down.
+pub(crate) const STALE: &str = "stale";
+/// Calls may take no time at all.
+pub(crate) const HASTY: &str = "hasty";
+
+/// How both stores are asked, behind one listener.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) timeout_ms: u32,
+    pub(crate) cache_ttl_s: u32,
+    pub(crate) stale_if_error_s: u32,
+    pub(crate) negative_ttl_s: u32,
+}
+
+pub(crate) const LONG: Times =
+    Times { timeout_ms: 20_000, cache_ttl_s: 600, stale_if_error_s: 300, negative_ttl_s: 300 };
+const DOORS: [(&str, Times); 4] = [
+    (LASTING, LONG),
+    (BRIEF, Times { cache_ttl_s: 1, stale_if_error_s: 0, negative_ttl_s: 1, ..LONG }),
+    (STALE, Times { cache_ttl_s: 1, stale_if_error_s: 800, ..LONG }),
+    (HASTY, Times { timeout_ms: 100, ..LONG }),
+];
+
+/// The policy with these times.
+pub(crate) fn policy(times: Times) -> String {
+    let service = |cluster: &str| {
+        json!({
+            "cluster": cluster, "authority": format!("{cluster}.internal"), "timeout_ms": times.timeout_ms,
+            "cache_ttl_s": times.cache_ttl_s, "stale_if_error_s": times.stale_if_error_s,
+            "negative_ttl_s": times.negative_ttl_s,
+        })
+    };
+    let mut openbao = service("openbao");
+    if let Some(members) = openbao.as_object_mut() {
+        members.insert("mount".to_owned(), json!(MOUNT));
+    }
+    json!({
+        "version": 1,
+        "routes": [{
+            "endpoint": "hooks", "path": "/webhooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {},
+        }],
+        "webhooks": {"unkey": service("unkey"), "openbao": openbao},
+    })
+    .to_string()
+}
+
+/// A test that is alone with its world: what it sets up and counts is its own.
+pub(crate) fn test<T: Turns + 'static>(name: &str, body: fn(&T) -> Result<()>) -> Test<T> {
+    Test::new(name, move |world: &T| {
+        let _turn = world.turn();
+        body(world)
+    })
+}
+
+/// What one test at a time uses.
+pub(crate) trait Turns {
+    fn mutex(&self) -> &Mutex<()>;
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.mutex().lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Both stores. The secret store is asked through something that counts, and fails when it is told to.
+pub(crate) struct Shelves {
+    pub(crate) unkey: Unkey,
+    pub(crate) openbao: Mutex<OpenBao>,
+    pub(crate) front: Front,
+    /// What the gateway reads the secret store with.
+    pub(crate) token: Mutex<String>,
+}
+
+impl Shelves {
+    pub(crate) fn start(directory: &Path) -> Result<Self> {
+        let program = tools()?.openbao.context("OpenBao is not there: `make tools` builds it, or set EDGE_OPENBAO")?;
+        let options = OpenBaoOptions { program, run_dir: directory.to_owned(), port: Ports::free()?.gateway };
+        runtime()?.block_on(async {
+            let openbao = OpenBao::start(options).await?;
+            let token = openbao.token().await?;
+            let unkey = Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY).await?;
+            let front = Front::before(&openbao.url()).await?;
+            Ok(Self { unkey, openbao: Mutex::new(openbao), front, token: Mutex::new(token) })
+        })
+    }
+
+    /// As the gateway knows them.
+    pub(crate) fn stores(&self) -> Stores {
+        Stores {
+            unkey: self.unkey.front().address(),
+            unkey_root_key: ROOT_KEY.to_owned(),
+            openbao: self.front.address(),
+            openbao_token: Some(self.token().clone()),
+        }
+    }
+
+    pub(crate) fn token(&self) -> MutexGuard<'_, String> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn openbao(&self) -> MutexGuard<'_, OpenBao> {
+        self.openbao.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A webhook of Stripe's with a tenant of its own, in both stores.
+    pub(crate) fn hook(&self, name: &str) -> Result<Hook> {
+        let hook = self.bound(name);
+        self.sign_with(&hook, &json!({"secret": hook.secret}))?;
+        Ok(hook)
+    }
+
+    /// One that is in the registry only.
+    pub(crate) fn bound(&self, name: &str) -> Hook {
+        let hook =
+            Hook { id: format!("wh_hook_{name}"), tenant: name.to_owned(), secret: format!("whsec_planted_{name}") };
+        self.unkey.bind(&hook.id, &Binding::new(&hook.tenant, "shop", "stripe"));
+        hook
+    }
+
+    /// A new version of what a webhook is signed with.
+    pub(crate) fn sign_with(&self, hook: &Hook, data: &Value) -> Result<()> {
+        runtime()?.block_on(self.openbao().put(&hook.stored_at(), data))
+    }
+
+    /// Nothing fails, and everything is counted anew.
+    pub(crate) fn forget(&self) {
+        for front in [self.unkey.front(), &self.front] {
+            front.recover();
+            front.forget();
+        }
+    }
+
+    /// How often a webhook was looked up: in the registry, and in the secret store.
+    pub(crate) fn lookups(&self, hook: &Hook) -> (u64, u64) {
+        let count = |front: &Front, what: &str| front.counts().get(what).copied().unwrap_or_default();
+        let secret = format!("GET /v1/{MOUNT}/data/{}", hook.stored_at());
+        (count(self.unkey.front(), &hook.id), count(&self.front, &secret))
+    }
+}
+
+/// A webhook that is in both stores.
+#[derive(Clone, Debug)]
+pub(crate) struct Hook {
+    pub(crate) id: String,
+    pub(crate) tenant: String,
+    pub(crate) secret: String,
+}
+
+impl Hook {
+    pub(crate) fn stored_at(&self) -> String {
+        format!("{}:shop:stripe", self.tenant)
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("/webhooks/stripe/{}", self.id)
+    }
+
+    pub(crate) fn delivery(&self, event: &str) -> Request {
+        self.signed(&self.secret, event)
+    }
+
+    pub(crate) fn signed(&self, secret: &str, event: &str) -> Request {
+        deliveries::stripe(&self.path(), &[secret], now(), json!({"id": event}).to_string())
+    }
+
+    pub(crate) fn key(&self, event: &str) -> String {
+        format!("t-{}:shop:service:webhook-ingest:stripe-{event}", self.tenant)
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) gateway: Gateway,
+    pub(crate) shelves: Shelves,
+    turn: Mutex<()>,
+    _directory: TempDir,
+}
+
+impl Turns for World {
+    fn mutex(&self) -> &Mutex<()> {
+        &self.turn
+    }
+}
+
+impl World {
+    pub(crate) fn start() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let shelves = Shelves::start(directory.path())?;
+        let doors = DOORS.map(|(name, times)| (name.to_owned(), Door { policy: policy(times), changes: Vec::new() }));
+        let around = Surroundings { stores: Some(shelves.stores()), ..Surroundings::default() };
+        let gateway = Gateway::start_within(&around, &doors)?;
+        Ok(Self { gateway, shelves, turn: Mutex::new(()), _directory: directory })
+    }
+}
+
+/// Sends a delivery over a connection of its own.
+pub(crate) fn send(gateway: &Gateway, door: &str, request: &Request) -> Result<Reply> {
+    exchange(gateway.address(door)?, &request.method, &request.http1())
+}
+
+/// What has reached the upstream since this was last asked.
+pub(crate) fn forwarded(gateway: &Gateway) -> Result<Vec<Received>> {
+    gateway.capture().take().into_iter().map(received).collect()
+}
+
+/// The keys of requests that were forwarded, sorted.
+pub(crate) fn keys(received: &[Received]) -> Vec<String> {
+    let lines = received.iter().flat_map(|request| &request.headers);
+    let mut keys: Vec<_> = lines
+        .filter(|(name, _)| name == "idempotency-key")
+        .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+        .collect();
+    keys.sort();
+    keys
+}
+
+/// A delivery is forwarded, with its webhook's key.
+pub(crate) fn accepted(gateway: &Gateway, door: &str, hook: &Hook, request: &Request, event: &str) -> Result<()> {
+    let reply = send(gateway, door, request)?;
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    ensure!(reply.status == 200, "{event} of {}: status {}: {text}", hook.id, reply.status);
+    let forwarded = forwarded(gateway)?;
+    ensure!(keys(&forwarded) == [hook.key(event)], "{event} of {} went on as {forwarded:?}", hook.id);
+    Ok(())
+}
+
+/// A delivery is refused, and nothing reaches the upstream.
+pub(crate) fn refused(gateway: &Gateway, door: &str, request: &Request, status: u16, code: &str) -> Result<()> {
+    let reply = send(gateway, door, request)?;
+    let json = reply.json();
+    let told = json.get("code").and_then(Value::as_str).unwrap_or_default();
+    ensure!((reply.status, told) == (status, code), "status {} {json} instead of {status} {code}", reply.status);
+    let waits = reply.text_header("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok());
+    ensure!(waits == (status == 503), "retry-after with {status}: {waits}");
+    let forwarded = forwarded(gateway)?;
+    ensure!(forwarded.is_empty(), "{status}, and went on: {forwarded:?}");
+    Ok(())
+}
+
+/// As [`refused`], with what a sender tries again.
+pub(crate) fn unavailable(gateway: &Gateway, door: &str, request: &Request) -> Result<()> {
+    refused(gateway, door, request, 503, "dependency_unavailable")
+}
