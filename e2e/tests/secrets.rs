@@ -13,8 +13,12 @@ use e2e::gateway::Surroundings;
 use e2e::harness::{Test, run, runtime, sharing};
 use e2e::http2;
 use e2e::raw::{Reply, Request, exchange};
+use e2e::shelves::{Hook, ROOT_KEY, Shelves};
+use edge_idempotency_demo::faults::Fault;
 use edge_idempotency_demo::http;
+use edge_idempotency_demo::openbao::MOUNT;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const DOOR: &str = "gateway";
 const REFUNDS: &str = "/api/v1/refunds";
@@ -26,10 +30,15 @@ const GITHUB: &str = "planted_github";
 /// Of keys this is in every one of them. Only where one is stored may it stand, in its namespace.
 const KEY: &str = "plantedkey";
 
+/// Stored, and looked up: in the secret store this is what a webhook is signed with.
+const LOOKED_UP: &str = "whsec_planted_looked_up";
+
 /// What may stand nowhere; the signature of every token and delivery besides.
-const PLANTED: [&str; 8] = [
+const PLANTED: [&str; 10] = [
     STRIPE,
     GITHUB,
+    LOOKED_UP,
+    ROOT_KEY,
     "planted-authorization",
     "planted-cookie",
     "planted-api-key",
@@ -45,11 +54,14 @@ fn main() -> ExitCode {
 
 struct World {
     chain: Chain,
+    shelves: Shelves,
+    hook: Hook,
     /// A token's claims, which are no secret.
     token: String,
     replies: Mutex<Vec<(String, Reply)>>,
     /// What may stand nowhere, found in what was sent.
     secrets: Mutex<Vec<String>>,
+    _directory: TempDir,
 }
 
 impl World {
@@ -58,12 +70,30 @@ impl World {
         let names = environment.iter().map(|(name, _)| (*name).to_owned()).collect();
         let door = Door { policy: policy().to_string(), changes: vec![Change::Environment(names), Change::Trailers] };
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let around = Surroundings { environment: environment.into(), trace: true, ..Surroundings::default() };
+        let directory = tempfile::tempdir()?;
+        let shelves = Shelves::start(directory.path())?;
+        let hook = shelves.hook("looked_up")?;
+        ensure!(hook.secret == LOOKED_UP, "{}", hook.secret);
+        let around = Surroundings {
+            environment: environment.into(),
+            trace: true,
+            stores: Some(shelves.stores()),
+            ..Surroundings::default()
+        };
         let chain = Chain::start(around, &[(DOOR.to_owned(), door)])?;
         let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
         let token = chain.gateway.token(&claims)?;
-        let secrets = PLANTED.map(str::to_owned).to_vec();
-        Ok(Self { chain, token, replies: Mutex::default(), secrets: Mutex::new(secrets) })
+        let mut secrets = PLANTED.map(str::to_owned).to_vec();
+        secrets.push(shelves.token().clone());
+        Ok(Self {
+            chain,
+            shelves,
+            hook,
+            token,
+            replies: Mutex::default(),
+            secrets: Mutex::new(secrets),
+            _directory: directory,
+        })
     }
 
     /// Sends a request, over both protocols, with everything that could leak.
@@ -110,6 +140,7 @@ impl World {
         self.allowed()?;
         self.refused()?;
         self.failing()?;
+        self.looked_up()?;
         let places = self.places()?;
         let secrets = self.secrets.lock().map_err(poisoned)?.clone();
         ensure!(secrets.len() > 20, "only {} secrets", secrets.len());
@@ -182,6 +213,27 @@ impl World {
         self.send("a handler's 422", &declined, 422)?;
         let nobody = Request::post("/api/v1/nobody").header("idempotency-key", format!("{KEY}-15"));
         self.send("no such service", &nobody, 404)
+    }
+
+    /// Deliveries whose owner and secret come from the stores, which then fail.
+    fn looked_up(&self) -> Result<()> {
+        let event = json!({"id": "evt_2", "order_id": "order-4", "amount": 1}).to_string();
+        let path = format!("/api/v1/hooks/stripe/{}", self.hook.id);
+        let delivery = |secret: &str, body: &str| deliveries::stripe(&path, &[secret], now(), body);
+        self.send("looked up", &delivery(LOOKED_UP, &event), 200)?;
+        self.send("looked up, another secret", &delivery("whsec_other", &event), 401)?;
+        ensure!(self.shelves.lookups(&self.hook).1 > 0, "it was not looked up");
+        for (name, front) in [("registry", self.shelves.unkey.front()), ("store", &self.shelves.front)] {
+            for fault in [Fault::Status(500), Fault::HalfJson, Fault::Closed] {
+                let hook = self.shelves.hook(&format!("{name}_{}", front.total()))?;
+                self.secrets.lock().map_err(poisoned)?.push(hook.secret.clone());
+                front.fail(fault);
+                let path = format!("/api/v1/hooks/stripe/{}", hook.id);
+                self.send(name, &deliveries::stripe(&path, &[&hook.secret], now(), event.clone()), 503)?;
+                front.recover();
+            }
+        }
+        Ok(())
     }
 
     /// Everything that is kept or said, by where it is.
@@ -293,6 +345,8 @@ fn policy() -> Value {
         ],
         "webhooks": {
             "subject": "service:webhook-ingest",
+            "unkey": {"cluster": "unkey", "timeout_ms": 20_000},
+            "openbao": {"cluster": "openbao", "timeout_ms": 20_000, "mount": MOUNT},
             "static": {"wh_planted": binding("stripe", "E2E_STRIPE"), "wh_planted2": binding("github", "E2E_GITHUB")},
         },
     })

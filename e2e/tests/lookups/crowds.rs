@@ -7,9 +7,10 @@ use std::thread;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::harness::Test;
 use e2e::raw::{Connection, Request};
+use e2e::shelves::Hook;
 use edge_idempotency_demo::faults::Fault;
 
-use crate::world::{Hook, LASTING, World, accepted, forwarded, keys, send, test};
+use crate::world::{LASTING, World, accepted, forwarded, keys, send, test};
 
 const HOOKS: usize = 50;
 /// Deliveries for each.

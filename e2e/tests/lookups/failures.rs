@@ -3,13 +3,12 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::deliveries;
 use e2e::harness::{Test, runtime};
+use e2e::shelves::{Hook, ROOT_KEY};
 use edge_idempotency_demo::faults::{Fault, Front};
 use edge_idempotency_demo::unkey::Binding;
 use serde_json::{Value, json};
 
-use crate::world::{
-    BRIEF, HASTY, LASTING, ROOT_KEY, STALE, World, accepted, forwarded, refused, send, test, unavailable,
-};
+use crate::world::{BRIEF, HASTY, LASTING, STALE, World, accepted, forwarded, refused, send, test, unavailable};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![
@@ -143,7 +142,7 @@ fn verdicts(world: &World) -> Result<()> {
         (with(json!({"valid": "true"})), 503),
     ];
     for (number, (data, status)) in cases.into_iter().enumerate() {
-        let hook = crate::world::Hook { id: format!("wh_verdict{number}"), ..hook.clone() };
+        let hook = Hook { id: format!("wh_verdict{number}"), ..hook.clone() };
         world.shelves.unkey.says(&hook.id, data.clone());
         let code = if status == 404 { "webhook_unknown" } else { "dependency_unavailable" };
         refused(&world.gateway, LASTING, &hook.delivery("evt_1"), status, code).with_context(|| data.to_string())?;
@@ -277,7 +276,7 @@ fn wrong_provider(world: &World) -> Result<()> {
     ensure!(world.shelves.unkey.front().total() == 1, "{:?}", world.shelves.unkey.front().counts());
     let other = world.shelves.hook("neighbour")?;
     world.shelves.unkey.bind(&other.id, &Binding::new("provider", "shop", "stripe"));
-    let theirs = crate::world::Hook { id: other.id, ..hook };
+    let theirs = Hook { id: other.id, ..hook };
     accepted(&world.gateway, LASTING, &theirs, &theirs.delivery("evt_3"), "evt_3")
         .context("the same owner's secret")?;
     ensure!(world.shelves.lookups(&theirs) == (1, 1), "{:?} lookups", world.shelves.lookups(&theirs));

@@ -6,10 +6,11 @@ use anyhow::{Context as _, Result};
 use e2e::config::Door;
 use e2e::gateway::{Gateway, Surroundings};
 use e2e::harness::{Test, runtime};
+use e2e::shelves::Shelves;
 use edge_idempotency_demo::envoy::Stores;
 use tempfile::TempDir;
 
-use crate::world::{LASTING, LONG, Shelves, Turns, accepted, forwarded, policy, send, test, unavailable};
+use crate::world::{LASTING, LONG, Turns, accepted, forwarded, policy, send, test, unavailable};
 
 /// A gateway that asks the secret store itself.
 pub(crate) struct Outages {

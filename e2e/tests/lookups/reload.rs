@@ -9,10 +9,11 @@ use e2e::config::{Change, Door};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Gateway, Surroundings, tools};
 use e2e::harness::Test;
+use e2e::shelves::{Hook, Shelves};
 use e2e::wire::PATIENCE;
 use tempfile::TempDir;
 
-use crate::world::{Hook, LONG, Shelves, Times, Turns, forwarded, keys, policy, send, test};
+use crate::world::{LONG, Times, Turns, forwarded, keys, policy, send, test};
 
 const DOOR: &str = "reloaded";
 const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency.config_";

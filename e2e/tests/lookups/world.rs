@@ -1,24 +1,16 @@
 //! A gateway, both stores, and webhooks in them.
 
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::config::Door;
-use e2e::deliveries::{self, now};
-use e2e::gateway::{Gateway, Received, Surroundings, received, tools};
-use e2e::harness::{Test, runtime};
+use e2e::gateway::{Gateway, Received, Surroundings, received};
+use e2e::harness::Test;
 use e2e::raw::{Reply, Request, exchange};
-use edge_idempotency_demo::envoy::Stores;
-use edge_idempotency_demo::faults::Front;
-use edge_idempotency_demo::openbao::{MOUNT, OpenBao, OpenBaoOptions};
-use edge_idempotency_demo::ports::Ports;
-use edge_idempotency_demo::unkey::{Binding, Unkey};
+use e2e::shelves::{Hook, Shelves};
+use edge_idempotency_demo::openbao::MOUNT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-pub(crate) const ROOT_KEY: &str = "unkey_planted_root_key";
 
 /// Answers hold for longer than any test takes, and calls may take as long as a busy machine needs.
 pub(crate) const LASTING: &str = "lasting";
@@ -84,112 +76,6 @@ pub(crate) trait Turns {
 
     fn turn(&self) -> MutexGuard<'_, ()> {
         self.mutex().lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Both stores. The secret store is asked through something that counts, and fails when it is told to.
-pub(crate) struct Shelves {
-    pub(crate) unkey: Unkey,
-    pub(crate) openbao: Mutex<OpenBao>,
-    pub(crate) front: Front,
-    /// What the gateway reads the secret store with.
-    pub(crate) token: Mutex<String>,
-}
-
-impl Shelves {
-    pub(crate) fn start(directory: &Path) -> Result<Self> {
-        let program = tools()?.openbao.context("OpenBao is not there: `make tools` builds it, or set EDGE_OPENBAO")?;
-        let options = OpenBaoOptions { program, run_dir: directory.to_owned(), port: Ports::free()?.gateway };
-        runtime()?.block_on(async {
-            let openbao = OpenBao::start(options).await?;
-            let token = openbao.token().await?;
-            let unkey = Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY).await?;
-            let front = Front::before(&openbao.url()).await?;
-            Ok(Self { unkey, openbao: Mutex::new(openbao), front, token: Mutex::new(token) })
-        })
-    }
-
-    /// As the gateway knows them.
-    pub(crate) fn stores(&self) -> Stores {
-        Stores {
-            unkey: self.unkey.front().address(),
-            unkey_root_key: ROOT_KEY.to_owned(),
-            openbao: self.front.address(),
-            openbao_token: Some(self.token().clone()),
-        }
-    }
-
-    pub(crate) fn token(&self) -> MutexGuard<'_, String> {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn openbao(&self) -> MutexGuard<'_, OpenBao> {
-        self.openbao.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A webhook of Stripe's with a tenant of its own, in both stores.
-    pub(crate) fn hook(&self, name: &str) -> Result<Hook> {
-        let hook = self.bound(name);
-        self.sign_with(&hook, &json!({"secret": hook.secret}))?;
-        Ok(hook)
-    }
-
-    /// One that is in the registry only.
-    pub(crate) fn bound(&self, name: &str) -> Hook {
-        let hook =
-            Hook { id: format!("wh_hook_{name}"), tenant: name.to_owned(), secret: format!("whsec_planted_{name}") };
-        self.unkey.bind(&hook.id, &Binding::new(&hook.tenant, "shop", "stripe"));
-        hook
-    }
-
-    /// A new version of what a webhook is signed with.
-    pub(crate) fn sign_with(&self, hook: &Hook, data: &Value) -> Result<()> {
-        runtime()?.block_on(self.openbao().put(&hook.stored_at(), data))
-    }
-
-    /// Nothing fails, and everything is counted anew.
-    pub(crate) fn forget(&self) {
-        for front in [self.unkey.front(), &self.front] {
-            front.recover();
-            front.forget();
-        }
-    }
-
-    /// How often a webhook was looked up: in the registry, and in the secret store.
-    pub(crate) fn lookups(&self, hook: &Hook) -> (u64, u64) {
-        let count = |front: &Front, what: &str| front.counts().get(what).copied().unwrap_or_default();
-        let secret = format!("GET /v1/{MOUNT}/data/{}", hook.stored_at());
-        (count(self.unkey.front(), &hook.id), count(&self.front, &secret))
-    }
-}
-
-/// A webhook that is in both stores.
-#[derive(Clone, Debug)]
-pub(crate) struct Hook {
-    pub(crate) id: String,
-    pub(crate) tenant: String,
-    pub(crate) secret: String,
-}
-
-impl Hook {
-    pub(crate) fn stored_at(&self) -> String {
-        format!("{}:shop:stripe", self.tenant)
-    }
-
-    pub(crate) fn path(&self) -> String {
-        format!("/webhooks/stripe/{}", self.id)
-    }
-
-    pub(crate) fn delivery(&self, event: &str) -> Request {
-        self.signed(&self.secret, event)
-    }
-
-    pub(crate) fn signed(&self, secret: &str, event: &str) -> Request {
-        deliveries::stripe(&self.path(), &[secret], now(), json!({"id": event}).to_string())
-    }
-
-    pub(crate) fn key(&self, event: &str) -> String {
-        format!("t-{}:shop:service:webhook-ingest:stripe-{event}", self.tenant)
     }
 }
 
