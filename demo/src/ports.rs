@@ -23,16 +23,21 @@ pub struct Ports {
     pub service: u16,
     /// The sample service's ledger.
     pub ledger: u16,
+    /// The stand-in for the registry of webhooks, in the sample service's process.
+    pub registry: u16,
+    /// The secret store.
+    pub openbao: u16,
 }
 
 impl Ports {
-    /// Seven free ports.
+    /// Nine free ports.
     pub fn free() -> Result<Self> {
         Self::pick(|_| None)
     }
 
     /// As [`Ports::free`], but `DEMO_PORT_GATEWAY`, `DEMO_PORT_ADMIN`, `DEMO_PORT_RESTATE_INGRESS`,
-    /// `DEMO_PORT_RESTATE_ADMIN`, `DEMO_PORT_RESTATE_NODE`, `DEMO_PORT_SERVICE` and `DEMO_PORT_LEDGER` win.
+    /// `DEMO_PORT_RESTATE_ADMIN`, `DEMO_PORT_RESTATE_NODE`, `DEMO_PORT_SERVICE`, `DEMO_PORT_LEDGER`, `DEMO_PORT_REGISTRY` and
+    /// `DEMO_PORT_OPENBAO` win.
     pub fn from_env() -> Result<Self> {
         Self::pick(|variable| env::var(variable).ok())
     }
@@ -57,6 +62,8 @@ impl Ports {
             restate_node: port("RESTATE_NODE")?,
             service: port("SERVICE")?,
             ledger: port("LEDGER")?,
+            registry: port("REGISTRY")?,
+            openbao: port("OPENBAO")?,
         })
     }
 }
@@ -103,6 +110,8 @@ mod tests {
             ports.restate_node,
             ports.service,
             ports.ledger,
+            ports.registry,
+            ports.openbao,
         ];
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
     }

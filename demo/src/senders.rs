@@ -24,6 +24,37 @@ pub const GITHUB_PATH: &str = "/webhooks/github/wh_01JGITHUB";
 /// Likewise.
 pub const TWILIO_PATH: &str = "/webhooks/twilio/wh_01JTWILIO";
 
+/// A webhook whose owner and secret are looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct LookedUp {
+    /// Its id, the last segment of its path.
+    pub webhook_id: &'static str,
+    /// Whose it is, as the registry has it.
+    pub tenant: &'static str,
+    /// Likewise.
+    pub project: &'static str,
+    /// Likewise.
+    pub provider: &'static str,
+}
+
+/// The webhooks that are in the registry, of an owner each.
+pub const LOOKED_UP: [LookedUp; 2] = [
+    LookedUp { webhook_id: "wh_01JGLOBEX", tenant: "globex", project: "shop", provider: "stripe" },
+    LookedUp { webhook_id: "wh_01JINITECH", tenant: "initech", project: "shop", provider: "stripe" },
+];
+
+impl LookedUp {
+    /// Where its deliveries go.
+    pub fn path(&self) -> String {
+        format!("/webhooks/{}/{}", self.provider, self.webhook_id)
+    }
+
+    /// Where its secret is in the secret store's mount.
+    pub fn secret_path(&self) -> String {
+        format!("{}:{}:{}", self.tenant, self.project, self.provider)
+    }
+}
+
 /// The senders' secrets.
 #[derive(Clone)]
 pub struct Senders {
@@ -37,6 +68,8 @@ pub struct Senders {
     pub twilio: String,
     /// What the platform's own scheduler signs with
     pub scheduler: String,
+    /// Stripe's signing secret of the webhooks that are looked up
+    pub looked_up: String,
 }
 
 impl Senders {
@@ -48,6 +81,7 @@ impl Senders {
             github: random(),
             twilio: random(),
             scheduler: random(),
+            looked_up: format!("whsec_{}", random()),
         }
     }
 
@@ -108,7 +142,8 @@ fn stripe_at(time: u64, secrets: &[&str], event: &Value) -> Result<Request> {
     Ok(Request::post(STRIPE_PATH).header("Stripe-Signature", header).json(event))
 }
 
-fn random() -> String {
+/// 24 random bytes as text.
+pub fn random() -> String {
     let mut bytes = [0; 24];
     OsRng.fill_bytes(&mut bytes);
     URL_SAFE_NO_PAD.encode(bytes)
@@ -139,6 +174,7 @@ mod tests {
             github: "It's a Secret to Everybody".to_owned(),
             twilio: "12345".to_owned(),
             scheduler: String::new(),
+            looked_up: "whsec_c".to_owned(),
         };
         // GitHub's documentation signs the text `Hello, World!`.
         let hello = hex(&hmac_sha256(&senders.github, b"Hello, World!").unwrap());

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::http::Request;
-use crate::ports::{loopback, loopback_url};
+use crate::ports::{Ports, loopback, loopback_url};
 use crate::process::Process;
 
 const READY: Duration = Duration::from_secs(30);
@@ -55,7 +55,17 @@ impl Call {
 impl Service {
     /// Starts the service and waits until it answers. Its log goes to `run_dir`, which has to exist.
     pub async fn start(program: &Path, run_dir: &Path, port: u16, ledger_port: u16) -> Result<Self> {
+        Self::start_with(Command::new(program), run_dir, port, ledger_port).await
+    }
+
+    /// As [`Service::start`], with a registry of webhooks that believes `root_key`.
+    pub async fn start_with_registry(program: &Path, run_dir: &Path, ports: &Ports, root_key: &str) -> Result<Self> {
         let mut command = Command::new(program);
+        command.args(["--registry", &loopback(ports.registry).to_string()]).env("DEMO_REGISTRY_ROOT_KEY", root_key);
+        Self::start_with(command, run_dir, ports.service, ports.ledger).await
+    }
+
+    async fn start_with(mut command: Command, run_dir: &Path, port: u16, ledger_port: u16) -> Result<Self> {
         command.args(["--listen", &loopback(port).to_string(), "--side", &loopback(ledger_port).to_string()]);
         let log: PathBuf = run_dir.join("service.log");
         let mut service =

@@ -1,15 +1,18 @@
-//! Envoy, Restate and the sample service together.
+//! Envoy, Restate, OpenBao and the sample service together.
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use serde_json::json;
+use tokio::sync::Mutex;
 
-use crate::envoy::{Envoy, EnvoyOptions};
+use crate::envoy::{Envoy, EnvoyOptions, Stores};
+use crate::openbao::{OpenBao, OpenBaoOptions};
 use crate::ports::{Ports, loopback};
 use crate::process::{Process, Record};
 use crate::restate::{Restate, RestateOptions};
-use crate::senders::Senders;
+use crate::senders::{LOOKED_UP, Senders, random};
 use crate::service::Service;
 use crate::tokens::Signer;
 use crate::tools::Tools;
@@ -56,6 +59,8 @@ pub struct Stack {
     pub restate: Restate,
     /// The service behind it.
     pub service: Service,
+    /// The secret store, if the program is there.
+    pub openbao: Option<Mutex<OpenBao>>,
     /// Mints the tokens that the gateway believes.
     pub signer: Signer,
     /// Sign the webhooks that the filter believes.
@@ -73,7 +78,14 @@ impl Stack {
         let signer = Signer::generate();
         let senders = Senders::generate();
 
-        progress("starting Restate, the sample service and Envoy");
+        let root_key = format!("unkey_{}", random());
+        let openbao =
+            tools.openbao.map(|program| OpenBaoOptions { program, run_dir: run_dir.clone(), port: ports.openbao });
+        if openbao.is_none() {
+            progress("OpenBao is not there (`make tools` builds it): what needs it is left out");
+        }
+
+        progress("starting Restate, the sample service, the secret store and Envoy");
         let restate = Restate::start(RestateOptions {
             program: tools.restate,
             run_dir: run_dir.clone(),
@@ -82,25 +94,44 @@ impl Stack {
             node_port: ports.restate_node,
             env: restate_env,
         });
-        let service = Service::start(&tools.service, &run_dir, ports.service, ports.ledger);
-        let envoy = Envoy::start(EnvoyOptions {
-            program: tools.envoy,
-            run_dir: run_dir.clone(),
-            wasm: tools.wasm,
-            policy,
-            jwks: signer.jwks(),
-            require_token,
-            backend: loopback(ports.restate_ingress),
-            gateway_port: ports.gateway,
-            admin_port: ports.admin,
-            concurrency: 2,
-            environment: senders.environment(),
-            stores: None,
-        });
-        let (mut restate, service, envoy) = tokio::try_join!(restate, service, envoy)?;
+        let service = Service::start_with_registry(&tools.service, &run_dir, &ports, &root_key);
+        let store = async {
+            let Some(options) = openbao else { return Ok((None, None)) };
+            let openbao = OpenBao::start(options).await?;
+            for hook in LOOKED_UP {
+                openbao.put(&hook.secret_path(), &json!({"secret": senders.looked_up})).await?;
+            }
+            let token = openbao.token().await?;
+            anyhow::Ok((Some(Mutex::new(openbao)), Some(token)))
+        };
+        let front = async {
+            let (openbao, openbao_token) = store.await?;
+            let envoy = Envoy::start(EnvoyOptions {
+                program: tools.envoy,
+                run_dir: run_dir.clone(),
+                wasm: tools.wasm,
+                policy,
+                jwks: signer.jwks(),
+                require_token,
+                backend: loopback(ports.restate_ingress),
+                gateway_port: ports.gateway,
+                admin_port: ports.admin,
+                concurrency: 2,
+                environment: senders.environment(),
+                stores: Some(Stores {
+                    unkey: loopback(ports.registry),
+                    unkey_root_key: root_key.clone(),
+                    openbao: loopback(ports.openbao),
+                    openbao_token,
+                }),
+            })
+            .await?;
+            anyhow::Ok((openbao, envoy))
+        };
+        let (mut restate, service, (openbao, envoy)) = tokio::try_join!(restate, service, front)?;
         progress("registering the sample service with Restate");
         restate.register(&service.url()).await?;
-        Ok(Self { envoy, restate, service, signer, senders, ports })
+        Ok(Self { envoy, restate, service, openbao, signer, senders, ports })
     }
 
     /// Where clients send their requests.
@@ -115,11 +146,15 @@ impl Stack {
 
     /// Lets everything run on when this program ends.
     pub fn detach(self) -> Vec<Record> {
-        [self.envoy.process, self.restate.process, self.service.process].map(Process::detach).into()
+        let store = self.openbao.map(|openbao| openbao.into_inner().process);
+        let others = [self.envoy.process, self.restate.process, self.service.process];
+        others.into_iter().chain(store).map(Process::detach).collect()
     }
 
     /// The processes, from the front to the back.
-    pub fn processes(&mut self) -> [&mut Process; 3] {
-        [&mut self.envoy.process, &mut self.restate.process, &mut self.service.process]
+    pub fn processes(&mut self) -> Vec<&mut Process> {
+        let store = self.openbao.as_mut().map(|openbao| &mut openbao.get_mut().process);
+        let others = [&mut self.envoy.process, &mut self.restate.process, &mut self.service.process];
+        others.into_iter().chain(store).collect()
     }
 }

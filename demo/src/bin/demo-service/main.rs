@@ -1,5 +1,7 @@
 //! The sample service behind the gateway: seven Restate services, and a plain HTTP side port that tells what they did.
 //!
+//! Beside them it is the demo's registry of webhooks: a stand-in for Unkey that knows those of the story.
+//!
 //! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw).
 
 use std::convert::Infallible;
@@ -10,6 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use edge_idempotency_demo::senders::{LOOKED_UP, LookedUp};
+use edge_idempotency_demo::unkey::{Binding, Unkey};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -37,6 +41,9 @@ struct Options {
     /// Where the ledger can be read.
     #[arg(long, default_value = "127.0.0.1:9081")]
     side: SocketAddr,
+    /// Where the stand-in for Unkey listens, if there is to be one; DEMO_REGISTRY_ROOT_KEY is its root key.
+    #[arg(long)]
+    registry: Option<SocketAddr>,
 }
 
 #[tokio::main]
@@ -45,6 +52,10 @@ async fn main() -> Result<()> {
     let ledger = Arc::new(Ledger::default());
     let handlers = bind(options.listen).await?;
     let side = bind(options.side).await?;
+    let _registry = match options.registry {
+        Some(address) => Some(registry(address, &std::env::var("DEMO_REGISTRY_ROOT_KEY")?).await?),
+        None => None,
+    };
     println!("ready: handlers on {}, ledger on {}", handlers.local_addr()?, side.local_addr()?);
 
     let mut terminated = signal(SignalKind::terminate())?;
@@ -59,6 +70,15 @@ async fn main() -> Result<()> {
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
+
+/// The registry, with the webhooks that are looked up.
+async fn registry(address: SocketAddr, root_key: &str) -> Result<Unkey> {
+    let registry = Unkey::start(address, root_key).await?;
+    for LookedUp { webhook_id, tenant, project, provider } in LOOKED_UP {
+        registry.bind(webhook_id, &Binding::new(tenant, project, provider));
+    }
+    Ok(registry)
 }
 
 /// Every service with its retention: a day where a person waits, a week where money moves.

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use edge_idempotency_demo::http::{Reply, Request};
+use edge_idempotency_demo::openbao::OpenBao;
 use edge_idempotency_demo::restate::Invocation;
 use edge_idempotency_demo::senders::Senders;
 use edge_idempotency_demo::service::Call;
 use edge_idempotency_demo::stack::Stack;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::people::{Person, curl};
@@ -25,6 +27,7 @@ const TELLING: [&str; 9] = [
     "x-operation-id",
     "content-type",
     "allow",
+    "retry-after",
     "link",
     "www-authenticate",
 ];
@@ -71,6 +74,11 @@ impl<'a> Teller<'a> {
     /// The third parties whose webhooks the filter believes.
     pub(crate) fn senders(&self) -> &Senders {
         &self.stack.senders
+    }
+
+    /// The secret store, if it is there.
+    pub(crate) fn openbao(&self) -> Option<&'a Mutex<OpenBao>> {
+        self.stack.openbao.as_ref()
     }
 
     /// Begins a step.

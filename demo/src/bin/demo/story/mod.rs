@@ -16,6 +16,7 @@ use crate::table::Table;
 use crate::teller::Teller;
 use crate::{left_over, tools};
 
+mod lookups;
 mod recovery;
 mod scheduler;
 mod steps;

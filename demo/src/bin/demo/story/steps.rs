@@ -4,7 +4,7 @@ use anyhow::Result;
 use edge_idempotency_demo::http::{Reply, Request};
 use serde_json::json;
 
-use super::{recovery, scheduler, webhooks};
+use super::{lookups, recovery, scheduler, webhooks};
 use crate::people::{ALICE, ALICE_BILLING, ALICE_GLOBEX, BOB, Person};
 use crate::style::say;
 use crate::teller::{Teller, Told, key};
@@ -33,6 +33,7 @@ pub(crate) async fn tell(teller: &mut Teller<'_>) -> Result<()> {
     recovery::tell(teller).await?;
     webhooks::tell(teller).await?;
     scheduler::tell(teller).await?;
+    lookups::tell(teller).await?;
     nothing_leaks(teller);
     Ok(())
 }
