@@ -296,6 +296,22 @@ mod tests {
     }
 
     #[test]
+    fn documented_clusters_inject_credentials_as_these_do() {
+        let documented =
+            include_str!("../../docs/lookups.md").split("```").find_map(|block| block.strip_prefix("yaml\n"));
+        let documented: Value = serde_saphyr::from_str(documented.unwrap()).unwrap();
+        let shipped = LOOKUPS.replace("{{UNKEY_CREDENTIAL}}", "/etc/envoy/unkey-root-key.json");
+        let shipped = shipped.replace("{{OPENBAO_CREDENTIAL}}", "/etc/envoy/openbao-token.json");
+        let shipped: Value = serde_saphyr::from_str(&shipped.replace("{{", "\"").replace("}}", "\"")).unwrap();
+        for (number, name) in ["unkey", "openbao"].into_iter().enumerate() {
+            let (documented, shipped) = (&documented["clusters"][number], &shipped[number]);
+            assert!(documented["name"] == name && shipped["name"] == name);
+            let options = "typed_extension_protocol_options";
+            assert_eq!(documented[options], shipped[options], "{name}");
+        }
+    }
+
+    #[test]
     fn the_policy_arrives_byte_for_byte() {
         for policy in
             [include_str!("../policy.json"), "{}", "", "  {\"a\": [\n\n 1]}\n", "not json: 'x' \"y\" #z\n- {{POLICY}}"]
