@@ -253,6 +253,15 @@ mod tests {
         }
     }
 
+    fn stores() -> Stores {
+        Stores {
+            unkey: "127.0.0.1:1".parse().unwrap(),
+            unkey_root_key: "unkey_root".to_owned(),
+            openbao: "127.0.0.1:2".parse().unwrap(),
+            openbao_token: Some("s.token".to_owned()),
+        }
+    }
+
     fn read(options: &EnvoyOptions) -> Value {
         serde_saphyr::from_str(&render(options)).unwrap()
     }
@@ -283,12 +292,7 @@ mod tests {
         };
         let mut options = options("{}", true);
         assert_eq!(clusters(&options), ["backend"]);
-        options.stores = Some(Stores {
-            unkey: "127.0.0.1:1".parse().unwrap(),
-            unkey_root_key: "unkey_root".to_owned(),
-            openbao: "127.0.0.1:2".parse().unwrap(),
-            openbao_token: Some("s.token".to_owned()),
-        });
+        options.stores = Some(stores());
         assert_eq!(clusters(&options), ["backend", "unkey", "openbao"]);
         let rendered = render(&options);
         assert!(!rendered.contains("{{") && rendered.contains("/run/demo/openbao-token.json"));
@@ -300,9 +304,8 @@ mod tests {
         let documented =
             include_str!("../../docs/lookups.md").split("```").find_map(|block| block.strip_prefix("yaml\n"));
         let documented: Value = serde_saphyr::from_str(documented.unwrap()).unwrap();
-        let shipped = LOOKUPS.replace("{{UNKEY_CREDENTIAL}}", "/etc/envoy/unkey-root-key.json");
-        let shipped = shipped.replace("{{OPENBAO_CREDENTIAL}}", "/etc/envoy/openbao-token.json");
-        let shipped: Value = serde_saphyr::from_str(&shipped.replace("{{", "\"").replace("}}", "\"")).unwrap();
+        let options = EnvoyOptions { run_dir: "/etc/envoy".into(), ..options("{}", true) };
+        let shipped: Value = serde_saphyr::from_str(&lookups(&options, &stores())).unwrap();
         for (number, name) in ["unkey", "openbao"].into_iter().enumerate() {
             let (documented, shipped) = (&documented["clusters"][number], &shipped[number]);
             assert!(documented["name"] == name && shipped["name"] == name);

@@ -24,6 +24,11 @@ impl Turns for Outages {
     fn mutex(&self) -> &Mutex<()> {
         &self.turn
     }
+
+    fn clear(&self) {
+        self.shelves.forget();
+        self.gateway.capture().take();
+    }
 }
 
 pub(crate) fn start() -> Result<Outages> {

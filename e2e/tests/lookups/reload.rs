@@ -34,6 +34,11 @@ impl Turns for Reloaded {
     fn mutex(&self) -> &Mutex<()> {
         &self.turn
     }
+
+    fn clear(&self) {
+        self.shelves.forget();
+        self.gateway.capture().take();
+    }
 }
 
 pub(crate) fn start() -> Result<Reloaded> {
@@ -55,7 +60,6 @@ fn reloads(world: &Reloaded) -> Result<()> {
     let hooks =
         (0..CLIENTS).map(|number| world.shelves.hook(&format!("reload{number}"))).collect::<Result<Vec<_>>>()?;
     world.shelves.forget();
-    forwarded(&world.gateway)?;
     let (done, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
     let delivered = thread::scope(|scope| {
         let clients: Vec<_> =

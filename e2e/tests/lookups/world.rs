@@ -1,6 +1,6 @@
 //! A gateway, both stores, and webhooks in them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, ensure};
 use e2e::config::Door;
@@ -65,7 +65,9 @@ pub(crate) fn policy(times: Times) -> String {
 /// A test that is alone with its world: what it sets up and counts is its own.
 pub(crate) fn test<T: Turns + 'static>(name: &str, body: fn(&T) -> Result<()>) -> Test<T> {
     Test::new(name, move |world: &T| {
-        let _turn = world.turn();
+        let _turn = world.mutex().lock().unwrap_or_else(PoisonError::into_inner);
+        // What a test before this one left, if it failed.
+        world.clear();
         body(world)
     })
 }
@@ -74,9 +76,8 @@ pub(crate) fn test<T: Turns + 'static>(name: &str, body: fn(&T) -> Result<()>) -
 pub(crate) trait Turns {
     fn mutex(&self) -> &Mutex<()>;
 
-    fn turn(&self) -> MutexGuard<'_, ()> {
-        self.mutex().lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// No store fails, nothing is counted, and nothing has reached the upstream.
+    fn clear(&self);
 }
 
 pub(crate) struct World {
@@ -89,6 +90,11 @@ pub(crate) struct World {
 impl Turns for World {
     fn mutex(&self) -> &Mutex<()> {
         &self.turn
+    }
+
+    fn clear(&self) {
+        self.shelves.forget();
+        self.gateway.capture().take();
     }
 }
 
