@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use edge_idempotency_demo::http::Request;
 use edge_idempotency_demo::ports::{Ports, loopback_url};
 use edge_idempotency_demo::process::Record;
-use edge_idempotency_demo::senders::{STRIPE_PATH, Senders};
+use edge_idempotency_demo::senders::{LOOKED_UP, STRIPE_PATH, Senders};
 use edge_idempotency_demo::stack::{Stack, StackOptions};
 use edge_idempotency_demo::tokens::Signer;
 use serde::{Deserialize, Serialize};
@@ -129,6 +129,8 @@ fn variables(signer: &Signer, senders: &Senders, ports: &Ports) -> Result<String
     for (name, value) in senders.environment() {
         writeln!(text, "{name}={value}")?;
     }
+    writeln!(text, "# the same for the webhook whose owner and secret are looked up, {}", LOOKED_UP[0].path())?;
+    writeln!(text, "LOOKED_UP_WHSEC={}", senders.looked_up)?;
     Ok(text)
 }
 
