@@ -27,7 +27,6 @@ const TELLING: [&str; 9] = [
     "x-operation-id",
     "content-type",
     "allow",
-    "retry-after",
     "link",
     "www-authenticate",
 ];
