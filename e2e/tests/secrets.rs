@@ -212,7 +212,7 @@ impl World {
         let declined = Request::post(REFUNDS).body(declined).header("idempotency-key", format!("{KEY}-14"));
         self.send("a handler's 422", &declined, 422)?;
         let nobody = Request::post("/api/v1/nobody").header("idempotency-key", format!("{KEY}-15"));
-        self.send("no such service", &nobody, 404)
+        self.send("no such service", &nobody, 503)
     }
 
     /// Deliveries whose owner and secret come from the stores, which then fail.
