@@ -329,7 +329,7 @@ mod tests {
     fn a_token_can_be_optional() {
         let requires = |required| {
             let config = read(&options("{}", required));
-            manager(&config).pointer("/http_filters/0/typed_config/rules/0/requires").unwrap().to_string()
+            manager(&config).pointer("/http_filters/0/typed_config/rules/1/requires").unwrap().to_string()
         };
         assert_eq!(requires(true), r#"{"provider_name":"demo"}"#);
         assert!(requires(false).contains("allow_missing"));
