@@ -43,7 +43,6 @@ struct Head<'a> {
     replay: bool,
     is_json: bool,
     is_encoded: bool,
-    length: u64,
 }
 
 impl Head<'_> {
@@ -115,7 +114,7 @@ impl Exchange {
                 }
             }
         }
-        self.await_body(policy, &head, effects)
+        self.await_body(policy, &head)
     }
 
     /// An answer of Restate's to a call.
@@ -175,7 +174,7 @@ impl Exchange {
     }
 
     /// Whether the body has to be looked at, and which.
-    fn await_body(&mut self, policy: &Policy, head: &Head<'_>, effects: &mut Vec<Effect<'_>>) -> AnswerFlow {
+    fn await_body(&mut self, policy: &Policy, head: &Head<'_>) -> AnswerFlow {
         let one_way = self.recovery.is_none()
             && policy.restate
             && self.route.and_then(|id| policy.route(id)).is_some_and(|route| route.one_way && route.target.is_some());
@@ -187,10 +186,6 @@ impl Exchange {
             return AnswerFlow::Stream;
         };
         self.awaited = Some(awaited);
-        if head.length > limit {
-            self.response_body_too_large(effects);
-            return AnswerFlow::Stream;
-        }
         AnswerFlow::AwaitBody { limit }
     }
 }
@@ -208,7 +203,6 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
             ERROR_SOURCE if value == b"invocation" => head.source = Some(Source::Invocation),
             b"content-type" => head.is_json = is_json(value),
             b"content-encoding" => head.is_encoded = true,
-            b"content-length" => head.length = number(value).unwrap_or_default(),
             // Restate's own, for the CORS that it does by itself.
             b"vary" => hidden |= policy.restate && value.starts_with(b"origin, access-control-request-"),
             _ => {}
