@@ -206,10 +206,13 @@ fn narrow(world: &World) -> Result<()> {
     world.forwarded(NARROW, Http2, &longer, Some("stripe-evt_narrow"))
 }
 
-/// Envoy's own answer, which says nothing of the filter's limit.
+/// Envoy's own answer, as a problem document: it says nothing of the filter's limit.
 fn own_limit(reply: &Reply) -> Result<()> {
     ensure!(reply.status == 413, "status {} instead of 413: {}", reply.status, crate::text(reply));
-    ensure!(reply.json().get("code").is_none(), "the filter answers: {}", crate::text(reply));
+    let document = reply.json();
+    let member = |name: &str| document.get(name).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    ensure!(member("code") == TOO_LARGE, "another problem: {}", crate::text(reply));
+    ensure!(!member("detail").contains(|char: char| char.is_ascii_digit()), "a limit: {}", crate::text(reply));
     Ok(())
 }
 
