@@ -14,14 +14,45 @@ pub(crate) const SEEN: &str = "x-seen";
 const SEEN_FORMAT: &str = "%REQ(:path)%|%REQ(idempotency-key)%|%REQ(x-tenant-id)%|%REQ(x-project-id)%|%REQ(x-subject)%|\
                            %REQ(authorization):3%";
 
-/// The whole configuration; Envoy reads JSON as well as YAML.
-pub(crate) fn envoy(listeners: &[(&Variant, u16)]) -> Value {
-    let listeners: Vec<Value> = listeners
-        .iter()
-        .enumerate()
-        .map(|(number, (variant, port))| listener(&format!("listener-{number}"), variant, *port))
+/// The whole configuration; Envoy reads JSON as well as YAML. `socket` is the path at which it is its own store of
+/// webhooks and secrets.
+pub(crate) fn envoy(listeners: &[(&Variant, u16)], socket: &str) -> Value {
+    let variants = listeners.iter().enumerate();
+    let mut listeners: Vec<Value> =
+        variants.map(|(number, (variant, port))| listener(&format!("listener-{number}"), variant, *port)).collect();
+    listeners.push(stores(socket));
+    let endpoint = json!({"endpoint": {"address": {"pipe": {"path": socket}}}});
+    let cluster = json!({
+        "name": delivery::STORES,
+        "type": "STATIC",
+        "load_assignment": {"cluster_name": delivery::STORES, "endpoints": [{"lb_endpoints": [endpoint]}]},
+    });
+    json!({"static_resources": {"listeners": listeners, "clusters": [cluster]}})
+}
+
+/// Answers what is looked up.
+fn stores(socket: &str) -> Value {
+    let routes: Vec<Value> = delivery::answers()
+        .into_iter()
+        .map(|(prefix, answer)| {
+            let body = json!({"inline_string": answer.to_string()});
+            json!({"match": {"prefix": prefix}, "direct_response": {"status": 200, "body": body}})
+        })
         .collect();
-    json!({"static_resources": {"listeners": listeners}})
+    let manager = typed(
+        "envoy.filters.network.http_connection_manager",
+        "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        json!({
+            "stat_prefix": delivery::STORES,
+            "route_config": {"virtual_hosts": [{"name": delivery::STORES, "domains": ["*"], "routes": routes}]},
+            "http_filters": [router()],
+        }),
+    );
+    json!({
+        "name": delivery::STORES,
+        "address": {"pipe": {"path": socket}},
+        "filter_chains": [{"filters": [manager]}],
+    })
 }
 
 fn listener(name: &str, variant: &Variant, port: u16) -> Value {

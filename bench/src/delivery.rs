@@ -15,6 +15,10 @@ pub(crate) const NAMESPACE: &str = "t-acme:health-prod:service:webhook-ingest:";
 /// The longest body that a listener has to hold, with room.
 pub(crate) const BUFFER: usize = 2 << 20;
 
+/// The name of the cluster in which webhooks and their secrets are looked up.
+pub(crate) const STORES: &str = "stores";
+
+const ID: &str = "wh_01JBENCH";
 const SECRET: &str = "whsec_b3bVnQ3N4dYkRr0e1zT5";
 const EVENT: &str = "evt_1RgKxT2eZvKYlo2CvQ0bENCH";
 const GUID: &str = "72d3162e-cc78-11e3-81ab-4c9367dc0958";
@@ -144,7 +148,6 @@ impl Sender {
 
     /// The policy that verifies its deliveries.
     pub(crate) fn policy(self) -> Value {
-        const ID: &str = "wh_01JBENCH";
         json!({
             "version": 1,
             "allow_inline_secrets": true,
@@ -155,6 +158,35 @@ impl Sender {
             }},
         })
     }
+}
+
+/// Stripe's deliveries again, with webhook and secret out of the two stores.
+pub(crate) fn looked_up() -> Value {
+    json!({
+        "version": 1,
+        "routes": [{"endpoint": "webhooks.ingest", "path": PATH, "policy": "REQUIRED_B",
+                    "webhook": {"provider": Sender::Stripe.provider(), "id": ID}}],
+        "webhooks": {
+            "unkey": {"cluster": STORES, "authority": STORES},
+            "openbao": {"cluster": STORES, "authority": STORES, "mount": "secret"},
+        },
+    })
+}
+
+/// What the stores answer: path, and body in the form of Unkey's and OpenBao's.
+pub(crate) fn answers() -> [(&'static str, Value); 2] {
+    let provider = Sender::Stripe.provider();
+    let binding = json!({
+        "meta": {"requestId": "req_1"},
+        "data": {
+            "valid": true, "code": "VALID", "keyId": "key_1", "identity": {"id": "id_1", "externalId": "acme"},
+            "meta": {"kind": "webhook", "project_id": "health-prod", "provider": provider},
+        },
+    });
+    let metadata =
+        json!({"version": 1, "created_time": "2026-01-01T00:00:00Z", "deletion_time": "", "destroyed": false});
+    let secret = json!({"data": {"data": {"secret": SECRET}, "metadata": metadata}});
+    [("/v2/keys.verifyKey", binding), ("/v1/secret/data/", secret)]
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ impl Gateway {
         let ports = free_ports(variants.len())?;
         let listeners: Vec<_> = variants.iter().zip(ports.iter().copied()).collect();
         let config = run_dir.join("envoy.json");
-        fs::write(&config, config::envoy(&listeners).to_string())
+        let socket = run_dir.join("stores.sock");
+        fs::write(&config, config::envoy(&listeners, &socket.to_string_lossy()).to_string())
             .with_context(|| format!("cannot write {}", config.display()))?;
         let mut command = Command::new(envoy);
         command.arg("--config-path").arg(&config).args(["--concurrency", &workers.to_string()]);

@@ -141,6 +141,7 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
     let time = |start: &Start| start.added_time;
     let memory = |start: &Start| start.added_memory;
     let (ms, mib) = (" ms", " MiB");
+    let stripe = names::verified(Sender::Stripe, Size::Small);
     vec![
         ratio("the key alone / Lua with a constant prefix", names::KEY_ONLY, names::LUA_HEADER, at_most(1.0)),
         ratio("the key alone / Lua that does the same", names::KEY_ONLY, names::LUA_IDENTITY, at_most(1.0)),
@@ -158,6 +159,8 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         speed("verified / hashed, 1 KiB, id in JSON", Sender::Stripe, Size::Small, None),
         speed("verified / hashed, 100 KiB, id in JSON", Sender::Stripe, Size::Medium, Some(0.85)),
         speed("verified / hashed, 1 MiB, id in JSON", Sender::Stripe, Size::Large, None),
+        ratio("a delivery, looked up / its secret in the policy", names::LOOKED_UP, &stripe, None),
+        ratio("a delivery, looked up / a keyed request", names::LOOKED_UP, names::WHOLE, None),
         Goal { text: "module", measured: size as f64 / 1e3, limit: at_most(450.0), unit: " kB" },
     ]
 }

@@ -93,6 +93,9 @@ pub(crate) mod names {
         format!("ours: {}, {place}", size.name())
     }
 
+    /// A short delivery whose webhook and secret were looked up, and are in the cache.
+    pub(crate) const LOOKED_UP: &str = "ours: 1 KiB, id in JSON, looked up";
+
     /// The same line for another build of the module.
     pub(crate) fn of(build: &str, ours: &str) -> String {
         ours.replacen("ours", build, 1)
@@ -143,6 +146,10 @@ pub(crate) fn deliveries(files: &Files, compared: &[(String, PathBuf)]) -> Vec<V
                 push(names::of(name, &ours), filter(file), Expected::Verified(sender));
             }
             push(ours, filter(&files.module), Expected::Verified(sender));
+        }
+        if size == Size::Small {
+            let filter = Filter::Wasm(files.module.clone(), Some(delivery::looked_up()));
+            push(names::LOOKED_UP.to_owned(), filter, Expected::Verified(Sender::Stripe));
         }
     }
     variants
