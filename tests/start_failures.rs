@@ -681,6 +681,19 @@ fn all_errors_come_at_once() {
     assert_eq!(text.lines().count(), expected.len() + 1, "{text}");
 }
 
+/// What a document holds does not end a line of the log.
+#[test]
+fn an_error_is_one_line() {
+    let broken =
+        row([("/version\nfake: all is well", json!(1)), ("/routes/0/policy", json!("A\u{85}B\r\u{1b}[2J"))], []);
+    let said = Policy::from_json(changed(&broken).to_string().as_bytes()).unwrap_err();
+    let lines: Vec<String> = said.0.iter().map(ToString::to_string).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with(r"/version\nfake: all is well: unknown member")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.ends_with(r"found `A\u{85}B\r\u{1b}[2J`")), "{lines:?}");
+}
+
 /// The texts in `src/policy` that are sentences: what the code can say about a document. Their variable parts are cut
 /// out, and the longest fixed part is kept.
 fn messages() -> Vec<(PathBuf, String)> {

@@ -14,14 +14,14 @@ use std::ops::RangeInclusive;
 pub struct Issue {
     /// Where, as a JSON pointer; empty for the document itself.
     pub pointer: String,
-    /// What is wrong and what to write instead.
+    /// What is wrong and what to write instead; one line, whatever the document holds.
     pub message: String,
 }
 
 impl fmt::Display for Issue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.pointer.is_empty() { "(document)" } else { &self.pointer };
-        write!(f, "{place}: {}", self.message)
+        write!(f, "{}: {}", one_line(place), self.message)
     }
 }
 
@@ -37,8 +37,21 @@ impl Issues {
 
     #[inline(never)]
     fn push(&mut self, pointer: Cow<'_, str>, message: Cow<'_, str>) {
-        self.0.push(Issue { pointer: pointer.into_owned(), message: message.into_owned() });
+        self.0.push(Issue { pointer: pointer.into_owned(), message: one_line(&message) });
     }
+}
+
+/// The text with its control characters escaped: what a document holds must not look like a log line of its own.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_control() {
+            line.extend(char.escape_default());
+        } else {
+            line.push(char);
+        }
+    }
+    line
 }
 
 /// A value and its place.
