@@ -10,7 +10,7 @@ use e2e::callers::signed_at;
 use e2e::capture::Answer;
 use e2e::config::{Change, Door};
 use e2e::deliveries::now;
-use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, TOLD_TO_THE_ROUTER, is_added};
+use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, Surroundings, TOLD_TO_THE_ROUTER, is_added};
 use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
 use libtest_mimic::Trial;
@@ -54,6 +54,7 @@ fn trials() -> Result<Vec<Trial>> {
 
 fn of_file(file: CaseFile) -> Vec<Trial> {
     let mut doors: Vec<(String, Door)> = Vec::new();
+    let mut around = Surroundings::default();
     let (mut planned, mut elsewhere) = (Vec::new(), Vec::new());
     for case in file.cases {
         // Envoy's clock is the real one: wasm-tests runs these, tests/webhooks signs its deliveries anew, and so does
@@ -69,6 +70,7 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
             elsewhere.push(Trial::test(name, || Ok(())).with_ignored_flag(true));
             continue;
         }
+        around.environment.extend(case.environment.clone());
         let (door, claims) = door_for(&case);
         let known = doors.iter().find(|(_, known)| *known == door).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| {
@@ -87,7 +89,7 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
         }
         Test::new(name, move |gateway| run_case(gateway, &door, &case, claims.as_ref(), way))
     });
-    let mut trials = sharing(move || Gateway::start(&doors), tests.collect());
+    let mut trials = sharing(move || Gateway::start_within(&around, &doors), tests.collect());
     trials.extend(elsewhere);
     trials
 }
@@ -100,6 +102,9 @@ fn door_for(case: &Case) -> (Door, Option<Value>) {
     let claims = if has_credentials { None } else { token_claims(&metadata) };
     if claims.is_some() {
         metadata.remove(JWT_NAMESPACE);
+    }
+    if !case.environment.is_empty() {
+        changes.push(Change::Environment(case.environment.keys().cloned().collect()));
     }
     if has_credentials {
         changes.push(Change::NoAuthentication);

@@ -3,12 +3,13 @@
 use anyhow::{Result, ensure};
 use e2e::harness::Test;
 use edge_idempotency_demo::http::{Reply, Request};
+use edge_idempotency_demo::senders;
 use edge_idempotency_demo::stack::Stack;
 use serde_json::{Value, json};
 
 use crate::{
-    ALICE, Expected, REFUNDS, World, attach, begin, code, command, discreet, effects, only, output, refund, send,
-    signed, test, until,
+    ALICE, Expected, REFUND_HOOKS, REFUNDS, World, attach, begin, code, command, discreet, effects, only, order,
+    output, refund, send, signed, test, under, until,
 };
 
 /// More than Restate takes.
@@ -33,11 +34,17 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         test("cancelled", async |stack: &mut Stack| stopped(stack, "cancel").await),
         test("killed", async |stack: &mut Stack| stopped(stack, "kill").await),
         test("purged", purged),
+        test("a provider's resend of a stored error: replayed, purged, run", resent),
         test("paused, and resumed", paused),
         test("malformed JSON", malformed),
         test("one-way", one_way),
         test("what no handler has had", never_had),
     ]
+}
+
+/// Of a backend that takes one request at a time.
+pub(crate) fn of_a_busy_backend() -> Vec<Test<World>> {
+    vec![test("turned away by a busy backend", busy)]
 }
 
 /// A call that ends so, its replay, and what is told of it afterwards.
@@ -105,6 +112,49 @@ async fn purged(stack: &mut Stack) -> Result<()> {
     Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&anew)?;
     ensure!(effects(stack, "purged").await? == 1, "it did not run again, or twice");
     Ok(())
+}
+
+/// What `docs/operations.md` tells to do about a delivery whose handler has failed for good.
+async fn resent(stack: &mut Stack) -> Result<()> {
+    let event = json!({"id": "evt_resent", "order_id": "resent", "amount": 1, "provider": "declines"});
+    let delivery = |age: u64| {
+        let delivery = senders::stripe(age, &[&stack.senders.stripe], &event)?;
+        Ok::<_, anyhow::Error>(Request { path: delivery.path.replace("/webhooks", REFUND_HOOKS), ..delivery })
+    };
+    let runs = async || Ok::<_, anyhow::Error>(stack.service.calls(usize::MAX).await?.total);
+    let url = stack.gateway_url();
+    let first = delivery(60)?.send(&url).await?;
+    Expected { status: 422, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&first)?;
+    let before = runs().await?;
+    let again = delivery(0)?.send(&url).await?;
+    Expected { status: 422, key: Some("replayed"), replayed: true, retry: Some("new_key") }.check(&again)?;
+    same(&again, &first)?;
+    ensure!(runs().await? == before, "a replay has run");
+    let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_resent";
+    order(stack, &under(stack, key).await?, "purge").await?;
+    until("it is gone", async || Ok(under(stack, key).await.is_err())).await?;
+    let anew = delivery(0)?.send(&url).await?;
+    Expected { status: 422, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&anew)?;
+    ensure!(runs().await? == before + 1, "it has not run again, or twice");
+    Ok(())
+}
+
+/// The same key works once there is room again.
+async fn busy(stack: &mut Stack) -> Result<()> {
+    let before = stack.service.calls(usize::MAX).await?.total;
+    let long = signed(stack, &ALICE, refund("long", &json!({"provider_ms": 1500})))?;
+    let url = stack.gateway_url();
+    let first = tokio::spawn(async move { long.send(&url).await });
+    until("the handler runs", async || Ok(stack.service.calls(before).await?.total > before)).await?;
+    for request in [refund("turned-away", &json!({})), output("long")] {
+        let reply = send(stack, &ALICE, request).await?;
+        Expected { status: 503, key: None, replayed: false, retry: Some("same_key") }.check(&reply)?;
+        ensure!(reply.header("retry-after").is_some(), "no Retry-After: {:?}", reply.headers);
+        code(&reply, "dependency_unavailable")?;
+    }
+    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&first.await??)?;
+    let now = send(stack, &ALICE, refund("turned-away", &json!({}))).await?;
+    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&now)
 }
 
 /// Paused work has no end: whoever asks is told that it is under way, within the bound.

@@ -20,10 +20,15 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const REFUNDS: &str = "/api/v1/refunds";
+/// Webhooks that go to the same handler.
+const REFUND_HOOKS: &str = "/webhooks/refunds";
 
 fn main() -> ExitCode {
     let tests = [endings::tests(), asking::tests(), crashes::tests()];
     let mut trials = sharing(World::start, tests.into_iter().flatten().collect());
+    // One request at a time: the next is turned away.
+    let one = || World::start_with(&[("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")]);
+    trials.extend(sharing(one, endings::of_a_busy_backend()));
     trials.extend(sharing(streaming::start, streaming::tests()));
     run(Ok(trials))
 }
@@ -43,9 +48,14 @@ struct World {
 
 impl World {
     fn start() -> Result<Self> {
-        let directory = tempfile::tempdir()?;
         // What has expired goes when the cleaner comes, by default once an hour.
-        let restate_env = vec![("RESTATE_WORKER__CLEANUP_INTERVAL".to_owned(), "1s".to_owned())];
+        Self::start_with(&[("RESTATE_WORKER__CLEANUP_INTERVAL", "1s")])
+    }
+
+    /// With these settings of Restate.
+    fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let restate_env = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let options = StackOptions { policy: policy()?, restate_env, ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack: Mutex::new(stack), _directory: directory })
@@ -63,6 +73,10 @@ fn policy() -> Result<String> {
         later,
         route("no.handler", "/api/v1/no-handler", "Refunds/nothing"),
         route("no.service", "/api/v1/no-service", "Absent/create"),
+        json!({
+            "endpoint": "refunds.webhook", "path": format!("{REFUND_HOOKS}/{{provider}}/{{webhook_id}}"),
+            "policy": "REQUIRED_B", "target": "Refunds/create", "webhook": {},
+        }),
     ]);
     policy.as_object_mut().context("a policy")?.insert("recovery".to_owned(), json!({"wait_ms": WAIT_MS}));
     Ok(policy.to_string())
@@ -141,9 +155,13 @@ async fn until(what: &str, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
 
 /// The one invocation under Alice's key.
 async fn only(stack: &Stack, raw: &str) -> Result<Invocation> {
-    let key = ALICE.namespaced(raw);
+    under(stack, &ALICE.namespaced(raw)).await
+}
+
+/// The one invocation under a namespaced key.
+async fn under(stack: &Stack, key: &str) -> Result<Invocation> {
     let all = stack.restate.invocations().await?;
-    let mut found = all.into_iter().filter(|invocation| invocation.idempotency_key.as_deref() == Some(key.as_str()));
+    let mut found = all.into_iter().filter(|invocation| invocation.idempotency_key.as_deref() == Some(key));
     let first = found.next().with_context(|| format!("no invocation under {key}"))?;
     ensure!(found.next().is_none(), "several invocations under {key}");
     Ok(first)
@@ -151,7 +169,11 @@ async fn only(stack: &Stack, raw: &str) -> Result<Invocation> {
 
 /// Tells Restate to do something with Alice's invocation: `cancel`, `kill`, `pause`, `resume`, `purge`.
 async fn command(stack: &Stack, raw: &str, what: &str) -> Result<()> {
-    let path = format!("/invocations/{}/{what}", only(stack, raw).await?.id);
+    order(stack, &only(stack, raw).await?, what).await
+}
+
+async fn order(stack: &Stack, invocation: &Invocation, what: &str) -> Result<()> {
+    let path = format!("/invocations/{}/{what}", invocation.id);
     let reply = Request::new("PATCH", &path).send(&stack.restate.admin_url()).await?;
     ensure!(reply.status < 300, "{what}: {} {}", reply.status, reply.text());
     Ok(())
