@@ -32,6 +32,7 @@ const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
 
 /// Compiles a document.
+#[inline(never)]
 pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
     let json = Json::parse(document).map_err(|message| {
         PolicyErrors(vec![Issue { pointer: String::new(), message: format!("not a JSON document: {message}") }])
@@ -54,6 +55,7 @@ struct Compiler<'d> {
 }
 
 impl Compiler<'_> {
+    #[inline(never)]
     fn run(mut self) -> Policy {
         let document = self.document;
         let backend = &document.backend;
@@ -147,6 +149,7 @@ impl Compiler<'_> {
     }
 
     /// The route's target, checked against its path, scope and policy.
+    #[inline(never)]
     fn target(&mut self, place: usize, route: &Declared) -> Option<Target> {
         let parameters: Vec<&str> = route.template.parameters().collect();
         let text = route.target.as_ref()?;
@@ -185,6 +188,7 @@ impl Compiler<'_> {
     }
 
     /// What cannot be said of one route.
+    #[inline(never)]
     fn check(&mut self, place: usize, route: &Declared) {
         let at = |member: &str| format!("/routes/{place}/{member}");
         let (policy, backend) = (route.policy, &self.document.backend);
@@ -258,6 +262,7 @@ impl Compiler<'_> {
     }
 
     /// Puts the route into the table, once a host, and reports routes that stand at the same place.
+    #[inline(never)]
     fn declare(
         &mut self,
         table: &mut RouteTable,
@@ -310,6 +315,7 @@ impl Compiler<'_> {
     }
 
     /// The first segments that are the backend's own where paths are rewritten; sorted.
+    #[inline(never)]
     fn closed_services(&mut self, routes: &[(usize, Route)]) -> Vec<String> {
         let backend = &self.document.backend;
         if !backend.rewrite_path {
@@ -338,6 +344,7 @@ impl Compiler<'_> {
     }
 
     /// The request headers that never reach the backend as they came.
+    #[inline(never)]
     fn strip(
         &mut self,
         identities: &[IdentityRules],
@@ -369,6 +376,7 @@ impl Compiler<'_> {
 }
 
 /// `HEAD` counts as `GET` (RFC 9110 section 9.3.2).
+#[inline(never)]
 fn methods_of(route: &Declared) -> Vec<String> {
     let mut methods: Vec<String> = Vec::new();
     for method in &route.methods {

@@ -154,6 +154,7 @@ fn read_mode(fields: &Fields<'_>, issues: &mut Issues) -> Option<Mode> {
     fields.get("mode")?.choice(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)], issues)
 }
 
+#[inline(never)]
 fn read_telemetry(at: &At<'_>, issues: &mut Issues) -> Option<Telemetry> {
     let fields = at.fields(&["max_series", "key_in_logs"], issues)?;
     let default = Telemetry::default();
@@ -164,6 +165,7 @@ fn read_telemetry(at: &At<'_>, issues: &mut Issues) -> Option<Telemetry> {
     })
 }
 
+#[inline(never)]
 fn read_retention(at: &At<'_>, issues: &mut Issues) -> Option<()> {
     let fields = at.fields(&["classes", "services"], issues)?;
     let mut classes = Vec::new();

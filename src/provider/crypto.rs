@@ -84,6 +84,7 @@ type Sha1Mac = Hmac<Sha1>;
 type Sha256Mac = Hmac<Sha256>;
 type Sha512Mac = Hmac<Sha512>;
 
+#[inline(never)]
 fn hmac<M: hmac::Mac + hmac::digest::KeyInit>(key: &[u8], text: &Feed<'_>) -> Result<Output<M>, BadKey> {
     let mut mac = <M as hmac::Mac>::new_from_slice(key).map_err(|_| BadKey)?;
     text(&mut |piece| mac.update(piece));
@@ -91,6 +92,7 @@ fn hmac<M: hmac::Mac + hmac::digest::KeyInit>(key: &[u8], text: &Feed<'_>) -> Re
 }
 
 /// Every candidate is compared, whether or not one before it was equal.
+#[inline(never)]
 fn any_equals(expected: &[u8], candidates: &[&[u8]]) -> bool {
     candidates.iter().fold(subtle::Choice::from(0), |found, candidate| found | expected.ct_eq(candidate)).into()
 }
@@ -98,6 +100,7 @@ fn any_equals(expected: &[u8], candidates: &[&[u8]]) -> bool {
 impl Encoding {
     /// Whether one of `candidates` is the encoded `tag`. Only the one usual encoding is: no unpadded Base64, no other
     /// alphabet, no bits behind the end.
+    #[inline(never)]
     fn matches(self, tag: &[u8], candidates: &[&[u8]]) -> bool {
         match self {
             Self::Base64 => any_equals(STANDARD.encode(tag).as_bytes(), candidates),
@@ -122,6 +125,7 @@ impl Encoding {
 }
 
 /// Lower-case hexadecimal digits.
+#[inline(never)]
 pub(super) fn to_hex(bytes: &[u8]) -> Vec<u8> {
     let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' + value - 10 };
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
@@ -143,6 +147,7 @@ mod asymmetric {
     use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
     use sha2::{Digest as _, Sha256};
 
+    #[inline(never)]
     pub(super) fn ed25519(key: &[u8], candidates: &[Vec<u8>], text: &Feed<'_>) -> Result<bool, BadKey> {
         let key = VerifyingKey::try_from(key).map_err(|_| BadKey)?;
         // With a key of small order some signatures fit every text.
@@ -158,6 +163,7 @@ mod asymmetric {
         Ok(candidates.iter().any(|candidate| verifies(candidate).is_some()))
     }
 
+    #[inline(never)]
     pub(super) fn p256(key: &[u8], candidates: &[Vec<u8>], text: &Feed<'_>) -> Result<bool, BadKey> {
         let key = p256::ecdsa::VerifyingKey::from_sec1_bytes(key).map_err(|_| BadKey)?;
         let mut hash = Sha256::new();

@@ -93,6 +93,7 @@ fn check_names(at: &At<'_>, slots: &[Slot], issues: &mut Issues) {
     }
 }
 
+#[inline(never)]
 fn read_slot(at: &At<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
     let fields =
         at.fields(&["slot", "pattern", "header", "json", "single", "type", "form", "dash", "signed"], issues)?;
@@ -109,6 +110,7 @@ fn read_slot(at: &At<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
     Some(Slot { name, pattern, place })
 }
 
+#[inline(never)]
 fn read_place(fields: &Fields<'_>, issues: &mut Issues) -> Option<Place> {
     let signed = fields.need("signed", issues).and_then(|at| at.boolean(issues));
     let single = fields.boolean("single", issues).unwrap_or_default();
@@ -129,6 +131,7 @@ fn read_place(fields: &Fields<'_>, issues: &mut Issues) -> Option<Place> {
     Some(Place { source, signed: signed? })
 }
 
+#[inline(never)]
 fn read_composites(at: &At<'_>, fields: &Fields<'_>, issues: &mut Issues) -> Option<Vec<Composite>> {
     let dash = fields.get("dash").and_then(|at| at.text(issues));
     let mut composites = Vec::new();
@@ -208,6 +211,7 @@ fn read_own_identifier(at: &At<'_>, issues: &mut Issues) -> Option<Place> {
 }
 
 /// What the members of a scheme mean together.
+#[inline(never)]
 fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
     let mut wrong = |member: &str, message: &str| issues.add(format!("{}/{member}", fields.pointer), message);
     let has = |wanted: fn(&Part) -> bool| scheme.template.iter().any(wanted);
@@ -234,6 +238,7 @@ fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issu
 }
 
 /// Whether identifiers are signed where they say so.
+#[inline(never)]
 fn check_signed(pointer: &str, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
     let first = scheme.identifier.as_ref().or_else(|| identifiers.first().map(|slot| &slot.place));
     let places = first.into_iter().chain(identifiers.iter().skip(1).map(|slot| &slot.place));
@@ -262,6 +267,7 @@ const ALGORITHMS: &[(&str, Algorithm)] = &[
     ("ecdsa-p256", Algorithm::EcdsaP256),
 ];
 
+#[inline(never)]
 fn read_secret(at: &At<'_>, issues: &mut Issues) -> Option<SecretForm> {
     let fields = at.fields(&["encoding", "prefix", "prefix_required"], issues)?;
     let encodings = [
@@ -282,6 +288,7 @@ fn read_secret(at: &At<'_>, issues: &mut Issues) -> Option<SecretForm> {
     })
 }
 
+#[inline(never)]
 fn read_signature(at: &At<'_>, algorithm: Option<Algorithm>, issues: &mut Issues) -> Option<Signature> {
     let known = ["header", "headers", "numbered_headers", "json", "prefix", "pairs", "versions", "encoding"];
     let fields = at.fields(&known, issues)?;
@@ -341,6 +348,7 @@ fn read_items(at: &At<'_>, member: &str, issues: &mut Issues) -> Option<(u8, Str
     Some((separator?, fields.need(member, issues)?.parse(issues, non_empty)?))
 }
 
+#[inline(never)]
 fn read_timestamp(at: &At<'_>, issues: &mut Issues) -> Option<Timestamp> {
     let fields = at.fields(&["header", "pair", "json", "unit", "max_age_s", "max_ahead_s"], issues)?;
     let source = match one_of(&fields, &["header", "pair", "json"], issues)? {

@@ -30,6 +30,7 @@ impl Provider {
     }
 
     /// The keys that `secrets` are for a scheme; `None` if they are all meant for others.
+    #[inline(never)]
     pub(super) fn keys<'s>(&self, scheme: &Scheme, secrets: &[&'s [u8]]) -> Option<Vec<Cow<'s, [u8]>>> {
         let mut keys = None;
         for secret in secrets {
@@ -45,6 +46,7 @@ impl Provider {
         keys
     }
 
+    #[inline(never)]
     fn verify_scheme(
         &self,
         scheme: &Scheme,
@@ -81,6 +83,7 @@ impl Provider {
     }
 
     /// Looks everything up that the template names.
+    #[inline(never)]
     fn signed_text<'d>(
         &self,
         scheme: &Scheme,
@@ -130,6 +133,7 @@ impl Provider {
 
 impl Scheme {
     /// A body that the signed text does not hold has to be bound to the signed URL by its hash.
+    #[inline(never)]
     fn check_body(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
         let form = self.template.contains(&Part::SortedForm);
         if self.template.contains(&Part::Body) || (form && delivery.is_form()) || (!form && self.body_hash.is_none()) {
@@ -170,6 +174,7 @@ enum Piece<'d> {
 
 impl SignedText<'_> {
     /// Tries every key and every way to write the URL.
+    #[inline(never)]
     fn verify(
         &self,
         scheme: &Scheme,

@@ -12,6 +12,7 @@ const PROJECT_HEADER: &str = "x-project-id";
 impl Compiler<'_> {
     /// The headers in which signed callers name tenant and project: those in which the backend learns them. `None`
     /// without signed callers.
+    #[inline(never)]
     pub(super) fn caller_headers(&self) -> Option<CallerHeaders> {
         if self.document.callers.is_empty() {
             return None;
@@ -25,6 +26,7 @@ impl Compiler<'_> {
     }
 
     /// Checks the callers, and notes at each route who may call it.
+    #[inline(never)]
     pub(super) fn callers(
         &mut self,
         headers: Option<&CallerHeaders>,
@@ -61,6 +63,7 @@ impl Compiler<'_> {
     }
 
     /// No other keys may be in a caller's namespace.
+    #[inline(never)]
     fn subject(&mut self, at: &str, id: usize, caller: &Caller) {
         let taken = |other: String| format!("{other} has this subject already: keys of the two could be the same");
         if let Some(other) = self.document.callers.iter().take(id).find(|other| other.subject == caller.subject) {
@@ -72,6 +75,7 @@ impl Compiler<'_> {
     }
 
     /// A signature says by its header whose it is.
+    #[inline(never)]
     fn shared_header(&mut self, at: &str, caller: &Caller, route: &Route) {
         let own = caller.signature.signature_headers();
         let others = route.callers.iter().filter_map(|id| self.document.callers.get(*id));
@@ -87,6 +91,7 @@ impl Compiler<'_> {
     }
 
     /// A filter that owns a header removes it from signed requests too, or else does not own it.
+    #[inline(never)]
     fn contested_headers(&mut self, headers: &CallerHeaders, identities: &[IdentityRules], at: &str, route: &Route) {
         let rules = identities.get(route.identity);
         let contested = |name: &&str| [&headers.tenant, &headers.project].into_iter().any(|header| header == name);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 impl Compiler<'_> {
     /// The providers that bindings and routes name: the document's own, else the catalogue's.
+    #[inline(never)]
     pub(super) fn providers(&mut self) -> BTreeMap<String, Provider> {
         let mut providers = BTreeMap::new();
         let document = self.document;
@@ -46,6 +47,7 @@ impl Compiler<'_> {
         blocks.into_iter().any(|block| block.provider.is_none())
     }
 
+    #[inline(never)]
     fn provider<'p>(
         &mut self,
         name: &str,
@@ -70,6 +72,7 @@ impl Compiler<'_> {
         providers.get(name)
     }
 
+    #[inline(never)]
     fn webhook_warnings(&mut self) {
         let webhooks = self.document.webhooks.as_ref();
         let has_routes = self.document.routes.iter().any(|(_, route)| route.webhook.is_some());

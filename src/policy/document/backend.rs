@@ -81,6 +81,7 @@ impl Backend {
     }
 
     /// Reads a `backend` object.
+    #[inline(never)]
     pub fn read(at: &At<'_>, issues: &mut Issues) -> Option<Self> {
         let known = [
             "kind",
@@ -121,6 +122,7 @@ impl Backend {
     }
 }
 
+#[inline(never)]
 fn read_operation_id(at: &At<'_>, issues: &mut Issues) -> Option<OperationId> {
     let fields = at.fields(&["from", "to"], issues)?;
     let from = fields.need_parse("from", issues, parse_header_name);

@@ -34,6 +34,7 @@ pub struct CallerHeaders {
 }
 
 /// Reads the `callers` object.
+#[inline(never)]
 pub(super) fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
     let mut callers = Vec::new();
     let Some(map) = at.map(issues) else { return callers };
@@ -43,6 +44,7 @@ pub(super) fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller
     callers
 }
 
+#[inline(never)]
 fn read_caller(name: &str, at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Caller> {
     let known = ["subject", "key_prefix", "key_extra_chars", "routes", "signature", "secrets"];
     let fields = at.fields(&known, issues)?;
@@ -82,6 +84,7 @@ fn parse_extra(text: &str) -> Result<&str, String> {
 }
 
 /// `extra`: the additional characters, if they can be.
+#[inline(never)]
 fn parse_keys(prefix: &str, extra: Option<&str>) -> Result<Grammar, String> {
     // Of a prefix nothing can be said before its characters are known.
     let Some(extra) = extra else { return Grammar::new("", "").map_err(|_| String::new()) };

@@ -74,6 +74,7 @@ fn parse_type(text: &str) -> Result<String, String> {
     if is_subject_type(text) { Ok(text.to_owned()) } else { Err("a subject type is [a-z][a-z0-9_]*".to_owned()) }
 }
 
+#[inline(never)]
 fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
     let fields = at.fields(&["name", "metadata", "headers_owned_by", "tenant", "project", "subject"], issues)?;
     let name = fields.need_parse("name", issues, parse_name);
@@ -145,6 +146,7 @@ impl Place {
     }
 }
 
+#[inline(never)]
 fn read_forward(at: &At<'_>, issues: &mut Issues) -> Option<Forward> {
     let fields = at.fields(&["tenant", "project", "subject"], issues)?;
     let mut name = |member: &str| fields.get(member).and_then(|at| at.parse(issues, parse_identity_header));

@@ -201,6 +201,7 @@ impl Route {
     }
 }
 
+#[inline(never)]
 fn read_webhook(at: &At<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
     let fields = at.fields(&["provider", "id"], issues)?;
     // What is there and wrong has been reported; it is not missing from the path as well.

@@ -64,6 +64,7 @@ impl OpenBao {
 }
 
 /// Reads `unkey`; `inline` is whether credentials may stand in the document.
+#[inline(never)]
 pub(super) fn read_unkey(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
     let fields = at.fields(&[&["path", "root_key"], &SERVICE[..]].concat(), issues)?;
     let path = fields.get("path").map_or(Some("/v2/keys.verifyKey".to_owned()), |at| at.parse(issues, parse_path));
@@ -72,6 +73,7 @@ pub(super) fn read_unkey(at: &At<'_>, inline: bool, issues: &mut Issues) -> Opti
 }
 
 /// Reads `openbao`.
+#[inline(never)]
 pub(super) fn read_openbao(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<OpenBao> {
     let own = ["mount", "path", "token", "namespace", "rotation_grace_s"];
     let fields = at.fields(&[&own, &SERVICE[..]].concat(), issues)?;
@@ -90,6 +92,7 @@ pub(super) fn read_openbao(at: &At<'_>, inline: bool, issues: &mut Issues) -> Op
 /// The members that both services have.
 const SERVICE: [&str; 6] = ["cluster", "authority", "timeout_ms", "cache_ttl_s", "negative_ttl_s", "stale_if_error_s"];
 
+#[inline(never)]
 fn read_service(fields: &Fields<'_>, credential: &str, inline: bool, issues: &mut Issues) -> Option<Service> {
     let cluster = fields.need("cluster", issues).and_then(|at| at.parse(issues, parse_text));
     let authority = fields.get("authority").and_then(|at| at.parse(issues, parse_authority));

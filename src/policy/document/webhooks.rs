@@ -62,6 +62,7 @@ pub struct Webhooks {
 
 impl Webhooks {
     /// Reads a `webhooks` object.
+    #[inline(never)]
     pub fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let known = ["subject", "public_base_url", "mode", "static", "unkey", "openbao", "providers"];
         let fields = at.fields(&known, issues)?;
@@ -108,6 +109,7 @@ impl Webhooks {
 }
 
 /// `stored`: secrets can come from a store.
+#[inline(never)]
 fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) -> Option<Binding> {
     let known = ["tenant", "project", "provider", "secrets", "key_scope", "bind_body"];
     let fields = at.fields(&known, issues)?;
@@ -133,6 +135,7 @@ fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) ->
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
 }
 
+#[inline(never)]
 pub(super) fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
     let items = at.items(issues).unwrap_or_default();
     if items.is_empty() && at.is_array() {
@@ -142,6 +145,7 @@ pub(super) fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Ve
 }
 
 /// Never says what the text is.
+#[inline(never)]
 pub(super) fn read_secret(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
     if at.is_text() {
         if !inline {
