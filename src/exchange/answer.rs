@@ -88,8 +88,9 @@ pub(super) fn set_body(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
     set_content(body, effects);
 }
 
-/// Another body, of the same type.
+/// Another body, of the same type and not encoded.
 pub(super) fn set_content(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
+    effects.push(Effect::Remove { map: Map::Response, name: b"content-encoding" });
     set("content-length", body.len().to_string().into_bytes(), effects);
     effects.push(Effect::Body(body));
 }

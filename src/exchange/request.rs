@@ -185,6 +185,10 @@ impl Exchange {
         let target = rule.route.and_then(|route| route.target.as_ref());
         let rewritten = target.map(|target| self.rewrite(target, rule)).transpose()?;
         let listed = rule.route.map(|route| route.query.as_slice()).unwrap_or_default();
+        if target.is_some() && policy.restate && matches!(head.method, b"PUT" | b"PATCH" | b"DELETE") {
+            // Restate's handlers are called with GET and POST only.
+            effects.push(Effect::Set { map: Map::Request, name: ":method", value: Cow::Borrowed(b"POST") });
+        }
         edit_path(head, path, rewritten, listed, effects);
         let forward = &policy.identity_of(rule.route).forward;
         self.edit_headers(head, lines, forward, rewritten_mark(target), effects);

@@ -18,6 +18,8 @@ const STATUS: &str = "idempotency-status";
 const RETRY: &str = "idempotency-retry";
 /// When the stored answer goes: Restate's one sign that an answer comes from its store, and the public name too.
 const EXPIRES: &[u8] = b"idempotency-expires";
+/// The invocation's id, whatever name clients get it by.
+const INVOCATION: &[u8] = b"x-restate-id";
 /// Who made an error, the ingress or the handler.
 const ERROR_SOURCE: &[u8] = b"x-restate-error-source";
 /// "The invocation exists but has not completed yet", a status of Restate's own.
@@ -37,6 +39,8 @@ enum Source {
 struct Head<'a> {
     status: u16,
     operation: Option<&'a [u8]>,
+    /// There is an invocation.
+    invoked: bool,
     source: Option<Source>,
     expires: bool,
     /// One of a generic backend's own replay headers is there.
@@ -48,7 +52,7 @@ struct Head<'a> {
 impl Head<'_> {
     /// Whether a handler had the request; else the ingress or the gateway made the answer.
     fn by_handler(&self) -> bool {
-        self.operation.is_some() && self.source != Some(Source::Ingress)
+        self.invoked && self.source != Some(Source::Ingress)
     }
 
     const fn is_error(&self) -> bool {
@@ -198,6 +202,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
         let mut hidden = policy.hide.contains(name);
         match name {
             b":status" => head.status = number(value).and_then(|status| status.try_into().ok()).unwrap_or_default(),
+            INVOCATION => head.invoked = true,
             EXPIRES => head.expires = policy.restate,
             ERROR_SOURCE if value == b"ingress" => head.source = Some(Source::Ingress),
             ERROR_SOURCE if value == b"invocation" => head.source = Some(Source::Invocation),
@@ -229,9 +234,10 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
 /// An answer to a request for a stored result.
 fn recovered(head: &Head<'_>, wait: Wait) -> Verdict {
     match head.status {
-        NOT_COMPLETED => Verdict::Processing,
+        // A handler's own error may have any status.
+        NOT_COMPLETED if !head.by_handler() => Verdict::Processing,
         // The gateway has ended the wait.
-        504 if wait == Wait::Attach && head.operation.is_none() && head.source.is_none() => Verdict::Processing,
+        504 if wait == Wait::Attach && !head.invoked && head.source.is_none() => Verdict::Processing,
         // A handler's own 404 that is stored expires; that of a key which nothing is stored for does not.
         404 if !head.expires && head.source.is_some() => Verdict::Replace(Problem::key_unknown()),
         _ if head.by_handler() => {
@@ -251,7 +257,10 @@ fn refused(head: &Head<'_>, to_target: bool, keyed: bool) -> Option<Problem> {
         413 if ingress || to_target => Problem::body_refused(),
         431 if ingress || to_target => Problem::headers_too_large(),
         429 | 500.. if ingress => Problem::backend_unavailable(),
-        404 | 405 if ingress => Problem::policy_invalid(),
+        // To a target the gateway's own 404 is a route that is not there.
+        404 if ingress || to_target => Problem::policy_invalid(),
+        // Only a HEAD gets there with a method that Restate does not take.
+        405 if ingress => Problem::method_not_allowed(&["GET"]),
         status if ingress => Problem::request_invalid(status),
         504 if keyed => Problem::gateway_timeout(),
         502 | 503 if keyed => Problem::backend_unavailable(),

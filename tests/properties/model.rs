@@ -479,6 +479,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         let query = if pairs.is_empty() { Vec::new() } else { [b"?".as_slice(), &pairs.join(&b'&')].concat() };
         set(":path", &[path.as_bytes(), &query].concat());
         set("x-edge-idempotency", b"1");
+        if matches!(pseudo(request, ":method"), b"PUT" | b"PATCH" | b"DELETE") {
+            set(":method", b"POST");
+        }
     } else {
         let query = query.map(|query| [b"?", query].concat()).unwrap_or_default();
         set(":path", &[path.as_bytes(), &query].concat());

@@ -89,6 +89,9 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
     if let Some(body) = body {
         response.body = body;
     }
+    if case.request.headers.get(":method") == Some(b"HEAD") {
+        response.body.clear();
+    }
     Outcome { upstream: Some(request), client: Some(response), ..Outcome::default() }
 }
 
