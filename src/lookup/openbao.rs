@@ -48,26 +48,26 @@ pub(super) fn read(reply: &Reply<'_>, now: u64, grace_ms: u64) -> Read {
     };
     match version.filter(|version| version.number > 1 && now < version.created.saturating_add(grace_ms)) {
         Some(version) => Read::AlsoVersion(version.number - 1, secrets),
-        None => Read::Verdict(found(secrets, true)),
+        None => Read::Verdict(found(secrets, None)),
     }
 }
 
 /// Reads the reply for the version before the current one, whose secrets are `current`. That it is gone is fine; that it
 /// could not be had is not, and soon it is asked for again.
 pub(super) fn with_previous(mut current: Vec<Secret>, reply: &Reply<'_>) -> Verdict {
-    let whole = match parse(reply) {
+    let partial = match parse(reply) {
         Ok((previous, _)) => {
             current.extend(previous);
-            true
+            None
         }
-        Err(Verdict::Lacking(_)) => true,
-        Err(_) => false,
+        Err(Verdict::Failed { reason, .. }) => Some(reason),
+        Err(_) => None,
     };
-    found(current, whole)
+    found(current, partial)
 }
 
-fn found(secrets: Vec<Secret>, whole: bool) -> Verdict {
-    Verdict::Found { answer: Answer::Secrets(Rc::new(secrets)), whole }
+fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> Verdict {
+    Verdict::Found { answer: Answer::Secrets(Rc::new(secrets)), partial }
 }
 
 /// A version of a secret.

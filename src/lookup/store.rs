@@ -11,7 +11,7 @@ use std::rc::Rc;
 const MAX_HELD: usize = 10_000;
 /// The most negative answers that are held.
 const MAX_LACKING: usize = 4096;
-/// The most keys that requests have calls under way for; refreshes come on top.
+/// The most keys that requests have calls under way for; what is held is fetched again all the same.
 const MAX_ASKED: usize = 1024;
 /// The most refreshes that one tick begins.
 const MAX_REFRESHES: usize = 64;
@@ -29,8 +29,8 @@ const LOST_AFTER_MS: u64 = 5000;
 /// What a reply comes to.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// An answer; `whole` is not set if some of it could not be had
-    Found { answer: Answer, whole: bool },
+    /// An answer; `partial` is why some of it could not be had
+    Found { answer: Answer, partial: Option<&'static str> },
     /// There is none: held too, and drops what was held
     Lacking(Answer),
     /// None that could be held; `down` if a store that is down says nothing else
@@ -68,8 +68,10 @@ struct Held {
     fetched: u64,
     /// When it expires; a positive one may be used longer while the store is down
     until: u64,
-    /// Why the store, when last asked, said nothing
-    down: Option<&'static str>,
+    /// Why the store, when last asked, said nothing or not all
+    failed: Option<&'static str>,
+    /// Whether a store that is down said nothing else
+    down: bool,
     /// Not to be asked for again before
     retry: u64,
     /// When a request last had it fetched anew; 0 for never
@@ -183,25 +185,25 @@ impl Store {
 
     pub(super) fn decide(&mut self, key: &str, anew: bool, now: u64) -> Decision {
         let (ahead_ms, stale_ms, exhausted) = (self.ahead_ms(), self.stale_ms, self.asked >= MAX_ASKED);
-        let mut under_way = false;
+        let (mut under_way, mut known) = (false, false);
         if let Some(entry) = self.entry(key) {
             under_way = entry.pending.is_some();
             if let Some(held) = &mut entry.held {
                 held.used = now;
                 held.in_use = true;
-                let awaits_retry = held.down.filter(|_| now < held.retry);
+                known = !held.lacking;
+                let awaits_retry = held.failed.is_some() && now < held.retry;
                 let (answer, call) = if anew {
-                    match awaits_retry {
-                        Some(reason) => (Some(Answer::Unavailable(reason)), false),
-                        None if !under_way && held.is_as_new_as_can_be(now) => (Some(held.answer.clone()), false),
-                        None => {
-                            held.anew = now;
-                            (None, !under_way)
-                        }
+                    if !under_way && (awaits_retry || held.is_as_new_as_can_be(now)) {
+                        // What could not be had may be what the asker lacks.
+                        (Some(held.failed.map_or_else(|| held.answer.clone(), Answer::Unavailable)), false)
+                    } else {
+                        held.anew = now;
+                        (None, !under_way)
                     }
                 } else if held.is_fresh(now) {
                     (Some(held.answer.clone()), !under_way && held.is_due(now, ahead_ms))
-                } else if awaits_retry.is_some() && held.is_usable(now, stale_ms) {
+                } else if awaits_retry && held.down && held.is_usable(now, stale_ms) {
                     (Some(held.answer.clone()), false)
                 } else {
                     (None, !under_way)
@@ -211,7 +213,7 @@ impl Store {
                 }
             }
         }
-        if !under_way && exhausted {
+        if exhausted && !under_way && !known {
             return Decision { answer: Some(Answer::Unavailable("lookups_exhausted")), call: false };
         }
         Decision { answer: None, call: !under_way }
@@ -263,13 +265,13 @@ impl Store {
         self.asked = self.asked.saturating_sub(usize::from(pending.asked));
         self.trouble = None;
         let (answer, newer) = match verdict {
-            Verdict::Found { answer, whole } => {
-                let life_ms = if whole { self.cache_ms } else { self.cache_ms.min(PARTIAL_MS) };
-                self.hold(key, &answer, life_ms, false, now);
+            Verdict::Found { answer, partial } => {
+                let life_ms = if partial.is_none() { self.cache_ms } else { self.cache_ms.min(PARTIAL_MS) };
+                self.hold(key, &answer, life_ms, false, partial, now);
                 (answer.clone(), answer)
             }
             Verdict::Lacking(answer) => {
-                self.hold(key, &answer, self.negative_ms, true, now);
+                self.hold(key, &answer, self.negative_ms, true, None, now);
                 (answer.clone(), answer)
             }
             Verdict::Failed { reason, down } => {
@@ -282,7 +284,15 @@ impl Store {
     }
 
     /// Holds an answer in place of what was held for its key, or if that is too much of another's.
-    fn hold(&mut self, key: &Rc<str>, answer: &Answer, life_ms: u64, lacking: bool, now: u64) {
+    fn hold(
+        &mut self,
+        key: &Rc<str>,
+        answer: &Answer,
+        life_ms: u64,
+        lacking: bool,
+        failed: Option<&'static str>,
+        now: u64,
+    ) {
         let before = self.take(key);
         let full = if lacking { self.lacking >= MAX_LACKING } else { self.held >= MAX_HELD };
         if full {
@@ -293,7 +303,8 @@ impl Store {
             lacking,
             fetched: now,
             until: now.saturating_add(life_ms),
-            down: None,
+            failed,
+            down: false,
             // Nothing is asked for again in the first half of its life.
             retry: now.saturating_add(life_ms / 2),
             anew: before.map_or(0, |before| before.anew),
@@ -355,7 +366,8 @@ impl Store {
         let stale_ms = self.stale_ms;
         if let Some(held) = self.entry(key).and_then(|entry| entry.held.as_mut()) {
             held.retry = now.saturating_add(RETRY_MS);
-            held.down = down.then_some(reason);
+            held.failed = Some(reason);
+            held.down = down;
             if held.is_fresh(now) || (down && held.is_usable(now, stale_ms)) {
                 return held.answer.clone();
             }

@@ -75,7 +75,7 @@ pub(super) fn read(reply: &Reply<'_>) -> Verdict {
         return Verdict::Lacking(Answer::Unknown("binding_of_another_kind"));
     }
     match binding(tenant, project, provider, key_scope, bind_body) {
-        Some(binding) => Verdict::Found { answer: Answer::Binding(Rc::new(binding)), whole: true },
+        Some(binding) => Verdict::Found { answer: Answer::Binding(Rc::new(binding)), partial: None },
         None => Verdict::Lacking(Answer::Unavailable("binding_malformed")),
     }
 }

@@ -227,6 +227,70 @@ fn whoever_needs_something_newer_is_told_that_it_cannot_be_had() {
 }
 
 #[test]
+fn while_it_cannot_be_fetched_anew_no_secret_is_called_wrong() {
+    for (status, reason) in
+        [(503, SEALED), (403, "unavailable:secret_store_forbidden"), (429, "unavailable:secret_store_throttled")]
+    {
+        let mut world = World::new();
+        world.fetch(Kind::Secrets, OWNER, 200, &secret("one"));
+        world.pass(2.0);
+        let (stream, _) = world.ask_how(Kind::Secrets, OWNER, true);
+        let call = world.call();
+        world.reply(&call, status, &sealed());
+        assert_eq!(world.answers(), [(stream, reason.to_owned())]);
+        for seconds in [0.0, 4.9, 0.2, 24.8] {
+            world.pass(seconds);
+            assert_eq!(world.ask_how(Kind::Secrets, OWNER, true).1.as_deref(), Some(reason), "{status}");
+            assert_eq!(world.ask(Kind::Secrets, OWNER).1.as_deref(), Some("one"), "{status}");
+            assert_eq!(world.calls().len(), 0, "{status}");
+        }
+        world.pass(0.1);
+        let (stream, _) = world.ask_how(Kind::Secrets, OWNER, true);
+        let call = world.call();
+        world.reply(&call, 200, &secret("two"));
+        assert_eq!(world.answers(), [(stream, "two".to_owned())]);
+        // It answers again: what fails now is wrong.
+        assert_eq!(world.ask_how(Kind::Secrets, OWNER, true).1.as_deref(), Some("two"));
+    }
+}
+
+#[test]
+fn without_the_version_before_it_no_secret_is_called_wrong() {
+    let mut world = World::new();
+    world.ask(Kind::Secrets, OWNER);
+    let call = world.call();
+    world.reply(&call, 200, &version("two", 2, "2026-01-01T00:00:00Z"));
+    let call = world.call();
+    world.reply(&call, 503, &sealed());
+    assert_eq!(world.answers(), [(1, "two".to_owned())]);
+    assert_eq!(world.ask(Kind::Secrets, OWNER).1.as_deref(), Some("two"));
+    assert_eq!(world.ask_how(Kind::Secrets, OWNER, true).1.as_deref(), Some(SEALED));
+    assert_eq!(world.calls().len(), 0);
+}
+
+#[test]
+fn made_up_ids_keep_nothing_from_being_fetched_that_is_in_use() {
+    let mut world = World::new();
+    world.fetch(Kind::Bindings, HOOK, 200, &verified("acme"));
+    world.fetch(Kind::Bindings, "wh_unknown", 200, &not_found());
+    world.pass(60.0);
+    // The registry hangs, and as many ask for nothing as may.
+    for number in 0..1024 {
+        world.ask(Kind::Bindings, &format!("wh_{number:08}"));
+    }
+    assert_eq!(world.calls().len(), 1024);
+    assert_eq!(world.ask(Kind::Bindings, "wh_unknown").1.as_deref(), Some("unavailable:lookups_exhausted"));
+    for _ in 0..2 {
+        let (stream, answer) = world.ask(Kind::Bindings, HOOK);
+        assert_eq!(answer, None);
+        let call = world.call();
+        world.reply(&call, 504, &json!({}));
+        assert_eq!(world.answers(), [(stream, OWNER.to_owned())]);
+        world.pass(5.0);
+    }
+}
+
+#[test]
 fn made_up_ids_drop_nothing_that_is_in_use() {
     let mut world = World::new();
     world.fetch(Kind::Bindings, HOOK, 200, &verified("acme"));
