@@ -113,10 +113,20 @@ impl Attributes for Nobody {
 
 /// The namespaced key, or the code of the refusal and its reason.
 fn judge(policy: &Policy, parts: &Parts, signature: Option<&str>, now: u64) -> Result<String, (String, String)> {
+    judge_at("api.example.com", policy, parts, signature, now)
+}
+
+fn judge_at(
+    authority: &str,
+    policy: &Policy,
+    parts: &Parts,
+    signature: Option<&str>,
+    now: u64,
+) -> Result<String, (String, String)> {
     let mut lines: Vec<(&[u8], &[u8])> = vec![
         (b":method", parts.method.as_bytes()),
         (b":path", parts.path.as_bytes()),
-        (b":authority", b"api.example.com"),
+        (b":authority", authority.as_bytes()),
         (b"idempotency-key", parts.key.as_bytes()),
         (b"x-tenant-id", parts.tenant.as_bytes()),
         (b"x-project-id", parts.project.as_bytes()),
@@ -187,6 +197,66 @@ fn each_component_changed_in_turn_is_refused() {
         assert_eq!(judge(&policy, &parts, Some(&signature), now - 301), refused("timestamp_future"), "{name}");
         let unsigned = judge(&policy, &parts, None, now);
         assert_eq!(unsigned, Err(("idempotency_key_invalid".to_owned(), "charset".to_owned())), "{name}: unsigned");
+    }
+}
+
+/// The page's policy with another template, scope and mode.
+fn policy_with(template: &str, scope: &str, mode: &str) -> Policy {
+    let mut document: Json = serde_json::from_str(block("json", 0)).unwrap();
+    document["callers"]["scheduler"]["signature"]["template"] = template.into();
+    document["routes"][0]["scope"] = scope.into();
+    document["routes"][0]["mode"] = mode.into();
+    let mut policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
+    policy.take_secrets(|_| Some(SECRETS[0].1.as_bytes().to_vec())).unwrap();
+    policy
+}
+
+/// Where a text cannot be cut in one way only, what no tenant and no project can be is refused whatever the route.
+#[test]
+fn a_signed_text_is_cut_in_one_way_only() {
+    const TEMPLATE: &str = "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}:{header:x-project-id}:{body}";
+    let parts = Parts { body: "x:y".to_owned(), ..vectors().swap_remove(0).parts };
+    let Parts { method, path, timestamp, key, tenant, project, body } = &parts;
+    let text = format!("{method}\n{path}\n{timestamp}\n{key}\n{tenant}:{project}:{body}");
+    let signature = format!("t={timestamp},v1={}", hmac_sha256(SECRETS[0].1.as_bytes(), text.as_bytes()));
+    let otherwise = [
+        Parts { project: format!("{project}:x"), body: "y".to_owned(), ..parts.clone() },
+        Parts { tenant: format!("{tenant}:{project}"), project: "x".to_owned(), body: "y".to_owned(), ..parts.clone() },
+    ];
+    for (scope, mode) in [("project", "enforce"), ("tenant", "enforce"), ("project", "shadow"), ("tenant", "shadow")] {
+        let policy = policy_with(TEMPLATE, scope, mode);
+        assert!(judge(&policy, &parts, Some(&signature), *timestamp).is_ok(), "{scope} {mode}");
+        for other in &otherwise {
+            let found = judge(&policy, other, Some(&signature), *timestamp).map_err(|(code, _)| code);
+            assert_eq!(found, Err("identity_invalid".to_owned()), "{scope} {mode} {other:?}");
+        }
+    }
+}
+
+/// A path that was signed is that of the request, not of what its host and path make together.
+#[test]
+fn no_authority_lends_a_path_its_beginning() {
+    let policy = policy();
+    let parts = vectors().swap_remove(0).parts;
+    for (authority, signed) in
+        [("api.example.com/evil", "/evil/api/v1/reports/run"), ("a/x?", "/x?/api/v1/reports/run"), ("a#", "")]
+    {
+        let signature = Parts { path: signed.to_owned(), ..parts.clone() }.signature(SECRETS[0].1);
+        let found = judge_at(authority, &policy, &parts, Some(&signature), parts.timestamp);
+        assert_eq!(found.map_err(|(code, _)| code), Err("signature_invalid".to_owned()), "{authority}");
+    }
+}
+
+/// No request target has a fragment (RFC 9112 section 3.2); a URL without it would be signed.
+#[test]
+fn nothing_rides_behind_a_signed_path() {
+    let policy = policy();
+    let signed = Parts { path: "/api/v1/reports/run?x=1".to_owned(), ..vectors().swap_remove(0).parts };
+    let signature = signed.signature(SECRETS[0].1);
+    for path in ["/api/v1/reports/run?x=1#", "/api/v1/reports/run?x=1#&x=2", "/api/v1/reports/run#?x=1"] {
+        let found =
+            judge(&policy, &Parts { path: path.to_owned(), ..signed.clone() }, Some(&signature), signed.timestamp);
+        assert_eq!(found.map_err(|(code, _)| code), Err("path_ambiguous".to_owned()), "{path}");
     }
 }
 

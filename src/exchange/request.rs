@@ -122,6 +122,10 @@ impl Exchange {
             Err(_) => String::from_utf8_lossy(raw_path).into_owned(),
         };
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
+        // Behind the query it would be forwarded, and be no part of the URL that a signature covers.
+        if head.target.contains(&b'#') {
+            return Err(Problem::path_ambiguous(Ambiguous::Forbidden));
+        }
         if policy.is_closed(path.as_str()) {
             return Err(Problem::not_found());
         }

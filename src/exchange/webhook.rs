@@ -250,11 +250,11 @@ pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &Head<'_>
     match &policy.public_base_url {
         Some(base) => [base.as_bytes(), head.target].concat(),
         None => {
-            let scheme = match headers.lone(":scheme") {
-                Lone::One(scheme) => scheme,
-                Lone::Absent | Lone::Many => b"https",
-            };
-            [scheme, b"://", head.authority, head.target].concat()
+            let scheme: &[u8] = if matches!(headers.lone(":scheme"), Lone::One(b"http")) { b"http" } else { b"https" };
+            // With one of these in the host the signed path could begin there (RFC 3986 section 3.2).
+            let is_host = !head.authority.iter().any(|byte| matches!(byte, b'/' | b'?' | b'#'));
+            let host = if is_host { head.authority } else { b"" };
+            [scheme, b"://", host, head.target].concat()
         }
     }
 }
