@@ -38,6 +38,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         test("paused, and resumed", paused),
         test("malformed JSON", malformed),
         test("one-way", one_way),
+        test("methods that the backend does not take", other_methods),
         test("what no handler has had", never_had),
     ]
 }
@@ -74,6 +75,29 @@ fn same(reply: &Reply, first: &Reply) -> Result<()> {
     ensure!(reply.body == first.body, "{} instead of {}", reply.text(), first.text());
     let id = "x-operation-id";
     ensure!(reply.header(id).is_some() && reply.header(id) == first.header(id), "another operation");
+    Ok(())
+}
+
+/// Restate's handlers are called with GET and POST.
+async fn other_methods(stack: &mut Stack) -> Result<()> {
+    let by = |method: &str, key: &str| {
+        let (method, path) = (method.to_owned(), "/api/v1/refunds-by-any-method".to_owned());
+        Request { method, path, ..refund(key, &json!({})) }
+    };
+    for method in ["PUT", "PATCH", "DELETE"] {
+        let key = format!("by-{method}");
+        for request in [by(method, &key), by(method, &key).http2()] {
+            let replayed = effects(stack, &key).await? == 1;
+            let reply = send(stack, &ALICE, request).await?;
+            let status = if replayed { "replayed" } else { "stored" };
+            Expected { status: 200, key: Some(status), replayed, retry: None }.check(&reply)?;
+        }
+        ensure!(effects(stack, &key).await? == 1, "{method}: another number of effects");
+    }
+    for request in [by("HEAD", "by-HEAD"), by("HEAD", "by-HEAD").http2()] {
+        let reply = send(stack, &ALICE, Request { body: Vec::new(), ..request }).await?;
+        ensure!(reply.status == 405 && reply.header("allow") == Some("GET") && reply.body.is_empty(), "{reply:?}");
+    }
     Ok(())
 }
 

@@ -71,6 +71,10 @@ fn policy() -> Result<String> {
     later.as_object_mut().context("a route")?.insert("one_way".to_owned(), json!(true));
     routes.extend([
         later,
+        json!({
+            "endpoint": "refunds.by-any-method", "path": "/api/v1/refunds-by-any-method", "policy": "REQUIRED_A",
+            "methods": ["GET", "PUT", "PATCH", "DELETE"], "target": "Refunds/create",
+        }),
         route("no.handler", "/api/v1/no-handler", "Refunds/nothing"),
         route("no.service", "/api/v1/no-service", "Absent/create"),
         json!({
