@@ -116,14 +116,14 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<Flow, Problem> {
         let head = Head::read(policy, headers);
-        let (raw_path, _) = split_query(head.target);
+        let (raw_path, query) = split_query(head.target);
         self.original_path = match std::str::from_utf8(raw_path) {
             Ok(text) => text.to_owned(),
             Err(_) => String::from_utf8_lossy(raw_path).into_owned(),
         };
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         // Behind the query it would be forwarded, and be no part of the URL that a signature covers.
-        if head.target.contains(&b'#') {
+        if query.is_some_and(|query| query.contains(&b'#')) {
             return Err(Problem::path_ambiguous(Ambiguous::Forbidden));
         }
         if policy.is_closed(path.as_str()) {

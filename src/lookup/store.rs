@@ -193,23 +193,23 @@ impl Store {
                 held.in_use = true;
                 known = !held.lacking;
                 let awaits_retry = held.failed.is_some() && now < held.retry;
-                let (answer, call) = if anew {
-                    if !under_way && (awaits_retry || held.is_as_new_as_can_be(now)) {
-                        // What could not be had may be what the asker lacks.
-                        (Some(held.failed.map_or_else(|| held.answer.clone(), Answer::Unavailable)), false)
-                    } else {
-                        held.anew = now;
-                        (None, !under_way)
-                    }
-                } else if held.is_fresh(now) {
-                    (Some(held.answer.clone()), !under_way && held.is_due(now, ahead_ms))
-                } else if awaits_retry && held.down && held.is_usable(now, stale_ms) {
-                    (Some(held.answer.clone()), false)
+                let fresh = held.is_fresh(now);
+                let serves = if anew {
+                    !under_way && (awaits_retry || held.is_as_new_as_can_be(now))
                 } else {
-                    (None, !under_way)
+                    fresh || (awaits_retry && held.down && held.is_usable(now, stale_ms))
                 };
-                if answer.is_some() {
-                    return Decision { answer, call };
+                if serves {
+                    let answer = match held.failed {
+                        // What could not be had may be what the asker lacks.
+                        Some(reason) if anew => Answer::Unavailable(reason),
+                        _ => held.answer.clone(),
+                    };
+                    let call = !anew && fresh && !under_way && held.is_due(now, ahead_ms);
+                    return Decision { answer: Some(answer), call };
+                }
+                if anew {
+                    held.anew = now;
                 }
             }
         }
