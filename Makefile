@@ -98,7 +98,7 @@ lint: ## format and clippy
 .PHONY: unit
 unit: ## unit and property tests of the core, the command, the demo, the fuzz targets and the build
 	@echo "== unit"
-	@cargo test --no-fail-fast -p edge-idempotency -p edge-idempotency-cli -p edge-idempotency-demo -p edge-idempotency-fuzz -p xtask
+	@cargo test --no-fail-fast -p edge-idempotency-engine -p edge-idempotency-cli -p edge-idempotency-demo -p edge-idempotency-fuzz -p xtask
 
 .PHONY: behaviour
 behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
@@ -116,7 +116,7 @@ BENCH_ARGS ?=
 .PHONY: bench
 bench: bench-files ## measure what the filter costs: the exchange natively, and in a real Envoy
 	@echo "== bench"
-	@cargo bench --quiet --bench exchange
+	@cargo bench --quiet --package edge-idempotency-engine --bench exchange
 	@cargo run --quiet --package bench -- $(BENCH_ARGS)
 
 .PHONY: bench-quick

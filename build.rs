@@ -1,20 +1,14 @@
-//! Tells the module which commit it was built from (`EDGE_IDEMPOTENCY_GIT_HASH`, logged at start), and makes the
-//! provider files of `policies/providers/` ready to be compiled in.
+//! Tells the module which commit it was built from (`EDGE_IDEMPOTENCY_GIT_HASH`, logged at start).
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
 
 /// What the module is made of. A change here makes the hash `-dirty`, one in the docs or the tests does not.
-const SOURCES: [&str; 5] = ["src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
-
-/// What people read of a provider file, and the filter does not.
-const FOR_PEOPLE: [&str; 6] = ["$schema", "name", "docs_url", "no_identifier", "retry", "notes"];
+const SOURCES: [&str; 6] = ["src", "engine/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
-    providers();
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     for path in SOURCES {
         watch(path);
@@ -22,31 +16,6 @@ fn main() {
     // A source archive has no repository and sets the variable instead.
     let hash = std::env::var(VARIABLE).ok().filter(|given| !given.is_empty()).or_else(from_git);
     println!("cargo::rustc-env={VARIABLE}={}", hash.as_deref().unwrap_or("unknown"));
-}
-
-/// Writes `providers.rs`: a list of names and files, ordered by name, without spaces and what only people read.
-fn providers() {
-    let mut files: Vec<PathBuf> = std::fs::read_dir("policies/providers")
-        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
-    let mut list = String::from("&[\n");
-    for path in files {
-        // A file that is no JSON object is compiled in as it is, and the tests say so.
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let short = serde_json::from_str(&text).map(|mut file: serde_json::Map<_, _>| {
-            file.retain(|member, _| !FOR_PEOPLE.contains(&member.as_str()));
-            serde_json::Value::Object(file).to_string()
-        });
-        let _ = writeln!(list, "    ({name:?}, {:?}),", short.as_ref().unwrap_or(&text));
-    }
-    list.push_str("]\n");
-    let directory = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
-    if let Err(error) = std::fs::write(directory.join("providers.rs"), list) {
-        println!("cargo::error=cannot write providers.rs: {error}");
-    }
 }
 
 fn from_git() -> Option<String> {

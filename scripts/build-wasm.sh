@@ -128,8 +128,7 @@ compile() {
         "$("$RUSTC_PATH" --print sysroot)/lib/rustlib/src/rust=/rust"
     export CARGO_ENCODED_RUSTFLAGS=${flags%$'\x1f'} RUSTC=$RUSTC_PATH
     [ ${#BUILD_STD[@]} -eq 0 ] || export RUSTC_BOOTSTRAP=1
-    # As cdylib alone: cargo does no link-time optimisation where an rlib is asked for as well.
-    "$CARGO_PATH" rustc --manifest-path "$ROOT/Cargo.toml" --package "$name" --lib --crate-type cdylib --release \
+    "$CARGO_PATH" build --manifest-path "$ROOT/Cargo.toml" --package "$name" --lib --release \
         --target "$TARGET" --target-dir "$TARGET_DIR" ${BUILD_STD[@]+"${BUILD_STD[@]}"} >&2 </dev/null
     file=${name//-/_}.wasm
     mkdir -p "$ROOT/target/wasm"

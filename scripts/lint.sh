@@ -35,5 +35,3 @@ say "lint: Cargo.lock"
 cargo metadata --locked --format-version 1 >/dev/null || die "Cargo.lock does not match the manifests" "cargo check, and commit it"
 say "lint: clippy"
 cargo clippy --quiet --workspace --all-targets -- -D warnings
-say "lint: clippy, the proxy-wasm adapter"
-cargo clippy --quiet --package edge-idempotency --all-targets --features check-proxy -- -D warnings

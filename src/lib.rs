@@ -1,37 +1,17 @@
-//! Edge idempotency: a proxy-wasm filter that validates a caller's idempotency key, puts it into the caller's
-//! namespace and forwards the request, or refuses it with a problem document.
-//!
-//! Data goes one way. At start: bytes of configuration → [`policy::document`] → [`Policy`]. Per request: request head →
-//! [`Exchange`] → [`Effect`]s → the host. Only `proxy` knows the host; everything else runs natively as well.
+//! The proxy-wasm filter: it hands a host's events to the engine, and carries out what the engine decides.
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`key`] | the key's grammar, reading the header, the namespaced form |
-//! | [`identity`] | tenant, project, subject; where they come from |
-//! | [`policy`] | the policy document, the route table, path normalisation, targets |
-//! | [`exchange`] | one request and its response as a state machine |
-//! | [`lookup`] | bindings and secrets from stores: caches, calls, who waits |
-//! | [`problem`] | problem documents |
-//! | [`provider`] | webhook providers: signatures, identifiers, raw keys |
-//! | [`telemetry`] | log fields |
-//! | [`headers`] | header lines, comparison of names |
-//! | [`json`] | reading and writing JSON |
-#![deny(unsafe_code)]
+//! | `exports` | what a host calls, and which context each call is for |
+//! | `root` | the context of a configuration |
+//! | `stream` | the context of a request |
+//! | `stores` | calls to the stores that the policy names |
+//! | `attributes` | identity and route metadata, as the host's properties |
+//! | `abi` | host calls |
 
-mod bytes;
-pub mod exchange;
-pub mod headers;
-pub mod identity;
-pub mod json;
-pub mod key;
-pub mod lookup;
-pub mod policy;
-pub mod problem;
-pub mod provider;
-pub mod telemetry;
-
-#[cfg(any(target_arch = "wasm32", feature = "check-proxy"))]
-mod proxy;
-
-pub use exchange::{AnswerFlow, Effect, Exchange, Flow, Map};
-pub use policy::{Policy, PolicyErrors};
+mod abi;
+mod attributes;
+mod exports;
+mod root;
+mod stores;
+mod stream;

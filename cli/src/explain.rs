@@ -1,10 +1,10 @@
 //! `explain`: the verdict on one request, by the very engine that runs in the gateway.
 
 use crate::request::Request;
-use edge_idempotency::headers::Headers;
-use edge_idempotency::problem::Problem;
-use edge_idempotency::telemetry::Case;
-use edge_idempotency::{Effect, Exchange, Policy};
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::problem::Problem;
+use edge_idempotency_engine::telemetry::Case;
+use edge_idempotency_engine::{Effect, Exchange, Policy};
 use serde_json::{Map, Value, json};
 use std::fmt;
 

@@ -4,7 +4,7 @@ mod explain;
 mod request;
 
 use clap::{Args, Parser, Subcommand};
-use edge_idempotency::{Policy, PolicyErrors};
+use edge_idempotency_engine::{Policy, PolicyErrors};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -138,7 +138,7 @@ fn read_policy(args: &PolicyArgs) -> Result<Option<Policy>, String> {
     }
 }
 
-fn issues(list: &[edge_idempotency::policy::Issue]) -> serde_json::Value {
+fn issues(list: &[edge_idempotency_engine::policy::Issue]) -> serde_json::Value {
     list.iter().map(|issue| json!({"pointer": issue.pointer, "message": issue.message})).collect()
 }
 

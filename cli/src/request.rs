@@ -1,11 +1,11 @@
 //! The request document of `explain`.
 
 use base64::Engine as _;
-use edge_idempotency::headers::is_field_name;
-use edge_idempotency::identity::{Attributes, MetadataPath, Value};
-use edge_idempotency::lookup::Given;
-use edge_idempotency::policy::Json;
-use edge_idempotency::policy::decode::{At, Fields, Issues};
+use edge_idempotency_engine::headers::is_field_name;
+use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency_engine::lookup::Given;
+use edge_idempotency_engine::policy::Json;
+use edge_idempotency_engine::policy::decode::{At, Fields, Issues};
 use std::borrow::Cow;
 use std::fmt;
 

@@ -3,7 +3,7 @@
 use crate::own;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use edge_idempotency::provider::{Catalogue, NoIdentifier, Provider};
+use edge_idempotency_engine::provider::{Catalogue, NoIdentifier, Provider};
 use hmac::{Hmac, Mac as _};
 use serde_json::json;
 use sha1::Sha1;

@@ -1,7 +1,7 @@
 //! The identifier in a JSON body, beside what serde_json reads.
 
 use crate::own;
-use edge_idempotency::provider::{NoIdentifier, Provider};
+use edge_idempotency_engine::provider::{NoIdentifier, Provider};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
 use std::fmt;

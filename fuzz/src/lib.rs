@@ -19,11 +19,11 @@ pub use json::json;
 pub use provider::provider;
 pub use signature::signature;
 
-use edge_idempotency::headers::{Headers, same_name};
-use edge_idempotency::identity::{Attributes, MetadataPath, Value};
-use edge_idempotency::policy::Declared;
-use edge_idempotency::policy::path::NormalPath;
-use edge_idempotency::{Effect, Exchange, Flow, Policy, key};
+use edge_idempotency_engine::headers::{Headers, same_name};
+use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency_engine::policy::Declared;
+use edge_idempotency_engine::policy::path::NormalPath;
+use edge_idempotency_engine::{Effect, Exchange, Flow, Policy, key};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -140,7 +140,7 @@ pub fn header(input: &[u8]) {
 
 /// A request target: its path has one spelling, that spelling is its own, and routes are found by it.
 pub fn path(input: &[u8]) {
-    let (raw, _) = edge_idempotency::policy::path::split_query(input);
+    let (raw, _) = edge_idempotency_engine::policy::path::split_query(input);
     let Ok(normal) = NormalPath::parse(raw) else { return };
     let text = normal.as_str();
     assert!(text.starts_with('/') && !text.contains("//") && (text == "/" || !text.ends_with('/')), "{text}");

@@ -3,9 +3,9 @@
 use crate::Lines;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use edge_idempotency::Policy;
-use edge_idempotency::headers::Headers;
-use edge_idempotency::provider::{Delivery, Identifier, NoIdentifier, Provider};
+use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::provider::{Delivery, Identifier, NoIdentifier, Provider};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 

@@ -1,9 +1,9 @@
 //! Provider files: a document with one, and a delivery to it.
 
 use crate::{NoMetadata, applied, lines};
-use edge_idempotency::headers::Headers;
-use edge_idempotency::provider::Delivery;
-use edge_idempotency::{Exchange, Flow, Policy, key};
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::provider::Delivery;
+use edge_idempotency_engine::{Exchange, Flow, Policy, key};
 use serde_json::json;
 
 /// Between the parts of an input.

@@ -3,7 +3,7 @@
 use crate::{Lines, lines, own};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use edge_idempotency::provider::Provider;
+use edge_idempotency_engine::provider::Provider;
 use hmac::{Hmac, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;

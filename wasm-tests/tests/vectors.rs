@@ -8,11 +8,11 @@
 // Tests say what went wrong by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
 
-#[path = "../../tests/providers/expected.rs"]
+#[path = "../../engine/tests/providers/expected.rs"]
 mod expected;
 // The engine's own tests look closer.
 #[allow(dead_code)]
-#[path = "../../tests/providers/vector.rs"]
+#[path = "../../engine/tests/providers/vector.rs"]
 mod vector;
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use wasm_tests::cases::{Case, Client, Difference, Outcome, compare, compare_outc
 use wasm_tests::engine::{Native, Wasm};
 use wasm_tests::http::{Headers, Message};
 
-const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine");
 const WEBHOOK_ID: &str = "wh_01JABC";
 const NAMESPACE: &str = "t-acme:shop:service:webhook-ingest";
 

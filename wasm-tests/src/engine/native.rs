@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use edge_idempotency::headers::Headers as Lines;
-use edge_idempotency::identity::{Attributes, MetadataPath, Value as Found};
-use edge_idempotency::lookup::Given;
-use edge_idempotency::policy::Json;
-use edge_idempotency::{AnswerFlow, Effect, Exchange, Map as Target, Policy, PolicyErrors};
+use edge_idempotency_engine::headers::Headers as Lines;
+use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value as Found};
+use edge_idempotency_engine::lookup::Given;
+use edge_idempotency_engine::policy::Json;
+use edge_idempotency_engine::{AnswerFlow, Effect, Exchange, Map as Target, Policy, PolicyErrors};
 use serde_json::{Map, Value};
 
 use crate::cases::{Case, Outcome, StartErrors};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use edge_idempotency::lookup::{Given, Kind};
+use edge_idempotency_engine::lookup::{Given, Kind};
 
 use super::native::stores;
 use crate::cases::{Case, Outcome, StartErrors, workspace};

@@ -1,0 +1,175 @@
+//! What the core takes natively for one request or response, without a host: `cargo bench --bench exchange`. The cost in a
+//! gateway, of which this is the small part, is `make bench`.
+#![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that measures the wrong thing has to stop")]
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency_engine::{Effect, Exchange, Flow, Policy};
+use std::borrow::Cow;
+use std::hint::black_box;
+
+/// A platform's policy with this many routes; the one that is called stands in the middle.
+fn document(routes: usize) -> Vec<u8> {
+    let route = |number: usize| match number % 4 {
+        _ if number == routes / 2 => {
+            r#"{"endpoint": "conversations.send-message", "path": "/api/v1/conversations/send-message",
+                "policy": "REQUIRED_A", "target": "Conversations/sendMessage"}"#
+                .to_owned()
+        }
+        0 => format!(
+            r#"{{"endpoint": "r{number}", "path": "/api/v1/r{number}", "policy": "PROHIBITED", "target": "R{number}/create"}}"#
+        ),
+        1 => format!(
+            r#"{{"endpoint": "r{number}", "path": "/api/v1/r{number}", "policy": "HANDLER_INTERNAL_C", "target": "R{number}/run"}}"#
+        ),
+        _ => format!(
+            r#"{{"endpoint": "r{number}", "path": "/api/v1/r{number}/{{id}}/change", "policy": "ACCEPTED",
+                "target": "R{number}/{{id}}/change"}}"#
+        ),
+    };
+    let routes: Vec<String> = (0..routes).map(route).collect();
+    format!(
+        r#"{{"version": 1, "docs_url": "https://developers.example.com/idempotency",
+            "identity": {{
+              "sources": [{{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
+                           "project": "project_id", "subject": {{"field": "sub", "type": "user"}}}}],
+              "forward": {{"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}}}},
+            "backend": {{"kind": "restate", "rewrite_path": true}},
+            "routes": [{}]}}"#,
+        routes.join(", ")
+    )
+    .into_bytes()
+}
+
+fn policy(routes: usize) -> Policy {
+    Policy::from_json(&document(routes)).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// The metadata that `jwt_authn` leaves.
+struct Jwt;
+
+impl Attributes for Jwt {
+    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+        match path.segments().last().map(String::as_str) {
+            Some("tenant_id") => Value::Text(Cow::Borrowed(b"acme")),
+            Some("project_id") => Value::Text(Cow::Borrowed(b"health-prod")),
+            Some("sub") => Value::Text(Cow::Borrowed(b"firebase_uid_123")),
+            _ => Value::Absent,
+        }
+    }
+
+    fn route_endpoint(&self) -> Value<'_> {
+        Value::Absent
+    }
+}
+
+type Lines = Vec<(&'static [u8], &'static [u8])>;
+
+/// What a gateway hands on of a client library's request.
+fn request(method: &'static str, path: &'static str, key: Option<&'static str>) -> Lines {
+    let mut lines: Lines = vec![
+        (b":authority", b"api.example.com"),
+        (b":path", path.as_bytes()),
+        (b":method", method.as_bytes()),
+        (b":scheme", b"https"),
+        (b"user-agent", b"example-sdk-python/4.2.0 (linux; x86_64) python/3.12.3"),
+        (b"accept", b"application/json"),
+        (b"accept-encoding", b"gzip, deflate, br"),
+        (b"accept-language", b"en-GB,en;q=0.9"),
+        (b"authorization", b"Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJmaXJlYmFzZV91aWRfMTIzIn0.c2lnbmF0dXJl"),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"42"),
+        (b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        (b"x-client-version", b"4.2.0"),
+        (b"x-forwarded-for", b"203.0.113.7"),
+        (b"x-forwarded-proto", b"https"),
+        (b"x-request-id", b"5b1f2a52-6d3c-4c0e-9b42-0d6a3b0f6c11"),
+    ];
+    lines.extend(key.map(|key| (b"idempotency-key".as_slice(), key.as_bytes())));
+    lines
+}
+
+/// An answer that the backend had stored.
+fn replay() -> Lines {
+    vec![
+        (b":status", b"200"),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"42"),
+        (b"date", b"Thu, 01 Jan 2026 00:00:00 GMT"),
+        (b"x-restate-id", b"inv_18qDJRLBiJHX4CXTOoBYYYkcbFhzxgdbc9"),
+        (b"idempotency-expires", b"Fri, 02 Jan 2026 00:00:00 GMT"),
+        (b"x-envoy-upstream-service-time", b"3"),
+    ]
+}
+
+const KEYED: (&str, &str) = ("POST", "/api/v1/conversations/send-message");
+const KEY: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
+
+fn headers(bench: &mut Criterion) {
+    let policy = policy(12);
+    let mut group = bench.benchmark_group("request");
+    let cases = [
+        ("keyed", request(KEYED.0, KEYED.1, Some(KEY)), Flow::Continue),
+        ("without a key, prohibited", request("POST", "/api/v1/r0", None), Flow::Continue),
+        ("without a key, handler internal", request("POST", "/api/v1/r1", None), Flow::Continue),
+        ("refused, malformed key", request(KEYED.0, KEYED.1, Some("not a key")), Flow::Replied),
+    ];
+    for (name, lines, expected) in cases {
+        let headers = Headers::new(lines);
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let mut effects = Vec::new();
+                let mut exchange = Exchange::new();
+                let flow = exchange.request_headers(&policy, black_box(&headers), &Jwt, &mut effects);
+                assert_eq!(flow, expected);
+                // What a gateway is given: the refusal as a document.
+                match effects.first() {
+                    Some(Effect::Reply(problem)) => problem.document(policy.docs_url.as_deref()).len(),
+                    _ => effects.len(),
+                }
+            });
+        });
+    }
+    group.finish();
+
+    let (request, replay) = (Headers::new(request(KEYED.0, KEYED.1, Some(KEY))), Headers::new(replay()));
+    bench.bench_function("request, and response with replay marks", |bencher| {
+        bencher.iter(|| {
+            let mut exchange = Exchange::new();
+            let mut effects = Vec::new();
+            exchange.request_headers(&policy, black_box(&request), &Jwt, &mut effects);
+            let mut effects = Vec::new();
+            exchange.response_headers(&policy, black_box(&replay), &mut effects);
+            assert!(effects.len() >= 3, "the operation id, renamed, and two marks");
+            effects.len()
+        });
+    });
+}
+
+fn routes(bench: &mut Criterion) {
+    let mut group = bench.benchmark_group("route lookup");
+    for count in [10, 10_000] {
+        let policy = policy(count);
+        group.bench_with_input(BenchmarkId::from_parameter(count), &policy, |bencher, policy| {
+            bencher.iter(|| {
+                let found = policy.declared("api.example.com", black_box(KEYED.1), b"POST");
+                assert!(matches!(found, edge_idempotency_engine::policy::Declared::Route(..)));
+            });
+        });
+    }
+    group.finish();
+
+    let mut group = bench.benchmark_group("policy compile");
+    group.sample_size(10);
+    for count in [10, 10_000] {
+        let document = document(count);
+        group.bench_with_input(BenchmarkId::from_parameter(count), &document, |bencher, document| {
+            bencher.iter(|| Policy::from_json(document).expect("a policy"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(exchange, headers, routes);
+criterion_main!(exchange);

@@ -1,0 +1,40 @@
+//! Makes the provider files of `policies/providers/` ready to be compiled in.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Where the provider files are, from this crate's folder.
+const FILES: &str = "../policies/providers";
+
+/// What people read of a provider file, and the filter does not.
+const FOR_PEOPLE: [&str; 6] = ["$schema", "name", "docs_url", "no_identifier", "retry", "notes"];
+
+fn main() {
+    println!("cargo::rerun-if-changed={FILES}");
+    providers();
+}
+
+/// Writes `providers.rs`: a list of names and files, ordered by name, without spaces and what only people read.
+fn providers() {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(FILES)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    let mut list = String::from("&[\n");
+    for path in files {
+        // A file that is no JSON object is compiled in as it is, and the tests say so.
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let short = serde_json::from_str(&text).map(|mut file: serde_json::Map<_, _>| {
+            file.retain(|member, _| !FOR_PEOPLE.contains(&member.as_str()));
+            serde_json::Value::Object(file).to_string()
+        });
+        let _ = writeln!(list, "    ({name:?}, {:?}),", short.as_ref().unwrap_or(&text));
+    }
+    list.push_str("]\n");
+    let directory = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
+    if let Err(error) = std::fs::write(directory.join("providers.rs"), list) {
+        println!("cargo::error=cannot write providers.rs: {error}");
+    }
+}

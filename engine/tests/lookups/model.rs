@@ -1,0 +1,178 @@
+//! Whatever happens in whatever order: one call for each key, one answer for everybody who waits, nothing used beyond its
+//! time, nothing that grows.
+
+use super::{World, not_found, secret, verified, version};
+use edge_idempotency_engine::lookup::{Call, Kind, Ticket};
+use proptest::prelude::*;
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many, times `PROPTEST_TIMES`; what fails is remembered beside the test.
+fn cases(cases: u32) -> ProptestConfig {
+    let times = std::env::var("PROPTEST_TIMES").map_or(1, |times| times.parse().expect("PROPTEST_TIMES is a number"));
+    let persistence = FileFailurePersistence::WithSource("regressions");
+    let failure_persistence: Option<Box<dyn FailurePersistence>> = Some(Box::new(persistence));
+    ProptestConfig { cases: cases.saturating_mul(times), failure_persistence, ..ProptestConfig::default() }
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Ask { kind: Kind, key: u8, anew: bool },
+    Reply { which: usize, reply: usize },
+    Leave { which: usize },
+    Tick,
+    Pass { milliseconds: u64 },
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let kind = prop_oneof![Just(Kind::Bindings), Just(Kind::Secrets)];
+    let event = prop_oneof![
+        4 => (kind, 0..6_u8, prop::bool::weighted(0.2)).prop_map(|(kind, key, anew)| Event::Ask { kind, key, anew }),
+        4 => (any::<usize>(), 0..9_usize).prop_map(|(which, reply)| Event::Reply { which, reply }),
+        1 => any::<usize>().prop_map(|which| Event::Leave { which }),
+        1 => Just(Event::Tick),
+        2 => prop_oneof![0..2000_u64, 0..70_000_u64, Just(400_000)].prop_map(|milliseconds| Event::Pass { milliseconds }),
+    ];
+    prop::collection::vec(event, 0..120)
+}
+
+fn key_of(kind: Kind, key: u8) -> String {
+    match kind {
+        Kind::Bindings => format!("wh_0000000{key}"),
+        Kind::Secrets => format!("acme:shop:p{key}"),
+    }
+}
+
+/// A reply, marked with when it was made where it is positive.
+fn reply(kind: Kind, reply: usize, now: u64) -> (Option<u16>, Value) {
+    let positive = match kind {
+        Kind::Bindings => verified(&now.to_string()),
+        Kind::Secrets => secret(&now.to_string()),
+    };
+    match (reply, kind) {
+        (0..=2, _) => (Some(200), positive),
+        (3, Kind::Secrets) => (Some(200), version(&now.to_string(), 2, "2026-01-01T00:00:00Z")),
+        (3 | 4, Kind::Bindings) => (Some(200), not_found()),
+        (4, Kind::Secrets) => (Some(404), json!({"errors": []})),
+        (5, _) => (Some(503), json!({})),
+        (6, _) => (Some(403), json!({})),
+        (7, _) => (Some(200), json!("nonsense")),
+        _ => (None, Value::Null),
+    }
+}
+
+/// When the reply was made that a positive answer is from.
+fn made(answer: &str) -> Option<u64> {
+    answer.split([':', '+']).next()?.parse().ok()
+}
+
+fn model(events: Vec<Event>) -> Result<(), TestCaseError> {
+    let mut world = World::new();
+    let mut calls: Vec<(Kind, Call)> = Vec::new();
+    let mut waiting: BTreeMap<u32, (Kind, String)> = BTreeMap::new();
+    let check = |now: u64, answer: &str| {
+        let age = made(answer).map_or(0, |made| now - made);
+        prop_assert!(age < 360_000, "{answer} is {age} ms old");
+        Ok(())
+    };
+    for event in events {
+        match event {
+            Event::Ask { kind, key, anew } => {
+                let key = key_of(kind, key);
+                match world.ask_how(kind, &key, anew) {
+                    (_, Some(answer)) => check(world.now, &answer)?,
+                    (stream, None) => drop(waiting.insert(stream, (kind, key))),
+                }
+            }
+            Event::Reply { which, reply: number } => {
+                if !calls.is_empty() {
+                    let (kind, call) = calls.swap_remove(which % calls.len());
+                    let (status, body) = reply(kind, number, world.now);
+                    world.reply_bytes(&call, status, Some(body.to_string().as_bytes()));
+                }
+            }
+            Event::Leave { which } => {
+                if let Some(stream) = waiting.keys().copied().nth(which % waiting.len().max(1)) {
+                    let (kind, key) = waiting.remove(&stream).unwrap();
+                    world.left(stream, kind, &key);
+                }
+            }
+            Event::Tick => world.lookups.tick(world.now),
+            Event::Pass { milliseconds } => world.now += milliseconds,
+        }
+        let new = world.calls().into_iter().map(|call| {
+            let kind = if call.cluster == "unkey" { Kind::Bindings } else { Kind::Secrets };
+            (kind, call)
+        });
+        calls.extend(new);
+        for (stream, answer) in world.answers() {
+            prop_assert!(waiting.remove(&stream).is_some(), "{stream} was answered {answer} and waits for nothing");
+            check(world.now, &answer)?;
+        }
+        // Those that were given up may still be answered, and then change nothing.
+        let under_way = world.lookups.sizes()[2];
+        let keys: BTreeSet<String> = waiting.values().map(|(kind, key)| format!("{kind:?} {key}")).collect();
+        prop_assert!(keys.len() <= under_way && under_way <= 12, "{} {under_way}", keys.len());
+        prop_assert!(calls.len() >= under_way);
+    }
+    // Once nothing is heard any more everybody has been answered.
+    world.now += 10_000;
+    world.lookups.tick(world.now);
+    for (stream, _) in world.answers() {
+        prop_assert!(waiting.remove(&stream).is_some());
+    }
+    prop_assert!(waiting.is_empty(), "{waiting:?} wait for ever");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(512))]
+
+    #[test]
+    fn whatever_happens(events in events()) {
+        model(events)?;
+    }
+
+    #[test]
+    fn any_reply_gives_an_answer(
+        secrets in any::<bool>(),
+        status in prop::option::of(prop_oneof![Just(200), Just(404), Just(503), 0..1000_u16]),
+        body in prop::option::of(prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..200),
+            "[{}\\[\\]\":,a-z0-9\\\\]{0,80}".prop_map(String::into_bytes),
+            r#"\{"data":\{"(data|valid|code)":(null|true|"[a-z\\u]{0,4}"|\{"secrets?":(\[|"|1)[a"\],]{0,6}\}?)\}?\}?"#
+                .prop_map(String::into_bytes),
+        ]),
+    ) {
+        let mut world = World::new();
+        let kind = if secrets { Kind::Secrets } else { Kind::Bindings };
+        let key = key_of(kind, 1);
+        world.ask(kind, &key);
+        // A new version has a second call.
+        for _ in 0..2 {
+            for call in world.calls() {
+                world.reply_bytes(&call, status, body.as_deref());
+            }
+        }
+        prop_assert_eq!(world.answers().len(), 1);
+        prop_assert_eq!(world.lookups.sizes()[2], 0);
+    }
+}
+
+/// Tickets of different calls are different: a late reply is not taken for another's.
+#[test]
+fn tickets_are_unique() {
+    let mut world = World::new();
+    let mut seen: Vec<Ticket> = Vec::new();
+    for number in 0..50_u8 {
+        world.ask(Kind::Secrets, &format!("acme:shop:p{}", number % 5));
+        for call in world.calls() {
+            assert!(!seen.contains(&call.ticket));
+            world.fail(&call);
+            seen.push(call.ticket);
+        }
+        world.answers();
+    }
+    assert_eq!(seen.len(), 50);
+}

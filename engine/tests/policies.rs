@@ -1,0 +1,135 @@
+//! The policies that come with the project: each compiles, warns of what it should warn of, fits the schema, and does
+//! with requests what its cases in `tests/policies/` say.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use edge_idempotency_engine::Policy;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use support::{Line, Request, Verdict};
+
+/// The repository's folder.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn read(path: &Path) -> Value {
+    let text = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn json_files(folder: &str) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect();
+    files.sort();
+    files
+}
+
+/// The reference policy, the least document and the examples, by name.
+fn policies() -> Vec<(String, PathBuf)> {
+    let named = ["policies/minimal.json", "policies/reference.json"].map(|path| root().join(path));
+    let files = named.into_iter().chain(json_files("policies/examples"));
+    files.map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path)).collect()
+}
+
+fn cases(name: &str) -> Value {
+    read(&root().join("engine/tests/policies").join(format!("{name}.json")))
+}
+
+/// A request document as `edge-idempotency explain` reads it; what it leaves out comes from `defaults`.
+fn request(document: &Value, defaults: &Value) -> Request {
+    let member = |name: &str| document.get(name).or_else(|| defaults.get(name)).cloned().unwrap_or(Value::Null);
+    let url = member("url");
+    let (scheme, rest) = url.as_str().and_then(|url| url.split_once("://")).expect("an absolute URL");
+    let (authority, target) = rest.split_at(rest.find('/').expect("a path"));
+    let method = member("method");
+    let mut headers: Vec<Line> =
+        [(":authority", authority), (":path", target), (":method", method.as_str().unwrap()), (":scheme", scheme)]
+            .map(|(name, value)| (name.into(), value.into()))
+            .to_vec();
+    for line in member("headers").as_array().into_iter().flatten() {
+        let [name, value] = line.as_array().unwrap().as_slice() else { panic!("[name, value]: {line}") };
+        headers.push((name.as_str().unwrap().to_ascii_lowercase().into(), value.as_str().unwrap().into()));
+    }
+    Request {
+        headers,
+        body: member("body").as_str().unwrap_or_default().into(),
+        metadata: member("metadata"),
+        endpoint: document.pointer("/route_metadata/edge.idempotency/endpoint").cloned(),
+        ..Request::default()
+    }
+}
+
+/// What the backend gets beside method, host and scheme; a header in more than one line becomes an array.
+fn upstream(headers: &[Line]) -> Value {
+    let mut members = Map::new();
+    for (name, value) in headers {
+        let [name, value] = [name, value].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
+        if [":authority", ":method", ":scheme"].contains(&name.as_str()) {
+            continue;
+        }
+        match members.get_mut(&name) {
+            Some(Value::Array(values)) => values.push(value.into()),
+            Some(first) => *first = json!([first, value]),
+            None => drop(members.insert(name, value.into())),
+        }
+    }
+    members.into()
+}
+
+#[test]
+fn every_policy_compiles_and_warns_of_what_it_should() {
+    let schema = jsonschema::validator_for(&read(&root().join("policies/schema.json"))).unwrap();
+    for (name, path) in policies() {
+        let document = read(&path);
+        let policy =
+            Policy::from_json(&std::fs::read(&path).unwrap()).unwrap_or_else(|errors| panic!("{name}: {errors}"));
+        let warnings: Vec<&str> = policy.warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+        assert_eq!(json!(warnings), cases(&name)["warnings"], "{name}: {:?}", policy.warnings);
+        let wrong: Vec<String> = schema.iter_errors(&document).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{name}: {wrong:?}");
+        let schema = document["$schema"].as_str().unwrap();
+        assert_eq!(path.parent().unwrap().join(schema).canonicalize().unwrap(), root().join("policies/schema.json"));
+    }
+}
+
+#[test]
+fn every_policy_does_what_its_cases_say() {
+    for (name, path) in policies() {
+        let mut policy = Policy::from_json(&std::fs::read(&path).unwrap()).unwrap();
+        policy.take_secrets(|_| Some(b"secret".to_vec())).unwrap();
+        let file = cases(&name);
+        let listed = file["cases"].as_array().unwrap();
+        assert!(listed.len() >= 2, "{name} has only {} cases", listed.len());
+        for case in listed {
+            let at = format!("{name}: {}", case["name"]);
+            let request = request(&case["request"], &file["defaults"]);
+            let seen = match support::run(&policy, &request, &request).1 {
+                Verdict::Forwarded { headers, .. } => json!({"upstream": upstream(&headers)}),
+                Verdict::Refused(problem) => {
+                    let document: Value = serde_json::from_str(&problem.document(None)).unwrap();
+                    let mut seen = json!({"status": document["status"], "code": document["code"]});
+                    document.get("reason").inspect(|reason| seen["reason"] = (*reason).clone());
+                    seen
+                }
+            };
+            assert_eq!(seen, case["expect"], "{at}: {seen}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_names_every_policy_and_every_policy_has_cases() {
+    let readme = std::fs::read_to_string(root().join("policies/README.md")).unwrap();
+    for (name, path) in policies() {
+        let link = path.strip_prefix(root().join("policies")).unwrap().display().to_string();
+        assert!(readme.contains(&format!("]({link})")), "policies/README.md says nothing of {link} ({name})");
+    }
+    let known: BTreeSet<String> = policies().into_iter().map(|(name, _)| name).collect();
+    let with_cases =
+        json_files("engine/tests/policies").into_iter().map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+    assert_eq!(with_cases.collect::<BTreeSet<_>>(), known);
+}

@@ -1,0 +1,242 @@
+//! I1 and I5, and the whole order of decisions: what the engine does with a request is what the model says, and what
+//! is forwarded holds no key and no identity but those that the filter made.
+
+use crate::cases;
+use crate::generate::{self, HOOK_TOKEN, PolicyModel, exchange};
+use crate::model::{self, Caller, Expected, canonical};
+use crate::support::{self, Line, Request, Verdict};
+use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency_engine::key;
+use edge_idempotency_engine::{Exchange, Policy};
+use proptest::prelude::*;
+use serde_json::Value as Json;
+use std::borrow::Cow;
+
+pub(crate) fn compiled(policy: &PolicyModel) -> Policy {
+    let document = policy.document();
+    Policy::from_json(document.to_string().as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{document:#}"))
+}
+
+/// Metadata as Envoy's properties give it: bytes without a type.
+struct Untyped<'r>(&'r Request);
+
+impl Attributes for Untyped<'_> {
+    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+        let found = path.segments().iter().try_fold(&self.0.metadata, |value, segment| value.get(segment));
+        match found {
+            None | Some(Json::Null) => Value::Absent,
+            Some(Json::Bool(value)) => Value::Text(Cow::Owned(vec![u8::from(*value)])),
+            Some(Json::String(text)) => Value::Text(Cow::Borrowed(text.as_bytes())),
+            Some(Json::Number(number)) => {
+                let bytes = number.as_f64().unwrap().to_le_bytes().to_vec();
+                // What could be text is told from it by the adapter.
+                if bytes.iter().any(u8::is_ascii_control) { Value::Text(Cow::Owned(bytes)) } else { Value::Unusable }
+            }
+            Some(Json::Array(items)) if items.contains(&Json::Null) => Value::Unusable,
+            // Pairs: a number of entries and their lengths, little-endian.
+            Some(Json::Array(items)) => {
+                Value::Text(Cow::Owned([&(items.len() as u32).to_le_bytes(), b"acme".as_slice()].concat()))
+            }
+            Some(Json::Object(members)) => Value::Text(Cow::Owned((members.len() as u32).to_le_bytes().to_vec())),
+        }
+    }
+
+    fn route_endpoint(&self) -> Value<'_> {
+        self.0.route_endpoint()
+    }
+}
+
+fn lines_named<'h>(headers: &'h [Line], name: &str) -> Vec<&'h Line> {
+    headers.iter().filter(|(line, _)| canonical(line) == name).collect()
+}
+
+/// I1: no line that reads as `Idempotency-Key` but one, spelled so, with a key of the caller's namespace; the client's
+/// own line in shadow mode alone, and there neither twice nor as what could be a namespaced key.
+fn check_i1(policy: &PolicyModel, exchange: &Exchange, compiled: &Policy, headers: &[Line], trailers: &[Line]) {
+    assert!(lines_named(trailers, "idempotency-key").is_empty(), "a key in a trailer");
+    let keys = lines_named(headers, "idempotency-key");
+    let [(name, value)] = keys.as_slice() else {
+        assert!(keys.is_empty(), "two keys: {keys:?}");
+        return;
+    };
+    assert_eq!(name, b"idempotency-key");
+    let record: Json = serde_json::from_str(&exchange.record(compiled).to_json()).unwrap();
+    let route = policy.routes.iter().find(|route| record["endpoint"] == json_text(&route.endpoint));
+    if exchange.shadow().is_some() {
+        assert!(route.and_then(|route| route.shadow).unwrap_or(policy.shadow), "shadow where there is none");
+        assert!(!route.is_some_and(|route| route.webhook), "shadow mode is Case A's");
+        let bare: Vec<u8> = value.iter().copied().filter(|byte| !b" \t\"".contains(byte)).collect();
+        assert!(!bare.starts_with(b"t-"), "a key that could be another caller's: {value:?}");
+        return;
+    }
+    let text = std::str::from_utf8(value).unwrap();
+    assert_eq!(exchange.key(), Some(text));
+    let decoded = key::decode(text).expect("a namespaced key");
+    let identity = &decoded.identity;
+    assert_eq!(record["tenant"], json_text(identity.tenant.as_str()));
+    assert_eq!(record["project"], json_text(identity.project.as_str()));
+    if route.is_some_and(|route| route.webhook) {
+        assert_eq!(identity.tenant.as_str(), "hook-tenant");
+        assert_eq!(identity.subject.as_str(), "service:hooks");
+    }
+}
+
+fn json_text(text: &str) -> Json {
+    Json::from(text)
+}
+
+/// I5: headers that tell who calls hold what the filter resolved, each at most once, or are gone.
+fn check_i5(policy: &PolicyModel, caller: Option<&Caller>, forward: &[Option<&'static str>; 3], headers: &[Line]) {
+    for name in policy.identity_headers() {
+        let place = forward.iter().position(|header| *header == Some(name));
+        let value = place.zip(caller).and_then(|(place, caller)| {
+            let project = Some(&caller.project).filter(|project| !project.starts_with('_'));
+            [Some(&caller.tenant), project, Some(&caller.subject)][place]
+        });
+        let expected: Vec<Line> = value.map(|value| (name.into(), value.clone().into())).into_iter().collect();
+        let found: Vec<Line> = lines_named(headers, name).into_iter().cloned().collect();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+fn sorted(mut lines: Vec<Line>) -> Vec<Line> {
+    lines.sort();
+    lines
+}
+
+fn judge(policy: &PolicyModel, request: &Request) {
+    let compiled = compiled(policy);
+    let (exchange, verdict) = support::run(&compiled, request, request);
+    let (_, untyped) = support::run(&compiled, request, &Untyped(request));
+    assert_eq!(untyped, verdict, "metadata with and without types");
+    let expected = model::expected(policy, request);
+    let (headers, trailers) = match (&expected, verdict) {
+        (Expected::Refused(code, reason), Verdict::Refused(problem)) => {
+            assert_eq!((problem.code.name(), problem.reason), (*code, *reason));
+            return;
+        }
+        (Expected::OtherMethods(methods), Verdict::Refused(problem)) => {
+            assert_eq!(problem.code.name(), "method_not_allowed");
+            let mut allowed: Vec<&str> = problem.allow.as_deref().unwrap().split(", ").collect();
+            allowed.sort_unstable();
+            assert_eq!(allowed, *methods);
+            return;
+        }
+        (Expected::Webhook, Verdict::Refused(problem)) => {
+            let name = problem.code.name();
+            assert!(
+                ["webhook_signature_invalid", "transport_translation_failed", "path_ambiguous"].contains(&name),
+                "{name}"
+            );
+            return;
+        }
+        (Expected::Forwarded { .. } | Expected::Webhook, Verdict::Forwarded { headers, trailers }) => {
+            (headers, trailers)
+        }
+        (expected, verdict) => panic!("expected {expected:?}\n  found {verdict:?}"),
+    };
+    check_i1(policy, &exchange, &compiled, &headers, &trailers);
+    let record: Json = serde_json::from_str(&exchange.record(&compiled).to_json()).unwrap();
+    let route = policy.routes.iter().find(|route| record["endpoint"] == json_text(&route.endpoint));
+    let forward = &route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity).forward;
+    if let Expected::Forwarded { headers: expected, caller, key } = &expected {
+        assert_eq!(sorted(headers.clone()), *expected);
+        assert_eq!(exchange.key().filter(|_| exchange.shadow().is_none()), key.as_deref());
+        check_i5(policy, caller.as_ref(), forward, &headers);
+    } else {
+        let token = request.headers.iter().filter(|(name, _)| name == b"x-hook-token").collect::<Vec<_>>();
+        let is_right = |(_, value): &&Line| value == HOOK_TOKEN.as_bytes();
+        assert!(!token.is_empty() && token.iter().all(is_right), "an unsigned delivery");
+        let project = match route.unwrap().scope {
+            generate::Scope::Project => "hook-project",
+            generate::Scope::Tenant => "_tenant",
+            generate::Scope::Platform => "_platform",
+        };
+        let caller = Caller { tenant: "hook-tenant".into(), project: project.into(), subject: "service:hooks".into() };
+        check_i5(policy, Some(&caller), forward, &headers);
+    }
+    let stripped = trailers.iter().find(|(name, _)| model::is_stripped(policy, name));
+    assert_eq!(stripped, None, "a trailer that should be gone");
+    let kept = request.trailers.iter().filter(|(name, _)| !model::is_stripped(policy, name)).count();
+    assert_eq!(trailers.len(), kept, "a trailer that should not be gone");
+}
+
+proptest! {
+    #![proptest_config(cases(2500))]
+
+    /// I1, I5
+    #[test]
+    fn what_the_engine_does_is_what_the_model_says((policy, request) in exchange()) {
+        judge(&policy, &request);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// I3: on every instance and in every release the same, so on two compilations of one document too.
+    #[test]
+    fn a_retry_gets_the_same_key((policy, request) in exchange()) {
+        let (first, one) = support::run(&compiled(&policy), &request, &request);
+        let (second, other) = support::run(&compiled(&policy), &request, &request);
+        assert_eq!(one, other);
+        assert_eq!(first.key(), second.key());
+    }
+}
+
+/// The generators reach what they are for: a property that only ever sees refusals proves nothing.
+#[test]
+fn generated_requests_reach_every_verdict() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    use std::collections::BTreeMap;
+
+    let mut runner = TestRunner::deterministic();
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    for _ in 0..3000 {
+        let (policy, request) = exchange().new_tree(&mut runner).unwrap().current();
+        let (exchange, verdict) = support::run(&compiled(&policy), &request, &request);
+        let name = match &verdict {
+            Verdict::Refused(problem) => problem.reason.unwrap_or(problem.code.name()),
+            Verdict::Forwarded { headers, .. } => match (exchange.case().map(|case| case.name()), exchange.shadow()) {
+                (_, Some(Some(_))) => "forwarded in spite of a shadow refusal",
+                (_, Some(None)) => "forwarded in shadow mode",
+                (Some("B"), None) if exchange.key().is_some() => "a webhook with a key",
+                (Some("B"), None) => "a webhook without a key",
+                (_, None) if exchange.key().is_some() => "forwarded with a key",
+                (_, None) if lines_named(headers, "x-edge-idempotency").is_empty() => "forwarded without a key",
+                (_, None) => "rewritten without a key",
+            },
+        };
+        *seen.entry(name).or_default() += 1;
+    }
+    let wanted = [
+        "forwarded with a key",
+        "forwarded without a key",
+        "rewritten without a key",
+        "forwarded in shadow mode",
+        "forwarded in spite of a shadow refusal",
+        "a webhook with a key",
+        "a webhook without a key",
+        "multiple",
+        "empty",
+        "syntax",
+        "length",
+        "charset",
+        "reserved_prefix",
+        "idempotency_key_required",
+        "idempotency_key_prohibited",
+        "identity_missing",
+        "identity_invalid",
+        "identity_reserved",
+        "path_ambiguous",
+        "not_found",
+        "method_not_allowed",
+        "policy_invalid",
+        "webhook_signature_invalid",
+        "transport_translation_failed",
+    ];
+    for name in wanted {
+        assert!(seen.get(name).is_some_and(|times| *times >= 3), "`{name}` hardly comes up: {seen:#?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! I3: the same caller retrying the same key gets the same namespaced key, in every release.
+
+use crate::support::{self, Request};
+use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::identity::{Identity, Project, SUBJECT_TYPES, Subject, Tenant};
+use edge_idempotency_engine::key;
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+
+const GOLDEN: &str = include_str!("../golden/namespaced_keys.json");
+
+/// Of the file, so that nobody makes it fit by writing it anew.
+const DIGEST: &str = "24a91767407126fbc09109e9a70639f50d844420934bdb7a6c4cbf615ba899ca";
+
+const BREAKING: &str = "tests/golden/namespaced_keys.json and the code disagree. Backends have stored results under these \
+     keys for days: with another form a retry across the upgrade runs its effect twice, and one caller could meet what \
+     was another's. Changing a row is a breaking change. Rows may be added; then the digest changes too";
+
+struct Row {
+    identity: Identity,
+    id: Vec<u8>,
+    json: Json,
+}
+
+fn rows() -> Vec<Row> {
+    let rows: Vec<Json> = serde_json::from_str(GOLDEN).unwrap();
+    let read = |json: Json| {
+        let id = match &json["id"] {
+            Json::String(text) => text.clone().into_bytes(),
+            bytes => {
+                use base64::Engine as _;
+                base64::engine::general_purpose::STANDARD.decode(bytes["base64"].as_str().unwrap()).unwrap()
+            }
+        };
+        let identity = Identity {
+            tenant: Tenant::parse(text(&json["tenant"]).as_bytes()).expect(BREAKING),
+            project: match json["scope"].as_str() {
+                Some("tenant") => Project::Tenant,
+                Some("platform") => Project::Platform,
+                _ => Project::parse(text(&json["project"]).as_bytes()).expect(BREAKING),
+            },
+            subject: Subject::new(text(&json["type"]), &id).expect(BREAKING),
+        };
+        Row { identity, id, json }
+    };
+    rows.into_iter().map(read).collect()
+}
+
+fn text(value: &Json) -> &str {
+    value.as_str().unwrap()
+}
+
+#[test]
+fn the_golden_keys_are_what_they_were() {
+    let digest: String = Sha256::digest(GOLDEN).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, DIGEST, "{BREAKING}");
+    let rows = rows();
+    assert!(rows.len() >= 350, "{}", rows.len());
+    let keys: std::collections::BTreeSet<&str> = rows.iter().map(|row| text(&row.json["key"])).collect();
+    assert_eq!(keys.len(), rows.len(), "I2: two rows, one key");
+    for Row { identity, json, .. } in &rows {
+        let (raw, key) = (text(&json["raw"]), text(&json["key"]));
+        assert_eq!(key::encode(identity, raw).as_deref(), Ok(key), "{BREAKING}");
+        let decoded = key::decode(key).expect(BREAKING);
+        assert_eq!((&decoded.identity, decoded.raw), (identity, raw), "{BREAKING}");
+    }
+}
+
+/// The whole way, for keys that a client can send: from a token and a header, bare and quoted, to the same key.
+#[test]
+fn requests_get_the_golden_keys() {
+    let routes = ["project", "tenant", "platform"]
+        .map(|scope| json!({"endpoint": scope, "path": format!("/{scope}"), "policy": "REQUIRED_A", "scope": scope}));
+    let sources = SUBJECT_TYPES.map(|kind| {
+        json!({"name": kind, "metadata": ["jwt", kind], "tenant": "t", "project": "p", "subject": {"field": "s", "type": kind}})
+    });
+    let document = json!({"version": 1, "identity": {"sources": sources}, "routes": routes});
+    let policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
+    let mut requests = 0;
+    for Row { id, json, .. } in rows() {
+        let raw = text(&json["raw"]);
+        // Tokens are text; webhooks and signed callers have grammars of their own.
+        let Ok(id) = String::from_utf8(id) else { continue };
+        if raw.contains(':') || raw.starts_with("t-") {
+            continue;
+        }
+        let claims = json!({"t": json["tenant"], "p": json["project"], "s": id});
+        for value in [raw.to_owned(), format!("\"{raw}\""), format!(" \"{raw}\";v=1")] {
+            let path = format!("/{}", json["scope"].as_str().unwrap_or("project"));
+            let headers =
+                [(":path", path.as_str()), (":method", "POST"), (":authority", "a"), ("idempotency-key", &value)];
+            let request = Request {
+                headers: headers.map(|(name, value)| (name.into(), value.into())).to_vec(),
+                metadata: json!({"jwt": {text(&json["type"]): claims}}),
+                ..Request::default()
+            };
+            let (exchange, _) = support::run(&policy, &request, &request);
+            assert_eq!(exchange.key(), json["key"].as_str(), "{BREAKING}: {json} {:?}", exchange.refusal());
+            requests += 1;
+        }
+    }
+    assert!(requests > 900, "{requests}");
+}

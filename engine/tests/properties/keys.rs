@@ -1,0 +1,222 @@
+//! The key's grammar, and I2: no two callers, and no two keys of one caller, ever give the same namespaced key.
+
+use crate::generate::key_value;
+use crate::support::{self, Request};
+use crate::{cases, model};
+use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
+use edge_idempotency_engine::key::{self, Form, MAX_NAMESPACED_LENGTH};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+
+proptest! {
+    #![proptest_config(cases(20_000))]
+
+    #[test]
+    fn the_header_is_read_as_the_grammar_says(lines in prop_oneof![9 => vec(key_value(), 1), 1 => vec(key_value(), 0..4)]) {
+        let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+        let found = key::read(lines.iter().copied()).map_err(|invalid| invalid.reason());
+        let text = found.map(|found| found.map(|(raw, _)| raw.as_str().to_owned()));
+        prop_assert_eq!(&text, &model::read_key(&lines));
+        if let (Ok(Some((_, form))), [line]) = (found, lines.as_slice()) {
+            prop_assert_eq!(form == Form::Quoted, line.contains(&b'"'));
+        }
+    }
+}
+
+/// An identity and a raw key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Named {
+    tenant: String,
+    project: Project,
+    kind: &'static str,
+    id: Vec<u8>,
+    raw: String,
+}
+
+impl Named {
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity {
+            tenant: Tenant::parse(self.tenant.as_bytes()).ok()?,
+            project: self.project.clone(),
+            subject: Subject::new(self.kind, &self.id).ok()?,
+        })
+    }
+
+    fn key(&self) -> Option<String> {
+        key::encode(&self.identity()?, &self.raw).ok()
+    }
+}
+
+/// Texts that differ by what the form itself is made of.
+fn near(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {
+    vec(select(pieces), 1..4).prop_map(|pieces| pieces.concat())
+}
+
+fn named() -> impl Strategy<Value = Named> {
+    let project = prop_oneof![
+        4 => near(&["a", "t-", ".", "~", "tenant", "_tenant"]).prop_map(|text| Project::parse(text.as_bytes()).ok()),
+        1 => Just(Some(Project::Tenant)),
+        1 => Just(Some(Project::Platform)),
+    ];
+    let tenant = near(&["a", "t-", "-", ".", "~", "_tenant"]);
+    let kind = select(vec!["user", "user_", "service", "u"]);
+    let id = near(&["a", ":", "%", "%3A", "a:", " ", "user", "\u{e9}", "_tenant"]).prop_map(String::into_bytes);
+    let id = prop_oneof![9 => id.boxed(), 1 => vec(32_u8..=255, 1..4).boxed()];
+    let raw = near(&["a", ":", "a:", "-", "user:", "%3A", "_tenant:", "sched:1"]);
+    (tenant, project, kind, id, raw).prop_filter_map("not an identity", |(tenant, project, kind, id, raw)| {
+        let named = Named { tenant, project: project?, kind, id, raw };
+        named.identity().map(|_| named)
+    })
+}
+
+/// The same text, cut into parts elsewhere: what would collide if the form were careless.
+fn moved(named: &Named, by: usize) -> Option<Named> {
+    let text = format!(
+        "{}:{}:{}:{}:{}",
+        named.tenant,
+        named.project.as_str(),
+        named.kind,
+        String::from_utf8_lossy(&named.id),
+        named.raw
+    );
+    let mut parts: Vec<&str> = text.split(':').collect();
+    let count = parts.len();
+    parts.rotate_left(by % count);
+    let [tenant, project, _, id, raw @ ..] = parts.as_slice() else { return None };
+    let project = Project::parse(project.as_bytes()).ok()?;
+    Some(Named { tenant: (*tenant).into(), project, kind: named.kind, id: id.as_bytes().into(), raw: raw.join(":") })
+}
+
+proptest! {
+    #![proptest_config(cases(10_000))]
+
+    /// I2
+    #[test]
+    fn different_callers_and_keys_never_meet(one in named(), other in named(), by in 0_usize..8) {
+        for other in [Some(other), moved(&one, by)].into_iter().flatten() {
+            if let (Some(first), Some(second)) = (one.key(), other.key()) {
+                prop_assert_eq!(one == other, first == second, "{:?} {:?}", one, other);
+            }
+        }
+    }
+
+    /// I2: what is encoded can be told apart again, so nothing is lost on the way.
+    #[test]
+    fn decoding_gives_back_what_was_encoded(named in named()) {
+        let identity = named.identity().unwrap();
+        let text = key::encode(&identity, &named.raw).unwrap();
+        let project = named.project.as_str();
+        let subject = format!("{}:{}", named.kind, model::percent_encoded(&named.id));
+        prop_assert_eq!(&text, &format!("t-{}:{project}:{subject}:{}", named.tenant, named.raw));
+        let decoded = key::decode(&text).unwrap();
+        prop_assert_eq!(decoded.identity, identity);
+        prop_assert_eq!(decoded.raw, named.raw);
+    }
+
+    /// I2, the other way: a text has one meaning, or none.
+    #[test]
+    fn encoding_gives_back_what_was_decoded(pieces in vec(select(vec![
+        "t-", "a", ":", ":", ":", "user", "_tenant", "_platform", "%3A", "%3a", "%41", "%", ".", "..", " ", "é", "~", "\n",
+    ]), 0..14), prefixed in any::<bool>()) {
+        let text = if prefixed { format!("t-a:p:user:{}", pieces.concat()) } else { pieces.concat() };
+        if let Ok(decoded) = key::decode(&text) {
+            prop_assert_eq!(key::encode(&decoded.identity, decoded.raw).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn no_namespaced_key_is_longer_than_the_limit(tenant in 1_usize..66, project in 1_usize..66, id in 1_usize..203, raw in 1_usize..400) {
+        let named = Named {
+            tenant: "t".repeat(tenant),
+            project: Project::Platform,
+            kind: "user",
+            id: "u".repeat(id).into(),
+            raw: "k".repeat(raw),
+        };
+        let project_fits = Project::parse("p".repeat(project).as_bytes()).is_ok();
+        prop_assert_eq!(project_fits, project <= 63);
+        let Some(identity) = named.identity() else {
+            prop_assert!(tenant > 63 || id > 200);
+            return Ok(());
+        };
+        let length = 2 + tenant + 1 + "_platform".len() + 1 + "user:".len() + id + 1 + raw;
+        prop_assert_eq!(key::encode(&identity, &named.raw).is_ok(), length <= MAX_NAMESPACED_LENGTH);
+    }
+}
+
+/// Claims that could be taken for one another.
+fn claims() -> Vec<Json> {
+    vec![
+        json!("1"),
+        json!(1),
+        json!(1.5),
+        json!("1.5"),
+        json!("true"),
+        json!(true),
+        json!("acme"),
+        json!(["acme"]),
+        json!("acme,inc"),
+        json!(["acme", "inc"]),
+        json!("Acme"),
+        json!(null),
+        json!("null"),
+        json!(""),
+        json!({}),
+        json!(9_007_199_254_740_992_u64),
+        json!(9_007_199_254_740_993_u64),
+        json!("9007199254740993"),
+        json!("é"),
+        json!("e\u{301}"),
+        json!("a\0"),
+        json!("a"),
+        json!(" a"),
+        json!(f64::from_le_bytes(*b"acme-inc")),
+        json!("acme-inc"),
+        json!([["acme"]]),
+        json!("user:a"),
+        json!("user:A"),
+    ]
+}
+
+const JWT: &str = r#"{"version": 1,
+    "identity": {"sources": [
+        {"name": "jwt", "metadata": ["jwt", "p"], "tenant": "t", "project": "p", "subject": {"field": "s", "type": "user"}},
+        {"name": "typed", "metadata": ["typed", "p"], "tenant": "t", "project": "p", "subject": {"field": "s"}}
+    ]},
+    "routes": [{"endpoint": "x", "path": "/x", "policy": "REQUIRED_A"}]}"#;
+
+fn keyed(policy: &Policy, source: &str, claims: &[Json; 3], raw: &str) -> Option<String> {
+    let headers = [(":path", "/x"), (":method", "POST"), (":authority", "a"), ("idempotency-key", raw)];
+    let request = Request {
+        headers: headers.map(|(name, value)| (name.into(), value.into())).to_vec(),
+        metadata: json!({source: {"p": {"t": claims[0], "p": claims[1], "s": claims[2]}}}),
+        ..Request::default()
+    };
+    support::run(policy, &request, &request).0.key().map(str::to_owned)
+}
+
+/// I2 from the token to the key: claims that differ, if only in their type, are refused or stay apart.
+#[test]
+fn claims_that_differ_never_give_one_key() {
+    let policy = Policy::from_json(JWT.as_bytes()).unwrap();
+    for source in ["jwt", "typed"] {
+        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        for place in 0..3 {
+            for (claim, raw) in
+                claims().into_iter().flat_map(|claim| ["k", "K", "user-k"].map(|raw| (claim.clone(), raw)))
+            {
+                let mut all = [json!("acme"), json!("shop"), json!("user:u1")];
+                all[place] = claim;
+                let Some(key) = keyed(&policy, source, &all, raw) else { continue };
+                let who = format!("{} {raw}", json!(all));
+                let other = known.entry(key.clone()).or_insert_with(|| who.clone());
+                assert_eq!(*other, who, "{key}");
+            }
+        }
+        assert!(known.len() > 30, "{source}: {known:?}");
+    }
+}

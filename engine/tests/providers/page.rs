@@ -1,0 +1,180 @@
+//! docs/providers.md, made from the provider files.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What stands above the table.
+const HEAD: &str = include_str!("page_head.md");
+/// What stands below it.
+const FOOT: &str = include_str!("page_foot.md");
+
+/// The page is what the files say. With `UPDATE_DOCS=1` it is written anew.
+pub(crate) fn is_fresh() -> Result<(), String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/providers.md");
+    let page = page();
+    if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &page).map_err(|error| error.to_string())?;
+    }
+    if std::fs::read_to_string(&path).is_ok_and(|text| text == page) {
+        Ok(())
+    } else {
+        Err("docs/providers.md is stale: UPDATE_DOCS=1 cargo test --test providers page".to_owned())
+    }
+}
+
+fn page() -> String {
+    let files: Vec<(String, Value)> =
+        crate::files::sources().into_iter().map(|(name, text)| (name, serde_json::from_str(&text).unwrap())).collect();
+    let (with, without): (Vec<_>, Vec<_>) = files.iter().partition(|(_, file)| file.get("identifiers").is_some());
+    let mut page = HEAD.replace("{count}", &files.len().to_string());
+    page.push_str("\n## With an identifier\n\n");
+    page.push_str("| provider | signed with | what is signed | how old it may be | identifier | covered by the signature | tried again for |\n");
+    page.push_str("|---|---|---|---|---|---|---|\n");
+    for (name, file) in &with {
+        let (identifier, covered) = identifier(file);
+        row(&mut page, name, file, &[&identifier, &covered]);
+    }
+    page.push_str("\n## Verified only\n\n");
+    page.push_str(
+        "These send no identifier that stays the same: put them on a `HANDLER_INTERNAL_C` route, where the handler \
+         deduplicates by what it knows, or on an `ACCEPTED` route.\n\n",
+    );
+    page.push_str("| provider | signed with | what is signed | how old it may be | why there is no identifier | tried again for |\n");
+    page.push_str("|---|---|---|---|---|---|\n");
+    for (name, file) in &without {
+        row(&mut page, name, file, &[text(&file["no_identifier"])]);
+    }
+    page.push_str("\n## Notes\n\nFor the person who sets the webhook up.\n");
+    for (name, file) in &files {
+        let notes: Vec<&str> = file["notes"].as_array().into_iter().flatten().map(text).collect();
+        let _ = write!(page, "\n### {name}\n\n{}. {}\n", text(&file["name"]), retry(&file["retry"]));
+        for (index, note) in notes.iter().enumerate() {
+            let _ = writeln!(page, "{}- {note}", if index == 0 { "\n" } else { "" });
+        }
+    }
+    page.push('\n');
+    page.push_str(FOOT);
+    page
+}
+
+fn row(page: &mut String, name: &str, file: &Value, middle: &[&str]) {
+    let schemes = file["schemes"].as_array().unwrap();
+    let each = |read: fn(&Value) -> String| {
+        let mut all: Vec<String> = Vec::new();
+        for scheme in schemes.iter().map(read) {
+            if !all.contains(&scheme) {
+                all.push(scheme);
+            }
+        }
+        all.join("; or ")
+    };
+    let mut cells = vec![
+        format!("[`{name}`](#{name}) [{}]({})", text(&file["name"]), text(&file["docs_url"])),
+        each(algorithm),
+        each(signed),
+        each(age),
+    ];
+    cells.extend(middle.iter().map(|cell| (*cell).to_owned()));
+    cells.push(text(&file["retry"]["horizon"]).to_owned());
+    let escaped: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    let _ = writeln!(page, "| {} |", escaped.join(" | "));
+}
+
+fn algorithm(scheme: &Value) -> String {
+    match text(&scheme["algorithm"]) {
+        "hmac-sha256" => "HMAC-SHA-256",
+        "hmac-sha1" => "HMAC-SHA-1",
+        "hmac-sha512" => "HMAC-SHA-512",
+        "sha256-secret-first" => "SHA-256",
+        "token" => "a static token",
+        "ed25519" => "Ed25519",
+        "ecdsa-p256" => "ECDSA P-256",
+        other => panic!("what is {other}?"),
+    }
+    .to_owned()
+}
+
+fn signed(scheme: &Value) -> String {
+    match scheme.get("template").map(text) {
+        None => "nothing".to_owned(),
+        // The parts of Adyen's template are long.
+        Some(template) if template.len() > 80 => "some members of the body".to_owned(),
+        Some(template) => match scheme.get("body_hash").map(text) {
+            Some(hash) => format!("`{template}`, with the body's hash in `{hash}` where that is no form"),
+            None => format!("`{template}`"),
+        },
+    }
+}
+
+fn age(scheme: &Value) -> String {
+    match scheme["timestamp"]["max_age_s"].as_u64() {
+        None => "for ever".to_owned(),
+        Some(seconds) if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        Some(seconds) => format!("{seconds} s"),
+    }
+}
+
+/// Where identifiers are, and whether the signature covers them.
+fn identifier(file: &Value) -> (String, String) {
+    let place = |place: &Value| {
+        if let Some(header) = place.get("header") {
+            format!("header `{}`", text(header))
+        } else if let Some(json) = place.get("json") {
+            let body = if place["single"] == true { "a body that is an array of one" } else { "the body" };
+            format!("`{}` of {body}", text(json))
+        } else {
+            let group = |names: &Value| {
+                let names: Vec<&str> = names.as_array().unwrap().iter().map(text).collect();
+                format!("`{}`", names.join("-"))
+            };
+            let groups: Vec<String> = place["form"].as_array().unwrap().iter().map(group).collect();
+            format!("form fields {}", groups.join(" or "))
+        }
+    };
+    let mut places: Vec<(String, bool)> = Vec::new();
+    let own = file["schemes"].as_array().unwrap().iter().filter_map(|scheme| scheme.get("identifier"));
+    for found in own.chain(file["identifiers"].as_array().unwrap()) {
+        let found = (place(found), found["signed"] == true);
+        if !places.contains(&found) {
+            places.push(found);
+        }
+    }
+    let word = |signed: bool| if signed { "yes" } else { "**no**" }.to_owned();
+    let all: Vec<&str> = places.iter().map(|(text, _)| text.as_str()).collect();
+    let covered = if places.iter().all(|(_, signed)| *signed == places[0].1) {
+        word(places[0].1)
+    } else {
+        places.iter().map(|(_, signed)| word(*signed)).collect::<Vec<_>>().join(", else ")
+    };
+    (all.join(", else "), covered)
+}
+
+fn retry(retry: &Value) -> String {
+    let mut sentence = format!("Tried again for: {}. Attempts: {}.", text(&retry["horizon"]), text(&retry["attempts"]));
+    for (member, what) in [
+        ("same_identifier_on_retry", "A retry"),
+        ("same_identifier_on_resend", "A delivery that is sent again by hand"),
+    ] {
+        match retry[member].as_bool() {
+            Some(true) => {
+                let _ = write!(sentence, " {what} keeps the identifier.");
+            }
+            Some(false) => {
+                let _ = write!(sentence, " {what} has another identifier.");
+            }
+            None => {}
+        }
+    }
+    match text(&retry["known_from"]) {
+        "unconfirmed" => sentence.push_str(" (Not confirmed by documentation that was read.)"),
+        source => {
+            let _ = write!(sentence, " (From {source}.)");
+        }
+    }
+    sentence
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

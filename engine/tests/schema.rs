@@ -1,0 +1,495 @@
+//! policies/schema.json and the code agree: on every member, word and bound, and on what each of them refuses.
+//!
+//! `tests/schema/every_member.json` has every member that the schema knows. The tests walk it together with the
+//! schema, break it in one place at a time, and ask both.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::policy::Issue;
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+const SCHEMA: &str = include_str!("../../policies/schema.json");
+const REFERENCE: &str = include_str!("../../policies/reference.json");
+const EVERY_MEMBER: &str = include_str!("schema/every_member.json");
+
+/// The schema, and the parts of it that apply to a place of a document.
+struct Schema {
+    root: Value,
+    validator: Validator,
+}
+
+impl Schema {
+    fn read() -> Self {
+        let root: Value = serde_json::from_str(SCHEMA).unwrap();
+        Self { validator: jsonschema::validator_for(&root).unwrap(), root }
+    }
+
+    fn accepts(&self, document: &Value) -> bool {
+        self.validator.is_valid(document)
+    }
+
+    /// Whether a part of the schema, on its own, accepts a value.
+    fn part_accepts(&self, part: &Value, value: &Value) -> bool {
+        let alone = json!({"$defs": self.root["$defs"], "allOf": [part]});
+        jsonschema::validator_for(&alone).unwrap().is_valid(value)
+    }
+
+    fn resolve<'s>(&'s self, part: &'s Value) -> Option<&'s Value> {
+        let name = part.get("$ref")?.as_str().unwrap();
+        Some(self.root.pointer(name.strip_prefix('#').unwrap()).unwrap_or_else(|| panic!("{name} leads nowhere")))
+    }
+
+    /// Every place of a document with the parts of the schema that speak about it.
+    fn places<'s>(&'s self, document: &Value) -> BTreeMap<String, Vec<&'s Value>> {
+        let mut places = BTreeMap::new();
+        self.walk(&self.root, document, "", &mut places);
+        places
+    }
+
+    fn walk<'s>(
+        &'s self,
+        part: &'s Value,
+        value: &Value,
+        pointer: &str,
+        places: &mut BTreeMap<String, Vec<&'s Value>>,
+    ) {
+        places.entry(pointer.to_owned()).or_default().push(part);
+        if let Some(named) = self.resolve(part) {
+            self.walk(named, value, pointer, places);
+        }
+        for also in part["allOf"].as_array().into_iter().flatten() {
+            self.walk(also, value, pointer, places);
+        }
+        if let Some(condition) = part.get("if") {
+            let branch = if self.part_accepts(condition, value) { "then" } else { "else" };
+            part.get(branch).inspect(|branch| self.walk(branch, value, pointer, places));
+        }
+        for (name, value) in value.as_object().into_iter().flatten() {
+            let named = part["properties"].get(name);
+            let others = part.get("additionalProperties").filter(|_| named.is_none());
+            named.or(others).inspect(|part| self.walk(part, value, &child(pointer, name), places));
+        }
+        for (index, value) in value.as_array().into_iter().flatten().enumerate() {
+            part.get("items").inspect(|part| self.walk(part, value, &child(pointer, &index.to_string()), places));
+        }
+    }
+
+    /// Every part of the schema, whatever it is about.
+    fn parts(&self) -> Vec<&Value> {
+        fn collect<'s>(value: &'s Value, parts: &mut Vec<&'s Value>) {
+            match value {
+                Value::Object(members) => {
+                    parts.push(value);
+                    members.values().for_each(|value| collect(value, parts));
+                }
+                Value::Array(items) => items.iter().for_each(|value| collect(value, parts)),
+                _ => {}
+            }
+        }
+        let mut parts = Vec::new();
+        collect(&self.root, &mut parts);
+        parts
+    }
+}
+
+fn child(pointer: &str, name: &str) -> String {
+    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+fn parent(pointer: &str) -> Option<(&str, String)> {
+    let (parent, name) = pointer.rsplit_once('/')?;
+    Some((parent, name.replace("~1", "/").replace("~0", "~")))
+}
+
+/// Objects that list their members.
+fn is_closed(part: &Value) -> bool {
+    part["additionalProperties"] == json!(false)
+}
+
+fn names(members: &Value) -> BTreeSet<&str> {
+    members.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+}
+
+fn every_member() -> Value {
+    serde_json::from_str(EVERY_MEMBER).unwrap()
+}
+
+fn compile(document: &Value) -> Result<Policy, Vec<Issue>> {
+    Policy::from_json(document.to_string().as_bytes()).map_err(|errors| errors.0)
+}
+
+fn issues(document: &Value) -> Vec<Issue> {
+    compile(document).err().unwrap_or_default()
+}
+
+fn with(document: &Value, pointer: &str, value: Value) -> Value {
+    let mut changed = document.clone();
+    match changed.pointer_mut(pointer) {
+        Some(place) => *place = value,
+        None => {
+            let (parent, name) = parent(pointer).unwrap();
+            changed.pointer_mut(parent).unwrap().as_object_mut().unwrap().insert(name, value);
+        }
+    }
+    changed
+}
+
+/// `None` where there is no member to leave out (the document itself, items).
+fn without(document: &Value, pointer: &str) -> Option<Value> {
+    let (parent, name) = parent(pointer)?;
+    let mut changed = document.clone();
+    changed.pointer_mut(parent)?.as_object_mut()?.shift_remove(&name)?;
+    Some(changed)
+}
+
+/// The words between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn the_schema_is_one_and_tells_an_editor_everything() {
+    let schema = Schema::read();
+    jsonschema::meta::validate(&schema.root).unwrap();
+    for part in schema.parts() {
+        for (name, member) in part["properties"].as_object().into_iter().flatten().filter(|_| is_closed(part)) {
+            let named = schema.resolve(member);
+            for wanted in ["title", "description"] {
+                let text = member.get(wanted).or_else(|| named?.get(wanted)).and_then(Value::as_str);
+                assert!(text.is_some_and(|text| !text.is_empty()), "`{name}` has no {wanted}: {member}");
+            }
+            let given = [member].into_iter().chain(named).flat_map(|part| {
+                part.get("default").into_iter().chain(part["examples"].as_array().into_iter().flatten())
+            });
+            for value in given {
+                assert!(schema.part_accepts(member, value), "`{name}` refuses its own example or default {value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_walked_document_has_every_member_and_both_accept_it() {
+    let (schema, document) = (Schema::read(), every_member());
+    assert_eq!(issues(&document), []);
+    assert!(schema.accepts(&document), "{:?}", schema.validator.iter_errors(&document).collect::<Vec<_>>());
+    let mut seen: BTreeMap<*const Value, BTreeSet<&str>> = BTreeMap::new();
+    for (pointer, parts) in schema.places(&document) {
+        for part in parts.into_iter().filter(|part| is_closed(part)) {
+            seen.entry(part).or_default().extend(names(document.pointer(&pointer).unwrap()));
+        }
+    }
+    for part in schema.parts().into_iter().filter(|part| is_closed(part)) {
+        let seen = seen.remove(&std::ptr::from_ref(part)).unwrap_or_default();
+        let missing: Vec<&str> = names(&part["properties"]).difference(&seen).copied().collect();
+        assert!(missing.is_empty(), "every_member.json lacks {missing:?} of {}", part["title"]);
+    }
+}
+
+#[test]
+fn the_code_knows_the_same_members() {
+    let (schema, document) = (Schema::read(), every_member());
+    let mut objects = 0;
+    for (pointer, parts) in schema.places(&document) {
+        for part in parts.into_iter().filter(|part| is_closed(part)) {
+            objects += 1;
+            let unknown = child(&pointer, "unknown-member");
+            let found = issues(&with(&document, &unknown, json!(1)));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!(found[0].pointer, unknown);
+            let (_, known) = found[0].message.split_once("known here: ").expect(&found[0].message);
+            assert_eq!(BTreeSet::from_iter(quoted(known)), names(&part["properties"]), "members at {pointer:?}");
+        }
+    }
+    assert!(objects > 15, "{objects}");
+}
+
+#[test]
+fn the_code_knows_the_same_words_and_bounds() {
+    let (schema, document) = (Schema::read(), every_member());
+    let (mut enums, mut bounds) = (0, 0);
+    for (pointer, parts) in schema.places(&document) {
+        for part in parts {
+            if let Some(words) = part["enum"].as_array() {
+                let found = issues(&with(&document, &pointer, json!("another-word")));
+                let known: Vec<Value> = quoted(&found[0].message).into_iter().map(Value::from).collect();
+                assert_eq!(found[0].pointer, pointer);
+                assert_eq!(known.split_last().unwrap().1, words, "words at {pointer}");
+                enums += 1;
+            }
+            if let (Some(lowest), Some(highest)) = (part.get("minimum"), part.get("maximum")) {
+                let found = issues(&with(&document, &pointer, json!(-1)));
+                assert_eq!(found[0].pointer, pointer);
+                assert_eq!(found[0].message, format!("expected an integer from {lowest} to {highest}"), "{pointer}");
+                bounds += 1;
+            }
+        }
+    }
+    assert!(enums > 10 && bounds > 3, "{enums} {bounds}");
+}
+
+#[test]
+fn the_code_needs_the_same_members() {
+    let (schema, document) = (Schema::read(), every_member());
+    for (pointer, parts) in schema.places(&document) {
+        let required: BTreeSet<&str> = parts
+            .iter()
+            .filter(|part| is_closed(part))
+            .flat_map(|part| part["required"].as_array().into_iter().flatten().filter_map(Value::as_str))
+            .collect();
+        let Value::Object(members) = document.pointer(&pointer).unwrap() else { continue };
+        for name in members.keys().filter(|_| parts.iter().any(|part| is_closed(part))) {
+            let found = issues(&without(&document, &child(&pointer, name)).unwrap());
+            let missing = Issue { pointer: pointer.clone(), message: format!("the member `{name}` is missing") };
+            assert_eq!(
+                found.contains(&missing),
+                required.contains(name.as_str()),
+                "`{name}` at {pointer:?}: {found:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn leaving_a_member_out_is_writing_its_default() {
+    let schema = Schema::read();
+    let document = every_member();
+    let mut defaults = 0;
+    for (pointer, parts) in schema.places(&document) {
+        for default in parts.iter().filter_map(|part| part.get("default")) {
+            // A route's mode is the document's, and a guard without a name has the default one.
+            let (Some(left_out), written) = (without(&document, &pointer), with(&document, &pointer, default.clone()))
+            else {
+                continue;
+            };
+            match (compile(&left_out), compile(&written)) {
+                (Ok(left_out), Ok(written)) => {
+                    assert_eq!(format!("{left_out:?}"), format!("{written:?}"), "default at {pointer}");
+                }
+                (left_out, written) => assert_eq!(left_out.err(), written.err(), "default at {pointer}"),
+            }
+            defaults += 1;
+        }
+    }
+    assert!(defaults > 15, "{defaults}");
+}
+
+/// What the schema cannot express, or says elsewhere (marked): a change of the first place (or above, or below it; `*`
+/// is one step) can be an error at the second, with these words.
+const RELATIONS: &[(&str, &str, &str)] = &[
+    ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
+    ("/backend/cluster", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
+    ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
+    ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),
+    ("/backend/rewrite_path", "/routes/*/query", "where the path is rewritten"),
+    ("/callers/*/key_extra_chars", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
+    ("/callers/*/key_prefix", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
+    ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
+    ("/callers/*/routes/*", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
+    ("/callers/*/signature", "/callers/*/signature", "is missing"), // a scheme of a provider file
+    ("/backend/kind", "/routes/*/recovery", "only a backend of kind `restate`"),
+    ("/callers/*/signature", "/callers/*/signature/*", "unknown member"),
+    ("/identity/forward/*", "/callers/*/signature/template", "the template lacks"),
+    ("/identity/forward/*", "/identity/forward", "headers of their own"),
+    ("/identity/sources/*/name", "/identity/sources/*", "stands before"),
+    ("/retention/classes", "/retention/services/*/class", "no class"),
+    ("/retention/services/*/class", "/retention/services/*/class", "no class"),
+    ("/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
+    ("/routes/*/endpoint", "/routes/*/endpoint", "declared at /routes/0 already"),
+    ("/routes/*/guard_failure", "/routes/*/guard_failure", "not supported by this version"),
+    ("/routes/*/path", "/routes/*/path", "closed to clients"),
+    ("/routes/*/path", "/routes/*/path", "stands in the path twice"),
+    ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),
+    ("/routes/*/policy", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
+    ("/routes/*/policy", "/routes/*/collision", "keys that can collide"),
+    ("/routes/*/policy", "/routes/*/recovery", "can be recovered from"),
+    ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook
+    ("/routes/*/scope", "/routes/*/target", "has no project"),
+    ("/routes/*/target", "/routes/*/collision", "keys that can collide"),
+    ("/routes/*/target", "/routes/*/one_way", "needs a `target`"), // the schema says so at the route
+    ("/routes/*/target", "/routes/*/path", "closed to clients"),
+    ("/routes/*/target", "/routes/*/query", "where the path is rewritten"),
+    ("/routes/*/target", "/routes/*/recovery", "can be recovered from"),
+    ("/routes/*/target", "/routes/*/target", "between the placeholders"),
+    ("/routes/*/target", "/routes/*/target", "neither a parameter of the route's path"),
+    ("/routes/*/webhook/provider", "/routes/*/webhook/provider", "no provider"),
+    ("/routes/*/webhook", "/routes/*/policy", "needs a `webhook` block"), // the schema says so at the route
+    ("/routes/*/webhook", "/routes/*/webhook", "the path has no"),
+    ("/webhooks/openbao/cache_ttl_s", "/webhooks/openbao", "at most 900 seconds together"),
+    ("/webhooks/openbao/path", "/webhooks/openbao/path", "has to be there once"),
+    ("/webhooks/openbao/stale_if_error_s", "/webhooks/openbao", "at most 900 seconds together"),
+    ("/webhooks/openbao", "/webhooks/unkey", "where those are looked up"), // the schema says so at /webhooks
+    ("/webhooks/providers", "/webhooks/providers/*", "is missing"),        // providers have a schema of their own
+    ("/webhooks/providers", "/webhooks/providers/*/*", "unknown member"),
+    ("/webhooks/static/*/provider", "/webhooks/static/*/provider", "no provider"),
+    ("/webhooks/unkey/cache_ttl_s", "/webhooks/unkey", "at most 900 seconds together"),
+    ("/webhooks/unkey/stale_if_error_s", "/webhooks/unkey", "at most 900 seconds together"),
+];
+
+/// Whether a pattern leads to a place, or (`around`) to one above or below it.
+fn leads_to(pattern: &str, pointer: &str, around: bool) -> bool {
+    let same = pattern.split('/').zip(pointer.split('/')).all(|(wanted, step)| wanted == "*" || wanted == step);
+    same && (around || pattern.split('/').count() == pointer.split('/').count())
+}
+
+/// Texts that are right in one place and wrong in others, and near misses of what is right somewhere.
+const TEXTS: &str = r#"
+    a A _a -a .a a. . .. ... a,b a:b a-b a_b a/b é 0 10 a* ab* * ** a*b
+    idempotency-key x-edge-idempotency host Host connection x-tenant x-project-id
+    / // /a /a/ /a//b /./a /a/.. /.a /..a /%41 /%3a /%3A /%2F /%2f /%5C /%00 /%7E /%C3%A9 /% /%4 /a;b /a?b /a#b /é /a|b
+    /x:@!$&'()*+,=~_-. /Cart/x /{a} /{A} /{a}b /b{a} /{a}/{b} /{a}/{a} /{} /{a /a}
+    POST post CONNECT M-SEARCH
+    https:// https:///a https://a http://a/b?c=d https://a#b ftp://a HTTPS://a https://[::1]/ https://é
+    30s 0s 007d s -1s 1.5h 1w 24H
+    user user:1 user: :1 User:1 user:a:b user:a%3Ab user:a%3ab user:a%41 user:a%00 user:a%7F user:%FF user:%
+    stripe Stripe stripe-2 wh_12345 wh_1234 api-key webhooks.ingest
+    api.example.com api.example.com:80 API.example.com *.example.com *. *example.com a.*.b [::1] [ [] [x] [::1 a..b
+    delay Delay delaysec limit-key
+    Cart Cart/check Cart/a/check Cart//check /Cart/check Cart/check/ Cart/a/b/check Cart/{a/check Cart/a}/check
+    Cart/{cart_id}/check Cart/{tenant}:{cart_id}/check Cart/{tenant}{cart_id}/check 1Cart/check Cart/é/check
+    Cart/%41/check Cart/{unknown}/check api/check
+    enforce shadow full off observe raw json kill pause restate generic conflict refuse webhook interactive
+    PROHIBITED ACCEPTED REQUIRED_A REQUIRED_B HANDLER_INTERNAL_C required_a tenant platform project
+"#;
+
+fn values() -> Vec<Value> {
+    let spaced = ["", " ", "\n", "a\n", "a b", "a\0", "GET ", "https://a b", "1 h", "wh 12345"].map(str::to_owned);
+    let long = [63, 64, 65, 128, 129, 200, 201].map(|length| "a".repeat(length));
+    let subjects = [200, 201].map(|length| format!("user:{}", "a".repeat(length)));
+    let texts = TEXTS.split_whitespace().map(str::to_owned).chain(spaced).chain(long).chain(subjects);
+    let numbers = [json!(0), json!(1), json!(1.0), json!(2), json!(-1), json!(1.5), json!(1e30)];
+    let others =
+        [json!(null), json!(true), json!(false), json!([]), json!([1]), json!(["a"]), json!({}), json!({"a": 1})];
+    texts.map(Value::from).chain(numbers).chain(others).collect()
+}
+
+/// The document with one place changed: every value in that place, the bounds of numbers, members left out, names of
+/// maps replaced.
+fn single_changes(schema: &Schema, document: &Value) -> Vec<(String, Value)> {
+    let mut changes = Vec::new();
+    let values = values();
+    for (pointer, parts) in schema.places(document) {
+        let holds_text = document.pointer(&pointer).is_some_and(Value::is_string);
+        let fit = values.iter().filter(|value| holds_text || !value.is_string() || *value == "a" || *value == "");
+        changes.extend(fit.map(|value| (pointer.clone(), with(document, &pointer, value.clone()))));
+        changes.extend(without(document, &pointer).map(|changed| (pointer.clone(), changed)));
+        for part in parts {
+            for (name, step) in [("minimum", -1), ("maximum", 1)] {
+                let Some(bound) = part.get(name).and_then(Value::as_i64) else { continue };
+                changes.push((pointer.clone(), with(document, &pointer, bound.into())));
+                changes.push((pointer.clone(), with(document, &pointer, (bound + step).into())));
+            }
+            if part["additionalProperties"].is_object() {
+                let members = document.pointer(&pointer).and_then(Value::as_object).unwrap();
+                let (old, value) = members.iter().next().unwrap();
+                for name in values.iter().filter_map(Value::as_str).filter(|name| !members.contains_key(*name)) {
+                    let mut renamed: Map<String, Value> = members.clone();
+                    renamed.shift_remove(old);
+                    renamed.insert(name.to_owned(), value.clone());
+                    changes.push((child(&pointer, name), with(document, &pointer, renamed.into())));
+                }
+            }
+        }
+    }
+    changes
+}
+
+/// Whether an error at `found` names the fault at `changed`: it stands there, below, or at the object around it.
+fn names_the_place(found: &str, changed: &str) -> bool {
+    found == changed
+        || found.strip_prefix(changed).is_some_and(|rest| rest.starts_with('/'))
+        || parent(changed).is_some_and(|(parent, _)| found == parent)
+}
+
+#[test]
+fn both_refuse_the_same_single_faults() {
+    let (schema, document) = (Schema::read(), every_member());
+    let mut unused: BTreeSet<(&str, &str, &str)> = RELATIONS.iter().copied().collect();
+    // One example for each place and each list of errors is enough to read.
+    let mut wrong = BTreeMap::new();
+    let mut refused = 0;
+    for (pointer, changed) in single_changes(&schema, &document) {
+        let found = issues(&changed);
+        let accepted = schema.accepts(&changed);
+        refused += usize::from(!accepted);
+        let explained = |issue: &Issue| {
+            let relation = |(changed, named, words): &&(&str, &str, &str)| {
+                leads_to(changed, &pointer, true)
+                    && leads_to(named, &issue.pointer, false)
+                    && issue.message.contains(words)
+            };
+            (!accepted && names_the_place(&issue.pointer, &pointer))
+                || RELATIONS.iter().filter(relation).map(|row| unused.remove(row)).count() > 0
+        };
+        let unexplained = found.iter().map(explained).filter(|explained| !explained).count();
+        let what = match (accepted, found.is_empty(), unexplained == 0) {
+            (false, true, _) => "only the schema refuses",
+            (true, _, false) => "only the code refuses",
+            (false, _, false) => "the code names another place",
+            _ => continue,
+        };
+        let value = changed.pointer(&pointer).map_or_else(|| "(left out)".to_owned(), Value::to_string);
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let places: Vec<String> = found.iter().map(|issue| issue.pointer.clone()).collect();
+        wrong.insert((what, pointer.clone(), places), format!("{what}: {pointer} = {value}: {shown:?}"));
+    }
+    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), Vec::from_iter(wrong.into_values()).join("\n"));
+    assert!(unused.is_empty(), "relations that nothing shows: {unused:?}");
+    assert!(refused > 5000, "{refused}");
+}
+
+#[test]
+fn the_code_refuses_what_the_schema_refuses_of_the_reference_policy() {
+    let (schema, document) = (Schema::read(), serde_json::from_str(REFERENCE).unwrap());
+    let mut refused = 0;
+    let mut wrong = Vec::new();
+    let mut judge = |pointer: &str, changed: &Value| {
+        if !schema.accepts(changed) {
+            refused += 1;
+            let found = issues(changed);
+            if !found.iter().any(|issue| names_the_place(&issue.pointer, pointer)) {
+                wrong.push(format!("{pointer} = {:?}: {found:?}", changed.pointer(pointer)));
+            }
+        }
+    };
+    for (pointer, parts) in schema.places(&document) {
+        for value in
+            [json!(null), json!(true), json!(-1), json!(1.5), json!(""), json!("\0"), json!([[]]), json!({"": 1})]
+        {
+            judge(&pointer, &with(&document, &pointer, value));
+        }
+        for part in parts {
+            for (name, step) in [("minimum", -1), ("maximum", 1)] {
+                let bound = part.get(name).and_then(Value::as_i64);
+                bound.inspect(|bound| judge(&pointer, &with(&document, &pointer, (bound + step).into())));
+            }
+            if is_closed(part) {
+                let place = child(&pointer, "unknown-member");
+                judge(&place, &with(&document, &place, json!(1)));
+                for name in part["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                    let place = child(&pointer, name);
+                    judge(&place, &without(&document, &place).unwrap());
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(refused > 1000, "{refused}");
+}
+
+/// How a caller signs is a scheme of a provider file, which has a schema of its own.
+#[test]
+fn callers_sign_as_providers_do() {
+    let provider: Value = serde_json::from_str(include_str!("../../policies/provider.schema.json")).unwrap();
+    let scheme = json!({"$defs": provider["$defs"], "$ref": "#/$defs/scheme"});
+    let scheme = jsonschema::validator_for(&scheme).unwrap();
+    let example = Schema::read().root["$defs"]["caller"]["properties"]["signature"]["examples"][0].clone();
+    let reference: Value = serde_json::from_str(REFERENCE).unwrap();
+    for signature in [&example, &reference["callers"]["scheduler"]["signature"]] {
+        assert!(scheme.is_valid(signature), "{signature}");
+        assert!(!scheme.is_valid(&without(signature, "/template").unwrap()));
+        assert_eq!(issues(&with(&every_member(), "/callers/scheduler/signature", signature.clone())), []);
+    }
+}

@@ -1,0 +1,294 @@
+//! The host calls, each with a result and none with a panic (docs/decisions/0002-host-calls.md). Statuses, maps and
+//! encodings are those of the proxy-wasm ABI 0.2.1.
+#![allow(unsafe_code)]
+
+use std::ptr::null_mut;
+
+/// A host's answer other than "done".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Status(u32);
+
+impl Status {
+    /// There is no such thing.
+    pub(crate) const NOT_FOUND: Self = Self(1);
+}
+
+/// Which header map a call is about (`proxy_header_map_type_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MapType {
+    RequestHeaders = 0,
+    RequestTrailers = 1,
+    ResponseHeaders = 2,
+    CallResponseHeaders = 6,
+}
+
+/// `proxy_log_level_t`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogLevel {
+    Info = 2,
+    Warn = 3,
+    Error = 4,
+    Critical = 5,
+}
+
+/// `proxy_buffer_type_t`
+const REQUEST_BODY: u32 = 0;
+const RESPONSE_BODY: u32 = 1;
+const CALL_RESPONSE_BODY: u32 = 4;
+const PLUGIN_CONFIGURATION: u32 = 7;
+
+#[link(wasm_import_module = "env")]
+unsafe extern "C" {
+    fn proxy_log(level: u32, message: *const u8, size: usize) -> u32;
+    fn proxy_get_header_map_pairs(map: u32, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_replace_header_map_value(
+        map: u32,
+        name: *const u8,
+        name_size: usize,
+        value: *const u8,
+        value_size: usize,
+    ) -> u32;
+    fn proxy_remove_header_map_value(map: u32, name: *const u8, name_size: usize) -> u32;
+    fn proxy_get_property(path: *const u8, path_size: usize, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_get_buffer_bytes(buffer: u32, start: usize, max: usize, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_set_buffer_bytes(buffer: u32, start: usize, size: usize, data: *const u8, data_size: usize) -> u32;
+    fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
+    fn proxy_set_tick_period_milliseconds(period: u32) -> u32;
+    fn proxy_set_effective_context(id: u32) -> u32;
+    fn proxy_continue_stream(stream: u32) -> u32;
+    fn proxy_http_call(
+        cluster: *const u8,
+        cluster_size: usize,
+        headers: *const u8,
+        headers_size: usize,
+        body: *const u8,
+        body_size: usize,
+        trailers: *const u8,
+        trailers_size: usize,
+        timeout_ms: u32,
+        token: *mut u32,
+    ) -> u32;
+    fn proxy_send_local_response(
+        status: u32,
+        details: *const u8,
+        details_size: usize,
+        body: *const u8,
+        body_size: usize,
+        headers: *const u8,
+        headers_size: usize,
+        grpc_status: i32,
+    ) -> u32;
+}
+
+// Envoy gives a VM the variables that its configuration lists, through these two of WASI's calls.
+#[link(wasm_import_module = "wasi_snapshot_preview1")]
+unsafe extern "C" {
+    fn environ_sizes_get(count: *mut usize, size: *mut usize) -> u32;
+    fn environ_get(variables: *mut *mut u8, buffer: *mut u8) -> u32;
+}
+
+const fn done(status: u32) -> Result<(), Status> {
+    if status == 0 { Ok(()) } else { Err(Status(status)) }
+}
+
+/// Takes over what a call returned in guest memory; nothing there is empty.
+fn returned(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8>, Status> {
+    let (mut data, mut size) = (null_mut(), 0);
+    done(call(&raw mut data, &raw mut size))?;
+    if data.is_null() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the host has our `proxy_on_memory_allocate` allocate what it returns, which makes a boxed slice of exactly
+    // `size` bytes from the global allocator and gives up its ownership; the host has filled it.
+    Ok(unsafe { Vec::from_raw_parts(data, size, size) })
+}
+
+/// Writes a line to the host's log.
+pub(crate) fn log(level: LogLevel, message: &str) {
+    // SAFETY: the message is valid for reads of its length during the call.
+    let _ = unsafe { proxy_log(level as u32, message.as_ptr(), message.len()) };
+}
+
+/// A header map as the host serialises it; see [`pairs`].
+pub(crate) fn header_map(map: MapType) -> Result<Vec<u8>, Status> {
+    // SAFETY: both pointers are valid for writes during the call.
+    returned(|data, size| unsafe { proxy_get_header_map_pairs(map as u32, data, size) })
+}
+
+/// Leaves one line with this name.
+pub(crate) fn set_header(map: MapType, name: &[u8], value: &[u8]) -> Result<(), Status> {
+    // SAFETY: name and value are valid for reads of their lengths during the call.
+    done(unsafe { proxy_replace_header_map_value(map as u32, name.as_ptr(), name.len(), value.as_ptr(), value.len()) })
+}
+
+/// Removes every line with this name.
+pub(crate) fn remove_header(map: MapType, name: &[u8]) -> Result<(), Status> {
+    // SAFETY: the name is valid for reads of its length during the call.
+    done(unsafe { proxy_remove_header_map_value(map as u32, name.as_ptr(), name.len()) })
+}
+
+/// A property; `path` is its segments joined by NUL.
+pub(crate) fn property(path: &[u8]) -> Result<Vec<u8>, Status> {
+    // SAFETY: the path is valid for reads, the pointers for writes, during the call.
+    returned(|data, size| unsafe { proxy_get_property(path.as_ptr(), path.len(), data, size) })
+}
+
+/// The bytes of the plugin's configuration.
+pub(crate) fn configuration() -> Result<Vec<u8>, Status> {
+    buffer(PLUGIN_CONFIGURATION, usize::MAX)
+}
+
+/// What is buffered of the request's body, up to `max` bytes.
+pub(crate) fn request_body(max: usize) -> Result<Vec<u8>, Status> {
+    buffer(REQUEST_BODY, max)
+}
+
+/// What is buffered of the answer's body, up to `max` bytes.
+pub(crate) fn response_body(max: usize) -> Result<Vec<u8>, Status> {
+    buffer(RESPONSE_BODY, max)
+}
+
+/// Puts `body` in the place of what is at hand of the answer's body.
+pub(crate) fn set_response_body(body: &[u8]) -> Result<(), Status> {
+    // SAFETY: the body is valid for reads of its length during the call.
+    done(unsafe { proxy_set_buffer_bytes(RESPONSE_BODY, 0, usize::MAX, body.as_ptr(), body.len()) })
+}
+
+/// The body of the call that has been answered, up to `max` bytes.
+pub(crate) fn call_response_body(max: usize) -> Result<Vec<u8>, Status> {
+    buffer(CALL_RESPONSE_BODY, max)
+}
+
+fn buffer(buffer: u32, max: usize) -> Result<Vec<u8>, Status> {
+    // SAFETY: both pointers are valid for writes during the call.
+    match returned(|data, size| unsafe { proxy_get_buffer_bytes(buffer, 0, max, data, size) }) {
+        Err(Status::NOT_FOUND) => Ok(Vec::new()),
+        bytes => bytes,
+    }
+}
+
+/// Milliseconds since 1970-01-01 UTC; 0 if the host has no clock.
+pub(crate) fn now_unix_ms() -> u64 {
+    let mut nanoseconds = 0;
+    // SAFETY: the pointer is valid for writes during the call.
+    match done(unsafe { proxy_get_current_time_nanoseconds(&raw mut nanoseconds) }) {
+        Ok(()) => nanoseconds / 1_000_000,
+        Err(_) => 0,
+    }
+}
+
+/// Asks for a tick every so many milliseconds.
+pub(crate) fn set_tick_period(milliseconds: u32) -> Result<(), Status> {
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_set_tick_period_milliseconds(milliseconds) })
+}
+
+/// What follows acts on this context, until this callback returns.
+pub(crate) fn act_for(context: u32) -> Result<(), Status> {
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_set_effective_context(context) })
+}
+
+/// Lets a paused request go on.
+pub(crate) fn continue_request() -> Result<(), Status> {
+    const REQUEST: u32 = 0;
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_continue_stream(REQUEST) })
+}
+
+/// Makes an HTTP request to a cluster; the token comes back with the reply.
+pub(crate) fn http_call(
+    cluster: &str,
+    headers: &[(&str, String)],
+    body: &[u8],
+    timeout_ms: u32,
+) -> Result<u32, Status> {
+    let headers = serialise(headers);
+    let trailers = serialise(&[]);
+    let mut token = 0;
+    // SAFETY: all slices are valid for reads of their lengths, the token for writes, during the call.
+    done(unsafe {
+        proxy_http_call(
+            cluster.as_ptr(),
+            cluster.len(),
+            headers.as_ptr(),
+            headers.len(),
+            body.as_ptr(),
+            body.len(),
+            trailers.as_ptr(),
+            trailers.len(),
+            timeout_ms,
+            &raw mut token,
+        )
+    })?;
+    Ok(token)
+}
+
+/// The VM's environment, each variable as `NAME=value`.
+pub(crate) fn environment() -> Result<Vec<Vec<u8>>, Status> {
+    let (mut count, mut size) = (0, 0);
+    // SAFETY: both pointers are valid for writes during the call.
+    done(unsafe { environ_sizes_get(&raw mut count, &raw mut size) })?;
+    let mut places = vec![null_mut(); count];
+    let mut buffer = vec![0; size];
+    // SAFETY: the host writes `count` pointers and `size` bytes, as it has just said.
+    done(unsafe { environ_get(places.as_mut_ptr(), buffer.as_mut_ptr()) })?;
+    Ok(buffer.split(|byte| *byte == 0).filter(|variable| !variable.is_empty()).map(<[u8]>::to_vec).collect())
+}
+
+/// Answers the request; `details` is what access logs show as `%RESPONSE_CODE_DETAILS%`.
+pub(crate) fn reply(status: u16, details: &str, headers: &[(&str, String)], body: &[u8]) -> Result<(), Status> {
+    let headers = serialise(headers);
+    // SAFETY: all four slices are valid for reads of their lengths during the call.
+    done(unsafe {
+        proxy_send_local_response(
+            u32::from(status),
+            details.as_ptr(),
+            details.len(),
+            body.as_ptr(),
+            body.len(),
+            headers.as_ptr(),
+            headers.len(),
+            -1,
+        )
+    })
+}
+
+/// Pairs as the ABI wants them: their number, the lengths of each name and value, then each with a NUL behind it.
+fn serialise(pairs: &[(&str, String)]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    let number = |bytes: &mut Vec<u8>, size: usize| {
+        bytes.extend(u32::try_from(size).unwrap_or(u32::MAX).to_le_bytes());
+    };
+    number(&mut bytes, pairs.len());
+    for (name, value) in pairs {
+        number(&mut bytes, name.len());
+        number(&mut bytes, value.len());
+    }
+    for text in pairs.iter().flat_map(|(name, value)| [*name, value.as_str()]) {
+        bytes.extend(text.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+/// The lines of a serialised header map, borrowed from it; `None` if it is cut short.
+pub(crate) fn pairs(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    let Some((count, rest)) = number(bytes) else { return bytes.is_empty().then(Vec::new) };
+    let (lengths, mut texts) = rest.split_at_checked(count.checked_mul(8)?)?;
+    let mut pairs = Vec::with_capacity(count);
+    for [n0, n1, n2, n3, v0, v1, v2, v3] in lengths.as_chunks::<8>().0 {
+        let name_size = usize::try_from(u32::from_le_bytes([*n0, *n1, *n2, *n3])).ok()?;
+        let value_size = usize::try_from(u32::from_le_bytes([*v0, *v1, *v2, *v3])).ok()?;
+        let (name, rest) = texts.split_at_checked(name_size)?;
+        let (value, rest) = rest.strip_prefix(b"\0")?.split_at_checked(value_size)?;
+        texts = rest.strip_prefix(b"\0")?;
+        pairs.push((name, value));
+    }
+    Some(pairs)
+}
+
+fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<4>()?;
+    Some((usize::try_from(u32::from_le_bytes(*number)).ok()?, rest))
+}

@@ -1,0 +1,113 @@
+//! What Envoy knows about a request beside its headers, as identity values.
+//!
+//! Properties come without a type: a string as its bytes, a number as eight bytes, a boolean as one, a list or an
+//! object with zero bytes in it. Identity refuses control bytes, which leaves the numbers whose eight bytes are all
+//! printable. And `null` is an error, as is a list with a `null` in it. Where it matters the metadata is read once more,
+//! as the message it is, which has types.
+
+use crate::abi::{self, Status};
+use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
+use std::borrow::Cow;
+
+/// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
+const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idempotency\0endpoint";
+
+/// How long a number is.
+const NUMBER_SIZE: usize = 8;
+
+/// The request of the current callback.
+pub(crate) struct CurrentRequest;
+
+impl Attributes for CurrentRequest {
+    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+        match abi::property(path.property()) {
+            Ok(bytes) if bytes.len() == NUMBER_SIZE && kind(path.segments()) != Some(STRING) => Value::Unusable,
+            Ok(bytes) if !bytes.is_empty() => Value::Text(Cow::Owned(bytes)),
+            Ok(_) | Err(Status::NOT_FOUND) => Value::Absent,
+            Err(_) if kind(path.segments()) == Some(NULL) => Value::Absent,
+            Err(_) => Value::Unusable,
+        }
+    }
+
+    fn route_endpoint(&self) -> Value<'_> {
+        match abi::property(ROUTE_ENDPOINT) {
+            Ok(bytes) if !bytes.is_empty() => Value::Text(Cow::Owned(bytes)),
+            Ok(_) | Err(_) => Value::Absent,
+        }
+    }
+}
+
+/// `google.protobuf.Value`'s field numbers, one for each type.
+const NULL: u64 = 1;
+const STRING: u64 = 3;
+const STRUCT: u64 = 5;
+const LIST: u64 = 6;
+
+/// The type of the metadata at this path, as a field number of `google.protobuf.Value`.
+fn kind(segments: &[String]) -> Option<u64> {
+    typed_kind(&abi::property(b"metadata").ok()?, segments)
+}
+
+/// Follows `segments` through an `envoy.config.core.v3.Metadata` message, `map<string, Struct> filter_metadata = 1`; a
+/// Struct is `map<string, Value> fields = 1`, a ListValue `repeated Value values = 1`.
+fn typed_kind(metadata: &[u8], segments: &[String]) -> Option<u64> {
+    let (namespace, rest) = segments.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let mut value = entry(entry(metadata, namespace)?, first)?;
+    for segment in rest {
+        value = match Fields(value).last()? {
+            (STRUCT, members) => entry(members, segment)?,
+            (LIST, items) => Fields(items).nth(segment.parse().ok()?)?.1,
+            _ => return None,
+        };
+    }
+    Fields(value).last().map(|(number, _)| number)
+}
+
+/// The value for `key` in a message whose field 1 is a map; the last one counts.
+fn entry<'m>(message: &'m [u8], key: &str) -> Option<&'m [u8]> {
+    let entries = Fields(message).filter(|(number, _)| *number == 1);
+    entries.filter(|(_, entry)| field(entry, 1) == Some(key.as_bytes())).last().and_then(|(_, entry)| field(entry, 2))
+}
+
+/// The last field of this number.
+fn field(message: &[u8], wanted: u64) -> Option<&[u8]> {
+    Fields(message).filter(|(number, _)| *number == wanted).last().map(|(_, bytes)| bytes)
+}
+
+/// A protobuf message's fields; those that are not length-delimited as nothing. Nonsense ends it.
+struct Fields<'m>(&'m [u8]);
+
+impl<'m> Iterator for Fields<'m> {
+    type Item = (u64, &'m [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (tag, rest) = varint(self.0)?;
+        let (bytes, rest) = match tag & 7 {
+            0 => (b"".as_slice(), varint(rest)?.1),
+            1 => (b"".as_slice(), rest.get(8..)?),
+            2 => {
+                let (size, rest) = varint(rest)?;
+                rest.split_at_checked(usize::try_from(size).ok()?)?
+            }
+            5 => (b"".as_slice(), rest.get(4..)?),
+            _ => return None,
+        };
+        self.0 = rest;
+        Some((tag >> 3, bytes))
+    }
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0;
+    let mut rest = bytes;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some((number, rest));
+        }
+    }
+    None
+}

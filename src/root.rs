@@ -1,0 +1,68 @@
+//! A root context: start, configuration, and the policy that all requests of one configuration share.
+
+use crate::abi::{self, LogLevel};
+use crate::stores::Stores;
+use edge_idempotency_engine::lookup::{Lookups, TICK_MS};
+use edge_idempotency_engine::policy::{Policy, PolicyErrors};
+use std::rc::Rc;
+
+/// What all requests of one configuration share.
+#[derive(Default)]
+pub(crate) struct Root {
+    policy: Option<Rc<Policy>>,
+    stores: Option<Stores>,
+}
+
+/// Says what has started.
+pub(crate) fn greet() {
+    let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
+    abi::log(LogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
+}
+
+impl Root {
+    /// The policy; none before there is a configuration.
+    pub(crate) fn policy(&self) -> Option<Rc<Policy>> {
+        self.policy.clone()
+    }
+
+    /// Where requests look bindings and secrets up; none if the policy names no store.
+    pub(crate) const fn stores(&mut self) -> Option<&mut Stores> {
+        self.stores.as_mut()
+    }
+
+    /// Takes the plugin's configuration; `false` makes the gateway refuse it, with every reason in its log.
+    pub(crate) fn configure(&mut self, id: u32) -> bool {
+        let document = abi::configuration().unwrap_or_default();
+        match Policy::from_json(&document).and_then(with_secrets) {
+            Ok(policy) => {
+                abi::log(LogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
+                for warning in &policy.warnings {
+                    abi::log(LogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
+                }
+                self.stores = Lookups::of(&policy).map(|lookups| Stores::new(id, lookups));
+                if self.stores.is_some() {
+                    // Without ticks nothing is fetched ahead, and that is all.
+                    let _ = abi::set_tick_period(TICK_MS);
+                }
+                self.policy = Some(Rc::new(policy));
+                true
+            }
+            Err(errors) => {
+                abi::log(LogLevel::Error, &format!("edge-idempotency: {}", errors.headline()));
+                for error in &errors.0 {
+                    abi::log(LogLevel::Error, &format!("edge-idempotency: policy {error}"));
+                }
+                false
+            }
+        }
+    }
+}
+
+fn with_secrets(mut policy: Policy) -> Result<Policy, PolicyErrors> {
+    let environment = abi::environment().unwrap_or_default();
+    let variable = |name: &str| {
+        let value = |line: &Vec<u8>| line.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+        environment.iter().find_map(value)
+    };
+    policy.take_secrets(variable).map(|()| policy)
+}
