@@ -3,8 +3,11 @@
 use super::Compiler;
 use crate::policy::decode::child;
 use crate::policy::document::{PolicyKind, Webhooks};
-use crate::provider::{Catalogue, Provider};
+use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
+
+/// Providers of the catalogue whose keys are scoped to the webhook since this release.
+const NEWLY_SCOPED: [&str; 1] = ["standard_webhooks"];
 
 impl Compiler<'_> {
     /// The providers that bindings and routes name: the document's own, else the catalogue's.
@@ -38,7 +41,54 @@ impl Compiler<'_> {
                 self.provider(name, "", &mut providers);
             }
         }
+        self.changed_defaults(&providers);
         providers
+    }
+
+    /// Says of each binding whose keys are others than before this release, and of the registry, what to write to keep
+    /// the earlier ones.
+    #[inline(never)]
+    fn changed_defaults(&mut self, providers: &BTreeMap<String, Provider>) {
+        let Some(webhooks) = &self.document.webhooks else { return };
+        // The catalogue had no provider that binds bodies; files of the document's own change only by hand.
+        let listed = providers.iter().filter(|(name, _)| !webhooks.providers.contains_key(*name));
+        let (mut scoped, mut bound) = (Vec::new(), Vec::new());
+        for (name, provider) in listed {
+            if NEWLY_SCOPED.contains(&name.as_str()) && provider.key_scope == KeyScope::Webhook {
+                scoped.push(name.as_str());
+            }
+            if provider.may_bind_body() {
+                bound.push(name.as_str());
+            }
+        }
+        for (id, binding) in &webhooks.bindings {
+            let name = binding.provider.as_str();
+            let scoped = binding.key_scope.is_none() && scoped.contains(&name);
+            let bound = binding.bind_body.is_none() && bound.contains(&name);
+            let (what, keeps) = match (scoped, bound) {
+                (false, false) => continue,
+                (true, false) => ("scoped to the webhook", "\"key_scope\": \"project\""),
+                (false, true) => ("bound to the body", "\"bind_body\": false"),
+                (true, true) => {
+                    ("scoped to the webhook and bound to the body", "\"key_scope\": \"project\", \"bind_body\": false")
+                }
+            };
+            let message = format!(
+                "since this release the keys of `{name}` are {what} by default, so they are others than before; {keeps} on \
+                 the binding keeps the earlier ones"
+            );
+            self.warnings.add(child("/webhooks/static", id), message);
+        }
+        if webhooks.unkey.is_some() && !(scoped.is_empty() && bound.is_empty()) {
+            let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let message = format!(
+                "since this release keys are by default scoped to the webhook ({}) or bound to the body ({}), so they are \
+                 others than before; `key_scope` \"project\" and `bind_body` false in a binding's `meta` keep the earlier ones",
+                list(&scoped),
+                list(&bound)
+            );
+            self.warnings.add("/webhooks/unkey", message);
+        }
     }
 
     /// Whether some path names the provider.
