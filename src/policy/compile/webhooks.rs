@@ -49,7 +49,8 @@ impl Compiler<'_> {
     /// the earlier ones.
     #[inline(never)]
     fn changed_defaults(&mut self, providers: &BTreeMap<String, Provider>) {
-        let Some(webhooks) = &self.document.webhooks else { return };
+        let document = self.document;
+        let Some(webhooks) = &document.webhooks else { return };
         // The catalogue had no provider that binds bodies; files of the document's own change only by hand.
         let listed = providers.iter().filter(|(name, _)| !webhooks.providers.contains_key(*name));
         let (mut scoped, mut bound) = (Vec::new(), Vec::new());
@@ -63,29 +64,25 @@ impl Compiler<'_> {
         }
         for (id, binding) in &webhooks.bindings {
             let name = binding.provider.as_str();
-            let scoped = binding.key_scope.is_none() && scoped.contains(&name);
-            let bound = binding.bind_body.is_none() && bound.contains(&name);
-            let (what, keeps) = match (scoped, bound) {
-                (false, false) => continue,
-                (true, false) => ("scoped to the webhook", "\"key_scope\": \"project\""),
-                (false, true) => ("bound to the body", "\"bind_body\": false"),
-                (true, true) => {
-                    ("scoped to the webhook and bound to the body", "\"key_scope\": \"project\", \"bind_body\": false")
+            let mut warn = |changed: bool, what: &str, keeps: &str| {
+                if changed {
+                    let message = format!(
+                        "since this release keys of `{name}` are by default {what}, so they are others than before; write \
+                         {keeps} to keep the earlier ones"
+                    );
+                    self.warnings.add(child("/webhooks/static", id), message);
                 }
             };
-            let message = format!(
-                "since this release the keys of `{name}` are {what} by default, so they are others than before; {keeps} on \
-                 the binding keeps the earlier ones"
-            );
-            self.warnings.add(child("/webhooks/static", id), message);
+            let scoped = binding.key_scope.is_none() && scoped.contains(&name);
+            warn(scoped, "scoped to the webhook", "`\"key_scope\": \"project\"`");
+            let bound = binding.bind_body.is_none() && bound.contains(&name);
+            warn(bound, "bound to the body", "`\"bind_body\": false`");
         }
         if webhooks.unkey.is_some() && !(scoped.is_empty() && bound.is_empty()) {
-            let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             let message = format!(
-                "since this release keys are by default scoped to the webhook ({}) or bound to the body ({}), so they are \
-                 others than before; `key_scope` \"project\" and `bind_body` false in a binding's `meta` keep the earlier ones",
-                list(&scoped),
-                list(&bound)
+                "since this release keys of these providers are by default others than before: {}; write `key_scope` or \
+                 `bind_body` into a binding's `meta` to choose",
+                [scoped, bound].concat().join(", ")
             );
             self.warnings.add("/webhooks/unkey", message);
         }
