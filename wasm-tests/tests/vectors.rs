@@ -175,6 +175,7 @@ fn document(vector: &Vector, policy: &str, public_base_url: Option<&str>) -> Vec
                 "provider": vector.provider,
                 "secrets": secrets,
                 "key_scope": "project",
+                "bind_body": false,
             }},
         },
     });
