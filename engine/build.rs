@@ -7,7 +7,9 @@ use std::path::PathBuf;
 const FILES: &str = "../policies/providers";
 
 /// What people read of a provider file, and the filter does not.
-const FOR_PEOPLE: [&str; 6] = ["$schema", "name", "docs_url", "no_identifier", "retry", "notes"];
+const FOR_PEOPLE: [&str; 5] = ["$schema", "name", "docs_url", "no_identifier", "notes"];
+/// What the filter reads of `retry`.
+const OF_RETRY: &str = "same_body_on_resend";
 
 fn main() {
     println!("cargo::rerun-if-changed={FILES}");
@@ -28,6 +30,12 @@ fn providers() {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let short = serde_json::from_str(&text).map(|mut file: serde_json::Map<_, _>| {
             file.retain(|member, _| !FOR_PEOPLE.contains(&member.as_str()));
+            if let Some(retry) = file.get_mut("retry").and_then(serde_json::Value::as_object_mut) {
+                retry.retain(|member, known| member == OF_RETRY && *known == true);
+                if retry.is_empty() {
+                    file.remove("retry");
+                }
+            }
             serde_json::Value::Object(file).to_string()
         });
         let _ = writeln!(list, "    ({name:?}, {:?}),", short.as_ref().unwrap_or(&text));
