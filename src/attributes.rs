@@ -6,7 +6,7 @@
 //! as the message it is, which has types.
 
 use crate::abi::{self, Status};
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use std::borrow::Cow;
 
 /// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
@@ -19,20 +19,22 @@ const NUMBER_SIZE: usize = 8;
 pub(crate) struct CurrentRequest;
 
 impl Attributes for CurrentRequest {
-    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         match abi::property(path.property()) {
-            Ok(bytes) if bytes.len() == NUMBER_SIZE && kind(path.segments()) != Some(STRING) => Value::Unusable,
-            Ok(bytes) if !bytes.is_empty() => Value::Text(Cow::Owned(bytes)),
-            Ok(_) | Err(Status::NOT_FOUND) => Value::Absent,
-            Err(_) if kind(path.segments()) == Some(NULL) => Value::Absent,
-            Err(_) => Value::Unusable,
+            Ok(bytes) if bytes.len() == NUMBER_SIZE && kind(path.segments()) != Some(STRING) => {
+                AttributeValue::Unusable
+            }
+            Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
+            Ok(_) | Err(Status::NOT_FOUND) => AttributeValue::Absent,
+            Err(_) if kind(path.segments()) == Some(NULL) => AttributeValue::Absent,
+            Err(_) => AttributeValue::Unusable,
         }
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
+    fn route_endpoint(&self) -> AttributeValue<'_> {
         match abi::property(ROUTE_ENDPOINT) {
-            Ok(bytes) if !bytes.is_empty() => Value::Text(Cow::Owned(bytes)),
-            Ok(_) | Err(_) => Value::Absent,
+            Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
+            Ok(_) | Err(_) => AttributeValue::Absent,
         }
     }
 }
@@ -55,30 +57,30 @@ fn typed_kind(metadata: &[u8], segments: &[String]) -> Option<u64> {
     let (first, rest) = rest.split_first()?;
     let mut value = entry(entry(metadata, namespace)?, first)?;
     for segment in rest {
-        value = match Fields(value).last()? {
+        value = match ProtobufFields(value).last()? {
             (STRUCT, members) => entry(members, segment)?,
-            (LIST, items) => Fields(items).nth(segment.parse().ok()?)?.1,
+            (LIST, items) => ProtobufFields(items).nth(segment.parse().ok()?)?.1,
             _ => return None,
         };
     }
-    Fields(value).last().map(|(number, _)| number)
+    ProtobufFields(value).last().map(|(number, _)| number)
 }
 
 /// The value for `key` in a message whose field 1 is a map; the last one counts.
 fn entry<'m>(message: &'m [u8], key: &str) -> Option<&'m [u8]> {
-    let entries = Fields(message).filter(|(number, _)| *number == 1);
+    let entries = ProtobufFields(message).filter(|(number, _)| *number == 1);
     entries.filter(|(_, entry)| field(entry, 1) == Some(key.as_bytes())).last().and_then(|(_, entry)| field(entry, 2))
 }
 
 /// The last field of this number.
 fn field(message: &[u8], wanted: u64) -> Option<&[u8]> {
-    Fields(message).filter(|(number, _)| *number == wanted).last().map(|(_, bytes)| bytes)
+    ProtobufFields(message).filter(|(number, _)| *number == wanted).last().map(|(_, bytes)| bytes)
 }
 
 /// A protobuf message's fields; those that are not length-delimited as nothing. Nonsense ends it.
-struct Fields<'m>(&'m [u8]);
+struct ProtobufFields<'m>(&'m [u8]);
 
-impl<'m> Iterator for Fields<'m> {
+impl<'m> Iterator for ProtobufFields<'m> {
     type Item = (u64, &'m [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

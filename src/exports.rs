@@ -74,7 +74,7 @@ fn with_stores(root_id: u32, event: impl FnOnce(&mut Stores)) {
         let Some(stores) = contexts.roots.get_mut(root_id).and_then(Root::stores) else { return };
         event(stores);
         stores.make_calls();
-        while let Some((id, answer)) = stores.next_answer() {
+        while let Some((id, answer)) = stores.next_result() {
             // One that has gone meanwhile is no context any more.
             if let Some(stream) = contexts.streams.get_mut(&id)
                 && abi::act_for(id).is_ok()

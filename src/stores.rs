@@ -4,17 +4,19 @@
 //! dropped with it.
 
 use crate::abi::{self, LogLevel, MapType};
-use edge_idempotency_engine::lookup::{Answer, Ask, Kind, Lookups, MAX_REPLY_BYTES, Reply, Ticket};
+use edge_idempotency_engine::lookup::{
+    CallId, CallReply, LookupRequest, LookupResult, Lookups, MAX_REPLY_BYTES, StoreKind,
+};
 
 pub(crate) struct Stores {
     root: u32,
     lookups: Lookups,
     /// The calls under way, by the host's token.
-    calls: Vec<(u32, Ticket)>,
+    calls: Vec<(u32, CallId)>,
 }
 
 /// What becomes of a call that no answer comes to.
-const NO_REPLY: Reply<'_> = Reply { status: None, body: None };
+const NO_REPLY: CallReply<'_> = CallReply { status: None, body: None };
 
 impl Stores {
     pub(crate) const fn new(root: u32, lookups: Lookups) -> Self {
@@ -22,14 +24,14 @@ impl Stores {
     }
 
     /// A request asks; `None` if it has to wait. The context acted for is the request's before and after.
-    pub(crate) fn ask(&mut self, stream: u32, ask: &Ask) -> Option<Answer> {
-        let answer = self.lookups.ask(stream, ask, abi::now_unix_ms());
+    pub(crate) fn ask(&mut self, stream: u32, request: &LookupRequest) -> Option<LookupResult> {
+        let answer = self.lookups.look_up(stream, request, abi::now_unix_ms());
         if self.make_calls() {
             // It is there: the callback is its own.
             let _ = abi::act_for(stream);
         }
         // A call that could not be made has failed by now.
-        answer.or_else(|| self.lookups.answer_for(stream))
+        answer.or_else(|| self.lookups.result_for(stream))
     }
 
     /// Makes the calls that are due; whether there were any, and the context acted for is the root.
@@ -53,7 +55,7 @@ impl Stores {
         let (_, ticket) = self.calls.swap_remove(place);
         let lines = abi::header_map(MapType::CallResponseHeaders).unwrap_or_default();
         let body = if size > MAX_REPLY_BYTES { None } else { abi::call_response_body(MAX_REPLY_BYTES).ok() };
-        let reply = Reply { status: abi::pairs(&lines).and_then(|lines| status(&lines)), body: body.as_deref() };
+        let reply = CallReply { status: abi::pairs(&lines).and_then(|lines| status(&lines)), body: body.as_deref() };
         self.lookups.replied(&ticket, &reply, abi::now_unix_ms());
     }
 
@@ -61,8 +63,8 @@ impl Stores {
         self.lookups.tick(abi::now_unix_ms());
         while let Some(health) = self.lookups.changed_health() {
             let store = match health.kind {
-                Kind::Bindings => "the registry",
-                Kind::Secrets => "the secret store",
+                StoreKind::Bindings => "the registry",
+                StoreKind::Secrets => "the secret store",
             };
             match health.trouble {
                 Some(why) => abi::log(LogLevel::Warn, &format!("edge-idempotency: {store} gives no answers: {why}")),
@@ -71,12 +73,12 @@ impl Stores {
         }
     }
 
-    pub(crate) fn next_answer(&mut self) -> Option<(u32, Answer)> {
-        self.lookups.next_answer()
+    pub(crate) fn next_result(&mut self) -> Option<(u32, LookupResult)> {
+        self.lookups.next_result()
     }
 
-    pub(crate) fn left(&mut self, stream: u32, ask: &Ask) {
-        self.lookups.left(stream, ask);
+    pub(crate) fn left(&mut self, stream: u32, request: &LookupRequest) {
+        self.lookups.cancel(stream, request);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::attributes::CurrentRequest;
 use crate::exports::Action;
 use crate::held::HeldLines;
 use crate::stores::Stores;
-use edge_idempotency_engine::exchange::{AnswerFlow, Effect, Exchange, Flow, Map};
+use edge_idempotency_engine::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, ResponseFlow};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup;
 use edge_idempotency_engine::policy::Policy;
@@ -21,12 +21,12 @@ pub(crate) struct Stream {
     /// Whether the answer is ours; it passes the response callback too.
     replied: bool,
     waiting: Option<Waiting>,
-    answer: Answer,
+    answer: ResponseBody,
 }
 
 /// What becomes of the response's body.
 #[derive(Default)]
-enum Answer {
+enum ResponseBody {
     /// It goes on as it comes.
     #[default]
     Streamed,
@@ -50,7 +50,7 @@ struct Waiting {
 
 impl Stream {
     pub(crate) fn new(id: u32, root: u32, policy: Option<Rc<Policy>>) -> Self {
-        let (exchange, answer) = (Exchange::new(), Answer::default());
+        let (exchange, answer) = (Exchange::new(), ResponseBody::default());
         Self { id, root, policy, exchange, replied: false, waiting: None, answer }
     }
 
@@ -89,20 +89,20 @@ impl Stream {
     /// Waits for no store any more.
     pub(crate) fn leave(&self, stores: &mut Stores) {
         if let Some(ask) =
-            self.exchange.question().filter(|_| self.waiting.as_ref().is_some_and(|waiting| waiting.asks))
+            self.exchange.pending_lookup().filter(|_| self.waiting.as_ref().is_some_and(|waiting| waiting.asks))
         {
             stores.left(self.id, ask);
         }
     }
 
     /// Goes on as far as body and lookups let it.
-    fn go_on(&mut self, policy: &Policy, mut flow: Flow, mut stores: Option<&mut Stores>) -> Action {
+    fn go_on(&mut self, policy: &Policy, mut flow: RequestFlow, mut stores: Option<&mut Stores>) -> Action {
         loop {
             let complete = self.waiting.as_ref().is_some_and(|waiting| waiting.complete);
             flow = match flow {
-                Flow::AwaitLookup { .. } => {
+                RequestFlow::AwaitLookup { .. } => {
                     let stores = stores.as_deref_mut();
-                    let Some((stores, ask)) = stores.zip(self.exchange.question()) else {
+                    let Some((stores, ask)) = stores.zip(self.exchange.pending_lookup()) else {
                         return self.reply(&Problem::policy_invalid());
                     };
                     let answer = stores.ask(self.id, ask);
@@ -112,21 +112,21 @@ impl Stream {
                     let Some(answer) = answer else { return Action::Pause };
                     self.take(policy, answer)
                 }
-                Flow::AwaitBody { .. } if complete => match self.judge_body(policy) {
+                RequestFlow::AwaitBody { .. } if complete => match self.judge_body(policy) {
                     Ok(flow) => flow,
                     Err(action) => return action,
                 },
-                Flow::AwaitBody { .. } | Flow::Replied => return Action::Pause,
-                Flow::Continue => return Action::Continue,
+                RequestFlow::AwaitBody { .. } | RequestFlow::Replied => return Action::Pause,
+                RequestFlow::Continue => return Action::Continue,
             };
         }
     }
 
     /// Takes the answer of a store.
-    fn take(&mut self, policy: &Policy, answer: lookup::Answer) -> Flow {
+    fn take(&mut self, policy: &Policy, answer: lookup::LookupResult) -> RequestFlow {
         let mut effects = Vec::new();
-        let flow = self.exchange.answered(policy, answer, &mut effects);
-        if flow == Flow::Replied {
+        let flow = self.exchange.on_lookup_result(policy, answer, &mut effects);
+        if flow == RequestFlow::Replied {
             self.waiting = None;
             self.carry_out(&effects);
         }
@@ -134,7 +134,7 @@ impl Stream {
     }
 
     /// All of the body is buffered: what becomes of the request, unless there is something left to look up.
-    fn judge_body(&mut self, policy: &Policy) -> Result<Flow, Action> {
+    fn judge_body(&mut self, policy: &Policy) -> Result<RequestFlow, Action> {
         let Some(waiting) = self.waiting.take() else { return Err(Action::Continue) };
         let Some(headers) = abi::pairs(waiting.lines.as_slice()).map(Headers::new) else {
             return Err(self.reply(&Problem::policy_invalid()));
@@ -149,7 +149,7 @@ impl Stream {
         } else {
             self.exchange.request_body(policy, &headers, &body, abi::now_unix_ms(), &mut effects)
         };
-        if matches!(flow, Flow::AwaitLookup { .. }) {
+        if matches!(flow, RequestFlow::AwaitLookup { .. }) {
             drop(effects);
             self.waiting = Some(waiting);
             return Ok(flow);
@@ -158,7 +158,7 @@ impl Stream {
     }
 
     /// A store has answered, in a callback that is not the request's own.
-    pub(crate) fn answered(&mut self, answer: lookup::Answer, stores: &mut Stores) {
+    pub(crate) fn answered(&mut self, answer: lookup::LookupResult, stores: &mut Stores) {
         let (Some(policy), Some(waiting)) = (self.policy.clone(), &mut self.waiting) else { return };
         waiting.asks = false;
         let flow = self.take(&policy, answer);
@@ -176,7 +176,7 @@ impl Stream {
             return Action::Pause;
         }
         let limit = waiting.limit as u64;
-        self.go_on(&policy, Flow::AwaitBody { limit }, stores)
+        self.go_on(&policy, RequestFlow::AwaitBody { limit }, stores)
     }
 
     fn body_is_too_large(&mut self, stores: Option<&mut Stores>) -> Action {
@@ -199,7 +199,7 @@ impl Stream {
         let mut effects = Vec::new();
         let flow = self.exchange.request_headers(&policy, &headers, &CurrentRequest, &mut effects);
         match flow {
-            Flow::AwaitBody { limit } | Flow::AwaitLookup { limit } => {
+            RequestFlow::AwaitBody { limit } | RequestFlow::AwaitLookup { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 drop(effects);
                 let Some(lines) = HeldLines::keep(lines) else {
@@ -210,7 +210,7 @@ impl Stream {
                 self.waiting = Some(Waiting { lines, limit, complete: end_of_stream, asks: false });
                 self.go_on(&policy, flow, stores)
             }
-            Flow::Continue | Flow::Replied => self.carry_out(&effects),
+            RequestFlow::Continue | RequestFlow::Replied => self.carry_out(&effects),
         }
     }
 
@@ -251,10 +251,10 @@ impl Stream {
         let Some(headers) = abi::pairs(&lines).map(Headers::new) else { return Action::Continue };
         let mut effects = Vec::new();
         let flow = self.exchange.response_headers(&policy, &headers, &mut effects);
-        if let AnswerFlow::AwaitBody { limit } = flow {
+        if let ResponseFlow::AwaitBody { limit } = flow {
             if !end_of_stream {
                 let _ = edit(&effects);
-                self.answer = Answer::Awaited(usize::try_from(limit).unwrap_or(usize::MAX));
+                self.answer = ResponseBody::Awaited(usize::try_from(limit).unwrap_or(usize::MAX));
                 return Action::Pause;
             }
             self.exchange.response_body(&policy, &[], &mut effects);
@@ -265,7 +265,7 @@ impl Stream {
         // The work is done: an answer with a header too many is better than none.
         let _ = edit(&effects);
         if let Some(body) = body_of(effects) {
-            self.answer = Answer::Replaced(body);
+            self.answer = ResponseBody::Replaced(body);
         }
         Action::Continue
     }
@@ -273,23 +273,23 @@ impl Stream {
     /// More of the response's body has come; `size` bytes are there by now, with what is buffered.
     pub(crate) fn response_body(&mut self, size: usize, end_of_stream: bool) -> Action {
         match std::mem::take(&mut self.answer) {
-            Answer::Streamed => {}
-            Answer::Replaced(body) => {
+            ResponseBody::Streamed => {}
+            ResponseBody::Replaced(body) => {
                 let _ = abi::set_response_body(&body);
-                self.answer = Answer::Replaced(Vec::new());
+                self.answer = ResponseBody::Replaced(Vec::new());
             }
-            Answer::Awaited(limit) if size <= limit && !end_of_stream => {
-                self.answer = Answer::Awaited(limit);
+            ResponseBody::Awaited(limit) if size <= limit && !end_of_stream => {
+                self.answer = ResponseBody::Awaited(limit);
                 return Action::Pause;
             }
-            Answer::Awaited(limit) => self.answer_is_there(size, limit),
+            ResponseBody::Awaited(limit) => self.answer_is_there(size, limit),
         }
         Action::Continue
     }
 
     /// The response's trailers have come: what is awaited of its body is there.
     pub(crate) fn response_trailers(&mut self) -> Action {
-        if let Answer::Awaited(limit) = std::mem::take(&mut self.answer) {
+        if let ResponseBody::Awaited(limit) = std::mem::take(&mut self.answer) {
             self.answer_is_there(0, limit);
         }
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return Action::Continue };
@@ -313,7 +313,7 @@ impl Stream {
         let _ = edit(&effects);
         if let Some(body) = body_of(effects) {
             let _ = abi::set_response_body(&body);
-            self.answer = Answer::Replaced(Vec::new());
+            self.answer = ResponseBody::Replaced(Vec::new());
         }
     }
 
@@ -351,11 +351,11 @@ fn body_of(effects: Vec<Effect<'_>>) -> Option<Vec<u8>> {
 
 /// Carries out edits, up to the first that fails.
 fn edit(effects: &[Effect<'_>]) -> Result<(), Status> {
-    let map_type = |map: Map| match map {
-        Map::Request => MapType::RequestHeaders,
-        Map::RequestTrailers => MapType::RequestTrailers,
-        Map::Response => MapType::ResponseHeaders,
-        Map::ResponseTrailers => MapType::ResponseTrailers,
+    let map_type = |map: HeaderMapKind| match map {
+        HeaderMapKind::Request => MapType::RequestHeaders,
+        HeaderMapKind::RequestTrailers => MapType::RequestTrailers,
+        HeaderMapKind::Response => MapType::ResponseHeaders,
+        HeaderMapKind::ResponseTrailers => MapType::ResponseTrailers,
     };
     effects.iter().try_for_each(|effect| match effect {
         Effect::Set { map, name, value } => abi::set_header(map_type(*map), name.as_bytes(), value),

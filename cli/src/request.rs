@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use edge_idempotency_engine::headers::is_field_name;
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
-use edge_idempotency_engine::lookup::Given;
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::policy::Json;
-use edge_idempotency_engine::policy::decode::{At, Fields, Issues};
+use edge_idempotency_engine::policy::decode::{Issues, JsonCursor, ObjectCursor};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(crate) struct Request {
     /// The clock, in milliseconds since 1970-01-01 UTC.
     pub(crate) now_unix_ms: u64,
     /// What the stores hold that bindings and secrets are looked up at
-    pub(crate) stores: Given,
+    pub(crate) stores: FakeStores,
     metadata: Option<Json>,
     route_metadata: Option<Json>,
 }
@@ -42,7 +42,7 @@ impl Request {
     pub(crate) fn parse(document: &[u8]) -> Result<Self, RequestErrors> {
         let mut issues = Issues::default();
         let request = match Json::parse(document) {
-            Ok(json) => Self::read(&At::root(&json), &mut issues),
+            Ok(json) => Self::read(&JsonCursor::root(&json), &mut issues),
             Err(message) => {
                 issues.add("", message);
                 None
@@ -54,7 +54,7 @@ impl Request {
         }
     }
 
-    fn read(root: &At<'_>, issues: &mut Issues) -> Option<Self> {
+    fn read(root: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let known =
             ["method", "url", "headers", "body", "body_base64", "metadata", "route_metadata", "now_unix", "lookups"];
         let fields = root.fields(&known, issues)?;
@@ -71,7 +71,7 @@ impl Request {
             at.parse(issues, decode_base64).unwrap_or_default()
         });
         let now_unix = fields.get("now_unix").map(|at| at.integer(0..=u64::MAX / 1000, issues).unwrap_or_default());
-        let stores = fields.get("lookups").map(|at| Given::read(at.json())).transpose();
+        let stores = fields.get("lookups").map(|at| FakeStores::read(at.json())).transpose();
         let stores = stores.unwrap_or_else(|message| {
             issues.add("/lookups", message);
             None
@@ -102,16 +102,16 @@ impl Request {
 }
 
 impl Attributes for Request {
-    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         lookup(self.metadata.as_ref(), path.segments().iter().map(String::as_str))
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
+    fn route_endpoint(&self) -> AttributeValue<'_> {
         lookup(self.route_metadata.as_ref(), ["edge.idempotency", "endpoint"])
     }
 }
 
-fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str>) -> Value<'a> {
+fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str>) -> AttributeValue<'a> {
     let mut value = root;
     for segment in path {
         value = match value {
@@ -121,9 +121,9 @@ fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str
         };
     }
     match value {
-        None | Some(Json::Null) => Value::Absent,
-        Some(Json::String(text)) => Value::Text(Cow::Borrowed(text.as_bytes())),
-        Some(_) => Value::Unusable,
+        None | Some(Json::Null) => AttributeValue::Absent,
+        Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
+        Some(_) => AttributeValue::Unusable,
     }
 }
 
@@ -144,13 +144,13 @@ fn split_url(url: &str) -> Result<(&str, &str, &str), String> {
     if scheme.is_empty() || authority.is_empty() { Err(absolute.to_owned()) } else { Ok((scheme, authority, target)) }
 }
 
-fn read_headers(fields: &Fields<'_>, issues: &mut Issues) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn read_headers(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Vec<(Vec<u8>, Vec<u8>)> {
     let lines = fields.get("headers").and_then(|at| at.items(issues)).unwrap_or_default();
     lines.iter().filter_map(|line| read_header(line, issues)).collect()
 }
 
 /// `[name, value]` or `[name, {"base64": value}]`
-fn read_header(line: &At<'_>, issues: &mut Issues) -> Option<(Vec<u8>, Vec<u8>)> {
+fn read_header(line: &JsonCursor<'_>, issues: &mut Issues) -> Option<(Vec<u8>, Vec<u8>)> {
     let pair = line.items(issues)?;
     let [name, value] = pair.as_slice() else {
         issues.add(line.pointer.clone(), "expected [name, value]");

@@ -4,8 +4,8 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
-use edge_idempotency_engine::{Effect, Exchange, Flow, Policy};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use std::borrow::Cow;
 use std::hint::black_box;
 
@@ -50,17 +50,17 @@ fn policy(routes: usize) -> Policy {
 struct Jwt;
 
 impl Attributes for Jwt {
-    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         match path.segments().last().map(String::as_str) {
-            Some("tenant_id") => Value::Text(Cow::Borrowed(b"acme")),
-            Some("project_id") => Value::Text(Cow::Borrowed(b"health-prod")),
-            Some("sub") => Value::Text(Cow::Borrowed(b"firebase_uid_123")),
-            _ => Value::Absent,
+            Some("tenant_id") => AttributeValue::Text(Cow::Borrowed(b"acme")),
+            Some("project_id") => AttributeValue::Text(Cow::Borrowed(b"health-prod")),
+            Some("sub") => AttributeValue::Text(Cow::Borrowed(b"firebase_uid_123")),
+            _ => AttributeValue::Absent,
         }
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
-        Value::Absent
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Absent
     }
 }
 
@@ -110,10 +110,10 @@ fn headers(bench: &mut Criterion) {
     let policy = policy(12);
     let mut group = bench.benchmark_group("request");
     let cases = [
-        ("keyed", request(KEYED.0, KEYED.1, Some(KEY)), Flow::Continue),
-        ("without a key, prohibited", request("POST", "/api/v1/r0", None), Flow::Continue),
-        ("without a key, handler internal", request("POST", "/api/v1/r1", None), Flow::Continue),
-        ("refused, malformed key", request(KEYED.0, KEYED.1, Some("not a key")), Flow::Replied),
+        ("keyed", request(KEYED.0, KEYED.1, Some(KEY)), RequestFlow::Continue),
+        ("without a key, prohibited", request("POST", "/api/v1/r0", None), RequestFlow::Continue),
+        ("without a key, handler internal", request("POST", "/api/v1/r1", None), RequestFlow::Continue),
+        ("refused, malformed key", request(KEYED.0, KEYED.1, Some("not a key")), RequestFlow::Replied),
     ];
     for (name, lines, expected) in cases {
         let headers = Headers::new(lines);
@@ -154,7 +154,7 @@ fn routes(bench: &mut Criterion) {
         group.bench_with_input(BenchmarkId::from_parameter(count), &policy, |bencher, policy| {
             bencher.iter(|| {
                 let found = policy.declared("api.example.com", black_box(KEYED.1), b"POST");
-                assert!(matches!(found, edge_idempotency_engine::policy::Declared::Route(..)));
+                assert!(matches!(found, edge_idempotency_engine::policy::RouteLookup::Route(..)));
             });
         });
     }

@@ -14,7 +14,7 @@ pub struct Headers<'a> {
 
 /// How often a header is there.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub enum Lone<'a> {
+pub enum FieldValue<'a> {
     /// No line has this name.
     Absent,
     /// One line, with its value.
@@ -35,13 +35,13 @@ impl<'a> Headers<'a> {
     }
 
     /// The value of `name` (lower case, spelled exactly so) if one line has it.
-    pub fn lone(&self, name: &str) -> Lone<'a> {
-        let mut found = Lone::Absent;
+    pub fn field(&self, name: &str) -> FieldValue<'a> {
+        let mut found = FieldValue::Absent;
         for (line, value) in self.iter() {
             if line == name.as_bytes() {
                 match found {
-                    Lone::Absent => found = Lone::One(value),
-                    _ => return Lone::Many,
+                    FieldValue::Absent => found = FieldValue::One(value),
+                    _ => return FieldValue::Many,
                 }
             }
         }
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn a_repeated_header_is_never_one_value() {
         let headers = Headers::new(vec![(b"a", b"1"), (b"b", b"2"), (b"a", b"1")]);
-        assert_eq!(headers.lone("a"), Lone::Many);
-        assert_eq!(headers.lone("b"), Lone::One(b"2"));
-        assert_eq!(headers.lone("c"), Lone::Absent);
+        assert_eq!(headers.field("a"), FieldValue::Many);
+        assert_eq!(headers.field("b"), FieldValue::One(b"2"));
+        assert_eq!(headers.field("c"), FieldValue::Absent);
     }
 
     #[test]

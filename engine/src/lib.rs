@@ -30,5 +30,5 @@ pub mod problem;
 pub mod provider;
 pub mod telemetry;
 
-pub use exchange::{AnswerFlow, Effect, Exchange, Flow, Map};
+pub use exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, ResponseFlow};
 pub use policy::{Policy, PolicyErrors};

@@ -1,10 +1,10 @@
 //! Problem documents (RFC 9457): what a refused caller is told (DESIGN section 8). Details name the limit that was
 //! broken and never echo a value (invariant I6).
 
-use crate::identity::{Part, Resolve};
+use crate::identity::{IdentityError, IdentityPart};
 use crate::json::Object;
-use crate::key::Invalid;
-use crate::policy::path::Ambiguous;
+use crate::key::KeyError;
+use crate::policy::path::PathError;
 use std::borrow::Cow;
 
 /// What a caller can do about a refusal.
@@ -197,7 +197,7 @@ impl Problem {
     }
 
     /// A key was sent that no key can be.
-    pub fn key_invalid(why: Invalid) -> Self {
+    pub fn key_invalid(why: KeyError) -> Self {
         Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, why.detail()) }
     }
 
@@ -210,30 +210,30 @@ impl Problem {
     }
 
     /// The caller is not known well enough.
-    pub fn identity(why: Resolve) -> Self {
+    pub fn identity(why: IdentityError) -> Self {
         match why {
-            Resolve::Missing(part) => Self::new(
+            IdentityError::Missing(part) => Self::new(
                 Code::IdentityMissing,
                 format!("The request's credentials name no {part}. Authenticate with credentials that do."),
             ),
-            Resolve::Invalid(part) => Self::new(
+            IdentityError::Invalid(part) => Self::new(
                 Code::IdentityInvalid,
                 match part {
-                    Part::Subject => {
+                    IdentityPart::Subject => {
                         "The subject in the request's credentials is malformed or ambiguous: it has to be one string of at \
                          most 200 bytes (percent-encoded) without control characters, of a known type."
                     }
-                    Part::Tenant => {
+                    IdentityPart::Tenant => {
                         "The tenant in the request's credentials is malformed or ambiguous: it has to be one string of 1 to 63 \
                          of A-Z a-z 0-9 . _ ~ - that does not begin with _."
                     }
-                    Part::Project => {
+                    IdentityPart::Project => {
                         "The project in the request's credentials is malformed or ambiguous: it has to be one string of 1 to \
                          63 of A-Z a-z 0-9 . _ ~ - that does not begin with _."
                     }
                 },
             ),
-            Resolve::Reserved => Self::new(
+            IdentityError::Reserved => Self::new(
                 Code::IdentityReserved,
                 "The subject in the request's credentials is reserved for callers that sign their requests.",
             ),
@@ -241,7 +241,7 @@ impl Problem {
     }
 
     /// Readers could disagree about the path.
-    pub fn path_ambiguous(why: Ambiguous) -> Self {
+    pub fn path_ambiguous(why: PathError) -> Self {
         Self::new(Code::PathAmbiguous, why.detail())
     }
 
@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn documents_have_their_members_in_order() {
-        let problem = Problem::key_invalid(Invalid::Charset);
+        let problem = Problem::key_invalid(KeyError::Charset);
         let text = problem.document(Some("https://docs.example.com/keys"));
         assert!(
             text.starts_with(

@@ -129,7 +129,8 @@ fn the_readme_names_every_policy_and_every_policy_has_cases() {
         assert!(readme.contains(&format!("]({link})")), "policies/README.md says nothing of {link} ({name})");
     }
     let known: BTreeSet<String> = policies().into_iter().map(|(name, _)| name).collect();
-    let with_cases =
-        json_files("engine/tests/policies").into_iter().map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+    let with_cases = json_files("engine/tests/policies")
+        .into_iter()
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
     assert_eq!(with_cases.collect::<BTreeSet<_>>(), known);
 }

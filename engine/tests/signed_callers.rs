@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
-use edge_idempotency_engine::key::{Grammar, RawKey, decode};
-use edge_idempotency_engine::{Exchange, Flow, Policy};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
+use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value as Json;
@@ -102,12 +102,12 @@ type Change = fn(&mut Parts);
 struct Nobody;
 
 impl Attributes for Nobody {
-    fn metadata(&self, _: &MetadataPath) -> Value<'_> {
-        Value::Absent
+    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
+        AttributeValue::Absent
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
-        Value::Absent
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Absent
     }
 }
 
@@ -135,7 +135,7 @@ fn judge_at(
     let headers = Headers::new(lines);
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
     let flow = exchange.request_headers(policy, &headers, &Nobody, &mut effects);
-    if matches!(flow, Flow::AwaitBody { .. }) {
+    if matches!(flow, RequestFlow::AwaitBody { .. }) {
         assert!(effects.is_empty(), "nothing goes on before the body has come");
         exchange.request_body(policy, &headers, parts.body.as_bytes(), now * 1000, &mut effects);
     }
@@ -362,7 +362,7 @@ proptest! {
     /// Whatever a caller's grammar, its keys hold nothing that would end a header, begin a namespace or split a list.
     #[test]
     fn no_grammar_lets_a_dangerous_key_in(prefix in ".{0,4}", extra in ".{0,6}", key in prop::collection::vec(any::<u8>(), 0..8)) {
-        if let Ok(grammar) = Grammar::new(&prefix, &extra)
+        if let Ok(grammar) = KeyGrammar::new(&prefix, &extra)
             && let Ok(key) = grammar.parse(&key)
         {
             let key = key.as_str();

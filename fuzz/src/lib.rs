@@ -20,10 +20,10 @@ pub use provider::provider;
 pub use signature::signature;
 
 use edge_idempotency_engine::headers::{Headers, same_name};
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
-use edge_idempotency_engine::policy::Declared;
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::policy::RouteLookup;
 use edge_idempotency_engine::policy::path::NormalPath;
-use edge_idempotency_engine::{Effect, Exchange, Flow, Policy, key};
+use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -54,12 +54,12 @@ static COMPILED: LazyLock<Policy> = LazyLock::new(|| Policy::from_json(POLICY.as
 struct NoMetadata;
 
 impl Attributes for NoMetadata {
-    fn metadata(&self, _: &MetadataPath) -> Value<'_> {
-        Value::Absent
+    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
+        AttributeValue::Absent
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
-        Value::Absent
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Absent
     }
 }
 
@@ -109,7 +109,7 @@ pub fn header(input: &[u8]) {
     let mut effects = Vec::new();
     let flow = exchange.request_headers(policy, &headers, &NoMetadata, &mut effects);
     assert!(is_object(&exchange.record(policy).to_json()));
-    if flow == Flow::Replied {
+    if flow == RequestFlow::Replied {
         assert!(matches!(effects.as_slice(), [Effect::Reply(_)]));
         return;
     }
@@ -150,7 +150,7 @@ pub fn path(input: &[u8]) {
     let again = NormalPath::parse(text.as_bytes()).unwrap();
     assert_eq!(again, normal);
     for host in ["a", "b.example.com"] {
-        if let Declared::Route(route, values) = COMPILED.declared(host, text, b"POST") {
+        if let RouteLookup::Route(route, values) = COMPILED.declared(host, text, b"POST") {
             assert_eq!(route.template.values(text).unwrap(), values);
         }
     }
@@ -188,7 +188,7 @@ pub fn policy(input: &[u8]) {
                 let mut exchange = Exchange::new();
                 let mut effects = Vec::new();
                 let flow = exchange.request_headers(&policy, &headers, &named, &mut effects);
-                if let Flow::AwaitBody { .. } = flow {
+                if let RequestFlow::AwaitBody { .. } = flow {
                     exchange.request_body(&policy, &headers, b"{}", 0, &mut effects);
                 }
                 exchange.response_headers(&policy, &headers, &mut Vec::new());
@@ -202,12 +202,12 @@ pub fn policy(input: &[u8]) {
 struct Named<'p>(&'p str);
 
 impl Attributes for Named<'_> {
-    fn metadata(&self, _: &MetadataPath) -> Value<'_> {
-        Value::Text(Cow::Borrowed(b"user:a"))
+    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
+        AttributeValue::Text(Cow::Borrowed(b"user:a"))
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
-        Value::Text(Cow::Borrowed(self.0.as_bytes()))
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Text(Cow::Borrowed(self.0.as_bytes()))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{NoMetadata, applied, lines};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
-use edge_idempotency_engine::{Exchange, Flow, Policy, key};
+use edge_idempotency_engine::{Exchange, Policy, RequestFlow, key};
 use serde_json::json;
 
 /// Between the parts of an input.
@@ -37,14 +37,14 @@ pub fn provider(input: &[u8]) {
     let mut effects = Vec::new();
     let mut exchange = Exchange::new();
     let mut flow = exchange.request_headers(&policy, &headers, &NoMetadata, &mut effects);
-    if let Flow::AwaitBody { .. } = flow {
+    if let RequestFlow::AwaitBody { .. } = flow {
         assert!(effects.is_empty());
         flow = exchange.request_body(&policy, &headers, body, now_ms, &mut effects);
     } else {
-        assert_eq!(flow, Flow::Replied);
+        assert_eq!(flow, RequestFlow::Replied);
     }
     let _ = exchange.record(&policy).to_json();
-    if flow == Flow::Replied {
+    if flow == RequestFlow::Replied {
         // Lengths and codings are looked at before anything is verified.
         let early = given.iter().any(|(name, _)| name == b"content-length" || name == b"content-encoding");
         assert!(early || !matches!(identifier, Ok(Ok(Some(_)))));

@@ -15,7 +15,7 @@ const NOW_MS: u64 = 1_767_225_600_000;
 /// The most signatures that are looked at.
 const MOST: usize = 16;
 
-struct Grammar {
+struct KeyGrammar {
     provider: Provider,
     base64: bool,
     /// The timestamp is signed
@@ -24,7 +24,7 @@ struct Grammar {
     carries: fn(&Lines, &[u8]) -> Option<bool>,
 }
 
-static GRAMMARS: LazyLock<[Grammar; 5]> = LazyLock::new(|| {
+static GRAMMARS: LazyLock<[KeyGrammar; 5]> = LazyLock::new(|| {
     let grammar = |signature: Value, timestamp: Option<Value>, carries: fn(&Lines, &[u8]) -> Option<bool>| {
         let mut scheme = json!({"algorithm": "hmac-sha256", "template": "{body}"});
         let base64 = signature["encoding"] == "base64";
@@ -37,7 +37,7 @@ static GRAMMARS: LazyLock<[Grammar; 5]> = LazyLock::new(|| {
             scheme["template"] = "{timestamp}.{body}".into();
         }
         let file = json!({"schemes": [scheme], "identifiers": [{"header": "x-id", "signed": false}]});
-        Grammar { provider: own::provider(&file), base64, timed, carries }
+        KeyGrammar { provider: own::provider(&file), base64, timed, carries }
     };
     [
         grammar(json!({"header": "x-a", "prefix": "v0=", "encoding": "hex"}), None, |lines, tag| {
@@ -133,7 +133,7 @@ pub fn signature(input: &[u8]) {
     }
 }
 
-impl Grammar {
+impl KeyGrammar {
     /// The right signature, as the header has it.
     fn tag(&self, body: &[u8]) -> Vec<u8> {
         let mut mac = Hmac::<Sha256>::new_from_slice(own::SECRET).unwrap();

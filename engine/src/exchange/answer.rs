@@ -2,7 +2,7 @@
 //! one-way target says of a request that it has taken over.
 
 use super::response::{REPLAYED, is_hidden};
-use super::{Effect, Exchange, Map, clean};
+use super::{Effect, Exchange, HeaderMapKind, clean};
 use crate::headers::{Headers, distinct};
 use crate::json::Object;
 use crate::policy::Policy;
@@ -18,7 +18,7 @@ pub(super) const ONE_WAY_LIMIT: u64 = 4096;
 
 /// A body that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
+pub(super) enum AwaitedBody {
     /// That of an error with this status, and the advice that its headers give.
     Error(u16, Option<Retry>),
     /// That of a one-way target.
@@ -29,14 +29,14 @@ impl Exchange {
     /// The whole body has come of an answer that waits for it, and its headers still wait.
     pub fn response_body(&mut self, policy: &Policy, body: &[u8], effects: &mut Vec<Effect<'_>>) {
         match self.awaited.take() {
-            Some(Awaited::Error(status, retry)) => match clean::error(body) {
+            Some(AwaitedBody::Error(status, retry)) => match clean::error(body) {
                 Ok(None) => {}
                 Ok(Some(cleaned)) => set_content(cleaned, effects),
                 // There is nothing to hide.
                 Err(_) if body.is_empty() => {}
                 Err(_) => self.put_in_place(policy, Problem::backend_error(status, retry), effects),
             },
-            Some(Awaited::OneWay) => {
+            Some(AwaitedBody::OneWay) => {
                 if self.keyed && policy.restate && was_accepted_before(body) {
                     self.outcome = Outcome::Replayed;
                     set(REPLAYED, b"true".as_slice(), effects);
@@ -50,10 +50,10 @@ impl Exchange {
     /// More of an answer's body has come than is looked at.
     pub fn response_body_too_large(&mut self, policy: &Policy, effects: &mut Vec<Effect<'_>>) {
         match self.awaited.take() {
-            Some(Awaited::Error(status, retry)) => {
+            Some(AwaitedBody::Error(status, retry)) => {
                 self.put_in_place(policy, Problem::backend_error(status, retry), effects);
             }
-            Some(Awaited::OneWay) => set_body(processing(self.invocation.as_deref()), effects),
+            Some(AwaitedBody::OneWay) => set_body(processing(self.invocation.as_deref()), effects),
             None => {}
         }
     }
@@ -64,7 +64,7 @@ impl Exchange {
         let gone = |name: &[u8]| self.without_trailers || is_hidden(policy, name);
         let names = trailers.iter().map(|(name, _)| name).filter(|name| gone(name)).collect();
         let removed = distinct(names).into_iter();
-        effects.extend(removed.map(|name| Effect::Remove { map: Map::ResponseTrailers, name }));
+        effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::ResponseTrailers, name }));
     }
 
     /// Puts a problem document in the place of an answer's body.
@@ -96,7 +96,7 @@ pub(super) fn processing(operation: Option<&str>) -> Vec<u8> {
 /// A header of the answer.
 #[inline(never)]
 pub(super) fn set<'a>(name: &'a str, value: impl Into<Cow<'a, [u8]>>, effects: &mut Vec<Effect<'a>>) {
-    effects.push(Effect::Set { map: Map::Response, name, value: value.into() });
+    effects.push(Effect::Set { map: HeaderMapKind::Response, name, value: value.into() });
 }
 
 /// A JSON body of the filter's own.
@@ -107,7 +107,7 @@ pub(super) fn set_body(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
 
 /// Another body, of the same type and not encoded.
 pub(super) fn set_content(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
-    effects.push(Effect::Remove { map: Map::Response, name: b"content-encoding" });
+    effects.push(Effect::Remove { map: HeaderMapKind::Response, name: b"content-encoding" });
     set("content-length", body.len().to_string().into_bytes(), effects);
     effects.push(Effect::Body(body));
 }

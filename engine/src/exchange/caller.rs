@@ -1,16 +1,16 @@
 //! A caller that signs its requests: the whole request is verified over the exact bytes received, and then is Case A
 //! with the caller's own subject and key grammar (DESIGN section 7).
 
-use super::request::{Head, Rule};
+use super::request::{MatchedRoute, RequestHead};
 use super::webhook::{body_can_be_awaited, public_url};
-use super::{Effect, Exchange, Flow};
-use crate::headers::{Headers, Lone};
-use crate::identity::{Identity, Part, Project, Resolve, Tenant};
+use super::{Effect, Exchange, RequestFlow};
+use crate::headers::{FieldValue, Headers};
+use crate::identity::{Identity, IdentityError, IdentityPart, Project, Tenant};
 use crate::policy::document::{Caller, CallerHeaders, Secret};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
-use crate::provider::{Delivery, Refused};
+use crate::provider::{Delivery, VerifyError};
 use crate::telemetry::Case;
 
 impl Policy {
@@ -30,18 +30,18 @@ impl Exchange {
     pub(super) fn await_signed(
         &mut self,
         id: usize,
-        rule: &Rule<'_, '_>,
+        rule: &MatchedRoute<'_, '_>,
         headers: &Headers<'_>,
-    ) -> Result<Flow, Problem> {
+    ) -> Result<RequestFlow, Problem> {
         self.case = Some(Case::A);
         self.signer = Some(id);
         let limit = rule.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
-        Ok(Flow::AwaitBody { limit })
+        Ok(RequestFlow::AwaitBody { limit })
     }
 
     /// The whole signed request is there.
-    pub(super) fn judge_signed<'a>(
+    pub(super) fn verify_signed_request<'a>(
         &mut self,
         id: usize,
         policy: &'a Policy,
@@ -50,16 +50,16 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<(), Problem> {
-        let head = Head::read(policy, headers);
+        let head = RequestHead::read(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let waiting = self.route.and_then(|id| policy.route(id)).zip(policy.callers.get(id));
         let ((route, caller), names) =
             waiting.zip(policy.caller_headers.as_ref()).ok_or_else(Problem::policy_invalid)?;
-        let rule = Rule::of(route, route.template.values(path.as_str()).unwrap_or_default());
+        let rule = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
 
         if policy.signers(route, headers).count() > 1 {
-            return Err(self.unverified(Refused::AmbiguousHeader));
+            return Err(self.unverified(VerifyError::AmbiguousHeader));
         }
         let url = public_url(policy, headers, &head);
         let delivery = Delivery { method: head.method, url: &url, headers, body };
@@ -71,12 +71,12 @@ impl Exchange {
         verified.map_err(|refused| self.unverified(refused))?;
 
         let resolve = || identity(caller, names, rule.wider_scope(), headers);
-        self.admit(policy, &head, &path, &rule, &caller.keys, &resolve, effects)?;
+        self.apply_key_policy(policy, &head, &path, &rule, &caller.keys, &resolve, effects)?;
         // In shadow mode too: a text with parts that cannot be could be another request's as well.
         resolve().map(drop).map_err(Problem::identity)
     }
 
-    fn unverified(&mut self, refused: Refused) -> Problem {
+    fn unverified(&mut self, refused: VerifyError) -> Problem {
         self.inner_reason = Some(refused.reason());
         if refused.is_receivers_fault() { Problem::dependency_unavailable() } else { Problem::signature_invalid() }
     }
@@ -89,17 +89,17 @@ fn identity(
     names: &CallerHeaders,
     wider: Option<Project>,
     headers: &Headers<'_>,
-) -> Result<Identity, Resolve> {
-    let signed = |part, name| match headers.lone(name) {
-        Lone::One(value) => Ok(value),
-        Lone::Absent => Err(Resolve::Missing(part)),
-        Lone::Many => Err(Resolve::Invalid(part)),
+) -> Result<Identity, IdentityError> {
+    let signed = |part, name| match headers.field(name) {
+        FieldValue::One(value) => Ok(value),
+        FieldValue::Absent => Err(IdentityError::Missing(part)),
+        FieldValue::Many => Err(IdentityError::Invalid(part)),
     };
-    let tenant = signed(Part::Tenant, &names.tenant)?;
-    let project = signed(Part::Project, &names.project)?;
-    let named = Project::parse(project).map_err(|_| Resolve::Invalid(Part::Project))?;
+    let tenant = signed(IdentityPart::Tenant, &names.tenant)?;
+    let project = signed(IdentityPart::Project, &names.project)?;
+    let named = Project::parse(project).map_err(|_| IdentityError::Invalid(IdentityPart::Project))?;
     Ok(Identity {
-        tenant: Tenant::parse(tenant).map_err(|_| Resolve::Invalid(Part::Tenant))?,
+        tenant: Tenant::parse(tenant).map_err(|_| IdentityError::Invalid(IdentityPart::Tenant))?,
         // Also where it is not used: its alphabet is what sets it apart from the text beside it.
         project: wider.unwrap_or(named),
         subject: caller.subject.clone(),

@@ -3,7 +3,7 @@
 //! Nothing here calls itself, so no nesting of a text exhausts the stack.
 
 use super::paths;
-use crate::json::lex::{Text, Value, scalar, skip_space, string};
+use crate::json::lex::{JsonScalar, Text, scalar, skip_space, string};
 use crate::provider::json::{self, NotJson, skip_value};
 
 /// A JSON error without the members `stacktrace`, wherever they stand and however they are spelled, and with `…` for
@@ -48,7 +48,7 @@ fn without_traces(text: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
             _ => {
                 let (value, after) = scalar(rest).ok_or(NotJson)?;
                 match (value, skip_space(after).strip_prefix(b":")) {
-                    (Value::Text(name), Some(member)) if is_trace(name) => {
+                    (JsonScalar::Text(name), Some(member)) if is_trace(name) => {
                         found = true;
                         skip_value(skip_space(member)).ok_or(NotJson)?
                     }

@@ -12,7 +12,7 @@ mod webhook;
 
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity};
-use crate::lookup::{Answer, Ask, Given, Lookups};
+use crate::lookup::{FakeStores, LookupRequest, LookupResult, Lookups};
 use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
@@ -20,7 +20,7 @@ use std::borrow::Cow;
 
 /// Which headers an edit is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Map {
+pub enum HeaderMapKind {
     /// The request's headers
     Request,
     /// The request's trailers
@@ -37,7 +37,7 @@ pub enum Effect<'a> {
     /// Leave one line with this name and value, whatever was there.
     Set {
         /// Where
-        map: Map,
+        map: HeaderMapKind,
         /// Lower case
         name: &'a str,
         /// As it goes on the wire
@@ -46,19 +46,19 @@ pub enum Effect<'a> {
     /// Remove every line with this name.
     Remove {
         /// Where
-        map: Map,
+        map: HeaderMapKind,
         /// As it came
         name: &'a [u8],
     },
     /// Put this in the place of the answer's whole body; its headers are set apart.
     Body(Vec<u8>),
-    /// Answer the request with a problem document and forward nothing.
+    /// LookupResult the request with a problem document and forward nothing.
     Reply(Problem),
 }
 
 /// How the exchange goes on after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
+pub enum RequestFlow {
     /// To the next filter.
     Continue,
     /// Not at all: there is a reply.
@@ -68,17 +68,17 @@ pub enum Flow {
         /// The longest body that may come, in bytes; a longer one goes to [`Exchange::body_too_large`].
         limit: u64,
     },
-    /// Only with the answer to [`Exchange::question`], which goes to [`Exchange::answered`]; headers and body wait until
+    /// Only with the answer to [`Exchange::pending_lookup`], which goes to [`Exchange::on_lookup_result`]; headers and body wait until
     /// then.
     AwaitLookup {
-        /// As of [`Flow::AwaitBody`]: the body may come meanwhile.
+        /// As of [`RequestFlow::AwaitBody`]: the body may come meanwhile.
         limit: u64,
     },
 }
 
 /// How an answer goes on after its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnswerFlow {
+pub enum ResponseFlow {
     /// As it comes; where there is an [`Effect::Body`], with that body instead of its own.
     Stream,
     /// Only with the whole body, which goes to [`Exchange::response_body`]; the headers wait until then.
@@ -108,7 +108,7 @@ pub struct Exchange {
     /// Set where a stored result is asked for.
     recovery: Option<Wait>,
     /// The answer's body that is waited for.
-    awaited: Option<answer::Awaited>,
+    awaited: Option<answer::AwaitedBody>,
     /// Whether the answer's trailers go, whatever their names.
     without_trailers: bool,
     refusal: Option<Problem>,
@@ -119,7 +119,7 @@ pub struct Exchange {
     outcome: Outcome,
     invocation: Option<String>,
     /// What is being looked up, and what has been.
-    found: Option<Box<webhook::Found>>,
+    found: Option<Box<webhook::DeliveryLookup>>,
 }
 
 impl Exchange {
@@ -128,7 +128,7 @@ impl Exchange {
         Self::default()
     }
 
-    /// The request's headers have come. Unless the flow is [`Flow::Replied`] the effects make them what the backend
+    /// The request's headers have come. Unless the flow is [`RequestFlow::Replied`] the effects make them what the backend
     /// gets.
     pub fn request_headers<'a>(
         &mut self,
@@ -136,9 +136,9 @@ impl Exchange {
         headers: &Headers<'a>,
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Flow {
-        let verdict = self.judge(policy, headers, attributes, effects);
-        self.conclude(verdict, effects)
+    ) -> RequestFlow {
+        let verdict = self.evaluate_request(policy, headers, attributes, effects);
+        self.into_flow(verdict, effects)
     }
 
     /// The whole body has come of a request that waits for it, and its headers still wait.
@@ -149,12 +149,14 @@ impl Exchange {
         body: &[u8],
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Flow {
+    ) -> RequestFlow {
         let verdict = match self.signer {
-            Some(id) => self.judge_signed(id, policy, headers, body, now_unix_ms, effects).map(|()| Flow::Continue),
-            None => self.judge_delivery(policy, headers, body, now_unix_ms, effects),
+            Some(id) => self
+                .verify_signed_request(id, policy, headers, body, now_unix_ms, effects)
+                .map(|()| RequestFlow::Continue),
+            None => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
         };
-        self.conclude(verdict, effects)
+        self.into_flow(verdict, effects)
     }
 
     /// A request of which everything is there: headers, body, and what stores hold. As the three that it is made of.
@@ -163,55 +165,60 @@ impl Exchange {
         policy: &'a Policy,
         (headers, body): (&Headers<'a>, &[u8]),
         attributes: &'a dyn Attributes,
-        stores: &Given,
+        stores: &FakeStores,
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Flow {
+    ) -> RequestFlow {
         let mut lookups = Lookups::of(policy);
         let mut flow = self.request_headers(policy, headers, attributes, effects);
         loop {
             flow = match flow {
-                Flow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
-                Flow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
-                Flow::AwaitLookup { .. } => {
-                    let asked = lookups.as_mut().zip(self.question());
+                RequestFlow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
+                RequestFlow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
+                RequestFlow::AwaitLookup { .. } => {
+                    let asked = lookups.as_mut().zip(self.pending_lookup());
                     let answer = asked.map(|(lookups, ask)| stores.look_up(lookups, ask, now_unix_ms));
-                    self.answered(policy, answer.unwrap_or(Answer::Unavailable("lookup_lost")), effects)
+                    self.on_lookup_result(policy, answer.unwrap_or(LookupResult::Unavailable("lookup_lost")), effects)
                 }
-                Flow::Continue | Flow::Replied => return flow,
+                RequestFlow::Continue | RequestFlow::Replied => return flow,
             };
         }
     }
 
     /// What a request that awaits a lookup wants to know.
-    pub fn question(&self) -> Option<&Ask> {
+    pub fn pending_lookup(&self) -> Option<&LookupRequest> {
         self.found.as_ref()?.ask.as_ref()
     }
 
-    /// The answer to [`Exchange::question`] has come. The flow may be to await another.
-    pub fn answered(&mut self, policy: &Policy, answer: Answer, effects: &mut Vec<Effect<'_>>) -> Flow {
-        let verdict = self.take_answer(policy, answer);
-        self.conclude(verdict, effects)
+    /// The answer to [`Exchange::pending_lookup`] has come. The flow may be to await another.
+    pub fn on_lookup_result(
+        &mut self,
+        policy: &Policy,
+        answer: LookupResult,
+        effects: &mut Vec<Effect<'_>>,
+    ) -> RequestFlow {
+        let verdict = self.take_lookup_result(policy, answer);
+        self.into_flow(verdict, effects)
     }
 
     /// More of a body has come than the request may have.
-    pub fn body_too_large(&mut self, limit: u64, effects: &mut Vec<Effect<'_>>) -> Flow {
-        self.conclude(Err(Problem::body_too_large(limit)), effects)
+    pub fn body_too_large(&mut self, limit: u64, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
+        self.into_flow(Err(Problem::body_too_large(limit)), effects)
     }
 
     /// The request has to wait, and the gateway has no room left for what it would keep meanwhile.
-    pub fn no_room_to_wait(&mut self, effects: &mut Vec<Effect<'_>>) -> Flow {
+    pub fn no_room_to_wait(&mut self, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         self.inner_reason = Some("waiting_full");
-        self.conclude(Err(Problem::dependency_unavailable()), effects)
+        self.into_flow(Err(Problem::dependency_unavailable()), effects)
     }
 
-    fn conclude(&mut self, verdict: Result<Flow, Problem>, effects: &mut Vec<Effect<'_>>) -> Flow {
+    fn into_flow(&mut self, verdict: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         verdict.unwrap_or_else(|problem| {
             effects.clear();
             effects.push(Effect::Reply(problem.clone()));
             self.outcome = Outcome::Rejected;
             self.refusal = Some(problem);
-            Flow::Replied
+            RequestFlow::Replied
         })
     }
 

@@ -1,13 +1,13 @@
 //! Recovery: a caller asks for the stored result of a call of its own, with the key of that call in the path (DESIGN
 //! section 6). The key gets the present caller's namespace, so nobody can name another's result.
 
-use super::request::{Head, KeyLines, Rule};
-use super::{Effect, Exchange, Flow, Map};
+use super::request::{KeyLines, MatchedRoute, RequestHead};
+use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::headers::{Headers, distinct};
-use crate::identity::{self, Attributes, Rules, Value, percent_decode};
+use crate::identity::{self, AttributeValue, Attributes, Rules, percent_decode};
 use crate::key::{self, RawKey};
 use crate::policy::Policy;
-use crate::policy::path::{Ambiguous, NormalPath};
+use crate::policy::path::{NormalPath, PathError};
 use crate::policy::recovery::{RecoveryPath, Wait};
 use crate::problem::Problem;
 use crate::telemetry::Case;
@@ -31,17 +31,17 @@ impl Exchange {
     pub(super) fn recover<'a>(
         &mut self,
         policy: &'a Policy,
-        head: &Head<'a>,
+        head: &RequestHead<'a>,
         (authority, path): (&str, &NormalPath<'_>),
         headers: &Headers<'a>,
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Result<Option<Flow>, Problem> {
+    ) -> Result<Option<RequestFlow>, Problem> {
         let Some(asked) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
         let endpoint = match attributes.route_endpoint() {
-            Value::Absent => None,
-            Value::Text(endpoint) => Some(endpoint),
-            Value::Unusable => return Ok(None),
+            AttributeValue::Absent => None,
+            AttributeValue::Text(endpoint) => Some(endpoint),
+            AttributeValue::Unusable => return Ok(None),
         };
         let found = policy.recovered(authority, endpoint.as_deref(), &asked);
         let Some((route, values)) = found else { return Ok(None) };
@@ -54,7 +54,7 @@ impl Exchange {
         }
         let raw = percent_decode(asked.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
-        let rule = Rule::of(route, values);
+        let rule = MatchedRoute::of(route, values);
         let rules = policy.identity_of(Some(route));
         let of_scope = Rules { scope: rule.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
         let identity = identity::resolve(&rules.sources, &of_scope, headers, attributes).map_err(Problem::identity)?;
@@ -62,22 +62,22 @@ impl Exchange {
         let wait = if policy.recovery_wait_ms == 0 { Wait::Output } else { asked.wait };
         let path = target
             .result_path(&rule.decoded(), &identity, &key, wait == Wait::Attach)
-            .ok_or_else(|| Problem::path_ambiguous(Ambiguous::DotSegment))?;
+            .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
 
         self.identity = Some(identity);
         self.key = Some(key);
         self.recovery = Some(wait);
         let told = headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(ROUTER_PREFIX)).collect();
-        effects.extend(distinct(told).into_iter().map(|name| Effect::Remove { map: Map::Request, name }));
+        effects.extend(distinct(told).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
         self.edit_headers(head, KeyLines::Removed, &rules.forward, Some("1"), effects);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
-            effects.push(Effect::Set { map: Map::Request, name, value });
+            effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
         };
         set(":path", Cow::Owned(path.into_bytes()));
         if wait == Wait::Attach {
             set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms.to_string().into_bytes()));
             ASK_AGAIN.into_iter().for_each(|(name, value)| set(name, Cow::Borrowed(value)));
         }
-        Ok(Some(Flow::Continue))
+        Ok(Some(RequestFlow::Continue))
     }
 }

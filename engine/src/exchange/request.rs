@@ -1,21 +1,21 @@
 //! The request's way through the policy. The order of decisions is DESIGN section 2's: path normalisation, closed
 //! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
 
-use super::{Effect, Exchange, Flow, Map, unmatched_name};
+use super::{Effect, Exchange, HeaderMapKind, RequestFlow, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
-use crate::identity::{self, Attributes, Identity, Project, Resolve, Rules, Value, percent_decode};
-use crate::key::{self, Grammar, RESERVED_PREFIX, RawKey};
+use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityError, Project, Rules, percent_decode};
+use crate::key::{self, KeyGrammar, RESERVED_PREFIX, RawKey};
 use crate::policy::authority;
 use crate::policy::document::Forward;
-use crate::policy::path::{Ambiguous, NormalPath, split_query};
+use crate::policy::path::{NormalPath, PathError, split_query};
 use crate::policy::target::Target;
-use crate::policy::{Declared, Mode, Policy, PolicyKind, REWRITE_MARK, Route, Scope, Unmatched};
+use crate::policy::{Mode, Policy, PolicyKind, REWRITE_MARK, Route, RouteLookup, Scope, Unmatched};
 use crate::problem::Problem;
 use crate::telemetry::Case;
 use std::borrow::Cow;
 
 /// A request's head after one look at every line.
-pub(super) struct Head<'a> {
+pub(super) struct RequestHead<'a> {
     pub(super) method: &'a [u8],
     pub(super) target: &'a [u8],
     pub(super) authority: &'a [u8],
@@ -25,7 +25,7 @@ pub(super) struct Head<'a> {
     strip: Vec<&'a [u8]>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RequestHead<'a> {
     pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
         let mut head = Self { method: b"", target: b"", authority: b"", key: [None, None], strip: Vec::new() };
         for (name, value) in headers.iter() {
@@ -72,7 +72,7 @@ pub(super) enum KeyLines {
 }
 
 /// What a route, or its absence, asks for.
-pub(super) struct Rule<'p, 'r> {
+pub(super) struct MatchedRoute<'p, 'r> {
     pub(super) kind: PolicyKind,
     mode: Mode,
     scope: Scope,
@@ -80,7 +80,7 @@ pub(super) struct Rule<'p, 'r> {
     values: Vec<&'r str>,
 }
 
-impl<'p, 'r> Rule<'p, 'r> {
+impl<'p, 'r> MatchedRoute<'p, 'r> {
     /// What a route asks for of a path that led to it.
     pub(super) fn of(route: &'p Route, values: Vec<&'r str>) -> Self {
         Self { kind: route.policy, mode: route.mode, scope: route.scope, route: Some(route), values }
@@ -110,14 +110,14 @@ impl<'p, 'r> Rule<'p, 'r> {
 
 impl Exchange {
     /// Decides, and edits the request if it may go on.
-    pub(super) fn judge<'a>(
+    pub(super) fn evaluate_request<'a>(
         &mut self,
         policy: &'a Policy,
         headers: &Headers<'a>,
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Result<Flow, Problem> {
-        let head = Head::read(policy, headers);
+    ) -> Result<RequestFlow, Problem> {
+        let head = RequestHead::read(policy, headers);
         let (raw_path, query) = split_query(head.target);
         self.original_path = match std::str::from_utf8(raw_path) {
             Ok(text) => text.to_owned(),
@@ -126,7 +126,7 @@ impl Exchange {
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         // Behind the query it would be forwarded, and be no part of the URL that a signature covers.
         if query.is_some_and(|query| query.contains(&b'#')) {
-            return Err(Problem::path_ambiguous(Ambiguous::Forbidden));
+            return Err(Problem::path_ambiguous(PathError::Forbidden));
         }
         let authority = authority::parse(head.authority).map_err(Problem::path_ambiguous)?;
         if policy.is_closed(path.as_str()) {
@@ -148,24 +148,24 @@ impl Exchange {
                 Rules { scope: rule.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
-        self.admit(policy, &head, &path, &rule, &Grammar::CLIENT, &resolve, effects)?;
-        Ok(Flow::Continue)
+        self.apply_key_policy(policy, &head, &path, &rule, &KeyGrammar::CLIENT, &resolve, effects)?;
+        Ok(RequestFlow::Continue)
     }
 
     /// Key and identity, and the request as the backend gets it.
     #[expect(clippy::too_many_arguments, reason = "what a request and its caller are made of")]
-    pub(super) fn admit<'a>(
+    pub(super) fn apply_key_policy<'a>(
         &mut self,
         policy: &'a Policy,
-        head: &Head<'a>,
+        head: &RequestHead<'a>,
         path: &NormalPath<'_>,
-        rule: &Rule<'a, '_>,
-        keys: &Grammar,
-        resolve: &dyn Fn() -> Result<Identity, Resolve>,
+        rule: &MatchedRoute<'a, '_>,
+        keys: &KeyGrammar,
+        resolve: &dyn Fn() -> Result<Identity, IdentityError>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<(), Problem> {
         let target = rule.route.and_then(|route| route.target.as_ref());
-        let lines = self.judge_key(rule, head, keys, resolve)?;
+        let lines = self.evaluate_key(rule, head, keys, resolve)?;
         if self.identity.is_none() {
             let needed = target.is_some_and(Target::needs_identity);
             if needed || policy.identity_of(rule.route).forward.names().next().is_some() {
@@ -183,9 +183,9 @@ impl Exchange {
     pub(super) fn edit<'a>(
         &self,
         policy: &'a Policy,
-        head: &Head<'a>,
+        head: &RequestHead<'a>,
         path: &NormalPath<'_>,
-        rule: &Rule<'a, '_>,
+        rule: &MatchedRoute<'a, '_>,
         lines: KeyLines,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<(), Problem> {
@@ -194,7 +194,7 @@ impl Exchange {
         let listed = rule.route.map(|route| route.query.as_slice()).unwrap_or_default();
         if target.is_some() && policy.restate && matches!(head.method, b"PUT" | b"PATCH" | b"DELETE") {
             // Restate's handlers are called with GET and POST only.
-            effects.push(Effect::Set { map: Map::Request, name: ":method", value: Cow::Borrowed(b"POST") });
+            effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value: Cow::Borrowed(b"POST") });
         }
         edit_path(head, path, rewritten, listed, effects);
         let forward = &policy.identity_of(rule.route).forward;
@@ -206,50 +206,50 @@ impl Exchange {
     fn rule<'p, 'r>(
         &mut self,
         policy: &'p Policy,
-        head: &Head<'_>,
+        head: &RequestHead<'_>,
         (authority, path): (&str, &'r NormalPath<'_>),
         attributes: &dyn Attributes,
-    ) -> Result<Rule<'p, 'r>, Problem> {
+    ) -> Result<MatchedRoute<'p, 'r>, Problem> {
         let declared = match attributes.route_endpoint() {
-            Value::Absent => policy.declared(authority, path.as_str(), head.method),
-            Value::Text(endpoint) => {
+            AttributeValue::Absent => policy.declared(authority, path.as_str(), head.method),
+            AttributeValue::Text(endpoint) => {
                 policy.named(&endpoint, path.as_str(), head.method).ok_or_else(Problem::policy_invalid)?
             }
-            Value::Unusable => return Err(Problem::policy_invalid()),
+            AttributeValue::Unusable => return Err(Problem::policy_invalid()),
         };
         // A literal segment never holds an escaped slash, so one that no value holds has no place.
         let misplaced = |values: &[&str]| path.has_encoded_slash() && !values.iter().any(|value| value.contains("%2F"));
         match declared {
-            Declared::Route(route, values) => {
+            RouteLookup::Route(route, values) => {
                 self.route = Some(route.id);
                 self.policy = Some(route.policy.name());
                 if misplaced(&values) {
-                    return Err(Problem::path_ambiguous(Ambiguous::EncodedSlash));
+                    return Err(Problem::path_ambiguous(PathError::EncodedSlash));
                 }
-                Ok(Rule::of(route, values))
+                Ok(MatchedRoute::of(route, values))
             }
-            Declared::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
-            Declared::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(Ambiguous::EncodedSlash)),
-            Declared::Nothing => {
+            RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
+            RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),
+            RouteLookup::Nothing => {
                 self.policy = Some(unmatched_name(policy.unmatched));
                 let kind = match policy.unmatched {
                     Unmatched::Reject => return Err(Problem::not_found()),
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };
-                Ok(Rule { kind, mode: policy.mode, scope: Scope::Project, route: None, values: Vec::new() })
+                Ok(MatchedRoute { kind, mode: policy.mode, scope: Scope::Project, route: None, values: Vec::new() })
             }
         }
     }
 
     /// Policy, key present, key grammar, identity, namespaced length; in shadow mode without consequences, but that a
     /// key which could pass for a namespaced one does not get in.
-    fn judge_key(
+    fn evaluate_key(
         &mut self,
-        rule: &Rule<'_, '_>,
-        head: &Head<'_>,
-        keys: &Grammar,
-        resolve: &dyn Fn() -> Result<Identity, Resolve>,
+        rule: &MatchedRoute<'_, '_>,
+        head: &RequestHead<'_>,
+        keys: &KeyGrammar,
+        resolve: &dyn Fn() -> Result<Identity, IdentityError>,
     ) -> Result<KeyLines, Problem> {
         match rule.kind {
             PolicyKind::HandlerInternalC => {
@@ -279,10 +279,10 @@ impl Exchange {
     /// The namespaced key that the request should go on with, `None` for none.
     fn namespaced(
         &mut self,
-        rule: &Rule<'_, '_>,
-        head: &Head<'_>,
-        keys: &Grammar,
-        resolve: &dyn Fn() -> Result<Identity, Resolve>,
+        rule: &MatchedRoute<'_, '_>,
+        head: &RequestHead<'_>,
+        keys: &KeyGrammar,
+        resolve: &dyn Fn() -> Result<Identity, IdentityError>,
     ) -> Result<Option<String>, Problem> {
         if rule.kind == PolicyKind::Prohibited {
             return if head.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
@@ -299,16 +299,16 @@ impl Exchange {
     }
 
     /// The target's path, without a query.
-    fn rewrite<'p>(&self, target: &'p Target, rule: &Rule<'_, '_>) -> Result<Cow<'p, str>, Problem> {
+    fn rewrite<'p>(&self, target: &'p Target, rule: &MatchedRoute<'_, '_>) -> Result<Cow<'p, str>, Problem> {
         target
             .path(&rule.decoded(), self.identity.as_ref())
-            .ok_or_else(|| Problem::path_ambiguous(Ambiguous::DotSegment))
+            .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))
     }
 
     /// Leaves the headers as the backend gets them.
     pub(super) fn edit_headers<'a>(
         &self,
-        head: &Head<'a>,
+        head: &RequestHead<'a>,
         lines: KeyLines,
         forward: &'a Forward,
         mark: Option<&'static str>,
@@ -339,22 +339,22 @@ impl Exchange {
                 set.push((IDEMPOTENCY_KEY, Cow::Owned(key.clone().into_bytes())));
             }
             (KeyLines::Removed, _) if head.has_key() => {
-                effects.push(Effect::Remove { map: Map::Request, name: IDEMPOTENCY_KEY.as_bytes() });
+                effects.push(Effect::Remove { map: HeaderMapKind::Request, name: IDEMPOTENCY_KEY.as_bytes() });
             }
             _ => {}
         }
         // Setting a header replaces all lines of that name, so those need no removal.
         let stays_set = |name: &[u8]| set.iter().any(|(header, _)| header.as_bytes() == name);
         let removed = head.strip.iter().filter(|name| !stays_set(name));
-        effects.extend(removed.map(|name| Effect::Remove { map: Map::Request, name }));
-        effects.extend(set.into_iter().map(|(name, value)| Effect::Set { map: Map::Request, name, value }));
+        effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        effects.extend(set.into_iter().map(|(name, value)| Effect::Set { map: HeaderMapKind::Request, name, value }));
     }
 
     /// The request's trailers have come: what would not reach the backend as a header does not as a trailer either.
     pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
         let names = trailers.iter().map(|(name, _)| name).filter(|name| is_stripped(policy, name)).collect();
         let removed = distinct(names).into_iter();
-        effects.extend(removed.map(|name| Effect::Remove { map: Map::RequestTrailers, name }));
+        effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::RequestTrailers, name }));
     }
 }
 
@@ -365,7 +365,7 @@ const fn rewritten_mark(target: Option<&Target>) -> Option<&'static str> {
 /// Sets the path if what is forwarded differs from what came: the target's path with the listed query parameters, or
 /// the normalised path with the query as it came.
 fn edit_path<'a>(
-    head: &Head<'a>,
+    head: &RequestHead<'a>,
     path: &NormalPath<'_>,
     rewritten: Option<Cow<'a, str>>,
     listed: &[String],
@@ -393,7 +393,7 @@ fn edit_path<'a>(
         }
     };
     if value != head.target {
-        effects.push(Effect::Set { map: Map::Request, name: ":path", value });
+        effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":path", value });
     }
 }
 

@@ -2,8 +2,8 @@
 //! backend, its services or its files (DESIGN section 6). What is decided here is decided by the head; `answer` does
 //! what needs the body.
 
-use super::answer::{Awaited, ERROR_LIMIT, ONE_WAY_LIMIT, processing, set, set_body};
-use super::{AnswerFlow, Effect, Exchange, Map};
+use super::answer::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing, set, set_body};
+use super::{Effect, Exchange, HeaderMapKind, ResponseFlow};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
 use crate::policy::recovery::Wait;
@@ -29,19 +29,19 @@ const PROCESSING_RETRY_AFTER: &[u8] = b"2";
 
 /// Who made an error.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum ErrorSource {
     Ingress,
     Invocation,
 }
 
 /// What an answer's headers say.
 #[derive(Default)]
-struct Head<'a> {
+struct ResponseHead<'a> {
     status: u16,
     operation: Option<&'a [u8]>,
     /// There is an invocation.
     invoked: bool,
-    source: Option<Source>,
+    source: Option<ErrorSource>,
     expires: bool,
     /// One of a generic backend's own replay headers is there.
     replay: bool,
@@ -51,10 +51,10 @@ struct Head<'a> {
     is_encoded: bool,
 }
 
-impl Head<'_> {
+impl ResponseHead<'_> {
     /// Whether a handler had the request; else the ingress or the gateway made the answer.
     fn by_handler(&self) -> bool {
-        self.invoked && self.source != Some(Source::Ingress)
+        self.invoked && self.source != Some(ErrorSource::Ingress)
     }
 
     const fn is_error(&self) -> bool {
@@ -63,7 +63,7 @@ impl Head<'_> {
 }
 
 /// What becomes of an answer.
-enum Verdict {
+enum ResponseVerdict {
     /// It goes on, with these values of `Idempotent-Replayed`, `Idempotency-Status` and `Idempotency-Retry`.
     Pass(bool, Option<&'static str>, Option<Retry>),
     /// The result is not there yet.
@@ -79,9 +79,9 @@ impl Exchange {
         policy: &'a Policy,
         headers: &Headers<'a>,
         effects: &mut Vec<Effect<'a>>,
-    ) -> AnswerFlow {
+    ) -> ResponseFlow {
         if self.refusal.is_some() {
-            return AnswerFlow::Stream;
+            return ResponseFlow::Stream;
         }
         let head = read(policy, headers, effects);
         let verdict = match self.recovery {
@@ -91,20 +91,20 @@ impl Exchange {
         };
         let retry;
         match verdict {
-            Verdict::Replace(problem) => {
+            ResponseVerdict::Replace(problem) => {
                 self.replace(policy, problem, effects);
-                return AnswerFlow::Stream;
+                return ResponseFlow::Stream;
             }
-            Verdict::Processing => {
+            ResponseVerdict::Processing => {
                 set(STATUS, b"processing".as_slice(), effects);
                 set(":status", b"202".as_slice(), effects);
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
                 set("cache-control", b"no-store".as_slice(), effects);
                 set_body(processing(None), effects);
                 self.without_trailers = true;
-                return AnswerFlow::Stream;
+                return ResponseFlow::Stream;
             }
-            Verdict::Pass(replayed, status, advice) => {
+            ResponseVerdict::Pass(replayed, status, advice) => {
                 retry = advice;
                 if let (Some(value), Some(id)) = (head.operation, &policy.operation_id) {
                     self.invocation = Some(String::from_utf8_lossy(value).into_owned());
@@ -127,37 +127,37 @@ impl Exchange {
     }
 
     /// An answer of Restate's to a call.
-    fn called(&mut self, policy: &Policy, head: &Head<'_>) -> Verdict {
+    fn called(&mut self, policy: &Policy, head: &ResponseHead<'_>) -> ResponseVerdict {
         let route = self.route.and_then(|id| policy.route(id));
         let to_target = route.is_some_and(|route| route.target.is_some());
         if head.is_error()
             && !head.by_handler()
             && let Some(problem) = refused(head, to_target, to_target && self.keyed)
         {
-            return Verdict::Replace(problem);
+            return ResponseVerdict::Replace(problem);
         }
         if !self.keyed {
-            return Verdict::Pass(false, None, None);
+            return ResponseVerdict::Pass(false, None, None);
         }
         // What is stored is given again, an error too, to the same key.
         let retry = (head.is_error() && head.by_handler()).then_some(Retry::NewKey);
         if head.expires {
             self.outcome = Outcome::Replayed;
-            Verdict::Pass(true, Some("replayed"), retry)
+            ResponseVerdict::Pass(true, Some("replayed"), retry)
         } else if !head.by_handler() {
-            Verdict::Pass(false, None, None)
+            ResponseVerdict::Pass(false, None, None)
         } else if route.is_some_and(|route| route.one_way) {
-            Verdict::Pass(false, Some("processing"), retry)
+            ResponseVerdict::Pass(false, Some("processing"), retry)
         } else {
             self.outcome = Outcome::Stored;
-            Verdict::Pass(false, Some("stored"), retry)
+            ResponseVerdict::Pass(false, Some("stored"), retry)
         }
     }
 
     /// An answer of a backend that is not Restate: all that is known of it is what it marks as a replay.
-    fn called_elsewhere(&mut self, head: &Head<'_>) -> Verdict {
+    fn called_elsewhere(&mut self, head: &ResponseHead<'_>) -> ResponseVerdict {
         if !self.keyed {
-            return Verdict::Pass(false, None, None);
+            return ResponseVerdict::Pass(false, None, None);
         }
         let retry = match head.status {
             400.. if head.replay => Some(Retry::NewKey),
@@ -167,7 +167,7 @@ impl Exchange {
         if head.replay {
             self.outcome = Outcome::Replayed;
         }
-        Verdict::Pass(head.replay, head.replay.then_some("replayed"), retry)
+        ResponseVerdict::Pass(head.replay, head.replay.then_some("replayed"), retry)
     }
 
     /// Puts a problem document in an answer's place.
@@ -178,29 +178,29 @@ impl Exchange {
     }
 
     /// Whether the body has to be looked at, and which.
-    fn await_body(&mut self, policy: &Policy, head: &Head<'_>, retry: Option<Retry>) -> AnswerFlow {
+    fn await_body(&mut self, policy: &Policy, head: &ResponseHead<'_>, retry: Option<Retry>) -> ResponseFlow {
         let route = self.route.and_then(|id| policy.route(id)).filter(|route| policy.restate && route.target.is_some());
         let one_way = self.recovery.is_none() && route.is_some_and(|route| route.one_way);
         // Only Restate has the first two; what else comes from a target is Restate's or the gateway's own.
         let of_restate = policy.restate && (head.invoked || head.source.is_some()) || route.is_some();
-        let error = Awaited::Error(head.status, retry);
+        let error = AwaitedBody::Error(head.status, retry);
         let (awaited, limit) = match head.is_error() {
-            false if one_way => (Awaited::OneWay, ONE_WAY_LIMIT),
-            false => return AnswerFlow::Stream,
+            false if one_way => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
+            false => return ResponseFlow::Stream,
             true if head.is_json && !head.is_encoded => (error, ERROR_LIMIT),
             // What cannot be read is replaced, unless there is nothing in it.
             true if of_restate => (error, 0),
-            true => return AnswerFlow::Stream,
+            true => return ResponseFlow::Stream,
         };
         self.without_trailers = of_restate;
         self.awaited = Some(awaited);
-        AnswerFlow::AwaitBody { limit }
+        ResponseFlow::AwaitBody { limit }
     }
 }
 
 /// Reads an answer's head, and removes from it what no client sees.
-fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) -> Head<'a> {
-    let mut head = Head::default();
+fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) -> ResponseHead<'a> {
+    let mut head = ResponseHead::default();
     let mut removed = Vec::new();
     for (name, value) in headers.iter() {
         let mut hidden = is_hidden(policy, name);
@@ -208,8 +208,8 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
             b":status" => head.status = number(value).and_then(|status| status.try_into().ok()).unwrap_or_default(),
             INVOCATION => head.invoked = true,
             EXPIRES => head.expires = policy.restate,
-            ERROR_SOURCE if value == b"ingress" => head.source = Some(Source::Ingress),
-            ERROR_SOURCE if value == b"invocation" => head.source = Some(Source::Invocation),
+            ERROR_SOURCE if value == b"ingress" => head.source = Some(ErrorSource::Ingress),
+            ERROR_SOURCE if value == b"invocation" => head.source = Some(ErrorSource::Invocation),
             b"content-type" => {
                 head.is_json = is_json(value) && (head.is_json || !head.is_typed);
                 head.is_typed = true;
@@ -229,7 +229,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
             removed.push(name);
         }
     }
-    effects.extend(distinct(removed).into_iter().map(|name| Effect::Remove { map: Map::Response, name }));
+    effects.extend(distinct(removed).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Response, name }));
     head
 }
 
@@ -248,27 +248,27 @@ fn is_replay_header(policy: &Policy, name: &[u8]) -> bool {
 }
 
 /// An answer to a request for a stored result.
-fn recovered(head: &Head<'_>, wait: Wait) -> Verdict {
+fn recovered(head: &ResponseHead<'_>, wait: Wait) -> ResponseVerdict {
     match head.status {
         // A handler's own error may have any status.
-        NOT_COMPLETED if !head.by_handler() => Verdict::Processing,
+        NOT_COMPLETED if !head.by_handler() => ResponseVerdict::Processing,
         // The gateway has ended the wait.
-        504 if wait == Wait::Attach && !head.invoked && head.source.is_none() => Verdict::Processing,
+        504 if wait == Wait::Attach && !head.invoked && head.source.is_none() => ResponseVerdict::Processing,
         // A handler's own 404 that is stored expires; that of a key which nothing is stored for does not.
-        404 if !head.expires && head.source.is_some() => Verdict::Replace(Problem::key_unknown()),
+        404 if !head.expires && head.source.is_some() => ResponseVerdict::Replace(Problem::key_unknown()),
         _ if head.by_handler() => {
             let (status, retry) = if head.is_error() { ("failed", Some(Retry::NewKey)) } else { ("completed", None) };
-            Verdict::Pass(true, Some(status), retry)
+            ResponseVerdict::Pass(true, Some(status), retry)
         }
-        429 | 500.. => Verdict::Replace(Problem::backend_unavailable()),
-        _ => Verdict::Replace(Problem::policy_invalid()),
+        429 | 500.. => ResponseVerdict::Replace(Problem::backend_unavailable()),
+        _ => ResponseVerdict::Replace(Problem::policy_invalid()),
     }
 }
 
 /// What a caller is told of an error that no handler made: `to_target` if the request went to Restate for certain,
 /// `keyed` if it went there with a key.
-fn refused(head: &Head<'_>, to_target: bool, keyed: bool) -> Option<Problem> {
-    let ingress = head.source == Some(Source::Ingress);
+fn refused(head: &ResponseHead<'_>, to_target: bool, keyed: bool) -> Option<Problem> {
+    let ingress = head.source == Some(ErrorSource::Ingress);
     Some(match head.status {
         413 if ingress || to_target => Problem::body_refused(),
         431 if ingress || to_target => Problem::headers_too_large(),

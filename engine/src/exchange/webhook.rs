@@ -1,52 +1,52 @@
 //! Case B: a third party's delivery. Nothing goes on before its signature is verified over the exact bytes received;
 //! then its identifier becomes the key, in the namespace of the webhook's binding (DESIGN section 5, invariant I4).
 
-use super::request::{Head, KeyLines, Rule};
-use super::{Effect, Exchange, Flow};
-use crate::headers::{Headers, Lone};
+use super::request::{KeyLines, MatchedRoute, RequestHead};
+use super::{Effect, Exchange, RequestFlow};
+use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
-use crate::lookup::{Answer, Ask, Kind};
+use crate::lookup::{LookupRequest, LookupResult, StoreKind};
 use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
-use crate::provider::{Delivery, Identifier, KeyScope, NoIdentifier, Provider, Refused, Verified, body_digest};
+use crate::provider::{Delivery, Identifier, KeyScope, NoIdentifier, Provider, Verified, VerifyError, body_digest};
 use crate::telemetry::Case;
 use std::rc::Rc;
 
 /// What is being looked up for a delivery, and what has been.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct DeliveryLookup {
     /// What it waits for.
-    pub(super) ask: Option<Ask>,
+    pub(super) ask: Option<LookupRequest>,
     /// The provider that the route or its path names.
     provider: String,
     binding: Option<Rc<Binding>>,
     secrets: Option<Rc<Vec<Secret>>>,
     /// Why it was refused with the secrets that were at hand.
-    refused: Option<Refused>,
+    refused: Option<VerifyError>,
 }
 
-impl Found {
+impl DeliveryLookup {
     /// The secrets of a binding; in place of others, if they have failed.
-    fn ask_secrets(&mut self, binding: &Binding, anew: bool) {
+    fn ask_secrets(&mut self, binding: &Binding, force_refresh: bool) {
         let key = format!("{}:{}:{}", binding.tenant.as_str(), binding.project.as_str(), binding.provider);
-        self.ask = Some(Ask { kind: Kind::Secrets, key: key.into(), anew });
+        self.ask = Some(LookupRequest { kind: StoreKind::Secrets, key: key.into(), force_refresh });
     }
 }
 
 /// A webhook id, its binding and its provider.
-struct Bound<'p, 'r> {
+struct BoundWebhook<'p, 'r> {
     id: &'r str,
     binding: &'p Binding,
     secrets: &'p [Secret],
     provider: &'p Provider,
 }
 
-impl Bound<'_, '_> {
+impl BoundWebhook<'_, '_> {
     /// Tries every secret.
-    fn verify(&self, delivery: &Delivery<'_>, now_unix_ms: u64) -> Result<Verified, Refused> {
+    fn verify(&self, delivery: &Delivery<'_>, now_unix_ms: u64) -> Result<Verified, VerifyError> {
         let secrets = self.secrets.iter().filter_map(|secret| match secret {
             Secret::Value(value) => Some(value.as_slice()),
             Secret::Env(_) => None,
@@ -78,9 +78,9 @@ impl Exchange {
         &mut self,
         policy: &Policy,
         block: &WebhookBlock,
-        rule: &Rule<'_, '_>,
+        rule: &MatchedRoute<'_, '_>,
         headers: &Headers<'_>,
-    ) -> Result<Flow, Problem> {
+    ) -> Result<RequestFlow, Problem> {
         self.case = Some(Case::B);
         let limit = rule.route.map_or(0, |route| route.max_body_bytes);
         let (id, provider) = names(block, rule).ok_or_else(Problem::webhook_unknown)?;
@@ -95,46 +95,47 @@ impl Exchange {
             return Err(Problem::unsupported_content_encoding());
         }
         if listed.is_some_and(|binding| !binding.secrets.is_empty() || policy.openbao.is_none()) {
-            return Ok(Flow::AwaitBody { limit });
+            return Ok(RequestFlow::AwaitBody { limit });
         }
-        let mut found = Found { ask: None, provider: provider.to_owned(), binding: None, secrets: None, refused: None };
+        let mut found =
+            DeliveryLookup { ask: None, provider: provider.to_owned(), binding: None, secrets: None, refused: None };
         match listed {
             Some(binding) => found.ask_secrets(binding, false),
-            None => found.ask = Some(Ask { kind: Kind::Bindings, key: id.into(), anew: false }),
+            None => found.ask = Some(LookupRequest { kind: StoreKind::Bindings, key: id.into(), force_refresh: false }),
         }
         self.found = Some(Box::new(found));
-        Ok(Flow::AwaitLookup { limit })
+        Ok(RequestFlow::AwaitLookup { limit })
     }
 
     /// A store has answered.
-    pub(super) fn take_answer(&mut self, policy: &Policy, answer: Answer) -> Result<Flow, Problem> {
+    pub(super) fn take_lookup_result(&mut self, policy: &Policy, answer: LookupResult) -> Result<RequestFlow, Problem> {
         let limit = self.route.and_then(|id| policy.route(id)).map_or(0, |route| route.max_body_bytes);
         let found = self.found.as_deref_mut().ok_or_else(Problem::policy_invalid)?;
         found.ask = None;
         match answer {
-            Answer::Binding(binding) if binding.provider == found.provider => {
+            LookupResult::Binding(binding) if binding.provider == found.provider => {
                 found.ask_secrets(&binding, false);
                 found.binding = Some(binding);
-                Ok(Flow::AwaitLookup { limit })
+                Ok(RequestFlow::AwaitLookup { limit })
             }
-            Answer::Binding(_) => {
+            LookupResult::Binding(_) => {
                 self.inner_reason = Some("provider_mismatch");
                 Err(Problem::webhook_unknown())
             }
             // They have failed it already.
-            Answer::Secrets(secrets) if found.refused.is_some() && found.secrets.as_ref() == Some(&secrets) => {
+            LookupResult::Secrets(secrets) if found.refused.is_some() && found.secrets.as_ref() == Some(&secrets) => {
                 let refused = found.refused.take();
                 Err(refused.map_or_else(Problem::policy_invalid, |refused| self.refused(refused)))
             }
-            Answer::Secrets(secrets) => {
+            LookupResult::Secrets(secrets) => {
                 found.secrets = Some(secrets);
-                Ok(Flow::AwaitBody { limit })
+                Ok(RequestFlow::AwaitBody { limit })
             }
-            Answer::Unknown(reason) => {
+            LookupResult::Unknown(reason) => {
                 self.inner_reason = Some(reason);
                 Err(Problem::webhook_unknown())
             }
-            Answer::Unavailable(reason) => {
+            LookupResult::Unavailable(reason) => {
                 self.inner_reason = Some(reason);
                 Err(Problem::dependency_unavailable())
             }
@@ -142,20 +143,20 @@ impl Exchange {
     }
 
     /// The whole delivery is there: verify, extract, namespace.
-    pub(super) fn judge_delivery<'a>(
+    pub(super) fn verify_delivery<'a>(
         &mut self,
         policy: &'a Policy,
         headers: &Headers<'a>,
         body: &[u8],
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Result<Flow, Problem> {
-        let head = Head::read(policy, headers);
+    ) -> Result<RequestFlow, Problem> {
+        let head = RequestHead::read(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let waiting = self.route.and_then(|id| policy.route(id));
         let route = waiting.ok_or_else(Problem::policy_invalid)?;
-        let rule = Rule::of(route, route.template.values(path.as_str()).unwrap_or_default());
+        let rule = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
         let block = route.webhook.as_ref().ok_or_else(Problem::policy_invalid)?;
         let (id, provider) = names(block, &rule).ok_or_else(Problem::webhook_unknown)?;
         let looked_up = self.found.as_deref();
@@ -163,7 +164,7 @@ impl Exchange {
             looked_up.map(|found| (found.binding.clone(), found.secrets.clone())).unwrap_or_default();
         let binding = binding.as_deref().or_else(|| policy.bindings.get(id));
         let binding = binding.filter(|binding| binding.provider == provider).ok_or_else(Problem::webhook_unknown)?;
-        let bound = Bound {
+        let bound = BoundWebhook {
             id,
             binding,
             secrets: secrets.as_deref().map_or(&binding.secrets, |secrets| secrets),
@@ -174,8 +175,8 @@ impl Exchange {
         let delivery = Delivery { method: head.method, url: &url, headers, body };
         let verified = match bound.verify(&delivery, now_unix_ms) {
             Ok(verified) => verified,
-            Err(refused) if self.asks_anew(&bound, refused) => {
-                return Ok(Flow::AwaitLookup { limit: route.max_body_bytes });
+            Err(refused) if self.needs_fresh_secrets(&bound, refused) => {
+                return Ok(RequestFlow::AwaitLookup { limit: route.max_body_bytes });
             }
             Err(refused) => return Err(self.refused(refused)),
         };
@@ -192,12 +193,12 @@ impl Exchange {
         self.identity = Some(identity);
         let lines = if self.keyed { KeyLines::Used } else { KeyLines::Removed };
         self.edit(policy, &head, &path, &rule, lines, effects)?;
-        Ok(Flow::Continue)
+        Ok(RequestFlow::Continue)
     }
 
     /// Whether other secrets could verify what these did not: then they are asked for, once.
-    fn asks_anew(&mut self, bound: &Bound<'_, '_>, refused: Refused) -> bool {
-        let depends_on_secrets = matches!(refused, Refused::SignatureMismatch | Refused::SecretInvalid);
+    fn needs_fresh_secrets(&mut self, bound: &BoundWebhook<'_, '_>, refused: VerifyError) -> bool {
+        let depends_on_secrets = matches!(refused, VerifyError::SignatureMismatch | VerifyError::SecretInvalid);
         match self.found.as_deref_mut() {
             Some(found) if depends_on_secrets && found.secrets.is_some() && found.refused.is_none() => {
                 found.ask_secrets(bound.binding, true);
@@ -209,7 +210,7 @@ impl Exchange {
     }
 
     /// What a delivery that does not verify is answered.
-    fn refused(&mut self, refused: Refused) -> Problem {
+    fn refused(&mut self, refused: VerifyError) -> Problem {
         self.inner_reason = Some(refused.reason());
         if refused.is_receivers_fault() {
             Problem::dependency_unavailable()
@@ -222,7 +223,7 @@ impl Exchange {
     fn identifier(
         &mut self,
         route: &Route,
-        bound: &Bound<'_, '_>,
+        bound: &BoundWebhook<'_, '_>,
         delivery: &Delivery<'_>,
         verified: &Verified,
     ) -> Result<Option<Identifier>, Problem> {
@@ -245,17 +246,18 @@ impl Exchange {
 }
 
 /// The webhook id and the provider that a block and a path name.
-fn names<'r>(block: &'r WebhookBlock, rule: &Rule<'_, 'r>) -> Option<(&'r str, &'r str)> {
+fn names<'r>(block: &'r WebhookBlock, rule: &MatchedRoute<'_, 'r>) -> Option<(&'r str, &'r str)> {
     let id = block.id.as_deref().or_else(|| rule.value("webhook_id"))?;
     Some((id, block.provider.as_deref().or_else(|| rule.value("provider"))?))
 }
 
 /// The URL as the sender addressed it: what proxies before this one have made of scheme and host is configured away.
-pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &Head<'_>) -> Vec<u8> {
+pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &RequestHead<'_>) -> Vec<u8> {
     match &policy.public_base_url {
         Some(base) => [base.as_bytes(), head.target].concat(),
         None => {
-            let scheme: &[u8] = if matches!(headers.lone(":scheme"), Lone::One(b"http")) { b"http" } else { b"https" };
+            let scheme: &[u8] =
+                if matches!(headers.field(":scheme"), FieldValue::One(b"http")) { b"http" } else { b"https" };
             // It is known to be a host and a port: with a slash in it the signed path could begin there.
             [scheme, b"://", head.authority, head.target].concat()
         }
@@ -265,20 +267,22 @@ pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &Head<'_>
 /// Whether the whole body of a request can be waited for: one that is not too long by its `content-length`, and not that of
 /// an upgraded connection (RFC 9110 section 7.8), which never ends.
 pub(super) fn body_can_be_awaited(headers: &Headers<'_>, limit: u64) -> Result<(), Problem> {
-    if headers.lone("upgrade") != Lone::Absent {
+    if headers.field("upgrade") != FieldValue::Absent {
         return Err(Problem::upgrade_refused());
     }
-    let declared: Option<u64> = match headers.lone("content-length") {
-        Lone::One(digits) => std::str::from_utf8(digits).ok().and_then(|digits| digits.trim().parse().ok()),
-        Lone::Absent | Lone::Many => None,
+    let declared: Option<u64> = match headers.field("content-length") {
+        FieldValue::One(digits) => std::str::from_utf8(digits).ok().and_then(|digits| digits.trim().parse().ok()),
+        FieldValue::Absent | FieldValue::Many => None,
     };
     if declared.is_some_and(|length| length > limit) { Err(Problem::body_too_large(limit)) } else { Ok(()) }
 }
 
 fn is_encoded(headers: &Headers<'_>) -> bool {
-    match headers.lone("content-encoding") {
-        Lone::Absent => false,
-        Lone::One(coding) => !coding.trim_ascii().is_empty() && !coding.trim_ascii().eq_ignore_ascii_case(b"identity"),
-        Lone::Many => true,
+    match headers.field("content-encoding") {
+        FieldValue::Absent => false,
+        FieldValue::One(coding) => {
+            !coding.trim_ascii().is_empty() && !coding.trim_ascii().eq_ignore_ascii_case(b"identity")
+        }
+        FieldValue::Many => true,
     }
 }

@@ -4,7 +4,9 @@
 
 mod source;
 
-pub use source::{Attributes, MetadataPath, Resolve, Rules, Source, SubjectRule, Value, Where, resolve};
+pub use source::{
+    AttributeValue, Attributes, IdentityError, IdentityPlace, IdentitySource, MetadataPath, Rules, SubjectRule, resolve,
+};
 
 use crate::bytes::ByteSet;
 use std::fmt;
@@ -36,7 +38,7 @@ pub struct Identity {
 
 /// The part of an identity that something is said about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum IdentityPart {
     /// The tenant
     Tenant,
     /// The project
@@ -45,7 +47,7 @@ pub enum Part {
     Subject,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for IdentityPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tenant => "tenant",

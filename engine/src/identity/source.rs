@@ -1,21 +1,21 @@
-//! Where an identity comes from. Sources are whole: the first that has any value wins and must be complete; parts of
+//! IdentityPlace an identity comes from. Sources are whole: the first that has any value wins and must be complete; parts of
 //! different sources never mix (invariant I5).
 
-use super::{Identity, Malformed, Part, Project, Subject, Tenant};
-use crate::headers::{Headers, Lone};
+use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
+use crate::headers::{FieldValue, Headers};
 use std::borrow::Cow;
 
 /// What a host knows about a request beside its headers.
 pub trait Attributes {
     /// The dynamic metadata at a path, as an authentication filter left it.
-    fn metadata(&self, path: &MetadataPath) -> Value<'_>;
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_>;
     /// The endpoint that the gateway's route names in `filter_metadata["edge.idempotency"].endpoint`.
-    fn route_endpoint(&self) -> Value<'_>;
+    fn route_endpoint(&self) -> AttributeValue<'_>;
 }
 
 /// One value from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value<'a> {
+pub enum AttributeValue<'a> {
     /// Not there, `null`, or empty: gateways write a missing claim as an empty one.
     Absent,
     /// Text; any bytes.
@@ -24,7 +24,7 @@ pub enum Value<'a> {
     Unusable,
 }
 
-impl Value<'_> {
+impl AttributeValue<'_> {
     const fn is_present(&self) -> bool {
         !matches!(self, Self::Absent)
     }
@@ -55,27 +55,27 @@ impl MetadataPath {
     }
 }
 
-/// Where one part of an identity stands.
+/// IdentityPlace one part of an identity stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Where {
+pub enum IdentityPlace {
     /// In a header that a filter of the gateway owns; lower case.
     Header(String),
     /// In dynamic metadata.
     Metadata(MetadataPath),
 }
 
-impl Where {
-    fn read<'a>(&self, headers: &Headers<'a>, attributes: &'a dyn Attributes) -> Value<'a> {
+impl IdentityPlace {
+    fn read<'a>(&self, headers: &Headers<'a>, attributes: &'a dyn Attributes) -> AttributeValue<'a> {
         match self {
             Self::Metadata(path) => match attributes.metadata(path) {
-                Value::Text(text) if text.is_empty() => Value::Absent,
+                AttributeValue::Text(text) if text.is_empty() => AttributeValue::Absent,
                 value => value,
             },
-            Self::Header(name) => match headers.lone(name) {
-                Lone::Absent | Lone::One(b"") => Value::Absent,
+            Self::Header(name) => match headers.field(name) {
+                FieldValue::Absent | FieldValue::One(b"") => AttributeValue::Absent,
                 // A comma is what a gateway makes of an array, or of two lines.
-                Lone::One(value) if !value.contains(&b',') => Value::Text(Cow::Borrowed(value)),
-                Lone::One(_) | Lone::Many => Value::Unusable,
+                FieldValue::One(value) if !value.contains(&b',') => AttributeValue::Text(Cow::Borrowed(value)),
+                FieldValue::One(_) | FieldValue::Many => AttributeValue::Unusable,
             },
         }
     }
@@ -84,32 +84,32 @@ impl Where {
 /// The subject's place and how its text is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubjectRule {
-    /// Where the text is.
-    pub field: Where,
+    /// IdentityPlace the text is.
+    pub field: IdentityPlace,
     /// The type, if the source knows but one; else the text is `{type}:{id}`.
     pub kind: Option<String>,
 }
 
 /// One identity source of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct IdentitySource {
     /// Its name in the policy.
     pub name: String,
-    /// Where the tenant is.
-    pub tenant: Where,
-    /// Where the project is; a source for tenant-wide callers has none.
-    pub project: Option<Where>,
-    /// Where the subject is.
+    /// IdentityPlace the tenant is.
+    pub tenant: IdentityPlace,
+    /// IdentityPlace the project is; a source for tenant-wide callers has none.
+    pub project: Option<IdentityPlace>,
+    /// IdentityPlace the subject is.
     pub subject: SubjectRule,
 }
 
 /// Why there is no identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resolve {
+pub enum IdentityError {
     /// No source has any value, or the first that has one lacks this part.
-    Missing(Part),
+    Missing(IdentityPart),
     /// This part is malformed or ambiguous.
-    Invalid(Part),
+    Invalid(IdentityPart),
     /// The subject is kept for webhooks or for a signed caller.
     Reserved,
 }
@@ -127,41 +127,46 @@ pub struct Rules<'p> {
 /// Reads the identity of a request: whole, from the first source that has any value.
 ///
 /// # Errors
-/// [`Resolve`], with the first part that is missing or wrong; a wrong part outranks a missing one.
+/// [`IdentityError`], with the first part that is missing or wrong; a wrong part outranks a missing one.
 pub fn resolve(
-    sources: &[Source],
+    sources: &[IdentitySource],
     rules: &Rules<'_>,
     headers: &Headers<'_>,
     attributes: &dyn Attributes,
-) -> Result<Identity, Resolve> {
+) -> Result<Identity, IdentityError> {
     for source in sources {
         let tenant = source.tenant.read(headers, attributes);
-        let project = source.project.as_ref().map_or(Value::Absent, |place| place.read(headers, attributes));
+        let project = source.project.as_ref().map_or(AttributeValue::Absent, |place| place.read(headers, attributes));
         let subject = source.subject.field.read(headers, attributes);
         if tenant.is_present() || project.is_present() || subject.is_present() {
-            let tenant = part(Part::Tenant, &tenant, Tenant::parse)?;
+            let tenant = part(IdentityPart::Tenant, &tenant, Tenant::parse)?;
             let project = match &rules.scope {
                 Some(wider) => Some(wider.clone()),
-                None => part(Part::Project, &project, Project::parse)?,
+                None => part(IdentityPart::Project, &project, Project::parse)?,
             };
-            let subject = part(Part::Subject, &subject, |text| parse_subject(&source.subject, rules.types, text))?;
+            let subject =
+                part(IdentityPart::Subject, &subject, |text| parse_subject(&source.subject, rules.types, text))?;
             let identity = Identity {
-                tenant: tenant.ok_or(Resolve::Missing(Part::Tenant))?,
-                project: project.ok_or(Resolve::Missing(Part::Project))?,
-                subject: subject.ok_or(Resolve::Missing(Part::Subject))?,
+                tenant: tenant.ok_or(IdentityError::Missing(IdentityPart::Tenant))?,
+                project: project.ok_or(IdentityError::Missing(IdentityPart::Project))?,
+                subject: subject.ok_or(IdentityError::Missing(IdentityPart::Subject))?,
             };
             let reserved = rules.reserved.iter().any(|reserved| reserved == identity.subject.as_str());
-            return if reserved { Err(Resolve::Reserved) } else { Ok(identity) };
+            return if reserved { Err(IdentityError::Reserved) } else { Ok(identity) };
         }
     }
-    Err(Resolve::Missing(Part::Tenant))
+    Err(IdentityError::Missing(IdentityPart::Tenant))
 }
 
-fn part<T>(part: Part, value: &Value<'_>, parse: impl Fn(&[u8]) -> Result<T, Malformed>) -> Result<Option<T>, Resolve> {
+fn part<T>(
+    part: IdentityPart,
+    value: &AttributeValue<'_>,
+    parse: impl Fn(&[u8]) -> Result<T, Malformed>,
+) -> Result<Option<T>, IdentityError> {
     match value {
-        Value::Absent => Ok(None),
-        Value::Text(text) => parse(text).map(Some).map_err(|Malformed| Resolve::Invalid(part)),
-        Value::Unusable => Err(Resolve::Invalid(part)),
+        AttributeValue::Absent => Ok(None),
+        AttributeValue::Text(text) => parse(text).map(Some).map_err(|Malformed| IdentityError::Invalid(part)),
+        AttributeValue::Unusable => Err(IdentityError::Invalid(part)),
     }
 }
 

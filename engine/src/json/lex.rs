@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// A value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Value<'b> {
+pub(crate) enum JsonScalar<'b> {
     /// A string
     Text(Text<'b>),
     /// A number, as it was written
@@ -104,16 +104,16 @@ fn push_code_point(point: u32, out: &mut Vec<u8>) {
 }
 
 /// Reads a value that is no container, at the beginning of `text`, and gives what follows it.
-pub(crate) fn scalar(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
+pub(crate) fn scalar(text: &[u8]) -> Option<(JsonScalar<'_>, &[u8])> {
     match text {
-        [b'"', after @ ..] => string(after).map(|(content, after)| (Value::Text(content), after)),
-        [b't', b'r', b'u', b'e', after @ ..] => Some((Value::Boolean(b"true"), after)),
-        [b'f', b'a', b'l', b's', b'e', after @ ..] => Some((Value::Boolean(b"false"), after)),
-        [b'n', b'u', b'l', b'l', after @ ..] => Some((Value::Null, after)),
+        [b'"', after @ ..] => string(after).map(|(content, after)| (JsonScalar::Text(content), after)),
+        [b't', b'r', b'u', b'e', after @ ..] => Some((JsonScalar::Boolean(b"true"), after)),
+        [b'f', b'a', b'l', b's', b'e', after @ ..] => Some((JsonScalar::Boolean(b"false"), after)),
+        [b'n', b'u', b'l', b'l', after @ ..] => Some((JsonScalar::Null, after)),
         _ => {
             let after = skip_number(text)?;
             let (number, _) = text.split_at_checked(text.len().checked_sub(after.len())?)?;
-            Some((Value::Number(number), after))
+            Some((JsonScalar::Number(number), after))
         }
     }
 }

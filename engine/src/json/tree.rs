@@ -1,7 +1,7 @@
 //! A JSON text as a tree: members in order, and a member that stands twice in one object is an error, since no two
 //! readers agree which of them counts.
 
-use super::lex::{Text, Value, scalar, skip_space, string};
+use super::lex::{JsonScalar, Text, scalar, skip_space, string};
 
 /// Deeper nesting is refused: reading calls itself once a level.
 const MAX_DEPTH: usize = 128;
@@ -74,11 +74,11 @@ impl<'b> Reader<'b> {
         }
         let (value, after) = scalar(self.rest).ok_or("this is no JSON value")?;
         let json = match value {
-            Value::Text(text) => Json::String(decode(text)?),
-            Value::Number(text) => integer(text).map_or(Json::Number, Json::Integer),
-            Value::Boolean(text) => Json::Bool(text == b"true"),
+            JsonScalar::Text(text) => Json::String(decode(text)?),
+            JsonScalar::Number(text) => integer(text).map_or(Json::Number, Json::Integer),
+            JsonScalar::Boolean(text) => Json::Bool(text == b"true"),
             // A scalar is no container.
-            Value::Null | Value::Container => Json::Null,
+            JsonScalar::Null | JsonScalar::Container => Json::Null,
         };
         self.rest = skip_space(after);
         Ok(json)

@@ -17,7 +17,7 @@ pub const EXTRA_CHARACTERS: &str = "!$&'()*+:=@";
 
 /// What the keys of a caller look like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grammar {
+pub struct KeyGrammar {
     prefix: Cow<'static, str>,
     extra: Cow<'static, str>,
 }
@@ -28,7 +28,7 @@ pub struct RawKey<'a>(&'a str);
 
 /// Why a key is refused; the order of the variants is the order in which the reasons are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Invalid {
+pub enum KeyError {
     /// More than one line, or a list.
     Multiple,
     /// A header without a value.
@@ -47,7 +47,7 @@ pub enum Invalid {
     NamespacedLength,
 }
 
-impl Invalid {
+impl KeyError {
     /// The reason as problem documents, metrics and logs name it.
     pub const fn reason(self) -> &'static str {
         match self {
@@ -90,15 +90,15 @@ impl Invalid {
     }
 }
 
-impl fmt::Display for Invalid {
+impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.reason())
     }
 }
 
-impl std::error::Error for Invalid {}
+impl std::error::Error for KeyError {}
 
-impl Grammar {
+impl KeyGrammar {
     /// That of clients.
     pub const CLIENT: Self = Self { prefix: Cow::Borrowed(""), extra: Cow::Borrowed("") };
 
@@ -106,11 +106,11 @@ impl Grammar {
     /// client's.
     ///
     /// # Errors
-    /// [`Invalid::Charset`] if `extra` holds something outside [`EXTRA_CHARACTERS`]; else what is wrong with every key
+    /// [`KeyError::Charset`] if `extra` holds something outside [`EXTRA_CHARACTERS`]; else what is wrong with every key
     /// that begins so.
-    pub fn new(prefix: &str, extra: &str) -> Result<Self, Invalid> {
+    pub fn new(prefix: &str, extra: &str) -> Result<Self, KeyError> {
         if !extra.bytes().all(|byte| EXTRA_CHARACTERS.as_bytes().contains(&byte)) {
-            return Err(Invalid::Charset);
+            return Err(KeyError::Charset);
         }
         let grammar = Self { prefix: prefix.to_owned().into(), extra: extra.to_owned().into() };
         match grammar.parse(format!("{prefix}x").as_bytes()) {
@@ -122,37 +122,37 @@ impl Grammar {
     /// Checks length, alphabet and beginning, in this order.
     ///
     /// # Errors
-    /// [`Invalid::Empty`], [`Invalid::Length`], [`Invalid::Charset`], [`Invalid::ReservedPrefix`] or
-    /// [`Invalid::CallerPrefix`].
-    pub fn parse<'k>(&self, bytes: &'k [u8]) -> Result<RawKey<'k>, Invalid> {
+    /// [`KeyError::Empty`], [`KeyError::Length`], [`KeyError::Charset`], [`KeyError::ReservedPrefix`] or
+    /// [`KeyError::CallerPrefix`].
+    pub fn parse<'k>(&self, bytes: &'k [u8]) -> Result<RawKey<'k>, KeyError> {
         if bytes.is_empty() {
-            return Err(Invalid::Empty);
+            return Err(KeyError::Empty);
         }
         if bytes.len() > MAX_LENGTH {
-            return Err(Invalid::Length);
+            return Err(KeyError::Length);
         }
         let extra = self.extra.as_bytes();
         if !bytes.iter().all(|byte| is_key_byte(*byte) || extra.contains(byte)) {
-            return Err(Invalid::Charset);
+            return Err(KeyError::Charset);
         }
-        let text = std::str::from_utf8(bytes).map_err(|_| Invalid::Charset)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| KeyError::Charset)?;
         if text.starts_with(RESERVED_PREFIX) {
-            return Err(Invalid::ReservedPrefix);
+            return Err(KeyError::ReservedPrefix);
         }
         match text.strip_prefix(self.prefix.as_ref()) {
             Some(rest) if !rest.is_empty() => Ok(RawKey(text)),
-            _ => Err(Invalid::CallerPrefix),
+            _ => Err(KeyError::CallerPrefix),
         }
     }
 }
 
 impl<'a> RawKey<'a> {
-    /// A client's key ([`Grammar::CLIENT`]).
+    /// A client's key ([`KeyGrammar::CLIENT`]).
     ///
     /// # Errors
-    /// [`Invalid::Empty`], [`Invalid::Length`], [`Invalid::Charset`] or [`Invalid::ReservedPrefix`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Invalid> {
-        Grammar::CLIENT.parse(bytes)
+    /// [`KeyError::Empty`], [`KeyError::Length`], [`KeyError::Charset`] or [`KeyError::ReservedPrefix`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, KeyError> {
+        KeyGrammar::CLIENT.parse(bytes)
     }
 
     /// The key's text.
@@ -175,7 +175,7 @@ mod tests {
         let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~-";
         for byte in 0..=u8::MAX {
             let key = [byte];
-            let expected = if alphabet.as_bytes().contains(&byte) { Ok(()) } else { Err(Invalid::Charset) };
+            let expected = if alphabet.as_bytes().contains(&byte) { Ok(()) } else { Err(KeyError::Charset) };
             assert_eq!(RawKey::parse(&key).map(|_| ()), expected, "byte {byte:#04x}");
         }
     }
@@ -183,12 +183,12 @@ mod tests {
     #[test]
     fn length_is_judged_before_the_alphabet_and_the_alphabet_before_the_prefix() {
         assert!(RawKey::parse(&[b'a'; 255]).is_ok());
-        assert_eq!(RawKey::parse(&[b'a'; 256]), Err(Invalid::Length));
-        assert_eq!(RawKey::parse(&[0xff; 256]), Err(Invalid::Length));
-        assert_eq!(RawKey::parse(b"t-\xff"), Err(Invalid::Charset));
-        assert_eq!(RawKey::parse(b"t-a"), Err(Invalid::ReservedPrefix));
-        assert_eq!(RawKey::parse(b"t-"), Err(Invalid::ReservedPrefix));
-        assert_eq!(RawKey::parse(b""), Err(Invalid::Empty));
+        assert_eq!(RawKey::parse(&[b'a'; 256]), Err(KeyError::Length));
+        assert_eq!(RawKey::parse(&[0xff; 256]), Err(KeyError::Length));
+        assert_eq!(RawKey::parse(b"t-\xff"), Err(KeyError::Charset));
+        assert_eq!(RawKey::parse(b"t-a"), Err(KeyError::ReservedPrefix));
+        assert_eq!(RawKey::parse(b"t-"), Err(KeyError::ReservedPrefix));
+        assert_eq!(RawKey::parse(b""), Err(KeyError::Empty));
         for fine in ["t", "T-a", "ta", "-t-a", "8e03978e-40d5-43e8-bc93-6894a57f9324"] {
             assert_eq!(RawKey::parse(fine.as_bytes()).map(RawKey::as_str), Ok(fine));
         }
@@ -196,18 +196,18 @@ mod tests {
 
     #[test]
     fn a_signed_caller_s_keys_begin_as_agreed_and_hold_what_was_added() {
-        let grammar = Grammar::new("sched:", ":").unwrap();
+        let grammar = KeyGrammar::new("sched:", ":").unwrap();
         let long = format!("sched:{}", "a".repeat(250));
         for (key, expected) in [
             ("sched:nightly:1793000000000", Ok(())),
             ("sched::", Ok(())),
-            ("sched:", Err(Invalid::CallerPrefix)),
-            ("SCHED:a", Err(Invalid::CallerPrefix)),
-            ("a:sched:b", Err(Invalid::CallerPrefix)),
-            ("t-a:b", Err(Invalid::ReservedPrefix)),
-            ("sched:a/b", Err(Invalid::Charset)),
-            ("", Err(Invalid::Empty)),
-            (long.as_str(), Err(Invalid::Length)),
+            ("sched:", Err(KeyError::CallerPrefix)),
+            ("SCHED:a", Err(KeyError::CallerPrefix)),
+            ("a:sched:b", Err(KeyError::CallerPrefix)),
+            ("t-a:b", Err(KeyError::ReservedPrefix)),
+            ("sched:a/b", Err(KeyError::Charset)),
+            ("", Err(KeyError::Empty)),
+            (long.as_str(), Err(KeyError::Length)),
         ] {
             assert_eq!(grammar.parse(key.as_bytes()).map(|_| ()), expected, "{key}");
         }
@@ -218,17 +218,17 @@ mod tests {
         for byte in 0..=u8::MAX {
             let text = char::from(byte).to_string();
             let fine = byte.is_ascii() && EXTRA_CHARACTERS.contains(char::from(byte));
-            assert_eq!(Grammar::new("", &text).is_ok(), fine, "{text:?}");
+            assert_eq!(KeyGrammar::new("", &text).is_ok(), fine, "{text:?}");
         }
         assert!(",;%\"\\/?# \t\0".chars().all(|character| !EXTRA_CHARACTERS.contains(character)));
         for (prefix, expected) in [
-            ("t-", Invalid::ReservedPrefix),
-            ("t-sched:", Invalid::ReservedPrefix),
-            ("sched/", Invalid::Charset),
-            (&"a".repeat(255), Invalid::Length),
+            ("t-", KeyError::ReservedPrefix),
+            ("t-sched:", KeyError::ReservedPrefix),
+            ("sched/", KeyError::Charset),
+            (&"a".repeat(255), KeyError::Length),
         ] {
-            assert_eq!(Grammar::new(prefix, ":"), Err(expected), "{prefix}");
+            assert_eq!(KeyGrammar::new(prefix, ":"), Err(expected), "{prefix}");
         }
-        assert_eq!(Grammar::new("t", "").unwrap().parse(b"t-a"), Err(Invalid::ReservedPrefix));
+        assert_eq!(KeyGrammar::new("t", "").unwrap().parse(b"t-a"), Err(KeyError::ReservedPrefix));
     }
 }

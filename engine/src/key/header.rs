@@ -1,7 +1,7 @@
 //! Reading the `Idempotency-Key` header, in the bare form (`abc`) and as the IETF draft's Structured Field string
 //! (`"abc"`, draft-ietf-httpapi-idempotency-key-header section 2.1, RFC 8941 section 3.3.3). Both mean the same key.
 
-use super::grammar::{Grammar, Invalid, MAX_LENGTH, RawKey};
+use super::grammar::{KeyError, KeyGrammar, MAX_LENGTH, RawKey};
 
 /// In which form the key was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +25,9 @@ impl Form {
 /// Reads a client's key from the values of all `Idempotency-Key` lines of a request; `None` if there is no line.
 ///
 /// # Errors
-/// The first of [`Invalid`]'s reasons that applies, [`Invalid::NamespacedLength`] excepted.
-pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, Form)>, Invalid> {
-    read_as(&Grammar::CLIENT, lines)
+/// The first of [`Invalid`]'s reasons that applies, [`KeyError::NamespacedLength`] excepted.
+pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, Form)>, KeyError> {
+    read_as(&KeyGrammar::CLIENT, lines)
 }
 
 /// As [`read`], for keys of another grammar.
@@ -35,27 +35,27 @@ pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(Raw
 /// # Errors
 /// Those of [`read`].
 pub fn read_as<'a>(
-    grammar: &Grammar,
+    grammar: &KeyGrammar,
     lines: impl IntoIterator<Item = &'a [u8]>,
-) -> Result<Option<(RawKey<'a>, Form)>, Invalid> {
+) -> Result<Option<(RawKey<'a>, Form)>, KeyError> {
     let mut lines = lines.into_iter();
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() || has_comma_outside_quotes(line) {
-        return Err(Invalid::Multiple);
+        return Err(KeyError::Multiple);
     }
     let value = trim(line);
     if value.is_empty() {
-        return Err(Invalid::Empty);
+        return Err(KeyError::Empty);
     }
     let Some(rest) = value.strip_prefix(b"\"") else {
         return grammar.parse(value).map(|key| Some((key, Form::Bare)));
     };
-    let string = Quoted::parse(rest).ok_or(Invalid::Syntax)?;
-    skip_parameters(string.rest).ok_or(Invalid::Syntax)?;
+    let string = Quoted::parse(rest).ok_or(KeyError::Syntax)?;
+    skip_parameters(string.rest).ok_or(KeyError::Syntax)?;
     if string.escapes > 0 {
         // An escape stands for a quote or a backslash, and neither is in the alphabet.
         let length = string.content.len().saturating_sub(string.escapes);
-        return Err(if length > MAX_LENGTH { Invalid::Length } else { Invalid::Charset });
+        return Err(if length > MAX_LENGTH { KeyError::Length } else { KeyError::Charset });
     }
     grammar.parse(string.content).map(|key| Some((key, Form::Quoted)))
 }
@@ -198,7 +198,7 @@ fn skip_while(mut input: &[u8], wanted: impl Fn(u8) -> bool) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn one(line: &[u8]) -> Result<(String, Form), Invalid> {
+    fn one(line: &[u8]) -> Result<(String, Form), KeyError> {
         read([line]).map(|key| key.map(|(key, form)| (key.as_str().to_owned(), form)).unwrap())
     }
 
@@ -223,56 +223,56 @@ mod tests {
     #[test]
     fn reasons_are_found_in_their_order() {
         let long = "a".repeat(256);
-        let cases: [(&[u8], Invalid); 33] = [
-            (b"a,b", Invalid::Multiple),
-            (b",", Invalid::Multiple),
-            (b"\"a\",\"b\"", Invalid::Multiple),
-            (b"\"a\", ", Invalid::Multiple),
-            (b"\"a\\\\\",b", Invalid::Multiple),
-            (b"", Invalid::Empty),
-            (b" \t ", Invalid::Empty),
-            (b"\"\"", Invalid::Empty),
-            (b"\"\";a=1", Invalid::Empty),
-            (b"\"", Invalid::Syntax),
-            (b"\"abc", Invalid::Syntax),
-            (b"\"abc, def", Invalid::Syntax),
-            (b"\"abc\"x", Invalid::Syntax),
-            (b"\"abc\" ;a", Invalid::Syntax),
-            (b"\"abc\";", Invalid::Syntax),
-            (b"\"abc\";A=1", Invalid::Syntax),
-            (b"\"abc\";a=", Invalid::Syntax),
-            (b"\"abc\";a=1.", Invalid::Syntax),
-            (b"\"abc\";a=?2", Invalid::Syntax),
-            (b"\"abc\";a=:aGk=", Invalid::Syntax),
-            (b"\"abc\";a=\"x", Invalid::Syntax),
-            (b"\"a\\bc\"", Invalid::Syntax),
-            (b"\"a\xffc\"", Invalid::Syntax),
-            (b"\"a\tc\"", Invalid::Syntax),
-            (b"\"a\\\"c\"", Invalid::Charset),
-            (b"\"a,c\"", Invalid::Charset),
-            (b"\"a c\"", Invalid::Charset),
-            (b"abc\"", Invalid::Charset),
-            (b"a c", Invalid::Charset),
-            (b"abc;a=1", Invalid::Charset),
-            (b"\xc3\xa9", Invalid::Charset),
-            (b"t-abc", Invalid::ReservedPrefix),
-            (b"\"t-abc\"", Invalid::ReservedPrefix),
+        let cases: [(&[u8], KeyError); 33] = [
+            (b"a,b", KeyError::Multiple),
+            (b",", KeyError::Multiple),
+            (b"\"a\",\"b\"", KeyError::Multiple),
+            (b"\"a\", ", KeyError::Multiple),
+            (b"\"a\\\\\",b", KeyError::Multiple),
+            (b"", KeyError::Empty),
+            (b" \t ", KeyError::Empty),
+            (b"\"\"", KeyError::Empty),
+            (b"\"\";a=1", KeyError::Empty),
+            (b"\"", KeyError::Syntax),
+            (b"\"abc", KeyError::Syntax),
+            (b"\"abc, def", KeyError::Syntax),
+            (b"\"abc\"x", KeyError::Syntax),
+            (b"\"abc\" ;a", KeyError::Syntax),
+            (b"\"abc\";", KeyError::Syntax),
+            (b"\"abc\";A=1", KeyError::Syntax),
+            (b"\"abc\";a=", KeyError::Syntax),
+            (b"\"abc\";a=1.", KeyError::Syntax),
+            (b"\"abc\";a=?2", KeyError::Syntax),
+            (b"\"abc\";a=:aGk=", KeyError::Syntax),
+            (b"\"abc\";a=\"x", KeyError::Syntax),
+            (b"\"a\\bc\"", KeyError::Syntax),
+            (b"\"a\xffc\"", KeyError::Syntax),
+            (b"\"a\tc\"", KeyError::Syntax),
+            (b"\"a\\\"c\"", KeyError::Charset),
+            (b"\"a,c\"", KeyError::Charset),
+            (b"\"a c\"", KeyError::Charset),
+            (b"abc\"", KeyError::Charset),
+            (b"a c", KeyError::Charset),
+            (b"abc;a=1", KeyError::Charset),
+            (b"\xc3\xa9", KeyError::Charset),
+            (b"t-abc", KeyError::ReservedPrefix),
+            (b"\"t-abc\"", KeyError::ReservedPrefix),
         ];
         for (line, reason) in cases {
             assert_eq!(one(line), Err(reason), "{}", String::from_utf8_lossy(line));
         }
-        assert_eq!(one(long.as_bytes()), Err(Invalid::Length));
-        assert_eq!(one(format!("\"{long}\"").as_bytes()), Err(Invalid::Length));
-        assert_eq!(one(format!("\"{}\\\"\"", "a".repeat(255)).as_bytes()), Err(Invalid::Length));
-        assert_eq!(one(format!("\"{}\\\"\"", "a".repeat(254)).as_bytes()), Err(Invalid::Charset));
+        assert_eq!(one(long.as_bytes()), Err(KeyError::Length));
+        assert_eq!(one(format!("\"{long}\"").as_bytes()), Err(KeyError::Length));
+        assert_eq!(one(format!("\"{}\\\"\"", "a".repeat(255)).as_bytes()), Err(KeyError::Length));
+        assert_eq!(one(format!("\"{}\\\"\"", "a".repeat(254)).as_bytes()), Err(KeyError::Charset));
     }
 
     #[test]
     fn lines_are_counted_before_anything_is_read() {
         assert_eq!(read([]), Ok(None));
-        assert_eq!(read([b"abc".as_slice(), b"abc"]), Err(Invalid::Multiple));
-        assert_eq!(read([b"".as_slice(), b""]), Err(Invalid::Multiple));
-        assert_eq!(read([b"\"".as_slice(), b"\xff"]), Err(Invalid::Multiple));
+        assert_eq!(read([b"abc".as_slice(), b"abc"]), Err(KeyError::Multiple));
+        assert_eq!(read([b"".as_slice(), b""]), Err(KeyError::Multiple));
+        assert_eq!(read([b"\"".as_slice(), b"\xff"]), Err(KeyError::Multiple));
     }
 
     #[test]

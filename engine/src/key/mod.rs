@@ -4,7 +4,7 @@ mod grammar;
 mod header;
 mod namespace;
 
-pub use grammar::{EXTRA_CHARACTERS, Grammar, Invalid, MAX_LENGTH, RESERVED_PREFIX, RawKey};
+pub use grammar::{EXTRA_CHARACTERS, KeyError, KeyGrammar, MAX_LENGTH, RESERVED_PREFIX, RawKey};
 pub use header::{Form, read, read_as};
 pub use namespace::{Decoded, MAX_NAMESPACED_LENGTH, NotNamespaced, decode, encode};
 

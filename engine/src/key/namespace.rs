@@ -3,7 +3,7 @@
 //! Tenant, project, subject type and subject id hold no colon, so the text parses from the left in one way only,
 //! whatever the raw key holds. Its form is a contract with what backends have stored: changing it is a breaking change.
 
-use super::grammar::{Invalid, RESERVED_PREFIX};
+use super::grammar::{KeyError, RESERVED_PREFIX};
 use crate::identity::{self, Identity, Project, Subject, Tenant};
 
 /// The longest namespaced key, in bytes.
@@ -14,12 +14,12 @@ pub const MAX_NAMESPACED_LENGTH: usize = 640;
 /// The grammar of `raw` is the route's business (a client's, a provider's and a signed caller's keys differ).
 ///
 /// # Errors
-/// [`Invalid::NamespacedLength`] if the result would be longer than [`MAX_NAMESPACED_LENGTH`].
-pub fn encode(identity: &Identity, raw: &str) -> Result<String, Invalid> {
+/// [`KeyError::NamespacedLength`] if the result would be longer than [`MAX_NAMESPACED_LENGTH`].
+pub fn encode(identity: &Identity, raw: &str) -> Result<String, KeyError> {
     let (tenant, project, subject) = (identity.tenant.as_str(), identity.project.as_str(), identity.subject.as_str());
     let length = [RESERVED_PREFIX, tenant, project, subject, raw].iter().map(|part| part.len()).sum::<usize>() + 3;
     if length > MAX_NAMESPACED_LENGTH {
-        return Err(Invalid::NamespacedLength);
+        return Err(KeyError::NamespacedLength);
     }
     let mut key = String::with_capacity(length);
     key.push_str(RESERVED_PREFIX);
@@ -109,7 +109,7 @@ mod tests {
         let caller = identity(&"t".repeat(63), Project::parse(&[b'p'; 63]).unwrap(), "user", &"u".repeat(200));
         let room = MAX_NAMESPACED_LENGTH - encode(&caller, "").unwrap().len();
         assert_eq!(encode(&caller, &"k".repeat(room)).unwrap().len(), MAX_NAMESPACED_LENGTH);
-        assert_eq!(encode(&caller, &"k".repeat(room + 1)), Err(Invalid::NamespacedLength));
+        assert_eq!(encode(&caller, &"k".repeat(room + 1)), Err(KeyError::NamespacedLength));
     }
 
     #[test]

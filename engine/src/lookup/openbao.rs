@@ -3,10 +3,10 @@
 //!
 //! A secret's data is `{"secret": "…"}`, or `{"secrets": ["…", …]}` with the newest first.
 
-use super::store::Verdict;
-use super::{Answer, Call, Kind, Reply, Ticket, credential, head, places, text};
+use super::cache::LookupOutcome;
+use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head, places, text};
 use crate::policy::document::{OpenBao, Secret};
-use crate::provider::json::{Found, Value};
+use crate::provider::json::{JsonScalar, PointerResult};
 use crate::provider::time::{self, Unit};
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use std::rc::Rc;
 const MAX_SECRETS: usize = 8;
 
 /// Asks for the secrets of an owner: this version of them, or the newest (0).
-pub(super) fn call(openbao: &OpenBao, ticket: Ticket, version: u64) -> Call {
+pub(super) fn call(openbao: &OpenBao, ticket: CallId, version: u64) -> Call {
     let mut path = openbao.request_path(&ticket.key);
     if version > 0 {
         path.push_str("?version=");
@@ -35,39 +35,39 @@ pub(super) fn call(openbao: &OpenBao, ticket: Ticket, version: u64) -> Call {
 
 /// What a reply comes to.
 pub(super) enum Read {
-    Verdict(Verdict),
+    Outcome(LookupOutcome),
     /// These secrets, and those of this version.
     AlsoVersion(u64, Vec<Secret>),
 }
 
 /// Reads the reply for the newest version; one that is younger than `grace_ms` brings the version before it along.
-pub(super) fn read(reply: &Reply<'_>, now: u64, grace_ms: u64) -> Read {
+pub(super) fn read(reply: &CallReply<'_>, now: u64, grace_ms: u64) -> Read {
     let (secrets, version) = match parse(reply) {
         Ok(found) => found,
-        Err(verdict) => return Read::Verdict(verdict),
+        Err(verdict) => return Read::Outcome(verdict),
     };
     match version.filter(|version| version.number > 1 && now < version.created.saturating_add(grace_ms)) {
         Some(version) => Read::AlsoVersion(version.number - 1, secrets),
-        None => Read::Verdict(found(secrets, None)),
+        None => Read::Outcome(found(secrets, None)),
     }
 }
 
 /// Reads the reply for the version before the current one, whose secrets are `current`. That it is gone is fine; that it
 /// could not be had is not, and soon it is asked for again.
-pub(super) fn with_previous(mut current: Vec<Secret>, reply: &Reply<'_>) -> Verdict {
+pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> LookupOutcome {
     let partial = match parse(reply) {
         Ok((previous, _)) => {
             current.extend(previous);
             None
         }
-        Err(Verdict::Failed { reason, .. }) => Some(reason),
+        Err(LookupOutcome::Failed { reason, .. }) => Some(reason),
         Err(_) => None,
     };
     found(current, partial)
 }
 
-fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> Verdict {
-    Verdict::Found { answer: Answer::Secrets(Rc::new(secrets)), partial }
+fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> LookupOutcome {
+    LookupOutcome::Found { answer: LookupResult::Secrets(Rc::new(secrets)), partial }
 }
 
 /// A version of a secret.
@@ -77,21 +77,23 @@ struct Version {
     created: u64,
 }
 
-fn parse(reply: &Reply<'_>) -> Result<(Vec<Secret>, Option<Version>), Verdict> {
-    let failed = |reason| Err(Verdict::Failed { reason, down: false });
+fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
+    let failed = |reason| Err(LookupOutcome::Failed { reason, down: false });
     let malformed = failed("secret_store_reply_malformed");
-    let Some(status) = reply.status else { return Err(Verdict::unreachable(Kind::Secrets)) };
+    let Some(status) = reply.status else { return Err(LookupOutcome::unreachable(StoreKind::Secrets)) };
     let body = reply.body.filter(|body| places(body, &[]).is_some());
     match (status, body) {
-        (504, _) => Err(Verdict::Failed { reason: "secret_store_timeout", down: true }),
+        (504, _) => Err(LookupOutcome::Failed { reason: "secret_store_timeout", down: true }),
         // Its errors are JSON, those that a gateway makes for it are not.
-        (500.., None) => Err(Verdict::unreachable(Kind::Secrets)),
-        (503, Some(body)) if is_sealed(body) => Err(Verdict::Failed { reason: "secret_store_sealed", down: true }),
-        (500.., Some(_)) => Err(Verdict::Failed { reason: "secret_store_error", down: true }),
+        (500.., None) => Err(LookupOutcome::unreachable(StoreKind::Secrets)),
+        (503, Some(body)) if is_sealed(body) => {
+            Err(LookupOutcome::Failed { reason: "secret_store_sealed", down: true })
+        }
+        (500.., Some(_)) => Err(LookupOutcome::Failed { reason: "secret_store_error", down: true }),
         (401 | 403, _) => failed("secret_store_forbidden"),
         (429, _) => failed("secret_store_throttled"),
         (300..=399, _) => failed("secret_store_moved"),
-        (404, Some(body)) if is_gone(body) => Err(Verdict::Lacking(Answer::Unavailable("secret_missing"))),
+        (404, Some(body)) if is_gone(body) => Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_missing"))),
         (404, _) => failed("secret_store_refused"),
         (200, Some(body)) => read_data(body),
         (200, None) => malformed,
@@ -113,12 +115,13 @@ fn is_sealed(body: &[u8]) -> bool {
 fn is_gone(body: &[u8]) -> bool {
     let found = places(body, &["/errors", "/errors/0", "/data/data", "/data/metadata"]);
     let Some(&[errors, first, data, metadata]) = found.as_deref() else { return false };
-    let container = Found::Value(Value::Container);
-    (errors == container && first == Found::Missing) || (data == Found::Value(Value::Null) && metadata == container)
+    let container = PointerResult::Value(JsonScalar::Container);
+    (errors == container && first == PointerResult::Missing)
+        || (data == PointerResult::Value(JsonScalar::Null) && metadata == container)
 }
 
-fn read_data(body: &[u8]) -> Result<(Vec<Secret>, Option<Version>), Verdict> {
-    let lacking = |reason| Err(Verdict::Lacking(Answer::Unavailable(reason)));
+fn read_data(body: &[u8]) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
+    let lacking = |reason| Err(LookupOutcome::Negative(LookupResult::Unavailable(reason)));
     let found = places(
         body,
         &[
@@ -130,19 +133,19 @@ fn read_data(body: &[u8]) -> Result<(Vec<Secret>, Option<Version>), Verdict> {
         ],
     );
     let Some(&[data, one, list, number, created]) = found.as_deref() else {
-        return Err(Verdict::Failed { reason: "secret_store_reply_malformed", down: false });
+        return Err(LookupOutcome::Failed { reason: "secret_store_reply_malformed", down: false });
     };
-    if data != Found::Value(Value::Container) {
-        return Err(Verdict::Failed { reason: "secret_store_reply_malformed", down: false });
+    if data != PointerResult::Value(JsonScalar::Container) {
+        return Err(LookupOutcome::Failed { reason: "secret_store_reply_malformed", down: false });
     }
     let secrets = match (one, list) {
-        (one, Found::Missing) => text(one).map(|text| vec![text]),
-        (Found::Missing, Found::Value(Value::Container)) => items(body),
+        (one, PointerResult::Missing) => text(one).map(|text| vec![text]),
+        (PointerResult::Missing, PointerResult::Value(JsonScalar::Container)) => items(body),
         _ => None,
     };
     let Some(secrets) = secrets.filter(|secrets| !secrets.is_empty()) else { return lacking("secret_malformed") };
     let version = || {
-        let Found::Value(Value::Number(number)) = number else { return None };
+        let PointerResult::Value(JsonScalar::Number(number)) = number else { return None };
         let number = std::str::from_utf8(number).ok()?.parse().ok()?;
         let created = u64::try_from(time::parse(Unit::Rfc3339, &text(created)?)?).ok()?;
         Some(Version { number, created })
@@ -155,6 +158,6 @@ fn items(body: &[u8]) -> Option<Vec<Vec<u8>>> {
     let all: Vec<String> = (0..=MAX_SECRETS).map(|index| format!("/data/data/secrets/{index}")).collect();
     let found = places(body, &all.iter().map(String::as_str).collect::<Vec<_>>())?;
     let items: Vec<Vec<u8>> =
-        found.iter().filter(|item| **item != Found::Missing).map(|item| text(*item)).collect::<Option<_>>()?;
+        found.iter().filter(|item| **item != PointerResult::Missing).map(|item| text(*item)).collect::<Option<_>>()?;
     (items.len() <= MAX_SECRETS).then_some(items)
 }

@@ -4,16 +4,16 @@
 //! `data.identity.externalId`, the rest stands in `data.meta`
 //! (<https://www.unkey.com/docs/api-reference/v2/keys/verify-api-key>).
 
-use super::store::Verdict;
-use super::{Answer, Call, Kind, Reply, Ticket, credential, head, places, text};
+use super::cache::LookupOutcome;
+use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head, places, text};
 use crate::identity::{Project, Tenant};
 use crate::policy::document::{Binding, Unkey};
 use crate::provider::KeyScope;
-use crate::provider::json::{Found, Value};
+use crate::provider::json::{JsonScalar, PointerResult};
 use std::rc::Rc;
 
 /// Asks for a webhook id. Verifying it costs no credits.
-pub(super) fn call(unkey: &Unkey, ticket: Ticket) -> Call {
+pub(super) fn call(unkey: &Unkey, ticket: CallId) -> Call {
     let mut headers = head(&unkey.service, "POST", unkey.path.clone());
     headers.push(("content-type", "application/json".to_owned()));
     headers.extend(credential(&unkey.service).map(|root_key| ("authorization", format!("Bearer {root_key}"))));
@@ -40,18 +40,18 @@ const MEMBERS: [&str; 8] = [
 ];
 
 /// What a reply says of a webhook id.
-pub(super) fn read(reply: &Reply<'_>) -> Verdict {
-    let failed = |reason| Verdict::Failed { reason, down: false };
+pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
+    let failed = |reason| LookupOutcome::Failed { reason, down: false };
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
         (Some(200), None) => return failed("registry_reply_malformed"),
-        (None, _) => return Verdict::unreachable(Kind::Bindings),
-        (Some(504), _) => return Verdict::Failed { reason: "registry_timeout", down: true },
+        (None, _) => return LookupOutcome::unreachable(StoreKind::Bindings),
+        (Some(504), _) => return LookupOutcome::Failed { reason: "registry_timeout", down: true },
         // Unkey's errors are JSON, those that a gateway makes for it are not.
         (Some(500..), body) if body.is_none_or(|body| places(body, &[]).is_none()) => {
-            return Verdict::unreachable(Kind::Bindings);
+            return LookupOutcome::unreachable(StoreKind::Bindings);
         }
-        (Some(500..), _) => return Verdict::Failed { reason: "registry_error", down: true },
+        (Some(500..), _) => return LookupOutcome::Failed { reason: "registry_error", down: true },
         (Some(401 | 403), _) => return failed("registry_forbidden"),
         (Some(429), _) => return failed("registry_throttled"),
         (Some(_), _) => return failed("registry_refused"),
@@ -60,32 +60,32 @@ pub(super) fn read(reply: &Reply<'_>) -> Verdict {
     let Some(&[valid, code, tenant, project, provider, kind, key_scope, bind_body]) = found.as_deref() else {
         return failed("registry_reply_malformed");
     };
-    let (Found::Value(Value::Boolean(valid)), Some(code)) = (valid, text(code)) else {
+    let (PointerResult::Value(JsonScalar::Boolean(valid)), Some(code)) = (valid, text(code)) else {
         return failed("registry_reply_malformed");
     };
     match (valid, code.as_slice()) {
         (b"true", b"VALID") => {}
         // Also what a root key of another API is told.
-        (_, b"NOT_FOUND") => return Verdict::Lacking(Answer::Unknown("binding_not_found")),
+        (_, b"NOT_FOUND") => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_found")),
         (_, b"RATE_LIMITED") => return failed("registry_throttled"),
         // Disabled, expired, forbidden, used up, and whatever codes there will be.
-        _ => return Verdict::Lacking(Answer::Unknown("binding_not_valid")),
+        _ => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_valid")),
     }
     if text(kind).as_deref() != Some(b"webhook") {
-        return Verdict::Lacking(Answer::Unknown("binding_of_another_kind"));
+        return LookupOutcome::Negative(LookupResult::Unknown("binding_of_another_kind"));
     }
     match binding(tenant, project, provider, key_scope, bind_body) {
-        Some(binding) => Verdict::Found { answer: Answer::Binding(Rc::new(binding)), partial: None },
-        None => Verdict::Lacking(Answer::Unavailable("binding_malformed")),
+        Some(binding) => LookupOutcome::Found { answer: LookupResult::Binding(Rc::new(binding)), partial: None },
+        None => LookupOutcome::Negative(LookupResult::Unavailable("binding_malformed")),
     }
 }
 
 fn binding(
-    tenant: Found<'_>,
-    project: Found<'_>,
-    provider: Found<'_>,
-    key_scope: Found<'_>,
-    bind_body: Found<'_>,
+    tenant: PointerResult<'_>,
+    project: PointerResult<'_>,
+    provider: PointerResult<'_>,
+    key_scope: PointerResult<'_>,
+    bind_body: PointerResult<'_>,
 ) -> Option<Binding> {
     Some(Binding {
         tenant: Tenant::parse(&text(tenant)?).ok()?,
@@ -93,14 +93,14 @@ fn binding(
         provider: String::from_utf8(text(provider)?).ok()?,
         secrets: Vec::new(),
         key_scope: match (key_scope, text(key_scope).as_deref()) {
-            (Found::Missing, _) => None,
+            (PointerResult::Missing, _) => None,
             (_, Some(b"project")) => Some(KeyScope::Project),
             (_, Some(b"webhook")) => Some(KeyScope::Webhook),
             _ => return None,
         },
         bind_body: match bind_body {
-            Found::Missing => None,
-            Found::Value(Value::Boolean(value)) => Some(value == b"true"),
+            PointerResult::Missing => None,
+            PointerResult::Value(JsonScalar::Boolean(value)) => Some(value == b"true"),
             _ => return None,
         },
     })

@@ -5,7 +5,7 @@
 //! byte, as the gateway's exact rules are (DESIGN section 2). A port makes it another authority. The gateway removes
 //! ports; what still has one afterwards had two (`a:80:80`), and no rule of the gateway has seen its host.
 
-use super::path::Ambiguous;
+use super::path::PathError;
 
 /// An authority as text, exactly as it came: `api.example.com`, `192.0.2.1:80`, `[::1]:443`.
 ///
@@ -13,16 +13,16 @@ use super::path::Ambiguous;
 /// most 65535.
 ///
 /// # Errors
-/// [`Ambiguous::Authority`] for anything else: an empty host, two colons, a colon without digits, user information,
+/// [`PathError::Authority`] for anything else: an empty host, two colons, a colon without digits, user information,
 /// percent-encoding.
-pub fn parse(authority: &[u8]) -> Result<&str, Ambiguous> {
-    let text = std::str::from_utf8(authority).map_err(|_| Ambiguous::Authority)?;
+pub fn parse(authority: &[u8]) -> Result<&str, PathError> {
+    let text = std::str::from_utf8(authority).map_err(|_| PathError::Authority)?;
     let behind_address = if text.starts_with('[') { text.find(']') } else { Some(0) };
-    let from = behind_address.ok_or(Ambiguous::Authority)?;
+    let from = behind_address.ok_or(PathError::Authority)?;
     let colon = text.bytes().skip(from).position(|byte| byte == b':').map(|at| at + from);
-    let (host, port) = text.split_at_checked(colon.unwrap_or(text.len())).ok_or(Ambiguous::Authority)?;
+    let (host, port) = text.split_at_checked(colon.unwrap_or(text.len())).ok_or(PathError::Authority)?;
     let is_authority = is_host(host) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
-    if is_authority { Ok(text) } else { Err(Ambiguous::Authority) }
+    if is_authority { Ok(text) } else { Err(PathError::Authority) }
 }
 
 /// Whether a text is a name or an IPv4 address, or an IPv6 address in brackets.
@@ -98,9 +98,9 @@ mod tests {
             "[fe80::1%25eth0]",
             "[v1.a:b]",
         ] {
-            assert_eq!(parse(authority.as_bytes()), Err(Ambiguous::Authority), "{authority}");
+            assert_eq!(parse(authority.as_bytes()), Err(PathError::Authority), "{authority}");
         }
-        assert_eq!(parse(b"a\xff"), Err(Ambiguous::Authority));
-        assert_eq!(parse(b"a\0"), Err(Ambiguous::Authority));
+        assert_eq!(parse(b"a\xff"), Err(PathError::Authority));
+        assert_eq!(parse(b"a\0"), Err(PathError::Authority));
     }
 }

@@ -4,10 +4,9 @@ mod callers;
 mod recovery;
 mod webhooks;
 
-use super::decode::{At, Issue, Issues};
+use super::decode::{Issue, Issues, JsonCursor};
 use super::document::{
-    BackendKind, CallerHeaders, Collision, Document, IdentityRules, Mode, PolicyKind, Route as Declared, Scope,
-    Unmatched,
+    BackendKind, CallerHeaders, Collision, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
 };
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
@@ -38,7 +37,7 @@ pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
         PolicyErrors(vec![Issue { pointer: String::new(), message: format!("not a JSON document: {message}") }])
     })?;
     let mut issues = Issues::default();
-    let document = Document::read(&At::root(&json), &mut issues);
+    let document = Document::read(&JsonCursor::root(&json), &mut issues);
     let mut warnings = Issues::default();
     let policy = Compiler { document: &document, issues: &mut issues, warnings: &mut warnings }.run();
     if !issues.0.is_empty() {
@@ -151,7 +150,7 @@ impl Compiler<'_> {
 
     /// The route's target, checked against its path, scope and policy.
     #[inline(never)]
-    fn target(&mut self, place: usize, route: &Declared) -> Option<Target> {
+    fn target(&mut self, place: usize, route: &RouteDocument) -> Option<Target> {
         let parameters: Vec<&str> = route.template.parameters().collect();
         let text = route.target.as_ref()?;
         let pointer = format!("/routes/{place}/target");
@@ -178,19 +177,19 @@ impl Compiler<'_> {
         Some(target)
     }
 
-    fn has_identity(&self, route: &Declared) -> bool {
+    fn has_identity(&self, route: &RouteDocument) -> bool {
         // One without a readable source has been reported where it stands.
         route.identity.is_some() || self.document.identity.is_some() || self.is_signed_for(route)
     }
 
     /// Whether a signed caller may call the route.
-    fn is_signed_for(&self, route: &Declared) -> bool {
+    fn is_signed_for(&self, route: &RouteDocument) -> bool {
         self.document.callers.iter().any(|caller| caller.routes.contains(&route.endpoint))
     }
 
     /// What cannot be said of one route.
     #[inline(never)]
-    fn check(&mut self, place: usize, route: &Declared) {
+    fn check(&mut self, place: usize, route: &RouteDocument) {
         let at = |member: &str| format!("/routes/{place}/{member}");
         let (policy, backend) = (route.policy, &self.document.backend);
         match (policy, &route.webhook) {
@@ -268,7 +267,7 @@ impl Compiler<'_> {
         &mut self,
         table: &mut RouteTable,
         place: usize,
-        route: &Declared,
+        route: &RouteDocument,
         methods: &[String],
         before: &[(usize, Route)],
     ) {
@@ -394,7 +393,7 @@ impl Compiler<'_> {
 
 /// `HEAD` counts as `GET` (RFC 9110 section 9.3.2).
 #[inline(never)]
-fn methods_of(route: &Declared) -> Vec<String> {
+fn methods_of(route: &RouteDocument) -> Vec<String> {
     let mut methods: Vec<String> = Vec::new();
     for method in &route.methods {
         let head = (method.0 == "GET").then_some("HEAD");

@@ -56,7 +56,7 @@ fn one_line(text: &str) -> String {
 
 /// A value and its place.
 #[derive(Debug, Clone)]
-pub struct At<'j> {
+pub struct JsonCursor<'j> {
     json: &'j Json,
     /// The JSON pointer of the value.
     pub pointer: String,
@@ -64,13 +64,13 @@ pub struct At<'j> {
 
 /// An object and its place.
 #[derive(Debug, Clone)]
-pub struct Fields<'j> {
+pub struct ObjectCursor<'j> {
     members: &'j [(String, Json)],
     /// The JSON pointer of the object.
     pub pointer: String,
 }
 
-impl<'j> At<'j> {
+impl<'j> JsonCursor<'j> {
     /// The document's root.
     pub const fn root(json: &'j Json) -> Self {
         Self { json, pointer: String::new() }
@@ -93,7 +93,7 @@ impl<'j> At<'j> {
 
     /// The value as an object whose members are all among `known`.
     #[inline(never)]
-    pub fn fields(&self, known: &[&str], issues: &mut Issues) -> Option<Fields<'j>> {
+    pub fn fields(&self, known: &[&str], issues: &mut Issues) -> Option<ObjectCursor<'j>> {
         let fields = self.map(issues)?;
         for (name, _) in fields.members {
             if !known.contains(&name.as_str()) {
@@ -109,9 +109,9 @@ impl<'j> At<'j> {
 
     /// The value as an object with names of its author's choice.
     #[inline(never)]
-    pub fn map(&self, issues: &mut Issues) -> Option<Fields<'j>> {
+    pub fn map(&self, issues: &mut Issues) -> Option<ObjectCursor<'j>> {
         match self.json {
-            Json::Object(members) => Some(Fields { members, pointer: self.pointer.clone() }),
+            Json::Object(members) => Some(ObjectCursor { members, pointer: self.pointer.clone() }),
             _ => self.unexpected("an object", issues),
         }
     }
@@ -177,13 +177,13 @@ impl<'j> At<'j> {
 
     /// The value's items.
     #[inline(never)]
-    pub fn items(&self, issues: &mut Issues) -> Option<Vec<At<'j>>> {
+    pub fn items(&self, issues: &mut Issues) -> Option<Vec<JsonCursor<'j>>> {
         match self.json {
             Json::Array(items) => Some(
                 items
                     .iter()
                     .enumerate()
-                    .map(|(index, json)| At { json, pointer: format!("{}/{index}", self.pointer) })
+                    .map(|(index, json)| JsonCursor { json, pointer: format!("{}/{index}", self.pointer) })
                     .collect(),
             ),
             _ => self.unexpected("an array", issues),
@@ -220,17 +220,17 @@ impl<'j> At<'j> {
     }
 }
 
-impl<'j> Fields<'j> {
+impl<'j> ObjectCursor<'j> {
     /// A member that may be absent.
     #[inline(never)]
-    pub fn get(&self, name: &str) -> Option<At<'j>> {
+    pub fn get(&self, name: &str) -> Option<JsonCursor<'j>> {
         let (_, json) = self.members.iter().find(|(member, _)| member == name)?;
-        Some(At { json, pointer: child(&self.pointer, name) })
+        Some(JsonCursor { json, pointer: child(&self.pointer, name) })
     }
 
     /// A member that has to be there.
     #[inline(never)]
-    pub fn need(&self, name: &str, issues: &mut Issues) -> Option<At<'j>> {
+    pub fn need(&self, name: &str, issues: &mut Issues) -> Option<JsonCursor<'j>> {
         let found = self.get(name);
         if found.is_none() {
             issues.add(self.pointer.clone(), format!("the member `{name}` is missing"));
@@ -238,7 +238,7 @@ impl<'j> Fields<'j> {
         found
     }
 
-    /// A member, if it is there and a string that `parse` accepts ([`At::parse`]).
+    /// A member, if it is there and a string that `parse` accepts ([`JsonCursor::parse`]).
     pub fn parse<T>(&self, name: &str, issues: &mut Issues, parse: impl Fn(&'j str) -> Result<T, String>) -> Option<T> {
         self.parse_with(name, issues, &parse)
     }
@@ -253,7 +253,7 @@ impl<'j> Fields<'j> {
         self.get(name)?.parse_with(issues, parse)
     }
 
-    /// A member that has to be there, as a string that `parse` accepts ([`At::parse`]).
+    /// A member that has to be there, as a string that `parse` accepts ([`JsonCursor::parse`]).
     pub fn need_parse<T>(
         &self,
         name: &str,
@@ -273,7 +273,7 @@ impl<'j> Fields<'j> {
         self.need(name, issues)?.parse_with(issues, parse)
     }
 
-    /// A member, if it is there and one of a few words ([`At::choice`]).
+    /// A member, if it is there and one of a few words ([`JsonCursor::choice`]).
     #[inline(never)]
     pub fn choice<T: Copy>(&self, name: &str, words: &[(&str, T)], issues: &mut Issues) -> Option<T> {
         self.get(name)?.choice(words, issues)
@@ -291,7 +291,7 @@ impl<'j> Fields<'j> {
         self.get(name)?.integer(bounds, issues)
     }
 
-    /// A member, if it is there and strings that `parse` accepts ([`At::list`]).
+    /// A member, if it is there and strings that `parse` accepts ([`JsonCursor::list`]).
     pub fn list<T>(
         &self,
         name: &str,
@@ -312,8 +312,10 @@ impl<'j> Fields<'j> {
     }
 
     /// All members, in order.
-    pub fn entries(&self) -> impl Iterator<Item = (&'j str, At<'j>)> + '_ {
-        self.members.iter().map(|(name, json)| (name.as_str(), At { json, pointer: child(&self.pointer, name) }))
+    pub fn entries(&self) -> impl Iterator<Item = (&'j str, JsonCursor<'j>)> + '_ {
+        self.members
+            .iter()
+            .map(|(name, json)| (name.as_str(), JsonCursor { json, pointer: child(&self.pointer, name) }))
     }
 }
 
@@ -368,7 +370,7 @@ mod tests {
             Json::parse(br#"{"mdoe": 1, "zzzzz": 1, "a/b~": {"x": []}, "n": 7, "w": "z", "l": ["ok", 3, "no"]}"#)
                 .unwrap();
         let mut issues = Issues::default();
-        let root = At::root(&json).fields(&["mode", "a/b~", "n", "w", "l"], &mut issues).unwrap();
+        let root = JsonCursor::root(&json).fields(&["mode", "a/b~", "n", "w", "l"], &mut issues).unwrap();
         root.need("mode", &mut issues);
         root.get("a/b~").unwrap().map(&mut issues).unwrap().get("x").unwrap().text(&mut issues);
         root.get("n").unwrap().integer(0..=5, &mut issues);

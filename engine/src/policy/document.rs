@@ -11,11 +11,11 @@ mod webhooks;
 pub use backend::{Backend, BackendKind, Guard, OperationId};
 pub use callers::{Caller, CallerHeaders};
 pub use identity::{Forward, IdentityRules};
-pub use routes::{Collision, Method, PolicyKind, Route, Scope, WebhookBlock};
+pub use routes::{Collision, Method, PolicyKind, RouteDocument, Scope, WebhookBlock};
 pub use stores::{OpenBao, Service, Unkey};
 pub use webhooks::{Binding, Secret, Webhooks, is_webhook_id};
 
-use super::decode::{At, Fields, Issues};
+use super::decode::{Issues, JsonCursor, ObjectCursor};
 
 /// Whether decisions act, or are only computed, logged and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,7 +80,7 @@ pub struct Document {
     /// `backend`
     pub backend: Backend,
     /// `routes`, each with its place in the document
-    pub routes: Vec<(usize, Route)>,
+    pub routes: Vec<(usize, RouteDocument)>,
     /// `webhooks`
     pub webhooks: Option<Webhooks>,
     /// `callers`
@@ -93,7 +93,7 @@ pub struct Document {
 
 impl Document {
     /// Reads a document; every problem goes to `issues`.
-    pub fn read(root: &At<'_>, issues: &mut Issues) -> Self {
+    pub fn read(root: &JsonCursor<'_>, issues: &mut Issues) -> Self {
         let known = [
             "$schema",
             "version",
@@ -131,7 +131,7 @@ impl Document {
             routes: routes
                 .iter()
                 .enumerate()
-                .filter_map(|(index, at)| Route::read(at, issues).map(|route| (index, route)))
+                .filter_map(|(index, at)| RouteDocument::read(at, issues).map(|route| (index, route)))
                 .collect(),
             webhooks: fields.get("webhooks").and_then(|at| Webhooks::read(&at, inline, issues)),
             callers: fields.get("callers").map(|at| callers::read(&at, inline, issues)).unwrap_or_default(),
@@ -150,12 +150,12 @@ const UNMATCHED: [(&str, Unmatched); 3] = [
     ("HANDLER_INTERNAL_C", Unmatched::HandlerInternalC),
 ];
 
-fn read_mode(fields: &Fields<'_>, issues: &mut Issues) -> Option<Mode> {
+fn read_mode(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Mode> {
     fields.get("mode")?.choice(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)], issues)
 }
 
 #[inline(never)]
-fn read_telemetry(at: &At<'_>, issues: &mut Issues) -> Option<Telemetry> {
+fn read_telemetry(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Telemetry> {
     let fields = at.fields(&["max_series", "key_in_logs"], issues)?;
     let default = Telemetry::default();
     let forms = [("full", KeyInLogs::Full), ("hash", KeyInLogs::Hash), ("off", KeyInLogs::Off)];
@@ -166,7 +166,7 @@ fn read_telemetry(at: &At<'_>, issues: &mut Issues) -> Option<Telemetry> {
 }
 
 #[inline(never)]
-fn read_retention(at: &At<'_>, issues: &mut Issues) -> Option<()> {
+fn read_retention(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<()> {
     let fields = at.fields(&["classes", "services"], issues)?;
     let mut classes = Vec::new();
     if let Some(map) = fields.get("classes").and_then(|at| at.map(issues)) {

@@ -142,7 +142,7 @@ impl std::error::Error for PolicyErrors {}
 
 /// The routes declared for a request's host and path, or nothing.
 #[derive(Debug)]
-pub enum Declared<'p, 'r> {
+pub enum RouteLookup<'p, 'r> {
     /// The route, and its path parameters' values, still escaped.
     Route(&'p Route, Vec<&'r str>),
     /// The path is declared, the method is not; what is.
@@ -267,20 +267,20 @@ impl Policy {
     }
 
     /// The route that a request's authority, path and method lead to.
-    pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> Declared<'_, 'r> {
-        let Some(found) = self.table.find(authority, path) else { return Declared::Nothing };
+    pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> RouteLookup<'_, 'r> {
+        let Some(found) = self.table.find(authority, path) else { return RouteLookup::Nothing };
         self.by_method(found.routes.iter().filter_map(|id| self.routes.get(*id)), found.values, method)
     }
 
     /// The route that the gateway names by its endpoint; `None` if the policy knows no such endpoint. Where its
     /// template has parameters the path must match it.
-    pub fn named<'r>(&self, endpoint: &[u8], path: &'r str, method: &[u8]) -> Option<Declared<'_, 'r>> {
+    pub fn named<'r>(&self, endpoint: &[u8], path: &'r str, method: &[u8]) -> Option<RouteLookup<'_, 'r>> {
         let endpoint = std::str::from_utf8(endpoint).ok()?;
         let route = self.routes.get(*self.endpoints.get(endpoint)?)?;
         let values = match route.template.values(path) {
             Some(values) => values,
             None if route.template.parameters().next().is_none() => Vec::new(),
-            None => return Some(Declared::Nothing),
+            None => return Some(RouteLookup::Nothing),
         };
         Some(self.by_method(std::iter::once(route), values, method))
     }
@@ -290,11 +290,11 @@ impl Policy {
         routes: impl Iterator<Item = &'p Route> + Clone,
         values: Vec<&'r str>,
         method: &[u8],
-    ) -> Declared<'p, 'r> {
+    ) -> RouteLookup<'p, 'r> {
         let listed = |route: &&Route| route.methods.iter().any(|listed| listed.as_bytes() == method);
         match routes.clone().find(listed) {
-            Some(route) => Declared::Route(route, values),
-            None => Declared::OtherMethods(routes.flat_map(|route| &route.methods).map(String::as_str).collect()),
+            Some(route) => RouteLookup::Route(route, values),
+            None => RouteLookup::OtherMethods(routes.flat_map(|route| &route.methods).map(String::as_str).collect()),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 /// Why a path, or the authority before it, is refused: two readers could disagree about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ambiguous {
+pub enum PathError {
     /// Does not begin with a slash (`*`, an authority, nothing).
     NotAbsolute,
     /// A `%` that two hexadecimal digits do not follow.
@@ -31,7 +31,7 @@ pub enum Ambiguous {
     Authority,
 }
 
-impl Ambiguous {
+impl PathError {
     /// What to change, for the person who reads the problem document.
     pub const fn detail(self) -> &'static str {
         match self {
@@ -66,10 +66,10 @@ impl<'a> NormalPath<'a> {
     /// Normalises the path of a request target in origin form, query already cut off.
     ///
     /// # Errors
-    /// [`Ambiguous`]; an escaped slash that stays is not an error yet, since a template value may hold one.
-    pub fn parse(path: &'a [u8]) -> Result<Self, Ambiguous> {
+    /// [`PathError`]; an escaped slash that stays is not an error yet, since a template value may hold one.
+    pub fn parse(path: &'a [u8]) -> Result<Self, PathError> {
         if !matches!(path, [b'/', ..]) {
-            return Err(Ambiguous::NotAbsolute);
+            return Err(PathError::NotAbsolute);
         }
         if let Some(text) = already_normal(path) {
             return Ok(Self { text: Cow::Borrowed(text), encoded_slash: false });
@@ -144,7 +144,7 @@ fn already_normal(path: &[u8]) -> Option<&str> {
 static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
 
 /// Decodes what is unreserved, escapes what no path may hold plainly, and upper-cases the remaining escapes.
-fn decode_unreserved(path: &[u8]) -> Result<(String, bool), Ambiguous> {
+fn decode_unreserved(path: &[u8]) -> Result<(String, bool), PathError> {
     let mut out = String::with_capacity(path.len() + 8);
     let mut encoded_slash = false;
     let mut rest = path;
@@ -152,12 +152,12 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), Ambiguous> {
         rest = after;
         match byte {
             b'%' => {
-                let (&[high, low], after) = rest.split_first_chunk::<2>().ok_or(Ambiguous::Escape)?;
+                let (&[high, low], after) = rest.split_first_chunk::<2>().ok_or(PathError::Escape)?;
                 rest = after;
-                let (Some(high), Some(low)) = (hex(high), hex(low)) else { return Err(Ambiguous::Escape) };
+                let (Some(high), Some(low)) = (hex(high), hex(low)) else { return Err(PathError::Escape) };
                 match high << 4 | low {
-                    0 => return Err(Ambiguous::Nul),
-                    b'\\' => return Err(Ambiguous::Backslash),
+                    0 => return Err(PathError::Nul),
+                    b'\\' => return Err(PathError::Backslash),
                     decoded if is_unreserved(decoded) => out.push(char::from(decoded)),
                     escaped => {
                         encoded_slash |= escaped == b'/';
@@ -166,9 +166,9 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), Ambiguous> {
                 }
             }
             b'/' => out.push('/'),
-            b'\\' => return Err(Ambiguous::Backslash),
-            b';' => return Err(Ambiguous::Semicolon),
-            b'#' | 0..=b' ' | 0x7f => return Err(Ambiguous::Forbidden),
+            b'\\' => return Err(PathError::Backslash),
+            b';' => return Err(PathError::Semicolon),
+            b'#' | 0..=b' ' | 0x7f => return Err(PathError::Forbidden),
             plain if PATH.has(plain) => out.push(char::from(plain)),
             other => push_escape(other, &mut out),
         }
@@ -178,12 +178,12 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), Ambiguous> {
 
 /// Removes dot segments (RFC 3986 section 5.2.4), then empty ones, the trailing one among them. A segment with an
 /// escaped slash cannot go: to a reader that decodes it first it is two.
-fn remove_segments(path: &str) -> Result<String, Ambiguous> {
+fn remove_segments(path: &str) -> Result<String, PathError> {
     let mut kept: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {
         match segment {
             "." => {}
-            ".." if kept.pop().is_some_and(|gone| gone.contains("%2F")) => return Err(Ambiguous::EncodedSlash),
+            ".." if kept.pop().is_some_and(|gone| gone.contains("%2F")) => return Err(PathError::EncodedSlash),
             ".." => {}
             other => kept.push(other),
         }
@@ -254,23 +254,23 @@ mod tests {
     #[test]
     fn what_readers_could_disagree_about_is_refused() {
         for (path, why) in [
-            ("", Ambiguous::NotAbsolute),
-            ("*", Ambiguous::NotAbsolute),
-            ("host:443", Ambiguous::NotAbsolute),
-            ("/%", Ambiguous::Escape),
-            ("/%4", Ambiguous::Escape),
-            ("/%zz", Ambiguous::Escape),
-            ("/%+1", Ambiguous::Escape),
-            ("/%00", Ambiguous::Nul),
-            ("/a\\b", Ambiguous::Backslash),
-            ("/a%5Cb", Ambiguous::Backslash),
-            ("/a%5cb", Ambiguous::Backslash),
-            ("/a;x=1", Ambiguous::Semicolon),
-            ("/a#b", Ambiguous::Forbidden),
-            ("/a b", Ambiguous::Forbidden),
-            ("/a/b%2fc/../d", Ambiguous::EncodedSlash),
-            ("/a\tb", Ambiguous::Forbidden),
-            ("/a\u{7f}b", Ambiguous::Forbidden),
+            ("", PathError::NotAbsolute),
+            ("*", PathError::NotAbsolute),
+            ("host:443", PathError::NotAbsolute),
+            ("/%", PathError::Escape),
+            ("/%4", PathError::Escape),
+            ("/%zz", PathError::Escape),
+            ("/%+1", PathError::Escape),
+            ("/%00", PathError::Nul),
+            ("/a\\b", PathError::Backslash),
+            ("/a%5Cb", PathError::Backslash),
+            ("/a%5cb", PathError::Backslash),
+            ("/a;x=1", PathError::Semicolon),
+            ("/a#b", PathError::Forbidden),
+            ("/a b", PathError::Forbidden),
+            ("/a/b%2fc/../d", PathError::EncodedSlash),
+            ("/a\tb", PathError::Forbidden),
+            ("/a\u{7f}b", PathError::Forbidden),
         ] {
             assert_eq!(NormalPath::parse(path.as_bytes()), Err(why), "{path:?}");
         }

@@ -1,7 +1,7 @@
 //! Recovery paths, `{path}/by-idempotency-key/{key}[/output]`: which route's stored result a path asks for (DESIGN
 //! section 6).
 
-use super::routes::{Segment, Template};
+use super::routes::{Template, TemplateSegment};
 use super::{Policy, Route};
 
 /// Stands between a route's path and a key.
@@ -74,21 +74,21 @@ impl Policy {
 /// Whether [`SEGMENT`] stands in a template. One with a parameter in its place is never shadowed: a literal segment
 /// outranks a parameter.
 pub(super) fn spells_out(template: &Template) -> bool {
-    template.segments().iter().any(|segment| matches!(segment, Segment::Literal(text) if text == SEGMENT))
+    template.segments().iter().any(|segment| matches!(segment, TemplateSegment::Literal(text) if text == SEGMENT))
 }
 
 /// Whether some path fits both a `template` that spells out recovery paths and a recovery path of `base`.
 pub(super) fn shadows(base: &Template, template: &Template) -> bool {
-    let literal = |text: &str| Segment::Literal(text.to_owned());
-    let key = Segment::Parameter(String::new());
+    let literal = |text: &str| TemplateSegment::Literal(text.to_owned());
+    let key = TemplateSegment::Parameter(String::new());
     let attach = [literal(SEGMENT), key.clone()];
     let output = [literal(SEGMENT), key, literal(OUTPUT)];
     [attach.as_slice(), output.as_slice()].into_iter().any(|suffix| {
-        let recovery: Vec<&Segment> = base.segments().iter().chain(suffix).collect();
+        let recovery: Vec<&TemplateSegment> = base.segments().iter().chain(suffix).collect();
         recovery.len() == template.segments().len()
             && template.segments().get(base.segments().len()) == Some(&literal(SEGMENT))
             && recovery.into_iter().zip(template.segments()).all(|pair| match pair {
-                (Segment::Literal(one), Segment::Literal(other)) => one == other,
+                (TemplateSegment::Literal(one), TemplateSegment::Literal(other)) => one == other,
                 _ => true,
             })
     })

@@ -10,7 +10,7 @@ pub type RouteId = usize;
 
 /// One segment of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Segment {
+pub enum TemplateSegment {
     /// Stands for itself.
     Literal(String),
     /// `{name}`: any one segment.
@@ -20,7 +20,7 @@ pub enum Segment {
 /// A route's path: `/api/v1/carts/{cart_id}/checkout`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    segments: Vec<Segment>,
+    segments: Vec<TemplateSegment>,
 }
 
 impl Template {
@@ -32,21 +32,21 @@ impl Template {
         if !text.starts_with('/') {
             return Err("a path begins with a slash".to_owned());
         }
-        let mut parsed: Vec<Segment> = Vec::new();
+        let mut parsed: Vec<TemplateSegment> = Vec::new();
         for segment in segments(text) {
             let parameter = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
             parsed.push(match parameter {
                 Some(name) if !is_parameter_name(name) => {
                     return Err(format!("`{{{name}}}`: a parameter's name is [a-z][a-z0-9_]*"));
                 }
-                Some(name) if parsed.contains(&Segment::Parameter(name.to_owned())) => {
+                Some(name) if parsed.contains(&TemplateSegment::Parameter(name.to_owned())) => {
                     return Err(format!("the parameter `{{{name}}}` stands in the path twice"));
                 }
-                Some(name) => Segment::Parameter(name.to_owned()),
+                Some(name) => TemplateSegment::Parameter(name.to_owned()),
                 None if segment.contains(['{', '}']) => {
                     return Err(format!("`{segment}`: a parameter takes a whole segment, as in /{{name}}/"));
                 }
-                None => Segment::Literal(segment.to_owned()),
+                None => TemplateSegment::Literal(segment.to_owned()),
             });
         }
         let template = Self { segments: parsed };
@@ -62,30 +62,30 @@ impl Template {
     }
 
     /// The segments; none for `/`.
-    pub(super) fn segments(&self) -> &[Segment] {
+    pub(super) fn segments(&self) -> &[TemplateSegment] {
         &self.segments
     }
 
     /// The names of the parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
-            Segment::Parameter(name) => Some(name.as_str()),
-            Segment::Literal(_) => None,
+            TemplateSegment::Parameter(name) => Some(name.as_str()),
+            TemplateSegment::Literal(_) => None,
         })
     }
 
     /// The first segment, if it is a literal.
     pub fn first_literal(&self) -> Option<&str> {
         match self.segments.first() {
-            Some(Segment::Literal(text)) => Some(text),
+            Some(TemplateSegment::Literal(text)) => Some(text),
             _ => None,
         }
     }
 
     /// Whether some path fits both templates.
     pub(super) fn meets(&self, other: &Self) -> bool {
-        let fit = |(one, other): (&Segment, &Segment)| match (one, other) {
-            (Segment::Literal(one), Segment::Literal(other)) => one == other,
+        let fit = |(one, other): (&TemplateSegment, &TemplateSegment)| match (one, other) {
+            (TemplateSegment::Literal(one), TemplateSegment::Literal(other)) => one == other,
             _ => true,
         };
         self.segments.len() == other.segments.len() && self.segments.iter().zip(&other.segments).all(fit)
@@ -98,9 +98,9 @@ impl Template {
         for segment in &self.segments {
             let value = given.next()?;
             match segment {
-                Segment::Literal(text) if text != value => return None,
-                Segment::Literal(_) => {}
-                Segment::Parameter(_) => values.push(value),
+                TemplateSegment::Literal(text) if text != value => return None,
+                TemplateSegment::Literal(_) => {}
+                TemplateSegment::Parameter(_) => values.push(value),
             }
         }
         given.next().is_none().then_some(values)
@@ -113,8 +113,8 @@ impl fmt::Display for Template {
             return f.write_str("/");
         }
         self.segments.iter().try_for_each(|segment| match segment {
-            Segment::Literal(text) => write!(f, "/{text}"),
-            Segment::Parameter(name) => write!(f, "/{{{name}}}"),
+            TemplateSegment::Literal(text) => write!(f, "/{text}"),
+            TemplateSegment::Parameter(name) => write!(f, "/{{{name}}}"),
         })
     }
 }
@@ -126,7 +126,7 @@ fn is_parameter_name(name: &str) -> bool {
 
 /// What a lookup found: the routes declared at that path (they differ in methods), and the parameters' values.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found<'t, 'p> {
+pub struct RouteMatch<'t, 'p> {
     /// In the order of the document.
     pub routes: &'t [RouteId],
     /// In the order of the template, still escaped.
@@ -183,12 +183,12 @@ impl RouteTable {
     }
 
     /// The node one segment below another, made if there is none yet.
-    fn below(&mut self, place: NodeId, segment: &Segment) -> NodeId {
+    fn below(&mut self, place: NodeId, segment: &TemplateSegment) -> NodeId {
         let new = self.nodes.len();
         let Some(node) = self.nodes.get_mut(place) else { return place };
         let id = match segment {
-            Segment::Literal(text) => *node.literals.entry(text.clone()).or_insert(new),
-            Segment::Parameter(_) => *node.parameter.get_or_insert(new),
+            TemplateSegment::Literal(text) => *node.literals.entry(text.clone()).or_insert(new),
+            TemplateSegment::Parameter(_) => *node.parameter.get_or_insert(new),
         };
         self.made(id)
     }
@@ -202,7 +202,7 @@ impl RouteTable {
 
     /// Finds the routes for a request: those of its host first, then those of the longest wildcard, then those without a
     /// host. Hosts match the whole authority, byte for byte: with a port it is no route's host. A literal segment outranks a parameter, from left to right.
-    pub fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<Found<'t, 'p>> {
+    pub fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
         if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
             let wildcards =
                 authority.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(authority.get(dot..)?));
@@ -214,10 +214,10 @@ impl RouteTable {
         self.find_below(self.any?, path)
     }
 
-    fn find_below<'t, 'p>(&'t self, root: NodeId, path: &'p str) -> Option<Found<'t, 'p>> {
+    fn find_below<'t, 'p>(&'t self, root: NodeId, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
         let mut values = Vec::new();
         let routes = self.descend(root, segments(path), &mut values)?;
-        Some(Found { routes, values })
+        Some(RouteMatch { routes, values })
     }
 
     fn descend<'t, 'p>(

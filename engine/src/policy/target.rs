@@ -9,7 +9,7 @@ pub struct Target {
     /// The service's name.
     pub service: String,
     /// The object key, for keyed services.
-    pub object_key: Option<Vec<Piece>>,
+    pub object_key: Option<Vec<KeyPiece>>,
     /// The handler's name.
     pub handler: String,
     /// `/send` where the answer does not wait for the work, else nothing.
@@ -20,7 +20,7 @@ pub struct Target {
 
 /// A piece of an object key's template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum KeyPiece {
     /// Stands for itself.
     Literal(String),
     /// The value of the path's parameter with this index.
@@ -69,15 +69,15 @@ impl Target {
 
     /// Whether the path can only be built for a caller with an identity.
     pub fn needs_identity(&self) -> bool {
-        self.has(|piece| matches!(piece, Piece::Tenant | Piece::Project | Piece::Subject))
+        self.has(|piece| matches!(piece, KeyPiece::Tenant | KeyPiece::Project | KeyPiece::Subject))
     }
 
     /// Whether the caller's project is in the object key.
     pub fn needs_project(&self) -> bool {
-        self.has(|piece| matches!(piece, Piece::Project))
+        self.has(|piece| matches!(piece, KeyPiece::Project))
     }
 
-    fn has(&self, wanted: impl Fn(&Piece) -> bool) -> bool {
+    fn has(&self, wanted: impl Fn(&KeyPiece) -> bool) -> bool {
         self.object_key.iter().flatten().any(wanted)
     }
 
@@ -107,12 +107,12 @@ impl Target {
         let mut key = "/".to_owned();
         for piece in pieces {
             match piece {
-                Piece::Literal(text) => key.push_str(text),
-                Piece::Parameter(index) => percent_encode(values.get(*index)?, &mut key),
-                Piece::Inner(index) => percent_encode(&without_colons(values.get(*index)?), &mut key),
-                Piece::Tenant => percent_encode(identity?.tenant.as_str().as_bytes(), &mut key),
-                Piece::Project => percent_encode(identity?.project.as_str().as_bytes(), &mut key),
-                Piece::Subject => percent_encode(identity?.subject.as_str().as_bytes(), &mut key),
+                KeyPiece::Literal(text) => key.push_str(text),
+                KeyPiece::Parameter(index) => percent_encode(values.get(*index)?, &mut key),
+                KeyPiece::Inner(index) => percent_encode(&without_colons(values.get(*index)?), &mut key),
+                KeyPiece::Tenant => percent_encode(identity?.tenant.as_str().as_bytes(), &mut key),
+                KeyPiece::Project => percent_encode(identity?.project.as_str().as_bytes(), &mut key),
+                KeyPiece::Subject => percent_encode(identity?.subject.as_str().as_bytes(), &mut key),
             }
         }
         (!matches!(key.as_str(), "/" | "/." | "/..")).then_some(key)
@@ -126,18 +126,18 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<Piece>, String> {
+fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<KeyPiece>, String> {
     let mut pieces = Vec::new();
     let mut rest = key;
     while let Some((literal, after)) = rest.split_once('{') {
         let (name, after) = after.split_once('}').ok_or_else(|| "a `{` is not closed".to_owned())?;
         push_literal(literal, &mut pieces)?;
         pieces.push(match name {
-            "tenant" => Piece::Tenant,
-            "project" => Piece::Project,
-            "subject" => Piece::Subject,
+            "tenant" => KeyPiece::Tenant,
+            "project" => KeyPiece::Project,
+            "subject" => KeyPiece::Subject,
             _ => match parameters.iter().position(|parameter| *parameter == name) {
-                Some(index) => Piece::Parameter(index),
+                Some(index) => KeyPiece::Parameter(index),
                 None => {
                     return Err(format!(
                         "`{{{name}}}` is neither a parameter of the route's path nor tenant, project or subject"
@@ -151,10 +151,10 @@ fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<Piece>, String> {
     if pieces.is_empty() {
         return Err("the object key is empty".to_owned());
     }
-    let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Parameter(_))).unwrap_or_default();
+    let last = pieces.iter().rposition(|piece| matches!(piece, KeyPiece::Parameter(_))).unwrap_or_default();
     for piece in pieces.iter_mut().take(last) {
-        if let Piece::Parameter(index) = *piece {
-            *piece = Piece::Inner(index);
+        if let KeyPiece::Parameter(index) = *piece {
+            *piece = KeyPiece::Inner(index);
         }
     }
     injective(&pieces)?;
@@ -176,9 +176,9 @@ fn without_colons(value: &[u8]) -> Vec<u8> {
 
 /// Different values must give different object keys, also after the backend has decoded them: then the last parameter's
 /// value may hold any text, those before it and the parts of an identity hold no colon (a subject exactly one).
-fn injective(pieces: &[Piece]) -> Result<(), String> {
-    let separated = |pair: &[Piece]| pair.iter().any(|piece| matches!(piece, Piece::Literal(_)));
-    let colons = |piece: &Piece| !matches!(piece, Piece::Literal(text) if !text.contains(':'));
+fn injective(pieces: &[KeyPiece]) -> Result<(), String> {
+    let separated = |pair: &[KeyPiece]| pair.iter().any(|piece| matches!(piece, KeyPiece::Literal(_)));
+    let colons = |piece: &KeyPiece| !matches!(piece, KeyPiece::Literal(text) if !text.contains(':'));
     let inner = pieces.get(1..pieces.len().saturating_sub(1)).unwrap_or_default();
     if !pieces.windows(2).all(separated) || !inner.iter().all(colons) {
         return Err(
@@ -190,27 +190,27 @@ fn injective(pieces: &[Piece]) -> Result<(), String> {
     let mut identity_after = false;
     for piece in pieces {
         match piece {
-            Piece::Parameter(_) | Piece::Inner(_) if identity_after => {
+            KeyPiece::Parameter(_) | KeyPiece::Inner(_) if identity_after => {
                 return Err("tenant, project and subject cannot stand between two parameters of an object key: \
                             one tenant could name another's object. Put them first"
                     .to_owned());
             }
-            Piece::Parameter(_) | Piece::Inner(_) => parameter_seen = true,
-            Piece::Literal(_) => {}
-            Piece::Tenant | Piece::Project | Piece::Subject => identity_after = parameter_seen,
+            KeyPiece::Parameter(_) | KeyPiece::Inner(_) => parameter_seen = true,
+            KeyPiece::Literal(_) => {}
+            KeyPiece::Tenant | KeyPiece::Project | KeyPiece::Subject => identity_after = parameter_seen,
         }
     }
     Ok(())
 }
 
 /// Literal text may hold the characters that are plain in a segment and separate values, such as the colon.
-fn push_literal(text: &str, pieces: &mut Vec<Piece>) -> Result<(), String> {
+fn push_literal(text: &str, pieces: &mut Vec<KeyPiece>) -> Result<(), String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-:@!$&'()*+=".contains(&byte);
     if !text.bytes().all(plain) {
         return Err(format!("`{text}`: literal text in an object key is [A-Za-z0-9._~:@!$&'()*+=-]"));
     }
     if !text.is_empty() {
-        pieces.push(Piece::Literal(text.to_owned()));
+        pieces.push(KeyPiece::Literal(text.to_owned()));
     }
     Ok(())
 }

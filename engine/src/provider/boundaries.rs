@@ -12,11 +12,11 @@
 //! - A header: it does not hold the first byte of the literal text behind it, or the last of that before it. A header
 //!   that does is believed only with a body that is a JSON object or array, where that alone tells the parts apart.
 
-use super::identifier::Source;
+use super::identifier::IdentifierSource;
 use super::json;
-use super::scheme::{Place, Scheme};
-use super::template::Part;
-use super::{Delivery, Refused};
+use super::scheme::{IdentifierPlace, Scheme};
+use super::template::TemplatePart;
+use super::{Delivery, VerifyError};
 use crate::headers::is_token_byte;
 use crate::json::lex::skip_space;
 use crate::policy::decode::Issues;
@@ -36,7 +36,7 @@ pub(super) enum Boundaries {
 }
 
 /// Two parts of which nobody can say where the first ends.
-pub(super) type Blurred<'t> = (&'t Part, &'t Part);
+pub(super) type Blurred<'t> = (&'t TemplatePart, &'t TemplatePart);
 
 impl Scheme {
     /// Finds out how the parts of the template are told apart; what is wrong with that goes to `issues`. `identifiers`
@@ -45,20 +45,21 @@ impl Scheme {
     pub(super) fn settle<'p>(
         &mut self,
         pointer: &str,
-        identifiers: impl Iterator<Item = &'p Place>,
+        identifiers: impl Iterator<Item = &'p IdentifierPlace>,
         issues: &mut Issues,
     ) {
         let at = |member: &str| format!("{pointer}/{member}");
-        let template: Vec<&Part> = self.template.iter().collect();
+        let template: Vec<&TemplatePart> = self.template.iter().collect();
         if self.boundaries == Some(Boundaries::Absent) {
-            let without_form: Vec<&Part> = template.into_iter().filter(|part| **part != Part::SortedForm).collect();
+            let without_form: Vec<&TemplatePart> =
+                template.into_iter().filter(|part| **part != TemplatePart::SortedForm).collect();
             let url_is_known =
                 self.body_hash.is_some() && self.ends(&without_form, false).is_ok_and(|ends| ends.is_empty());
             for (index, place) in identifiers.enumerate() {
                 let fits = match &place.source {
-                    Source::Form(_) => place.signed,
-                    Source::Json { .. } => url_is_known,
-                    Source::Header(_) => url_is_known && !place.signed,
+                    IdentifierSource::Form(_) => place.signed,
+                    IdentifierSource::Json { .. } => url_is_known,
+                    IdentifierSource::Header(_) => url_is_known && !place.signed,
                 };
                 if !fits {
                     let message = format!(
@@ -70,7 +71,7 @@ impl Scheme {
             }
             return;
         }
-        if self.boundaries == Some(Boundaries::JsonBody) && !self.template.contains(&Part::Body) {
+        if self.boundaries == Some(Boundaries::JsonBody) && !self.template.contains(&TemplatePart::Body) {
             issues.add(at("boundaries"), "`json_body` needs `{body}` in the template");
             return;
         }
@@ -101,14 +102,18 @@ impl Scheme {
     pub(super) fn side_by_side(&self) -> Option<Blurred<'_>> {
         let mut pairs = self.template.iter().zip(self.template.iter().skip(1));
         pairs.find(|(left, right)| {
-            let literal = [left, right].iter().any(|part| matches!(part, Part::Literal(_)));
+            let literal = [left, right].iter().any(|part| matches!(part, TemplatePart::Literal(_)));
             !literal && !ends_before(left, right)
         })
     }
 
     /// Which bytes which parts must not hold, so that `template` falls apart in one way only; or else two parts that
     /// cannot be told apart.
-    pub(super) fn ends<'t>(&self, template: &[&'t Part], json_body: bool) -> Result<Vec<(usize, u8)>, Blurred<'t>> {
+    pub(super) fn ends<'t>(
+        &self,
+        template: &[&'t TemplatePart],
+        json_body: bool,
+    ) -> Result<Vec<(usize, u8)>, Blurred<'t>> {
         let (mut from, mut to) = (0, template.len());
         let mut ends = Vec::new();
         while let Some([first, middle @ .., last]) = template.get(from..to) {
@@ -119,7 +124,8 @@ impl Scheme {
             };
             if self.is_known(first) || ends_before(first, second) {
                 from += 1;
-            } else if self.is_known(last) || begins_behind(before, last) || (json_body && **last == Part::Body) {
+            } else if self.is_known(last) || begins_behind(before, last) || (json_body && **last == TemplatePart::Body)
+            {
                 to -= 1;
             } else if let (true, Some(byte)) = (is_header(first), first_byte(second)) {
                 ends.push((from, byte));
@@ -135,14 +141,20 @@ impl Scheme {
     }
 
     /// Whether a part has one length in front of, and behind, whatever else.
-    fn is_known(&self, part: &Part) -> bool {
-        matches!(part, Part::Literal(_)) || self.is_timestamp(part)
+    fn is_known(&self, part: &TemplatePart) -> bool {
+        matches!(part, TemplatePart::Literal(_)) || self.is_timestamp(part)
     }
 
     /// Whether a part of a delivery is one that the template can tell from its neighbours.
-    pub(super) fn check_part(&self, index: usize, part: &Part, text: &[u8], body: &[u8]) -> Result<(), Refused> {
+    pub(super) fn check_part(
+        &self,
+        index: usize,
+        part: &TemplatePart,
+        text: &[u8],
+        body: &[u8],
+    ) -> Result<(), VerifyError> {
         let fits = match part {
-            Part::Method => text.iter().copied().all(is_token_byte),
+            TemplatePart::Method => text.iter().copied().all(is_token_byte),
             _ if self.boundaries.is_some() && self.is_timestamp(part) => !matches!(text, [b'0', _, ..]),
             _ => true,
         };
@@ -150,58 +162,70 @@ impl Scheme {
         if fits && (ends.next().is_none() || self.is_told_by_body(body)) {
             Ok(())
         } else {
-            Err(Refused::MalformedHeader)
+            Err(VerifyError::MalformedHeader)
         }
     }
 
     /// Whether the body alone tells where it begins, and all other parts where they end.
     fn is_told_by_body(&self, body: &[u8]) -> bool {
-        let template: Vec<&Part> = self.template.iter().collect();
+        let template: Vec<&TemplatePart> = self.template.iter().collect();
         self.ends(&template, true).is_ok_and(|ends| ends.is_empty()) && is_json(body)
     }
 
     /// Whether the body is one that the file says tells where it begins.
-    pub(super) fn check_boundaries(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
+    pub(super) fn check_boundaries(&self, delivery: &Delivery<'_>) -> Result<(), VerifyError> {
         if self.boundaries == Some(Boundaries::JsonBody) && !is_json(delivery.body) {
-            return Err(Refused::BodyNotJson);
+            return Err(VerifyError::BodyNotJson);
         }
         Ok(())
     }
 }
 
 /// Whether no byte of a part can be the first of the one behind it.
-fn ends_before(left: &Part, right: &Part) -> bool {
+fn ends_before(left: &TemplatePart, right: &TemplatePart) -> bool {
     match (left, right) {
-        (Part::Method, Part::Url | Part::HubspotUrl | Part::Path) => true,
-        (Part::Method, Part::Literal(text)) => text.bytes().next().is_some_and(|byte| !is_token_byte(byte)),
-        (Part::Header(_) | Part::Id | Part::Url | Part::HubspotUrl | Part::Path, Part::Literal(text)) => {
-            text.starts_with(LINE_ENDS)
+        (TemplatePart::Method, TemplatePart::Url | TemplatePart::HubspotUrl | TemplatePart::Path) => true,
+        (TemplatePart::Method, TemplatePart::Literal(text)) => {
+            text.bytes().next().is_some_and(|byte| !is_token_byte(byte))
         }
+        (
+            TemplatePart::Header(_)
+            | TemplatePart::Id
+            | TemplatePart::Url
+            | TemplatePart::HubspotUrl
+            | TemplatePart::Path,
+            TemplatePart::Literal(text),
+        ) => text.starts_with(LINE_ENDS),
         _ => false,
     }
 }
 
 /// Whether no byte of a part can be the last of the one before it.
-fn begins_behind(left: &Part, right: &Part) -> bool {
+fn begins_behind(left: &TemplatePart, right: &TemplatePart) -> bool {
     match (left, right) {
-        (Part::Literal(text), Part::Header(_) | Part::Id | Part::Url | Part::HubspotUrl | Part::Path) => {
-            text.ends_with(LINE_ENDS)
-        }
+        (
+            TemplatePart::Literal(text),
+            TemplatePart::Header(_)
+            | TemplatePart::Id
+            | TemplatePart::Url
+            | TemplatePart::HubspotUrl
+            | TemplatePart::Path,
+        ) => text.ends_with(LINE_ENDS),
         _ => false,
     }
 }
 
 /// Whether what a part may hold is for the sender to keep to.
-const fn is_header(part: &Part) -> bool {
-    matches!(part, Part::Header(_) | Part::Id | Part::Method)
+const fn is_header(part: &TemplatePart) -> bool {
+    matches!(part, TemplatePart::Header(_) | TemplatePart::Id | TemplatePart::Method)
 }
 
-fn first_byte(part: &Part) -> Option<u8> {
-    if let Part::Literal(text) = part { text.bytes().next() } else { None }
+fn first_byte(part: &TemplatePart) -> Option<u8> {
+    if let TemplatePart::Literal(text) = part { text.bytes().next() } else { None }
 }
 
-fn last_byte(part: &Part) -> Option<u8> {
-    if let Part::Literal(text) = part { text.bytes().next_back() } else { None }
+fn last_byte(part: &TemplatePart) -> Option<u8> {
+    if let TemplatePart::Literal(text) = part { text.bytes().next_back() } else { None }
 }
 
 /// Whether a text is one JSON object or array.

@@ -1,14 +1,14 @@
 //! Signed callers: a scheme of a provider file that has to cover a whole request (DESIGN section 7).
 
 use super::file::{read_scheme, stray};
-use super::identifier::{Slot, Source};
-use super::scheme::{Place, Scheme, SignatureSource, TimeSource};
-use super::template::Part;
+use super::identifier::{IdentifierSource, Slot};
+use super::scheme::{IdentifierPlace, Scheme, SignatureSource, TimeSource};
+use super::template::TemplatePart;
 use super::time::Unit;
 use super::{KeyScope, Provider};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, is_token_byte};
 use crate::identity::is_unreserved;
-use crate::policy::decode::{At, Issues};
+use crate::policy::decode::{Issues, JsonCursor};
 
 /// Schemes of which whoever has seen one signed request can make others.
 const FORGEABLE: [(&str, &str); 2] = [
@@ -18,9 +18,9 @@ const FORGEABLE: [(&str, &str); 2] = [
 
 impl Provider {
     /// Reads how a caller signs: a scheme in which `{id}` is the `Idempotency-Key`.
-    pub fn of_caller(name: &str, at: &At<'_>, issues: &mut Issues) -> Option<Self> {
-        let key = Source::Header(IDEMPOTENCY_KEY.to_owned());
-        let key = Slot { name: String::new(), pattern: None, place: Place { source: key, signed: true } };
+    pub fn of_caller(name: &str, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
+        let key = IdentifierSource::Header(IDEMPOTENCY_KEY.to_owned());
+        let key = Slot { name: String::new(), pattern: None, place: IdentifierPlace { source: key, signed: true } };
         let identifiers = vec![key];
         let scheme = read_scheme(at, &identifiers, issues)?;
         check(at, &scheme, issues);
@@ -44,7 +44,7 @@ impl Provider {
     /// Whether every signature covers the URL. That holds the authority as the client sent it, unless the policy puts a
     /// fixed `public_base_url` in its place.
     pub fn signs_url(&self) -> bool {
-        self.schemes.iter().all(|scheme| scheme.template.contains(&Part::Url))
+        self.schemes.iter().all(|scheme| scheme.template.contains(&TemplatePart::Url))
     }
 
     /// What keeps this caller's signature from meaning one request only, in words; `tenant` and `project` are the
@@ -69,7 +69,7 @@ impl Provider {
 }
 
 /// What a provider's scheme may say and a caller's may not.
-fn check(at: &At<'_>, scheme: &Scheme, issues: &mut Issues) {
+fn check(at: &JsonCursor<'_>, scheme: &Scheme, issues: &mut Issues) {
     let Some(fields) = at.map(issues) else { return };
     let algorithm = fields.get("algorithm");
     if let Some(text) = algorithm.as_ref().and_then(|at| at.text(issues))
@@ -92,7 +92,9 @@ fn check(at: &At<'_>, scheme: &Scheme, issues: &mut Issues) {
     }
     let nothing = "is nothing to a caller, which signs its key and its body";
     stray(&fields, &["identifier", "body_hash", "boundaries"], nothing, issues);
-    let strange = |part: &Part| matches!(part, Part::Json { .. } | Part::SortedForm | Part::HubspotUrl);
+    let strange = |part: &TemplatePart| {
+        matches!(part, TemplatePart::Json { .. } | TemplatePart::SortedForm | TemplatePart::HubspotUrl)
+    };
     if scheme.template.iter().any(strange) {
         issues.add(
             format!("{}/template", at.pointer),
@@ -112,16 +114,16 @@ impl Scheme {
 
     /// The parts that a whole request has and the template has not.
     fn missing(&self, tenant: &str, project: &str) -> Vec<String> {
-        let has = |wanted: &dyn Fn(&Part) -> bool| self.template.iter().any(wanted);
-        let header = |wanted: &str| has(&|part| matches!(part, Part::Header(name) if name == wanted));
+        let has = |wanted: &dyn Fn(&TemplatePart) -> bool| self.template.iter().any(wanted);
+        let header = |wanted: &str| has(&|part| matches!(part, TemplatePart::Header(name) if name == wanted));
         let needed = [
-            (has(&|part| *part == Part::Method), "{method}".to_owned()),
-            (has(&|part| matches!(part, Part::Path | Part::Url)), "{path}".to_owned()),
+            (has(&|part| *part == TemplatePart::Method), "{method}".to_owned()),
+            (has(&|part| matches!(part, TemplatePart::Path | TemplatePart::Url)), "{path}".to_owned()),
             (has(&|part| self.is_timestamp(part)), "{timestamp}".to_owned()),
             (has(&is_key), "{id}".to_owned()),
             (header(tenant), format!("{{header:{tenant}}}")),
             (header(project), format!("{{header:{project}}}")),
-            (has(&|part| *part == Part::Body), "{body}".to_owned()),
+            (has(&|part| *part == TemplatePart::Body), "{body}".to_owned()),
         ];
         needed.into_iter().filter(|(there, _)| !there).map(|(_, name)| name).collect()
     }
@@ -130,7 +132,7 @@ impl Scheme {
     fn blurred(&self, tenant: &str, project: &str) -> Option<String> {
         let (mut left, mut literal, mut behind_body) = (None, "", false);
         for part in &self.template {
-            if let Part::Literal(text) = part {
+            if let TemplatePart::Literal(text) = part {
                 literal = text;
                 continue;
             }
@@ -140,30 +142,30 @@ impl Scheme {
                     return Some(edge.to_string());
                 }
             }
-            behind_body |= *part == Part::Body;
+            behind_body |= *part == TemplatePart::Body;
             (left, literal) = (Some(part), "");
         }
         None
     }
 
     /// Whether the text of a part can hold a byte.
-    fn holds(&self, part: &Part, byte: u8, tenant: &str, project: &str) -> bool {
+    fn holds(&self, part: &TemplatePart, byte: u8, tenant: &str, project: &str) -> bool {
         let in_digits = matches!(&self.timestamp, Some(timestamp) if matches!(timestamp.window.unit, Unit::Seconds | Unit::Milliseconds));
         match part {
-            Part::Body => true,
-            Part::Method => is_token_byte(byte),
+            TemplatePart::Body => true,
+            TemplatePart::Method => is_token_byte(byte),
             _ if self.is_timestamp(part) && in_digits => byte.is_ascii_digit(),
-            Part::Header(name) if name == tenant || name == project => is_unreserved(byte),
+            TemplatePart::Header(name) if name == tenant || name == project => is_unreserved(byte),
             // What no host lets into a header or a path.
             _ => !matches!(byte, b'\n' | b'\r' | b'\0'),
         }
     }
 }
 
-fn is_key(part: &Part) -> bool {
+fn is_key(part: &TemplatePart) -> bool {
     match part {
-        Part::Id => true,
-        Part::Header(name) => name == IDEMPOTENCY_KEY,
+        TemplatePart::Id => true,
+        TemplatePart::Header(name) => name == IDEMPOTENCY_KEY,
         _ => false,
     }
 }

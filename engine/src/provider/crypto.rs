@@ -29,7 +29,7 @@ pub(super) enum Algorithm {
 
 /// How a signature is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(super) enum SignatureEncoding {
     /// Hexadecimal digits in lower case
     Hex,
     /// Hexadecimal digits in any case
@@ -60,7 +60,7 @@ impl Algorithm {
     pub(super) fn verify(
         self,
         key: &[u8],
-        encoding: Encoding,
+        encoding: SignatureEncoding,
         candidates: &[&[u8]],
         text: &Feed<'_>,
     ) -> Result<bool, BadKey> {
@@ -97,7 +97,7 @@ fn any_equals(expected: &[u8], candidates: &[&[u8]]) -> bool {
     candidates.iter().fold(subtle::Choice::from(0), |found, candidate| found | expected.ct_eq(candidate)).into()
 }
 
-impl Encoding {
+impl SignatureEncoding {
     /// Whether one of `candidates` is the encoded `tag`. Only the one usual encoding is: no unpadded Base64, no other
     /// alphabet, no bits behind the end.
     #[inline(never)]
@@ -181,7 +181,7 @@ mod asymmetric {
 mod tests {
     use super::*;
 
-    fn verify(algorithm: Algorithm, encoding: Encoding, candidates: &[&str]) -> bool {
+    fn verify(algorithm: Algorithm, encoding: SignatureEncoding, candidates: &[&str]) -> bool {
         let candidates: Vec<&[u8]> = candidates.iter().map(|text| text.as_bytes()).collect();
         algorithm
             .verify(b"key", encoding, &candidates, &|sink| {
@@ -203,15 +203,15 @@ mod tests {
                  82f948a549f7b791a5b41915ee4d1ec3935357e4e2317250d0372afa2ebeeb3a",
             ),
         ] {
-            assert!(verify(algorithm, Encoding::Hex, &[tag]), "{algorithm:?}");
-            assert!(verify(algorithm, Encoding::Hex, &["", "00", tag]), "{algorithm:?}");
-            assert!(!verify(algorithm, Encoding::Hex, &[&tag.to_ascii_uppercase()]), "{algorithm:?}");
-            assert!(verify(algorithm, Encoding::HexAnyCase, &[&tag.to_ascii_uppercase()]), "{algorithm:?}");
-            assert!(!verify(algorithm, Encoding::Base64, &[tag]), "{algorithm:?}");
-            assert!(!verify(algorithm, Encoding::Hex, &[]), "{algorithm:?}");
+            assert!(verify(algorithm, SignatureEncoding::Hex, &[tag]), "{algorithm:?}");
+            assert!(verify(algorithm, SignatureEncoding::Hex, &["", "00", tag]), "{algorithm:?}");
+            assert!(!verify(algorithm, SignatureEncoding::Hex, &[&tag.to_ascii_uppercase()]), "{algorithm:?}");
+            assert!(verify(algorithm, SignatureEncoding::HexAnyCase, &[&tag.to_ascii_uppercase()]), "{algorithm:?}");
+            assert!(!verify(algorithm, SignatureEncoding::Base64, &[tag]), "{algorithm:?}");
+            assert!(!verify(algorithm, SignatureEncoding::Hex, &[]), "{algorithm:?}");
         }
         let base64 = "97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg=";
-        assert!(verify(Algorithm::HmacSha256, Encoding::Base64, &[base64]));
+        assert!(verify(Algorithm::HmacSha256, SignatureEncoding::Base64, &[base64]));
         // The same bytes, written in other ways.
         for other in [
             "97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg",
@@ -219,7 +219,7 @@ mod tests {
             "97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNh=",
             " 97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg=",
         ] {
-            assert!(!verify(Algorithm::HmacSha256, Encoding::Base64, &[other]), "{other}");
+            assert!(!verify(Algorithm::HmacSha256, SignatureEncoding::Base64, &[other]), "{other}");
         }
     }
 
@@ -228,7 +228,11 @@ mod tests {
         let passes = |algorithm: Algorithm, key: &[u8], candidate: &[u8]| {
             let count = std::cell::Cell::new(0);
             let text: &Feed<'_> = &|_| count.set(count.get() + 1);
-            assert_eq!(algorithm.verify(key, Encoding::Base64, &[candidate; 3], text), Ok(false), "{algorithm:?}");
+            assert_eq!(
+                algorithm.verify(key, SignatureEncoding::Base64, &[candidate; 3], text),
+                Ok(false),
+                "{algorithm:?}"
+            );
             count.get()
         };
         assert_eq!(passes(Algorithm::HmacSha256, b"key", b"AAAA"), 1);
@@ -247,19 +251,19 @@ mod tests {
     #[test]
     fn keys_of_small_order_verify_nothing() {
         let (key, zeros) = ([0; 32], STANDARD.encode([0; 64]));
-        let verified = Algorithm::Ed25519.verify(&key, Encoding::Base64, &[zeros.as_bytes()], &|_| {});
+        let verified = Algorithm::Ed25519.verify(&key, SignatureEncoding::Base64, &[zeros.as_bytes()], &|_| {});
         assert_eq!(verified, Ok(false));
         for key in [[2; 31].as_slice(), &[0xff; 33], &[4; 65]] {
-            assert_eq!(Algorithm::Ed25519.verify(key, Encoding::Base64, &[], &|_| {}), Err(BadKey));
-            assert_eq!(Algorithm::EcdsaP256.verify(key, Encoding::Base64, &[], &|_| {}), Err(BadKey));
+            assert_eq!(Algorithm::Ed25519.verify(key, SignatureEncoding::Base64, &[], &|_| {}), Err(BadKey));
+            assert_eq!(Algorithm::EcdsaP256.verify(key, SignatureEncoding::Base64, &[], &|_| {}), Err(BadKey));
         }
     }
 
     #[test]
     fn tokens_are_the_secret() {
-        assert!(verify(Algorithm::Token, Encoding::Hex, &["kex", "key"]));
+        assert!(verify(Algorithm::Token, SignatureEncoding::Hex, &["kex", "key"]));
         for other in ["", "ke", "keys", "Key"] {
-            assert!(!verify(Algorithm::Token, Encoding::Hex, &[other]), "{other}");
+            assert!(!verify(Algorithm::Token, SignatureEncoding::Hex, &[other]), "{other}");
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Provider files: JSON in, a [`Provider`] out, or every reason why not, each with its JSON pointer.
 
 use super::boundaries::Boundaries;
-use super::crypto::{Algorithm, Encoding};
-use super::identifier::{Composite, Pattern, Slot, Source};
+use super::crypto::{Algorithm, SignatureEncoding};
+use super::identifier::{Composite, IdentifierSource, Pattern, Slot};
 use super::json::Pointer;
-use super::scheme::{Grammar, Place, Scheme, Signature, SignatureSource, TimeSource, Timestamp};
+use super::scheme::{IdentifierPlace, Scheme, Signature, SignatureGrammar, SignatureSource, TimeSource, Timestamp};
 use super::secret::{self, SecretForm};
-use super::template::{self, Part};
+use super::template::{self, TemplatePart};
 use super::time::{Unit, Window};
 use super::{KeyScope, Provider};
 use crate::headers;
 use crate::policy::Json;
-use crate::policy::decode::{At, Fields, Issue, Issues};
+use crate::policy::decode::{Issue, Issues, JsonCursor, ObjectCursor};
 
 impl Provider {
     /// Reads a provider file; its name is that of the provider.
@@ -22,14 +22,14 @@ impl Provider {
         let whole = |message| vec![Issue { pointer: String::new(), message }];
         let json = Json::parse(file).map_err(whole)?;
         let mut issues = Issues::default();
-        match Self::from_json(name, &At::root(&json), &mut issues) {
+        match Self::from_json(name, &JsonCursor::root(&json), &mut issues) {
             Some(provider) if issues.0.is_empty() => Ok(provider),
             _ => Err(issues.0),
         }
     }
 
     /// Reads a provider that is part of a larger document.
-    pub fn from_json(name: &str, at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+    pub fn from_json(name: &str, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let known = [
             "$schema",
             "name",
@@ -84,13 +84,13 @@ impl Provider {
 }
 
 /// What is known of retries is for people, but for one member: whether all attempts have the same body.
-fn read_retry(at: &At<'_>, issues: &mut Issues) -> bool {
+fn read_retry(at: &JsonCursor<'_>, issues: &mut Issues) -> bool {
     let known = at.map(issues).and_then(|fields| fields.get("same_body_on_resend"));
     known.filter(|at| !at.is_null()).and_then(|at| at.boolean(issues)).unwrap_or_default()
 }
 
 /// Slots are told apart by their names, which no webhook id can be (they are shorter).
-fn check_names(at: &At<'_>, slots: &[Slot], issues: &mut Issues) {
+fn check_names(at: &JsonCursor<'_>, slots: &[Slot], issues: &mut Issues) {
     for (index, slot) in slots.iter().enumerate() {
         if slots.iter().take(index).any(|other| other.name == slot.name) {
             issues.add(format!("{}/{index}/slot", at.pointer), "two slots have this name");
@@ -105,7 +105,7 @@ fn check_names(at: &At<'_>, slots: &[Slot], issues: &mut Issues) {
 }
 
 #[inline(never)]
-fn read_slot(at: &At<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
+fn read_slot(at: &JsonCursor<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
     let fields =
         at.fields(&["slot", "pattern", "header", "json", "single", "type", "form", "dash", "signed"], issues)?;
     let name = match fields.get("slot") {
@@ -122,7 +122,7 @@ fn read_slot(at: &At<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
 }
 
 #[inline(never)]
-fn read_place(fields: &Fields<'_>, issues: &mut Issues) -> Option<Place> {
+fn read_place(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<IdentifierPlace> {
     let signed = fields.need("signed", issues).and_then(|at| at.boolean(issues));
     let single = fields.boolean("single", issues).unwrap_or_default();
     let types = [("string", false), ("integer", true)];
@@ -135,15 +135,15 @@ fn read_place(fields: &Fields<'_>, issues: &mut Issues) -> Option<Place> {
         stray(fields, &["dash"], "goes with `form`", issues);
     }
     let source = match (kind, at) {
-        ("header", at) => Source::Header(at.parse(issues, header_name)?),
-        ("json", at) => Source::Json { place: at.parse(issues, |text| pointer(text, single))?, integer },
-        (_, at) => Source::Form(read_composites(&at, fields, issues)?),
+        ("header", at) => IdentifierSource::Header(at.parse(issues, header_name)?),
+        ("json", at) => IdentifierSource::Json { place: at.parse(issues, |text| pointer(text, single))?, integer },
+        (_, at) => IdentifierSource::Form(read_composites(&at, fields, issues)?),
     };
-    Some(Place { source, signed: signed? })
+    Some(IdentifierPlace { source, signed: signed? })
 }
 
 #[inline(never)]
-fn read_composites(at: &At<'_>, fields: &Fields<'_>, issues: &mut Issues) -> Option<Vec<Composite>> {
+fn read_composites(at: &JsonCursor<'_>, fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Vec<Composite>> {
     let dash = fields.get("dash").and_then(|at| at.text(issues));
     let mut composites = Vec::new();
     let items = at.items(issues)?;
@@ -166,7 +166,7 @@ fn read_composites(at: &At<'_>, fields: &Fields<'_>, issues: &mut Issues) -> Opt
 }
 
 /// `{id}` is the first of `identifiers`.
-pub(super) fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option<Scheme> {
+pub(super) fn read_scheme(at: &JsonCursor<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option<Scheme> {
     let known = [
         "algorithm",
         "secret",
@@ -225,28 +225,30 @@ pub(super) fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues
     Some(scheme)
 }
 
-fn read_own_identifier(at: &At<'_>, issues: &mut Issues) -> Option<Place> {
+fn read_own_identifier(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentifierPlace> {
     read_place(&at.fields(&["header", "json", "single", "type", "form", "dash", "signed"], issues)?, issues)
 }
 
 /// What the members of a scheme mean together.
 #[inline(never)]
-fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
+fn check_scheme(fields: &ObjectCursor<'_>, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
     let mut wrong = |member: &str, message: &str| issues.add(format!("{}/{member}", fields.pointer), message);
-    let has = |wanted: fn(&Part) -> bool| scheme.template.iter().any(wanted);
-    if has(|part| *part == Part::Timestamp) && scheme.timestamp.is_none() {
+    let has = |wanted: fn(&TemplatePart) -> bool| scheme.template.iter().any(wanted);
+    if has(|part| *part == TemplatePart::Timestamp) && scheme.timestamp.is_none() {
         wrong("template", "`{timestamp}` needs the member `timestamp`");
     }
     if let Some(Timestamp { source: TimeSource::Pair(_), .. }) = &scheme.timestamp
-        && !matches!(scheme.signature.grammar, Grammar::Pairs { .. })
+        && !matches!(scheme.signature.grammar, SignatureGrammar::Pairs { .. })
     {
         wrong("timestamp/pair", "only a header of pairs (`signature/pairs`) holds a timestamp");
     }
     let first = scheme.identifier.as_ref().or_else(|| identifiers.first().map(|slot| &slot.place));
-    if has(|part| *part == Part::Id) && !matches!(first, Some(Place { source: Source::Header(_), .. })) {
+    if has(|part| *part == TemplatePart::Id)
+        && !matches!(first, Some(IdentifierPlace { source: IdentifierSource::Header(_), .. }))
+    {
         wrong("template", "`{id}` is the first identifier, which has to be in a header");
     }
-    if !has(|part| *part == Part::Url) && scheme.algorithm != Algorithm::Token {
+    if !has(|part| *part == TemplatePart::Url) && scheme.algorithm != Algorithm::Token {
         for member in ["port", "body_hash"].iter().filter(|member| fields.get(member).is_some()) {
             wrong(member, "this is about the URL, and the template has no `{url}`");
         }
@@ -258,7 +260,12 @@ fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issu
 
 /// Whether identifiers are signed where they say so.
 #[inline(never)]
-fn check_signed<'p>(pointer: &str, scheme: &Scheme, places: impl Iterator<Item = &'p Place>, issues: &mut Issues) {
+fn check_signed<'p>(
+    pointer: &str,
+    scheme: &Scheme,
+    places: impl Iterator<Item = &'p IdentifierPlace>,
+    issues: &mut Issues,
+) {
     for (index, place) in places.enumerate() {
         if scheme.covers(&place.source, index == 0) != place.signed {
             issues.add(
@@ -288,14 +295,14 @@ const ALGORITHMS: &[(&str, Algorithm)] = &[
 ];
 
 #[inline(never)]
-fn read_secret(at: &At<'_>, issues: &mut Issues) -> Option<SecretForm> {
+fn read_secret(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<SecretForm> {
     let fields = at.fields(&["encoding", "prefix", "prefix_required"], issues)?;
     let encodings = [
-        ("raw", secret::Encoding::Raw),
-        ("base64", secret::Encoding::Base64),
-        ("base64_or_raw", secret::Encoding::Base64OrRaw),
-        ("hex", secret::Encoding::Hex),
-        ("spki", secret::Encoding::Spki),
+        ("raw", secret::SecretEncoding::Raw),
+        ("base64", secret::SecretEncoding::Base64),
+        ("base64_or_raw", secret::SecretEncoding::Base64OrRaw),
+        ("hex", secret::SecretEncoding::Hex),
+        ("spki", secret::SecretEncoding::Spki),
     ];
     let prefix = fields.parse("prefix", issues, non_empty);
     if fields.get("prefix").is_none() {
@@ -309,7 +316,7 @@ fn read_secret(at: &At<'_>, issues: &mut Issues) -> Option<SecretForm> {
 }
 
 #[inline(never)]
-fn read_signature(at: &At<'_>, algorithm: Option<Algorithm>, issues: &mut Issues) -> Option<Signature> {
+fn read_signature(at: &JsonCursor<'_>, algorithm: Option<Algorithm>, issues: &mut Issues) -> Option<Signature> {
     let known = ["header", "headers", "numbered_headers", "json", "prefix", "pairs", "versions", "encoding"];
     let fields = at.fields(&known, issues)?;
     let (kind, at) = one_of(&fields, &["header", "headers", "numbered_headers", "json"], issues)?;
@@ -337,29 +344,33 @@ fn read_signature(at: &At<'_>, algorithm: Option<Algorithm>, issues: &mut Issues
     let grammar = match (fields.get("pairs"), fields.get("versions")) {
         (Some(at), None) => {
             let (separator, key) = read_items(&at, "key", issues)?;
-            Grammar::Pairs { separator, key }
+            SignatureGrammar::Pairs { separator, key }
         }
         (None, Some(at)) => {
             let (separator, version) = read_items(&at, "version", issues)?;
-            Grammar::Versions { separator, version }
+            SignatureGrammar::Versions { separator, version }
         }
-        (None, None) => Grammar::Single(prefix),
+        (None, None) => SignatureGrammar::Single(prefix),
         (Some(_), Some(at)) => {
             issues.add(at.pointer, "a header is a list of pairs or of versions, not both");
             return None;
         }
     };
-    let encodings = [("hex", Encoding::Hex), ("hex_any_case", Encoding::HexAnyCase), ("base64", Encoding::Base64)];
+    let encodings = [
+        ("hex", SignatureEncoding::Hex),
+        ("hex_any_case", SignatureEncoding::HexAnyCase),
+        ("base64", SignatureEncoding::Base64),
+    ];
     let encoding = match algorithm {
         // A token is compared as it is.
-        Some(Algorithm::Token) => Encoding::Hex,
+        Some(Algorithm::Token) => SignatureEncoding::Hex,
         _ => fields.need("encoding", issues)?.choice(&encodings, issues)?,
     };
     Some(Signature { source, grammar, encoding })
 }
 
 /// `{"separator": ",", "key": "v1"}`
-fn read_items(at: &At<'_>, member: &str, issues: &mut Issues) -> Option<(u8, String)> {
+fn read_items(at: &JsonCursor<'_>, member: &str, issues: &mut Issues) -> Option<(u8, String)> {
     let fields = at.fields(&["separator", member], issues)?;
     let separator = fields.need("separator", issues)?.parse(issues, |text| match text.as_bytes() {
         [byte] if byte.is_ascii_punctuation() || *byte == b' ' => Ok(*byte),
@@ -369,7 +380,7 @@ fn read_items(at: &At<'_>, member: &str, issues: &mut Issues) -> Option<(u8, Str
 }
 
 #[inline(never)]
-fn read_timestamp(at: &At<'_>, issues: &mut Issues) -> Option<Timestamp> {
+fn read_timestamp(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Timestamp> {
     let fields = at.fields(&["header", "pair", "json", "unit", "max_age_s", "max_ahead_s"], issues)?;
     let source = match one_of(&fields, &["header", "pair", "json"], issues)? {
         ("header", at) => TimeSource::Header(at.parse(issues, header_name)?),
@@ -379,15 +390,20 @@ fn read_timestamp(at: &At<'_>, issues: &mut Issues) -> Option<Timestamp> {
     let units =
         [("s", Unit::Seconds), ("ms", Unit::Milliseconds), ("rfc3339", Unit::Rfc3339), ("http_date", Unit::HttpDate)];
     let unit = fields.need("unit", issues)?.choice(&units, issues)?;
-    let bound =
-        |at: At<'_>, issues: &mut Issues| at.integer(1..=86_400, issues).and_then(|bound| u32::try_from(bound).ok());
+    let bound = |at: JsonCursor<'_>, issues: &mut Issues| {
+        at.integer(1..=86_400, issues).and_then(|bound| u32::try_from(bound).ok())
+    };
     let max_age_s = bound(fields.need("max_age_s", issues)?, issues)?;
     let max_ahead_s = fields.get("max_ahead_s").and_then(|at| bound(at, issues)).unwrap_or(max_age_s);
     Some(Timestamp { source, window: Window { unit, max_age_s, max_ahead_s } })
 }
 
 /// The one of `names` that is there.
-fn one_of<'j>(fields: &Fields<'j>, names: &[&'static str], issues: &mut Issues) -> Option<(&'static str, At<'j>)> {
+fn one_of<'j>(
+    fields: &ObjectCursor<'j>,
+    names: &[&'static str],
+    issues: &mut Issues,
+) -> Option<(&'static str, JsonCursor<'j>)> {
     let mut there = names.iter().filter_map(|name| Some((*name, fields.get(name)?)));
     match (there.next(), there.next()) {
         (Some(one), None) => Some(one),
@@ -399,7 +415,7 @@ fn one_of<'j>(fields: &Fields<'j>, names: &[&'static str], issues: &mut Issues) 
 }
 
 /// Members that mean nothing beside others.
-pub(super) fn stray(fields: &Fields<'_>, members: &[&str], why: &str, issues: &mut Issues) {
+pub(super) fn stray(fields: &ObjectCursor<'_>, members: &[&str], why: &str, issues: &mut Issues) {
     for (member, at) in fields.entries().filter(|(member, _)| members.contains(member)) {
         issues.add(at.pointer, format!("`{member}` {why}"));
     }

@@ -22,9 +22,9 @@ pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = Field<'_>> {
 
 /// What an encoded name or value stands for: `+` is a space, `%XX` a byte, a `%` without its digits itself.
 #[derive(Debug, Clone)]
-pub(super) struct Decoded<'b>(&'b [u8]);
+pub(super) struct DecodedField<'b>(&'b [u8]);
 
-impl Iterator for Decoded<'_> {
+impl Iterator for DecodedField<'_> {
     type Item = u8;
 
     fn next(&mut self) -> Option<u8> {
@@ -47,8 +47,8 @@ fn digit(byte: u8) -> Option<u8> {
 }
 
 /// Decodes a name or a value.
-pub(super) const fn decoded(raw: &[u8]) -> Decoded<'_> {
-    Decoded(raw)
+pub(super) const fn decoded(raw: &[u8]) -> DecodedField<'_> {
+    DecodedField(raw)
 }
 
 /// Whether an encoded name is `name`.

@@ -1,7 +1,7 @@
 //! The identifier of a delivery: what stays the same when a provider sends it again.
 
 use super::form;
-use super::json::{self, Found, Pointer, Value};
+use super::json::{self, JsonScalar, Pointer, PointerResult};
 use super::{Delivery, Header};
 
 /// The longest identifier that stands in a key as it is.
@@ -14,12 +14,12 @@ pub(super) struct Slot {
     pub(super) name: String,
     /// What its identifiers look like where they may stand in a key as they are
     pub(super) pattern: Option<Pattern>,
-    pub(super) place: super::scheme::Place,
+    pub(super) place: super::scheme::IdentifierPlace,
 }
 
 /// Where an identifier is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum IdentifierSource {
     /// In a header
     Header(String),
     /// In the JSON body: a string, or where so declared an integer
@@ -52,7 +52,7 @@ pub(super) enum Pattern {
 
 /// What a delivery's identifier was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum IdentifierKind {
     /// A header
     Header,
     /// The JSON body
@@ -63,7 +63,7 @@ pub enum Kind {
     Composite,
 }
 
-impl Kind {
+impl IdentifierKind {
     /// The kind as logs name it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ pub struct Identifier {
     /// The text is the digest of the whole signed text
     pub(super) whole: bool,
     /// What it was read from
-    pub kind: Kind,
+    pub kind: IdentifierKind,
     /// Whether the signature covers it
     pub signed: bool,
 }
@@ -155,12 +155,12 @@ impl Pattern {
 impl Identifier {
     /// What stands for an identifier where the parts of a signed text cannot be told apart: the text as a whole.
     pub(super) fn of_signed_text(digest: &[u8; 32], fields: usize) -> Self {
-        let kind = if fields > 1 { Kind::Composite } else { Kind::Form };
+        let kind = if fields > 1 { IdentifierKind::Composite } else { IdentifierKind::Form };
         Self { slot: 0, text: digest.to_vec(), whole: true, kind, signed: true }
     }
 }
 
-impl Source {
+impl IdentifierSource {
     /// How many fields the first group has of which every name is somewhere in a text. A name in a text does not say that
     /// there is such a field: but whether it is there does not depend on how the text is cut.
     pub(super) fn group_in(&self, text: &[u8]) -> Option<usize> {
@@ -172,7 +172,7 @@ impl Source {
 
 /// The first of `places` with an identifier.
 pub(super) fn find<'p>(
-    places: impl Iterator<Item = &'p super::scheme::Place>,
+    places: impl Iterator<Item = &'p super::scheme::IdentifierPlace>,
     delivery: &Delivery<'_>,
 ) -> Result<Option<Identifier>, NoIdentifier> {
     let mut absent = None;
@@ -191,32 +191,32 @@ pub(super) fn find<'p>(
     absent.map_or(Ok(None), Err)
 }
 
-impl Source {
-    fn read(&self, delivery: &Delivery<'_>) -> Result<(Vec<u8>, Kind), NoIdentifier> {
+impl IdentifierSource {
+    fn read(&self, delivery: &Delivery<'_>) -> Result<(Vec<u8>, IdentifierKind), NoIdentifier> {
         match self {
             Self::Header(name) => match delivery.header(name) {
                 Header::Absent => Err(NoIdentifier::Missing),
                 Header::Ambiguous => Err(NoIdentifier::Ambiguous),
                 Header::One([]) => Err(NoIdentifier::Empty),
-                Header::One(value) => Ok((value.to_vec(), Kind::Header)),
+                Header::One(value) => Ok((value.to_vec(), IdentifierKind::Header)),
             },
             Self::Json { place, integer } => {
                 let found = json::find(delivery.body, &[place]).map_err(|json::NotJson| {
                     // What never was to be JSON holds no identifier; what was is broken.
                     if delivery.is_not_json() { NoIdentifier::OtherType } else { NoIdentifier::NotJson }
                 })?;
-                match found.first().copied().unwrap_or(Found::Missing) {
-                    Found::Missing => Err(NoIdentifier::Missing),
-                    Found::Ambiguous => Err(NoIdentifier::Ambiguous),
-                    Found::Several => Err(NoIdentifier::Several),
-                    Found::Value(Value::Text(text)) if !integer => match text.decode().into_owned() {
+                match found.first().copied().unwrap_or(PointerResult::Missing) {
+                    PointerResult::Missing => Err(NoIdentifier::Missing),
+                    PointerResult::Ambiguous => Err(NoIdentifier::Ambiguous),
+                    PointerResult::Several => Err(NoIdentifier::Several),
+                    PointerResult::Value(JsonScalar::Text(text)) if !integer => match text.decode().into_owned() {
                         empty if empty.is_empty() => Err(NoIdentifier::Empty),
-                        text => Ok((text, Kind::Json)),
+                        text => Ok((text, IdentifierKind::Json)),
                     },
-                    Found::Value(Value::Number(number)) if *integer && is_integer(number) => {
-                        Ok((number.to_vec(), Kind::Json))
+                    PointerResult::Value(JsonScalar::Number(number)) if *integer && is_integer(number) => {
+                        Ok((number.to_vec(), IdentifierKind::Json))
                     }
-                    Found::Value(_) => Err(NoIdentifier::WrongType),
+                    PointerResult::Value(_) => Err(NoIdentifier::WrongType),
                 }
             }
             Self::Form(composites) => {
@@ -237,7 +237,7 @@ fn is_integer(number: &[u8]) -> bool {
 
 impl Composite {
     /// All parts, each once and not empty, none but one with a `-`.
-    fn read(&self, body: &[u8]) -> Option<(Vec<u8>, Kind)> {
+    fn read(&self, body: &[u8]) -> Option<(Vec<u8>, IdentifierKind)> {
         let mut parts: Vec<Option<Vec<u8>>> = vec![None; self.names.len()];
         for field in form::fields(body) {
             let Some(at) = self.names.iter().position(|name| form::is(field.name, name)) else { continue };
@@ -255,7 +255,7 @@ impl Composite {
             }
             text.extend(part);
         }
-        Some((text, if self.names.len() > 1 { Kind::Composite } else { Kind::Form }))
+        Some((text, if self.names.len() > 1 { IdentifierKind::Composite } else { IdentifierKind::Form }))
     }
 }
 

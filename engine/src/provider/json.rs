@@ -3,7 +3,7 @@
 //!
 //! A member that stands twice on the way to a place makes it ambiguous, whatever the spelling (`id`, `\u0069d`).
 
-pub(crate) use crate::json::lex::Value;
+pub(crate) use crate::json::lex::JsonScalar;
 use crate::json::lex::{Text, scalar, skip_space, string};
 
 /// Deeper nesting is refused. One bit is kept for each level.
@@ -14,13 +14,13 @@ pub(crate) const MAX_SEGMENTS: usize = 8;
 /// A place in a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pointer {
-    segments: Vec<Segment>,
+    segments: Vec<PointerSegment>,
     /// Arrays on the way have to hold one item only.
     single: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Segment {
+struct PointerSegment {
     name: String,
     index: Option<usize>,
 }
@@ -37,7 +37,7 @@ impl Pointer {
             let name = raw.replace("~1", "/").replace("~0", "~");
             let canonical = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
             let index = if canonical { name.parse().ok() } else { None };
-            segments.push(Segment { name, index });
+            segments.push(PointerSegment { name, index });
         }
         (segments.len() <= MAX_SEGMENTS).then_some(Self { segments, single })
     }
@@ -45,7 +45,7 @@ impl Pointer {
 
 /// What is at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found<'b> {
+pub(crate) enum PointerResult<'b> {
     /// Nothing.
     Missing,
     /// A member on the way stands twice.
@@ -53,7 +53,7 @@ pub(crate) enum Found<'b> {
     /// An array on the way holds more than one item, and only one may be there.
     Several,
     /// A value.
-    Value(Value<'b>),
+    Value(JsonScalar<'b>),
 }
 
 /// The text is not JSON, or is nested too deeply.
@@ -64,7 +64,7 @@ pub(crate) struct NotJson;
 ///
 /// # Errors
 /// [`NotJson`] if the text is anything but one JSON value in UTF-8 of bounded depth.
-pub(crate) fn find<'b>(text: &'b [u8], pointers: &[&Pointer]) -> Result<Vec<Found<'b>>, NotJson> {
+pub(crate) fn find<'b>(text: &'b [u8], pointers: &[&Pointer]) -> Result<Vec<PointerResult<'b>>, NotJson> {
     let mut search = Search::new(pointers);
     scan(text, &mut search).ok_or(NotJson)?;
     Ok(search.targets.into_iter().map(|target| target.found).collect())
@@ -117,7 +117,7 @@ pub(crate) fn skip_value(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// How far one pointer has come.
-struct Target<'p, 'b> {
+struct SearchedPointer<'p, 'b> {
     pointer: &'p Pointer,
     /// How many of the open containers are on the way; the next segment is that of the innermost of them.
     on: usize,
@@ -125,25 +125,25 @@ struct Target<'p, 'b> {
     counts: [usize; MAX_SEGMENTS],
     /// The value that begins next is on the way.
     next: bool,
-    found: Found<'b>,
+    found: PointerResult<'b>,
 }
 
 struct Search<'p, 'b> {
-    targets: Vec<Target<'p, 'b>>,
-    /// The largest [`Target::on`]: below it nothing needs to be compared.
+    targets: Vec<SearchedPointer<'p, 'b>>,
+    /// The largest [`SearchedPointer::on`]: below it nothing needs to be compared.
     deepest: usize,
-    /// Whether some [`Target::next`] is set.
+    /// Whether some [`SearchedPointer::next`] is set.
     next: bool,
 }
 
 impl<'p, 'b> Search<'p, 'b> {
     fn new(pointers: &[&'p Pointer]) -> Self {
-        let target = |pointer: &&'p Pointer| Target {
+        let target = |pointer: &&'p Pointer| SearchedPointer {
             pointer,
             on: 0,
             counts: [0; MAX_SEGMENTS],
             next: true,
-            found: Found::Missing,
+            found: PointerResult::Missing,
         };
         Self { targets: pointers.iter().map(target).collect(), deepest: 0, next: true }
     }
@@ -161,7 +161,7 @@ impl<'p, 'b> Search<'p, 'b> {
             }
             if let Some(count) = target.counts.get_mut(level) {
                 if *count > 0 {
-                    target.found = Found::Ambiguous;
+                    target.found = PointerResult::Ambiguous;
                 } else {
                     target.next = true;
                     self.next = true;
@@ -180,9 +180,13 @@ impl<'p, 'b> Search<'p, 'b> {
             let Some(level) = depth.checked_sub(1) else { continue };
             let Some(segment) = target.pointer.segments.get(level) else { continue };
             let Some(count) = target.counts.get_mut(level) else { continue };
-            target.next = segment.index == Some(*count) && target.found == Found::Missing;
-            if target.pointer.single && segment.index.is_some() && *count > 0 && target.found != Found::Ambiguous {
-                target.found = Found::Several;
+            target.next = segment.index == Some(*count) && target.found == PointerResult::Missing;
+            if target.pointer.single
+                && segment.index.is_some()
+                && *count > 0
+                && target.found != PointerResult::Ambiguous
+            {
+                target.found = PointerResult::Several;
                 target.next = false;
             }
             self.next |= target.next;
@@ -191,14 +195,14 @@ impl<'p, 'b> Search<'p, 'b> {
     }
 
     /// A value that is no container.
-    fn scalar(&mut self, depth: usize, value: Value<'b>) {
+    fn scalar(&mut self, depth: usize, value: JsonScalar<'b>) {
         if !std::mem::take(&mut self.next) {
             return;
         }
         for target in self.targets.iter_mut().filter(|target| target.next) {
             target.next = false;
-            if depth == target.pointer.segments.len() && target.found == Found::Missing {
-                target.found = Found::Value(value);
+            if depth == target.pointer.segments.len() && target.found == PointerResult::Missing {
+                target.found = PointerResult::Value(value);
             }
         }
     }
@@ -213,8 +217,8 @@ impl<'p, 'b> Search<'p, 'b> {
             if depth <= target.pointer.segments.len() {
                 target.on = depth;
                 self.deepest = self.deepest.max(depth);
-            } else if target.found == Found::Missing {
-                target.found = Found::Value(Value::Container);
+            } else if target.found == PointerResult::Missing {
+                target.found = PointerResult::Value(JsonScalar::Container);
             }
         }
     }
@@ -316,13 +320,13 @@ fn member<'b>(text: &'b [u8], depth: usize, search: &mut Search<'_, 'b>) -> Opti
 mod tests {
     use super::*;
 
-    fn at<'b>(text: &'b str, pointer: &str) -> Result<Found<'b>, NotJson> {
+    fn at<'b>(text: &'b str, pointer: &str) -> Result<PointerResult<'b>, NotJson> {
         find(text.as_bytes(), &[&Pointer::parse(pointer, false).unwrap()]).map(|found| found[0])
     }
 
     fn text(text: &str, pointer: &str) -> Option<Vec<u8>> {
         match at(text, pointer) {
-            Ok(Found::Value(Value::Text(found))) => Some(found.decode().into_owned()),
+            Ok(PointerResult::Value(JsonScalar::Text(found))) => Some(found.decode().into_owned()),
             _ => None,
         }
     }
@@ -337,28 +341,28 @@ mod tests {
             assert_eq!(text(body, pointer).as_deref(), Some(expected.as_bytes()), "{pointer}");
         }
         for pointer in ["/b", "/a/b/0/id", "/a/b/2/id", "/a/b/01/id", "/a/b/-/id", "/id/x", "/a/a/id"] {
-            assert_eq!(at(body, pointer), Ok(Found::Missing), "{pointer}");
+            assert_eq!(at(body, pointer), Ok(PointerResult::Missing), "{pointer}");
         }
-        assert_eq!(at(body, "/a/b/0"), Ok(Found::Value(Value::Number(b"1"))));
-        assert_eq!(at(body, "/a/b"), Ok(Found::Value(Value::Container)));
+        assert_eq!(at(body, "/a/b/0"), Ok(PointerResult::Value(JsonScalar::Number(b"1"))));
+        assert_eq!(at(body, "/a/b"), Ok(PointerResult::Value(JsonScalar::Container)));
         for (body, value) in [
-            (r#"{"id":null}"#, Value::Null),
-            (r#"{"id":true}"#, Value::Boolean(b"true")),
-            (r#"{"id":-0.5e+3}"#, Value::Number(b"-0.5e+3")),
-            (r#"{"id":[]}"#, Value::Container),
+            (r#"{"id":null}"#, JsonScalar::Null),
+            (r#"{"id":true}"#, JsonScalar::Boolean(b"true")),
+            (r#"{"id":-0.5e+3}"#, JsonScalar::Number(b"-0.5e+3")),
+            (r#"{"id":[]}"#, JsonScalar::Container),
         ] {
-            assert_eq!(at(body, "/id"), Ok(Found::Value(value)), "{body}");
+            assert_eq!(at(body, "/id"), Ok(PointerResult::Value(value)), "{body}");
         }
-        assert_eq!(at("7", "/id"), Ok(Found::Missing));
-        assert_eq!(at(r#"[{"id":"x"}]"#, "/id"), Ok(Found::Missing));
+        assert_eq!(at("7", "/id"), Ok(PointerResult::Missing));
+        assert_eq!(at(r#"[{"id":"x"}]"#, "/id"), Ok(PointerResult::Missing));
     }
 
     #[test]
     fn several_places_are_found_in_one_pass() {
         let pointers = ["/a/x", "/a/y", "/b/0", "/a"].map(|text| Pointer::parse(text, false).unwrap());
         let found = find(br#"{"a":{"y":1,"x":2},"b":[3]}"#, &pointers.each_ref()).unwrap();
-        let number = |text| Found::Value(Value::Number(text));
-        assert_eq!(found, [number(b"2"), number(b"1"), number(b"3"), Found::Value(Value::Container)]);
+        let number = |text| PointerResult::Value(JsonScalar::Number(text));
+        assert_eq!(found, [number(b"2"), number(b"1"), number(b"3"), PointerResult::Value(JsonScalar::Container)]);
     }
 
     #[test]
@@ -373,7 +377,7 @@ mod tests {
             r#"{"e":{"id":"1"},"\u0065":null}"#,
             r#"{"e":{"id":{"a":1},"id":"1"}}"#,
         ] {
-            assert_eq!(at(body, "/e/id"), Ok(Found::Ambiguous), "{body}");
+            assert_eq!(at(body, "/e/id"), Ok(PointerResult::Ambiguous), "{body}");
         }
         // Elsewhere it is nobody's business here.
         assert_eq!(text(r#"{"x":1,"x":2,"e":{"id":"1","o":{"id":1,"id":2}},"id":1,"id":2}"#, "/e/id").unwrap(), b"1");
@@ -383,12 +387,12 @@ mod tests {
     fn a_single_item_is_required_where_asked_for() {
         let pointer = Pointer::parse("/0/id", true).unwrap();
         let found = |body: &'static str| find(body.as_bytes(), &[&pointer]).unwrap()[0];
-        assert!(matches!(found(r#"[{"id":"a"}]"#), Found::Value(Value::Text(_))));
-        assert_eq!(found(r#"[{"id":"a"},{"id":"a"}]"#), Found::Several);
-        assert_eq!(found(r#"[1,{"id":"a"}]"#), Found::Several);
-        assert_eq!(found(r#"[{"id":"a","id":"b"},1]"#), Found::Ambiguous);
+        assert!(matches!(found(r#"[{"id":"a"}]"#), PointerResult::Value(JsonScalar::Text(_))));
+        assert_eq!(found(r#"[{"id":"a"},{"id":"a"}]"#), PointerResult::Several);
+        assert_eq!(found(r#"[1,{"id":"a"}]"#), PointerResult::Several);
+        assert_eq!(found(r#"[{"id":"a","id":"b"},1]"#), PointerResult::Ambiguous);
         for body in ["[]", "[[]]", "[1]", r#"{"0":{"id":"a"}}"#] {
-            assert_eq!(found(body), Found::Missing, "{body}");
+            assert_eq!(found(body), PointerResult::Missing, "{body}");
         }
     }
 

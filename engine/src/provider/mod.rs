@@ -35,13 +35,13 @@ mod verify;
 mod weakness;
 
 pub use catalogue::Catalogue;
-pub use identifier::{Identifier, Kind, NoIdentifier};
+pub use identifier::{Identifier, IdentifierKind, NoIdentifier};
 pub use key::body_digest;
 pub use weakness::Weakness;
 
 use crate::headers::Headers;
-use identifier::{Slot, Source};
-use scheme::{Place, Scheme, SignatureSource};
+use identifier::{IdentifierSource, Slot};
+use scheme::{IdentifierPlace, Scheme, SignatureSource};
 
 /// A provider, as its file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ struct Whole {
 
 /// Why a delivery is not verified. Of several schemes' reasons the greatest is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Refused {
+pub enum VerifyError {
     /// A header, or a member of the body, that the scheme needs is absent or empty
     MissingHeader,
     /// It is there twice, with different values
@@ -130,7 +130,7 @@ pub enum Refused {
     BodyNotJson,
 }
 
-impl Refused {
+impl VerifyError {
     /// The reason as metrics and logs name it.
     pub const fn reason(self) -> &'static str {
         match self {
@@ -241,7 +241,7 @@ impl Provider {
     }
 
     /// Where the identifiers of a scheme's deliveries are.
-    fn places<'p>(&'p self, scheme: Option<&'p Scheme>) -> impl Iterator<Item = &'p Place> {
+    fn places<'p>(&'p self, scheme: Option<&'p Scheme>) -> impl Iterator<Item = &'p IdentifierPlace> {
         let own = scheme.and_then(|scheme| scheme.identifier.as_ref());
         let others = self.identifiers.iter().map(|slot| &slot.place).skip(usize::from(own.is_some()));
         own.into_iter().chain(others)
@@ -249,7 +249,7 @@ impl Provider {
 
     /// Whether verifying a delivery or reading its identifier parses the body: then it must not come compressed.
     pub fn parses_body(&self) -> bool {
-        let in_body = |place: &Place| !matches!(place.source, Source::Header(_));
+        let in_body = |place: &IdentifierPlace| !matches!(place.source, IdentifierSource::Header(_));
         self.identifiers.iter().any(|slot| in_body(&slot.place))
             || self.schemes.iter().any(|scheme| scheme.parses_body() || scheme.identifier.as_ref().is_some_and(in_body))
     }
@@ -277,7 +277,7 @@ impl Provider {
     fn first_header<'p>(&'p self, scheme: &'p Scheme) -> Option<&'p str> {
         let place = scheme.identifier.as_ref().or_else(|| self.identifiers.first().map(|slot| &slot.place))?;
         match &place.source {
-            Source::Header(name) => Some(name),
+            IdentifierSource::Header(name) => Some(name),
             _ => None,
         }
     }

@@ -1,11 +1,11 @@
 //! How a provider signs, as its file says it.
 
 use super::boundaries::Boundaries;
-use super::crypto::{Algorithm, Encoding};
-use super::identifier::Source;
+use super::crypto::{Algorithm, SignatureEncoding};
+use super::identifier::IdentifierSource;
 use super::json::Pointer;
 use super::secret::SecretForm;
-use super::template::Part;
+use super::template::TemplatePart;
 use super::time::Window;
 
 /// One way to sign.
@@ -16,7 +16,7 @@ pub(super) struct Scheme {
     pub(super) signature: Signature,
     pub(super) timestamp: Option<Timestamp>,
     /// Empty for tokens
-    pub(super) template: Vec<Part>,
+    pub(super) template: Vec<TemplatePart>,
     /// How the parts of the template are told apart, where the file says so
     pub(super) boundaries: Option<Boundaries>,
     /// Parts of the template, each with a byte at which it ends and which it therefore must not hold
@@ -28,15 +28,15 @@ pub(super) struct Scheme {
     /// The query parameter with the SHA-256 of the body; a body that is no form needs it
     pub(super) body_hash: Option<String>,
     /// Stands in for the first identifier
-    pub(super) identifier: Option<Place>,
+    pub(super) identifier: Option<IdentifierPlace>,
 }
 
 /// Where signatures are and how they are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) source: SignatureSource,
-    pub(super) grammar: Grammar,
-    pub(super) encoding: Encoding,
+    pub(super) grammar: SignatureGrammar,
+    pub(super) encoding: SignatureEncoding,
 }
 
 /// Where signatures are.
@@ -52,7 +52,7 @@ pub(super) enum SignatureSource {
 
 /// The grammar of a header with signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Grammar {
+pub(super) enum SignatureGrammar {
     /// One signature behind a prefix
     Single(String),
     /// `key=value` items; the key of signatures may be there more than once
@@ -91,44 +91,45 @@ pub(super) enum TimeSource {
 
 /// Where an identifier is, and whether the signature covers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) source: Source,
+pub(super) struct IdentifierPlace {
+    pub(super) source: IdentifierSource,
     pub(super) signed: bool,
 }
 
 impl Scheme {
     /// Whether the signature covers an identifier at `source`; `first` says that `{id}` means it.
-    pub(super) fn covers(&self, source: &Source, first: bool) -> bool {
-        let has = |wanted: fn(&Part) -> bool| self.template.iter().any(wanted);
+    pub(super) fn covers(&self, source: &IdentifierSource, first: bool) -> bool {
+        let has = |wanted: fn(&TemplatePart) -> bool| self.template.iter().any(wanted);
         match source {
-            Source::Header(name) => self.template.iter().any(|part| match part {
-                Part::Id => first,
-                Part::Header(other) => other == name,
+            IdentifierSource::Header(name) => self.template.iter().any(|part| match part {
+                TemplatePart::Id => first,
+                TemplatePart::Header(other) => other == name,
                 _ => false,
             }),
-            Source::Json { place, .. } => {
+            IdentifierSource::Json { place, .. } => {
                 self.body_hash.is_some()
                     || self.template.iter().any(|part| match part {
-                        Part::Body => true,
-                        Part::Json { place: other, .. } => other == place,
+                        TemplatePart::Body => true,
+                        TemplatePart::Json { place: other, .. } => other == place,
                         _ => false,
                     })
             }
-            Source::Form(_) => has(|part| matches!(part, Part::Body | Part::SortedForm)),
+            IdentifierSource::Form(_) => has(|part| matches!(part, TemplatePart::Body | TemplatePart::SortedForm)),
         }
     }
 
     /// Whether the signature covers the whole body.
     pub(super) fn covers_body(&self) -> bool {
-        self.body_hash.is_some() || self.template.iter().any(|part| matches!(part, Part::Body | Part::SortedForm))
+        self.body_hash.is_some()
+            || self.template.iter().any(|part| matches!(part, TemplatePart::Body | TemplatePart::SortedForm))
     }
 
     /// Whether a part of the template is the timestamp.
-    pub(super) fn is_timestamp(&self, part: &Part) -> bool {
+    pub(super) fn is_timestamp(&self, part: &TemplatePart) -> bool {
         match (part, self.timestamp.as_ref().map(|timestamp| &timestamp.source)) {
-            (Part::Timestamp, _) => true,
-            (Part::Header(name), Some(TimeSource::Header(header))) => name == header,
-            (Part::Json { place, .. }, Some(TimeSource::Json(other))) => place == other,
+            (TemplatePart::Timestamp, _) => true,
+            (TemplatePart::Header(name), Some(TimeSource::Header(header))) => name == header,
+            (TemplatePart::Json { place, .. }, Some(TimeSource::Json(other))) => place == other,
             _ => false,
         }
     }
@@ -138,6 +139,6 @@ impl Scheme {
         self.boundaries == Some(Boundaries::JsonBody)
             || matches!(self.signature.source, SignatureSource::Json(_))
             || matches!(&self.timestamp, Some(Timestamp { source: TimeSource::Json(_), .. }))
-            || self.template.iter().any(|part| matches!(part, Part::Json { .. } | Part::SortedForm))
+            || self.template.iter().any(|part| matches!(part, TemplatePart::Json { .. } | TemplatePart::SortedForm))
     }
 }

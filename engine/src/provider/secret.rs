@@ -18,7 +18,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// How a secret is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Encoding {
+pub(super) enum SecretEncoding {
     /// The text is the key.
     #[default]
     Raw,
@@ -35,7 +35,7 @@ pub(super) enum Encoding {
 /// How the secrets of a scheme are written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SecretForm {
-    pub(super) encoding: Encoding,
+    pub(super) encoding: SecretEncoding,
     /// Taken off before decoding
     pub(super) prefix: Option<String>,
     /// Secrets without the prefix are for other schemes
@@ -65,14 +65,14 @@ impl SecretForm {
             None => secret,
         };
         let key = match self.encoding {
-            Encoding::Raw => Some(Cow::Borrowed(text)),
-            Encoding::Base64 => LENIENT.decode(text).ok().map(Cow::Owned),
-            Encoding::Base64OrRaw => match LENIENT.decode(text) {
+            SecretEncoding::Raw => Some(Cow::Borrowed(text)),
+            SecretEncoding::Base64 => LENIENT.decode(text).ok().map(Cow::Owned),
+            SecretEncoding::Base64OrRaw => match LENIENT.decode(text) {
                 Ok(key) => Some(Cow::Owned(key)),
                 Err(_) => own.is_none().then_some(Cow::Borrowed(text)),
             },
-            Encoding::Hex => hex(text).map(Cow::Owned),
-            Encoding::Spki => LENIENT.decode(text).ok().and_then(|der| public_key(&der)).map(Cow::Owned),
+            SecretEncoding::Hex => hex(text).map(Cow::Owned),
+            SecretEncoding::Spki => LENIENT.decode(text).ok().and_then(|der| public_key(&der)).map(Cow::Owned),
         };
         match key {
             Some(key) if !key.is_empty() => Fit::Key(key),
@@ -101,7 +101,7 @@ fn public_key(der: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn form(encoding: Encoding, prefix: Option<&str>, prefix_required: bool) -> SecretForm {
+    fn form(encoding: SecretEncoding, prefix: Option<&str>, prefix_required: bool) -> SecretForm {
         SecretForm { encoding, prefix: prefix.map(str::to_owned), prefix_required }
     }
 
@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn secrets_are_decoded_as_their_form_says() {
-        let base64 = form(Encoding::Base64, Some("whsec_"), false);
-        let either = form(Encoding::Base64OrRaw, Some("whsec_"), false);
-        let required = form(Encoding::Base64, Some("whpk_"), true);
-        let raw = form(Encoding::Raw, None, false);
+        let base64 = form(SecretEncoding::Base64, Some("whsec_"), false);
+        let either = form(SecretEncoding::Base64OrRaw, Some("whsec_"), false);
+        let required = form(SecretEncoding::Base64, Some("whpk_"), true);
+        let raw = form(SecretEncoding::Raw, None, false);
         for (form, secret, expected) in [
             (&base64, "whsec_YWJj", Some("abc")),
             (&base64, "YWJj", Some("abc")),
@@ -141,10 +141,10 @@ mod tests {
             (&raw, "abc\n", Some("abc\n")),
             (&raw, "whsec_YWJj", Some("other")),
             (&raw, "", None),
-            (&form(Encoding::Hex, None, false), "616263", Some("abc")),
-            (&form(Encoding::Hex, None, false), "6A6b", Some("jk")),
-            (&form(Encoding::Hex, None, false), "616", None),
-            (&form(Encoding::Hex, None, false), "61 6", None),
+            (&form(SecretEncoding::Hex, None, false), "616263", Some("abc")),
+            (&form(SecretEncoding::Hex, None, false), "6A6b", Some("jk")),
+            (&form(SecretEncoding::Hex, None, false), "616", None),
+            (&form(SecretEncoding::Hex, None, false), "61 6", None),
         ] {
             assert_eq!(fit(form, secret).as_deref(), expected.map(str::as_bytes), "{form:?} {secret}");
         }

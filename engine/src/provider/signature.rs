@@ -1,8 +1,8 @@
 //! Reading signatures, and timestamps that stand with them, out of a delivery.
 
-use super::json::{self, Found, Pointer, Value};
-use super::scheme::{Grammar, Scheme, SignatureSource, TimeSource};
-use super::{Delivery, Header, Refused};
+use super::json::{self, JsonScalar, Pointer, PointerResult};
+use super::scheme::{Scheme, SignatureGrammar, SignatureSource, TimeSource};
+use super::{Delivery, Header, VerifyError};
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub(super) struct Sent<'d> {
 
 impl Scheme {
     /// Reads what is sent. No signature of this scheme among others is not yet an error.
-    pub(super) fn sent<'d>(&self, delivery: &Delivery<'d>) -> Result<Sent<'d>, Refused> {
+    pub(super) fn sent<'d>(&self, delivery: &Delivery<'d>) -> Result<Sent<'d>, VerifyError> {
         let mut sent = Sent::default();
         let mut lines = 0;
         match &self.signature.source {
@@ -46,43 +46,43 @@ impl Scheme {
             }
         }
         if lines == 0 {
-            return Err(Refused::MissingHeader);
+            return Err(VerifyError::MissingHeader);
         }
         if let Some(timestamp) = &self.timestamp {
             sent.timestamp = match &timestamp.source {
                 TimeSource::Header(name) => Some(Cow::Borrowed(needed(delivery, name)?)),
-                TimeSource::Pair(_) => Some(sent.timestamp.ok_or(Refused::MalformedHeader)?),
+                TimeSource::Pair(_) => Some(sent.timestamp.ok_or(VerifyError::MalformedHeader)?),
                 TimeSource::Json(place) => Some(text(delivery, place)?),
             };
         }
         Ok(sent)
     }
 
-    fn read_line<'d>(&self, line: &'d [u8], sent: &mut Sent<'d>) -> Result<(), Refused> {
+    fn read_line<'d>(&self, line: &'d [u8], sent: &mut Sent<'d>) -> Result<(), VerifyError> {
         match &self.signature.grammar {
-            Grammar::Single(prefix) => match line.strip_prefix(prefix.as_bytes()) {
-                None | Some([]) => return Err(Refused::MalformedHeader),
+            SignatureGrammar::Single(prefix) => match line.strip_prefix(prefix.as_bytes()) {
+                None | Some([]) => return Err(VerifyError::MalformedHeader),
                 Some(signature) => sent.signatures.push(Cow::Borrowed(signature)),
             },
-            Grammar::Pairs { separator, key } => {
+            SignatureGrammar::Pairs { separator, key } => {
                 let clock = match &self.timestamp {
                     Some(timestamp) => timestamp.source.pair(),
                     None => None,
                 };
                 for item in line.split(|byte| byte == separator) {
-                    let (name, value) = halves(item, b'=').ok_or(Refused::MalformedHeader)?;
+                    let (name, value) = halves(item, b'=').ok_or(VerifyError::MalformedHeader)?;
                     let (name, value) = (name.trim_ascii(), value.trim_ascii());
                     if name == key.as_bytes() {
                         sent.signatures.push(Cow::Borrowed(value));
                     } else if clock.is_some_and(|clock| name == clock.as_bytes()) {
                         // Of two timestamps nobody can say which one another reader believes.
                         if sent.timestamp.replace(Cow::Borrowed(value)).is_some() {
-                            return Err(Refused::MalformedHeader);
+                            return Err(VerifyError::MalformedHeader);
                         }
                     }
                 }
             }
-            Grammar::Versions { separator, version } => {
+            SignatureGrammar::Versions { separator, version } => {
                 for item in line.split(|byte| byte == separator) {
                     if let Some((found, signature)) = halves(item, b',')
                         && found == version.as_bytes()
@@ -106,34 +106,34 @@ impl TimeSource {
 }
 
 /// A header that may be absent; an empty one counts as absent.
-fn line(header: Header<'_>) -> Result<Option<&[u8]>, Refused> {
+fn line(header: Header<'_>) -> Result<Option<&[u8]>, VerifyError> {
     match header {
         Header::Absent | Header::One([]) => Ok(None),
         Header::One(line) => Ok(Some(line)),
-        Header::Ambiguous => Err(Refused::AmbiguousHeader),
+        Header::Ambiguous => Err(VerifyError::AmbiguousHeader),
     }
 }
 
 /// A header that has to be there.
-pub(super) fn needed<'d>(delivery: &Delivery<'d>, name: &str) -> Result<&'d [u8], Refused> {
-    line(delivery.header(name))?.ok_or(Refused::MissingHeader)
+pub(super) fn needed<'d>(delivery: &Delivery<'d>, name: &str) -> Result<&'d [u8], VerifyError> {
+    line(delivery.header(name))?.ok_or(VerifyError::MissingHeader)
 }
 
 /// A string or a number of the JSON body that has to be there.
-fn text<'d>(delivery: &Delivery<'d>, place: &Pointer) -> Result<Cow<'d, [u8]>, Refused> {
-    let found = json::find(delivery.body, &[place]).map_err(|json::NotJson| Refused::MalformedHeader)?;
-    value(found.first().copied().unwrap_or(Found::Missing), false)
+fn text<'d>(delivery: &Delivery<'d>, place: &Pointer) -> Result<Cow<'d, [u8]>, VerifyError> {
+    let found = json::find(delivery.body, &[place]).map_err(|json::NotJson| VerifyError::MalformedHeader)?;
+    value(found.first().copied().unwrap_or(PointerResult::Missing), false)
 }
 
 /// What a value of the JSON body says in a signed text.
-pub(super) fn value<'d>(found: Found<'d>, optional: bool) -> Result<Cow<'d, [u8]>, Refused> {
+pub(super) fn value<'d>(found: PointerResult<'d>, optional: bool) -> Result<Cow<'d, [u8]>, VerifyError> {
     match found {
-        Found::Value(Value::Text(text)) => Ok(text.decode()),
-        Found::Value(Value::Number(text) | Value::Boolean(text)) => Ok(Cow::Borrowed(text)),
-        Found::Missing | Found::Value(Value::Null) if optional => Ok(Cow::Borrowed(b"")),
-        Found::Missing | Found::Value(Value::Null) => Err(Refused::MissingHeader),
-        Found::Ambiguous => Err(Refused::AmbiguousHeader),
-        Found::Several | Found::Value(Value::Container) => Err(Refused::MalformedHeader),
+        PointerResult::Value(JsonScalar::Text(text)) => Ok(text.decode()),
+        PointerResult::Value(JsonScalar::Number(text) | JsonScalar::Boolean(text)) => Ok(Cow::Borrowed(text)),
+        PointerResult::Missing | PointerResult::Value(JsonScalar::Null) if optional => Ok(Cow::Borrowed(b"")),
+        PointerResult::Missing | PointerResult::Value(JsonScalar::Null) => Err(VerifyError::MissingHeader),
+        PointerResult::Ambiguous => Err(VerifyError::AmbiguousHeader),
+        PointerResult::Several | PointerResult::Value(JsonScalar::Container) => Err(VerifyError::MalformedHeader),
     }
 }
 

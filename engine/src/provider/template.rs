@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TemplatePart {
     /// Text that stands there itself
     Literal(String),
     /// `{body}`: the body's bytes
@@ -37,7 +37,7 @@ pub(super) enum Part {
     },
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for TemplatePart {
     /// As it stands in a template.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -57,39 +57,39 @@ impl fmt::Display for Part {
 }
 
 /// Takes a template apart; the error says what to change.
-pub(super) fn parse(template: &str) -> Result<Vec<Part>, String> {
+pub(super) fn parse(template: &str) -> Result<Vec<TemplatePart>, String> {
     let mut parts = Vec::new();
     let mut rest = template;
     while let Some((literal, after)) = rest.split_once('{') {
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal.to_owned()));
+            parts.push(TemplatePart::Literal(literal.to_owned()));
         }
         let (name, after) = after.split_once('}').ok_or("a `{` of the template has no `}`")?;
         parts.push(part(name)?);
         rest = after;
     }
     if !rest.is_empty() {
-        parts.push(Part::Literal(rest.to_owned()));
+        parts.push(TemplatePart::Literal(rest.to_owned()));
     }
-    if parts.iter().all(|part| matches!(part, Part::Literal(_))) {
+    if parts.iter().all(|part| matches!(part, TemplatePart::Literal(_))) {
         return Err("a template that takes nothing from the delivery signs nothing".to_owned());
     }
     Ok(parts)
 }
 
-fn part(name: &str) -> Result<Part, String> {
+fn part(name: &str) -> Result<TemplatePart, String> {
     Ok(match name {
-        "body" => Part::Body,
-        "timestamp" => Part::Timestamp,
-        "id" => Part::Id,
-        "method" => Part::Method,
-        "url" => Part::Url,
-        "hubspot_url" => Part::HubspotUrl,
-        "path" => Part::Path,
-        "sorted_form" => Part::SortedForm,
+        "body" => TemplatePart::Body,
+        "timestamp" => TemplatePart::Timestamp,
+        "id" => TemplatePart::Id,
+        "method" => TemplatePart::Method,
+        "url" => TemplatePart::Url,
+        "hubspot_url" => TemplatePart::HubspotUrl,
+        "path" => TemplatePart::Path,
+        "sorted_form" => TemplatePart::SortedForm,
         _ => match name.split_once(':') {
-            Some(("header", header)) => Part::Header(super::file::header_name(header)?),
-            Some((kind @ ("json" | "json?"), pointer)) => Part::Json {
+            Some(("header", header)) => TemplatePart::Header(super::file::header_name(header)?),
+            Some((kind @ ("json" | "json?"), pointer)) => TemplatePart::Json {
                 pointer: pointer.to_owned(),
                 place: super::file::pointer(pointer, true)?,
                 optional: kind == "json?",
@@ -110,12 +110,12 @@ mod tests {
 
     #[test]
     fn templates_are_taken_apart() {
-        let literal = |text: &str| Part::Literal(text.to_owned());
+        let literal = |text: &str| TemplatePart::Literal(text.to_owned());
         assert_eq!(
             parse("v0:{timestamp}:{body}").unwrap(),
-            [literal("v0:"), Part::Timestamp, literal(":"), Part::Body]
+            [literal("v0:"), TemplatePart::Timestamp, literal(":"), TemplatePart::Body]
         );
-        assert_eq!(parse("{header:X-Id}}").unwrap(), [Part::Header("x-id".to_owned()), literal("}")]);
+        assert_eq!(parse("{header:X-Id}}").unwrap(), [TemplatePart::Header("x-id".to_owned()), literal("}")]);
         for bad in ["", "text", "{body", "{}", "{bodY}", "{header:}", "{header:a b}", "{json:id}", "{json:/~}"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -15,7 +15,7 @@ pub(crate) enum Unit {
 
 /// A timestamp outside its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stale {
+pub(super) enum TimestampError {
     /// Too old
     Expired,
     /// Too far ahead
@@ -32,7 +32,7 @@ pub(super) struct Window {
 
 impl Window {
     /// Whether `time` lies in the window around `now`, both in Unix milliseconds.
-    pub(super) fn check(self, time: i64, now: u64) -> Result<(), Stale> {
+    pub(super) fn check(self, time: i64, now: u64) -> Result<(), TimestampError> {
         let mut now = i64::try_from(now).unwrap_or(i64::MAX);
         if self.unit == Unit::Seconds {
             // The sender cannot say more precisely when it was.
@@ -40,9 +40,9 @@ impl Window {
         }
         let age = now.saturating_sub(time);
         if age > i64::from(self.max_age_s) * 1000 {
-            Err(Stale::Expired)
+            Err(TimestampError::Expired)
         } else if age < -i64::from(self.max_ahead_s) * 1000 {
-            Err(Stale::Future)
+            Err(TimestampError::Future)
         } else {
             Ok(())
         }
@@ -209,14 +209,14 @@ mod tests {
         for (unit, now, expected) in [
             (Unit::Seconds, 1_760_000_300_000, Ok(())),
             (Unit::Seconds, 1_760_000_300_999, Ok(())),
-            (Unit::Seconds, 1_760_000_301_000, Err(Stale::Expired)),
+            (Unit::Seconds, 1_760_000_301_000, Err(TimestampError::Expired)),
             (Unit::Milliseconds, 1_760_000_300_000, Ok(())),
-            (Unit::Milliseconds, 1_760_000_300_001, Err(Stale::Expired)),
+            (Unit::Milliseconds, 1_760_000_300_001, Err(TimestampError::Expired)),
             (Unit::Seconds, 1_759_999_940_000, Ok(())),
-            (Unit::Seconds, 1_759_999_939_999, Err(Stale::Future)),
-            (Unit::Milliseconds, 1_759_999_939_999, Err(Stale::Future)),
-            (Unit::Seconds, 0, Err(Stale::Future)),
-            (Unit::Seconds, u64::MAX, Err(Stale::Expired)),
+            (Unit::Seconds, 1_759_999_939_999, Err(TimestampError::Future)),
+            (Unit::Milliseconds, 1_759_999_939_999, Err(TimestampError::Future)),
+            (Unit::Seconds, 0, Err(TimestampError::Future)),
+            (Unit::Seconds, u64::MAX, Err(TimestampError::Expired)),
         ] {
             assert_eq!(window(unit).check(time, now), expected, "{unit:?} {now}");
         }

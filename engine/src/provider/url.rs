@@ -4,7 +4,7 @@ use super::form;
 
 /// `scheme://authority/path?query#fragment`, cut where the characters say; nothing is decoded or mended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts<'u> {
+pub(super) struct UrlParts<'u> {
     scheme: &'u [u8],
     /// User information and host, without the port
     host: &'u [u8],
@@ -14,7 +14,7 @@ pub(super) struct Parts<'u> {
     path: &'u [u8],
 }
 
-impl<'u> Parts<'u> {
+impl<'u> UrlParts<'u> {
     /// Cuts `url`; `None` if it is not absolute.
     pub(super) fn new(url: &'u [u8]) -> Option<Self> {
         let colon = url.iter().position(|byte| *byte == b':')?;
@@ -54,7 +54,7 @@ impl<'u> Parts<'u> {
 /// it in either way.
 pub(super) fn with_and_without_port(url: &[u8]) -> Vec<Vec<u8>> {
     let mut variants = vec![url.to_vec()];
-    variants.extend(Parts::new(url).map(|parts| parts.other_port()));
+    variants.extend(UrlParts::new(url).map(|parts| parts.other_port()));
     variants
 }
 
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn paths_and_queries() {
-        let path = |url: &'static str| String::from_utf8(Parts::new(url.as_bytes()).unwrap().path().to_vec()).unwrap();
+        let path =
+            |url: &'static str| String::from_utf8(UrlParts::new(url.as_bytes()).unwrap().path().to_vec()).unwrap();
         assert_eq!(path("https://a.example:1/p/%20?q=/#f"), "/p/%20?q=/");
         assert_eq!(path("https://a.example"), "");
         let names = |url: &'static str| query(url.as_bytes()).map(|field| field.name.len()).collect::<Vec<_>>();

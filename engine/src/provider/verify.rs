@@ -3,13 +3,13 @@
 use super::boundaries::Boundaries;
 use super::crypto::{self, Feed};
 use super::form::{self, Sorted};
-use super::json::{self, Found, Pointer};
+use super::json::{self, Pointer, PointerResult};
 use super::scheme::Scheme;
 use super::secret::Fit;
 use super::signature::{self, Sent};
-use super::template::Part;
-use super::time::{self, Stale};
-use super::{Delivery, Header, Provider, Refused, Verified, Whole, url};
+use super::template::TemplatePart;
+use super::time::{self, TimestampError};
+use super::{Delivery, Header, Provider, Verified, VerifyError, Whole, url};
 use std::borrow::Cow;
 
 impl Provider {
@@ -18,7 +18,12 @@ impl Provider {
     ///
     /// # Errors
     /// Why no scheme verifies; that of the scheme which came farthest.
-    pub fn verify(&self, delivery: &Delivery<'_>, secrets: &[&[u8]], now_unix_ms: u64) -> Result<Verified, Refused> {
+    pub fn verify(
+        &self,
+        delivery: &Delivery<'_>,
+        secrets: &[&[u8]],
+        now_unix_ms: u64,
+    ) -> Result<Verified, VerifyError> {
         let mut refused = None;
         for (index, scheme) in self.schemes.iter().enumerate() {
             let Some(keys) = self.keys(scheme, secrets) else { continue };
@@ -27,7 +32,7 @@ impl Provider {
                 Err(why) => refused = refused.max(Some(why)),
             }
         }
-        Err(refused.unwrap_or(Refused::SecretInvalid))
+        Err(refused.unwrap_or(VerifyError::SecretInvalid))
     }
 
     /// The keys that `secrets` are for a scheme; `None` if they are all meant for others.
@@ -54,30 +59,30 @@ impl Provider {
         delivery: &Delivery<'_>,
         keys: &[Cow<'_, [u8]>],
         now: u64,
-    ) -> Result<Option<Whole>, Refused> {
+    ) -> Result<Option<Whole>, VerifyError> {
         let sent = scheme.sent(delivery)?;
         for (name, value) in &scheme.required {
             if delivery.header(name) != Header::One(value.as_bytes()) {
-                return Err(Refused::UnsupportedScheme);
+                return Err(VerifyError::UnsupportedScheme);
             }
         }
         let time = match (&scheme.timestamp, &sent.timestamp) {
             (Some(timestamp), Some(text)) => {
-                Some((timestamp, time::parse(timestamp.window.unit, text).ok_or(Refused::MalformedHeader)?))
+                Some((timestamp, time::parse(timestamp.window.unit, text).ok_or(VerifyError::MalformedHeader)?))
             }
             _ => None,
         };
         if sent.signatures.is_empty() {
-            return Err(Refused::NoSupportedSignature);
+            return Err(VerifyError::NoSupportedSignature);
         }
         let signed = self.signed_text(scheme, delivery, &sent)?;
         if keys.is_empty() {
-            return Err(Refused::SecretInvalid);
+            return Err(VerifyError::SecretInvalid);
         }
         if let Some((timestamp, time)) = time {
             timestamp.window.check(time, now)?;
         }
-        let url = signed.verify(scheme, delivery, keys, &sent)?.ok_or(Refused::SignatureMismatch)?;
+        let url = signed.verify(scheme, delivery, keys, &sent)?.ok_or(VerifyError::SignatureMismatch)?;
         scheme.check_boundaries(delivery)?;
         let hashed = scheme.check_body(delivery)?;
         if scheme.boundaries != Some(Boundaries::Absent) {
@@ -96,44 +101,44 @@ impl Provider {
         scheme: &Scheme,
         delivery: &Delivery<'d>,
         sent: &Sent<'d>,
-    ) -> Result<SignedText<'d>, Refused> {
+    ) -> Result<SignedText<'d>, VerifyError> {
         let places: Vec<&Pointer> = scheme
             .template
             .iter()
-            .filter_map(|part| if let Part::Json { place, .. } = part { Some(place) } else { None })
+            .filter_map(|part| if let TemplatePart::Json { place, .. } = part { Some(place) } else { None })
             .collect();
         let mut found = if places.is_empty() {
             Vec::new()
         } else {
-            json::find(delivery.body, &places).map_err(|json::NotJson| Refused::MalformedHeader)?
+            json::find(delivery.body, &places).map_err(|json::NotJson| VerifyError::MalformedHeader)?
         }
         .into_iter();
         let mut pieces = Vec::with_capacity(scheme.template.len());
         for (index, part) in scheme.template.iter().enumerate() {
             let piece = match part {
-                Part::Literal(text) => Piece::Bytes(Cow::Owned(text.clone().into_bytes())),
-                Part::Body => Piece::Bytes(Cow::Borrowed(delivery.body)),
-                Part::Timestamp => Piece::Bytes(sent.timestamp.clone().unwrap_or_default()),
-                Part::Id => match self.first_header(scheme) {
-                    Some(name) => Piece::Bytes(Cow::Borrowed(signature::needed(delivery, name)?)),
-                    None => return Err(Refused::MissingHeader),
+                TemplatePart::Literal(text) => SignedPiece::Bytes(Cow::Owned(text.clone().into_bytes())),
+                TemplatePart::Body => SignedPiece::Bytes(Cow::Borrowed(delivery.body)),
+                TemplatePart::Timestamp => SignedPiece::Bytes(sent.timestamp.clone().unwrap_or_default()),
+                TemplatePart::Id => match self.first_header(scheme) {
+                    Some(name) => SignedPiece::Bytes(Cow::Borrowed(signature::needed(delivery, name)?)),
+                    None => return Err(VerifyError::MissingHeader),
                 },
-                Part::Method => Piece::Bytes(Cow::Borrowed(delivery.method)),
-                Part::Url => Piece::Url,
-                Part::HubspotUrl => Piece::Bytes(Cow::Owned(url::hubspot(delivery.url))),
-                Part::Path => {
-                    Piece::Bytes(Cow::Borrowed(url::Parts::new(delivery.url).map(|url| url.path()).unwrap_or_default()))
+                TemplatePart::Method => SignedPiece::Bytes(Cow::Borrowed(delivery.method)),
+                TemplatePart::Url => SignedPiece::Url,
+                TemplatePart::HubspotUrl => SignedPiece::Bytes(Cow::Owned(url::hubspot(delivery.url))),
+                TemplatePart::Path => SignedPiece::Bytes(Cow::Borrowed(
+                    url::UrlParts::new(delivery.url).map(|url| url.path()).unwrap_or_default(),
+                )),
+                TemplatePart::SortedForm if delivery.is_form() => {
+                    SignedPiece::Form(Sorted::new(delivery.body).ok_or(VerifyError::SignatureMismatch)?)
                 }
-                Part::SortedForm if delivery.is_form() => {
-                    Piece::Form(Sorted::new(delivery.body).ok_or(Refused::SignatureMismatch)?)
-                }
-                Part::SortedForm => continue,
-                Part::Header(name) => Piece::Bytes(Cow::Borrowed(signature::needed(delivery, name)?)),
-                Part::Json { optional, .. } => {
-                    Piece::Bytes(signature::value(found.next().unwrap_or(Found::Missing), *optional)?)
+                TemplatePart::SortedForm => continue,
+                TemplatePart::Header(name) => SignedPiece::Bytes(Cow::Borrowed(signature::needed(delivery, name)?)),
+                TemplatePart::Json { optional, .. } => {
+                    SignedPiece::Bytes(signature::value(found.next().unwrap_or(PointerResult::Missing), *optional)?)
                 }
             };
-            if let Piece::Bytes(text) = &piece {
+            if let SignedPiece::Bytes(text) = &piece {
                 scheme.check_part(index, part, text, delivery.body)?;
             }
             pieces.push(piece);
@@ -146,38 +151,38 @@ impl Scheme {
     /// A body that the signed text does not hold has to be bound to the signed URL by its hash; `true` if it is. A hash
     /// that is there is compared whatever the body is, and whatever its content type says.
     #[inline(never)]
-    fn check_body(&self, delivery: &Delivery<'_>) -> Result<bool, Refused> {
-        let form = self.template.contains(&Part::SortedForm);
+    fn check_body(&self, delivery: &Delivery<'_>) -> Result<bool, VerifyError> {
+        let form = self.template.contains(&TemplatePart::SortedForm);
         let mut hashes = url::query(delivery.url)
             .filter(|field| self.body_hash.as_ref().is_some_and(|name| form::is(field.name, name)));
         let Some(hash) = hashes.next() else {
-            let covered = self.template.contains(&Part::Body) || (form && delivery.is_form());
+            let covered = self.template.contains(&TemplatePart::Body) || (form && delivery.is_form());
             let needed = form || self.body_hash.is_some();
             let missing = needed && !covered && !delivery.body.is_empty();
-            return if missing { Err(Refused::MissingBodyHash) } else { Ok(false) };
+            return if missing { Err(VerifyError::MissingBodyHash) } else { Ok(false) };
         };
         if hashes.next().is_some() {
-            return Err(Refused::AmbiguousBodyHash);
+            return Err(VerifyError::AmbiguousBodyHash);
         }
         let expected = crypto::to_hex(&crypto::sha_256(delivery.body));
         let hash: Vec<u8> = form::decoded(hash.value).collect();
-        if crypto::equal(&expected, &hash) { Ok(true) } else { Err(Refused::BodyHashMismatch) }
+        if crypto::equal(&expected, &hash) { Ok(true) } else { Err(VerifyError::BodyHashMismatch) }
     }
 }
 
-impl From<Stale> for Refused {
-    fn from(stale: Stale) -> Self {
+impl From<TimestampError> for VerifyError {
+    fn from(stale: TimestampError) -> Self {
         match stale {
-            Stale::Expired => Self::TimestampExpired,
-            Stale::Future => Self::TimestampFuture,
+            TimestampError::Expired => Self::TimestampExpired,
+            TimestampError::Future => Self::TimestampFuture,
         }
     }
 }
 
 /// What a signature covers.
-struct SignedText<'d>(Vec<Piece<'d>>);
+struct SignedText<'d>(Vec<SignedPiece<'d>>);
 
-enum Piece<'d> {
+enum SignedPiece<'d> {
     Bytes(Cow<'d, [u8]>),
     /// The public URL, in the way that is being tried
     Url,
@@ -193,8 +198,8 @@ impl SignedText<'_> {
         delivery: &Delivery<'_>,
         keys: &[Cow<'_, [u8]>],
         sent: &Sent<'_>,
-    ) -> Result<Option<Vec<u8>>, Refused> {
-        let urls = if scheme.any_port && self.0.iter().any(|piece| matches!(piece, Piece::Url)) {
+    ) -> Result<Option<Vec<u8>>, VerifyError> {
+        let urls = if scheme.any_port && self.0.iter().any(|piece| matches!(piece, SignedPiece::Url)) {
             url::with_and_without_port(delivery.url)
         } else {
             vec![delivery.url.to_vec()]
@@ -215,15 +220,15 @@ impl SignedText<'_> {
                 }
             }
         }
-        if bad_keys == keys.len() { Err(Refused::SecretInvalid) } else { Ok(None) }
+        if bad_keys == keys.len() { Err(VerifyError::SecretInvalid) } else { Ok(None) }
     }
 
     fn feed(&self, url: &[u8], sink: &mut dyn FnMut(&[u8])) {
         for piece in &self.0 {
             match piece {
-                Piece::Bytes(bytes) => sink(bytes),
-                Piece::Url => sink(url),
-                Piece::Form(form) => form.feed(sink),
+                SignedPiece::Bytes(bytes) => sink(bytes),
+                SignedPiece::Url => sink(url),
+                SignedPiece::Form(form) => form.feed(sink),
             }
         }
     }

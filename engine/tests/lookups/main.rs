@@ -6,7 +6,7 @@ mod model;
 mod replies;
 
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::lookup::{Answer, Ask, Call, Kind, Lookups, Reply};
+use edge_idempotency_engine::lookup::{Call, CallReply, LookupRequest, LookupResult, Lookups, StoreKind};
 use edge_idempotency_engine::policy::document::Secret;
 use serde_json::{Value, json};
 
@@ -55,19 +55,19 @@ impl World {
     }
 
     /// A request asks; its number, and the answer if it need not wait.
-    fn ask(&mut self, kind: Kind, key: &str) -> (u32, Option<String>) {
+    fn ask(&mut self, kind: StoreKind, key: &str) -> (u32, Option<String>) {
         self.ask_how(kind, key, false)
     }
 
-    fn ask_how(&mut self, kind: Kind, key: &str, anew: bool) -> (u32, Option<String>) {
+    fn ask_how(&mut self, kind: StoreKind, key: &str, force_refresh: bool) -> (u32, Option<String>) {
         self.streams += 1;
-        let ask = Ask { kind, key: key.into(), anew };
-        let answer = self.lookups.ask(self.streams, &ask, self.now);
+        let ask = LookupRequest { kind, key: key.into(), force_refresh };
+        let answer = self.lookups.look_up(self.streams, &ask, self.now);
         (self.streams, answer.as_ref().map(shown))
     }
 
-    fn left(&mut self, stream: u32, kind: Kind, key: &str) {
-        self.lookups.left(stream, &Ask { kind, key: key.into(), anew: false });
+    fn left(&mut self, stream: u32, kind: StoreKind, key: &str) {
+        self.lookups.cancel(stream, &LookupRequest { kind, key: key.into(), force_refresh: false });
     }
 
     fn calls(&mut self) -> Vec<Call> {
@@ -86,7 +86,7 @@ impl World {
     }
 
     fn reply_bytes(&mut self, call: &Call, status: Option<u16>, body: Option<&[u8]>) {
-        self.lookups.replied(&call.ticket, &Reply { status, body }, self.now);
+        self.lookups.replied(&call.ticket, &CallReply { status, body }, self.now);
     }
 
     /// No answer ever comes.
@@ -96,7 +96,7 @@ impl World {
 
     /// Who has been answered, in their order, and what.
     fn answers(&mut self) -> Vec<(u32, String)> {
-        let mut answers: Vec<(u32, String)> = std::iter::from_fn(|| self.lookups.next_answer())
+        let mut answers: Vec<(u32, String)> = std::iter::from_fn(|| self.lookups.next_result())
             .map(|(stream, answer)| (stream, shown(&answer)))
             .collect();
         answers.sort();
@@ -104,7 +104,7 @@ impl World {
     }
 
     /// Asks, makes the call with this reply, and gives the answer.
-    fn fetch(&mut self, kind: Kind, key: &str, status: u16, body: &Value) -> String {
+    fn fetch(&mut self, kind: StoreKind, key: &str, status: u16, body: &Value) -> String {
         let (stream, answer) = self.ask(kind, key);
         assert_eq!(answer, None, "{key} was held already");
         let call = self.call();
@@ -134,9 +134,9 @@ fn header<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
 
 /// An answer as a text: `tenant:project:provider`, secrets with `+` between them, or `unknown:` and `unavailable:` with
 /// the reason.
-fn shown(answer: &Answer) -> String {
+fn shown(answer: &LookupResult) -> String {
     match answer {
-        Answer::Binding(binding) => {
+        LookupResult::Binding(binding) => {
             let scope = binding.key_scope.map(|scope| format!(" {scope:?}")).unwrap_or_default();
             let body = match binding.bind_body {
                 Some(true) => " body",
@@ -145,15 +145,15 @@ fn shown(answer: &Answer) -> String {
             };
             format!("{}:{}:{}{scope}{body}", binding.tenant.as_str(), binding.project.as_str(), binding.provider)
         }
-        Answer::Secrets(secrets) => {
+        LookupResult::Secrets(secrets) => {
             let text = |secret: &Secret| match secret {
                 Secret::Value(value) => String::from_utf8_lossy(value).into_owned(),
                 Secret::Env(_) => panic!("a looked-up secret is a value"),
             };
             secrets.iter().map(text).collect::<Vec<_>>().join("+")
         }
-        Answer::Unknown(reason) => format!("unknown:{reason}"),
-        Answer::Unavailable(reason) => format!("unavailable:{reason}"),
+        LookupResult::Unknown(reason) => format!("unknown:{reason}"),
+        LookupResult::Unavailable(reason) => format!("unavailable:{reason}"),
     }
 }
 

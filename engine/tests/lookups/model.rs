@@ -2,7 +2,7 @@
 //! time, nothing that grows.
 
 use super::{World, not_found, secret, verified, version};
-use edge_idempotency_engine::lookup::{Call, Kind, Ticket};
+use edge_idempotency_engine::lookup::{Call, CallId, StoreKind};
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use serde_json::{Value, json};
@@ -18,18 +18,18 @@ fn cases(cases: u32) -> ProptestConfig {
 
 #[derive(Debug, Clone)]
 enum Event {
-    Ask { kind: Kind, key: u8, anew: bool },
-    Reply { which: usize, reply: usize },
+    LookupRequest { kind: StoreKind, key: u8, force_refresh: bool },
+    CallReply { which: usize, reply: usize },
     Leave { which: usize },
     Tick,
     Pass { milliseconds: u64 },
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let kind = prop_oneof![Just(Kind::Bindings), Just(Kind::Secrets)];
+    let kind = prop_oneof![Just(StoreKind::Bindings), Just(StoreKind::Secrets)];
     let event = prop_oneof![
-        4 => (kind, 0..6_u8, prop::bool::weighted(0.2)).prop_map(|(kind, key, anew)| Event::Ask { kind, key, anew }),
-        4 => (any::<usize>(), 0..9_usize).prop_map(|(which, reply)| Event::Reply { which, reply }),
+        4 => (kind, 0..6_u8, prop::bool::weighted(0.2)).prop_map(|(kind, key, force_refresh)| Event::LookupRequest { kind, key, force_refresh }),
+        4 => (any::<usize>(), 0..9_usize).prop_map(|(which, reply)| Event::CallReply { which, reply }),
         1 => any::<usize>().prop_map(|which| Event::Leave { which }),
         1 => Just(Event::Tick),
         2 => prop_oneof![0..2000_u64, 0..70_000_u64, Just(400_000)].prop_map(|milliseconds| Event::Pass { milliseconds }),
@@ -37,24 +37,24 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..120)
 }
 
-fn key_of(kind: Kind, key: u8) -> String {
+fn key_of(kind: StoreKind, key: u8) -> String {
     match kind {
-        Kind::Bindings => format!("wh_0000000{key}"),
-        Kind::Secrets => format!("acme:shop:p{key}"),
+        StoreKind::Bindings => format!("wh_0000000{key}"),
+        StoreKind::Secrets => format!("acme:shop:p{key}"),
     }
 }
 
 /// A reply, marked with when it was made where it is positive.
-fn reply(kind: Kind, reply: usize, now: u64) -> (Option<u16>, Value) {
+fn reply(kind: StoreKind, reply: usize, now: u64) -> (Option<u16>, Value) {
     let positive = match kind {
-        Kind::Bindings => verified(&now.to_string()),
-        Kind::Secrets => secret(&now.to_string()),
+        StoreKind::Bindings => verified(&now.to_string()),
+        StoreKind::Secrets => secret(&now.to_string()),
     };
     match (reply, kind) {
         (0..=2, _) => (Some(200), positive),
-        (3, Kind::Secrets) => (Some(200), version(&now.to_string(), 2, "2026-01-01T00:00:00Z")),
-        (3 | 4, Kind::Bindings) => (Some(200), not_found()),
-        (4, Kind::Secrets) => (Some(404), json!({"errors": []})),
+        (3, StoreKind::Secrets) => (Some(200), version(&now.to_string(), 2, "2026-01-01T00:00:00Z")),
+        (3 | 4, StoreKind::Bindings) => (Some(200), not_found()),
+        (4, StoreKind::Secrets) => (Some(404), json!({"errors": []})),
         (5, _) => (Some(503), json!({})),
         (6, _) => (Some(403), json!({})),
         (7, _) => (Some(200), json!("nonsense")),
@@ -69,8 +69,8 @@ fn made(answer: &str) -> Option<u64> {
 
 fn model(events: Vec<Event>) -> Result<(), TestCaseError> {
     let mut world = World::new();
-    let mut calls: Vec<(Kind, Call)> = Vec::new();
-    let mut waiting: BTreeMap<u32, (Kind, String)> = BTreeMap::new();
+    let mut calls: Vec<(StoreKind, Call)> = Vec::new();
+    let mut waiting: BTreeMap<u32, (StoreKind, String)> = BTreeMap::new();
     let check = |now: u64, answer: &str| {
         let age = made(answer).map_or(0, |made| now - made);
         prop_assert!(age < 360_000, "{answer} is {age} ms old");
@@ -78,14 +78,14 @@ fn model(events: Vec<Event>) -> Result<(), TestCaseError> {
     };
     for event in events {
         match event {
-            Event::Ask { kind, key, anew } => {
+            Event::LookupRequest { kind, key, force_refresh } => {
                 let key = key_of(kind, key);
-                match world.ask_how(kind, &key, anew) {
+                match world.ask_how(kind, &key, force_refresh) {
                     (_, Some(answer)) => check(world.now, &answer)?,
                     (stream, None) => drop(waiting.insert(stream, (kind, key))),
                 }
             }
-            Event::Reply { which, reply: number } => {
+            Event::CallReply { which, reply: number } => {
                 if !calls.is_empty() {
                     let (kind, call) = calls.swap_remove(which % calls.len());
                     let (status, body) = reply(kind, number, world.now);
@@ -102,7 +102,7 @@ fn model(events: Vec<Event>) -> Result<(), TestCaseError> {
             Event::Pass { milliseconds } => world.now += milliseconds,
         }
         let new = world.calls().into_iter().map(|call| {
-            let kind = if call.cluster == "unkey" { Kind::Bindings } else { Kind::Secrets };
+            let kind = if call.cluster == "unkey" { StoreKind::Bindings } else { StoreKind::Secrets };
             (kind, call)
         });
         calls.extend(new);
@@ -146,7 +146,7 @@ proptest! {
         ]),
     ) {
         let mut world = World::new();
-        let kind = if secrets { Kind::Secrets } else { Kind::Bindings };
+        let kind = if secrets { StoreKind::Secrets } else { StoreKind::Bindings };
         let key = key_of(kind, 1);
         world.ask(kind, &key);
         // A new version has a second call.
@@ -164,9 +164,9 @@ proptest! {
 #[test]
 fn tickets_are_unique() {
     let mut world = World::new();
-    let mut seen: Vec<Ticket> = Vec::new();
+    let mut seen: Vec<CallId> = Vec::new();
     for number in 0..50_u8 {
-        world.ask(Kind::Secrets, &format!("acme:shop:p{}", number % 5));
+        world.ask(StoreKind::Secrets, &format!("acme:shop:p{}", number % 5));
         for call in world.calls() {
             assert!(!seen.contains(&call.ticket));
             world.fail(&call);

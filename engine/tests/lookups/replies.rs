@@ -1,14 +1,14 @@
 //! What the stores are asked, and what is made of what they answer.
 
 use super::{HOOK, OWNER, World, header, path, secret, verified, version};
-use edge_idempotency_engine::lookup::{Kind, Lookups, MAX_REPLY_BYTES};
+use edge_idempotency_engine::lookup::{Lookups, MAX_REPLY_BYTES, StoreKind};
 use serde_json::{Value, json};
 
 #[test]
 fn unkey_is_asked_to_verify_a_key_at_no_cost() {
     let mut world =
         World::with(&json!({"authority": "api.unkey.com", "root_key": "unkey_root", "timeout_ms": 700}), &json!({}));
-    world.ask(Kind::Bindings, HOOK);
+    world.ask(StoreKind::Bindings, HOOK);
     let call = world.call();
     assert_eq!((call.cluster.as_str(), call.timeout_ms), ("unkey", 700));
     assert_eq!(header(&call, ":method"), Some("POST"));
@@ -20,7 +20,7 @@ fn unkey_is_asked_to_verify_a_key_at_no_cost() {
     assert_eq!(body, json!({"key": HOOK, "credits": {"cost": 0}}));
 
     let mut world = World::with(&json!({"path": "/proxy/verify"}), &json!({}));
-    world.ask(Kind::Bindings, HOOK);
+    world.ask(StoreKind::Bindings, HOOK);
     let call = world.call();
     assert_eq!(
         (path(&call), header(&call, ":authority"), header(&call, "authorization")),
@@ -32,7 +32,7 @@ fn unkey_is_asked_to_verify_a_key_at_no_cost() {
 fn openbao_is_asked_for_the_owner_s_secret() {
     let options = json!({"mount": "kv/hooks", "token": "s.token", "namespace": "edge/prod", "authority": "bao:8200"});
     let mut world = World::with(&json!({}), &options);
-    world.ask(Kind::Secrets, "a~1.x:p-2_y:twilio_event_streams");
+    world.ask(StoreKind::Secrets, "a~1.x:p-2_y:twilio_event_streams");
     let call = world.call();
     assert_eq!(header(&call, ":method"), Some("GET"));
     assert_eq!(path(&call), "/v1/kv/hooks/data/a~1.x:p-2_y:twilio_event_streams");
@@ -42,7 +42,7 @@ fn openbao_is_asked_for_the_owner_s_secret() {
     assert_eq!((call.cluster.as_str(), call.timeout_ms, call.body.len()), ("openbao", 1000, 0));
 
     let mut world = World::with(&json!({}), &json!({"path": "hooks/{tenant}/{project}/{provider}"}));
-    world.ask(Kind::Secrets, OWNER);
+    world.ask(StoreKind::Secrets, OWNER);
     let call = world.call();
     assert_eq!(path(&call), "/v1/secret/data/hooks/acme/shop/stripe");
     assert_eq!((header(&call, "x-vault-token"), header(&call, "x-vault-namespace")), (None, None));
@@ -104,14 +104,17 @@ fn every_answer_of_unkey_means_something() {
         (503, error, "unavailable:registry_error"),
         (504, json!({}), "unavailable:registry_timeout"),
     ] {
-        assert_eq!(World::new().fetch(Kind::Bindings, HOOK, status, &body), expected, "{status} {body}");
+        assert_eq!(World::new().fetch(StoreKind::Bindings, HOOK, status, &body), expected, "{status} {body}");
     }
     // A member that stands twice is nothing to rely on.
     let twice =
         verified("acme").to_string().replace(r#""externalId":"acme""#, r#""externalId":"acme","externalId":"evil""#);
-    assert_eq!(one(Kind::Bindings, Some(200), Some(twice.as_bytes())), "unavailable:binding_malformed");
-    assert_eq!(one(Kind::Bindings, Some(503), Some(b"upstream connect error")), "unavailable:registry_unreachable");
-    assert_eq!(one(Kind::Bindings, None, None), "unavailable:registry_unreachable");
+    assert_eq!(one(StoreKind::Bindings, Some(200), Some(twice.as_bytes())), "unavailable:binding_malformed");
+    assert_eq!(
+        one(StoreKind::Bindings, Some(503), Some(b"upstream connect error")),
+        "unavailable:registry_unreachable"
+    );
+    assert_eq!(one(StoreKind::Bindings, None, None), "unavailable:registry_unreachable");
 }
 
 #[test]
@@ -155,26 +158,26 @@ fn every_answer_of_openbao_means_something() {
         (504, json!({}), "unavailable:secret_store_timeout"),
         (204, json!({}), "unavailable:secret_store_refused"),
     ] {
-        assert_eq!(World::new().fetch(Kind::Secrets, OWNER, status, &body), expected, "{status} {body}");
+        assert_eq!(World::new().fetch(StoreKind::Secrets, OWNER, status, &body), expected, "{status} {body}");
     }
     assert_eq!(
-        one(Kind::Secrets, Some(503), Some(b"upstream connect error or disconnect")),
+        one(StoreKind::Secrets, Some(503), Some(b"upstream connect error or disconnect")),
         "unavailable:secret_store_unreachable"
     );
-    assert_eq!(one(Kind::Secrets, Some(404), Some(b"<html>not found</html>")), "unavailable:secret_store_refused");
-    assert_eq!(one(Kind::Secrets, Some(200), Some(b"")), malformed);
-    assert_eq!(one(Kind::Secrets, Some(200), None), malformed);
-    assert_eq!(one(Kind::Secrets, None, None), "unavailable:secret_store_unreachable");
+    assert_eq!(one(StoreKind::Secrets, Some(404), Some(b"<html>not found</html>")), "unavailable:secret_store_refused");
+    assert_eq!(one(StoreKind::Secrets, Some(200), Some(b"")), malformed);
+    assert_eq!(one(StoreKind::Secrets, Some(200), None), malformed);
+    assert_eq!(one(StoreKind::Secrets, None, None), "unavailable:secret_store_unreachable");
     let whole = secret("whsec_1").to_string();
     for end in 0..whole.len() {
-        assert_eq!(one(Kind::Secrets, Some(200), Some(&whole.as_bytes()[..end])), malformed, "{end}");
+        assert_eq!(one(StoreKind::Secrets, Some(200), Some(&whole.as_bytes()[..end])), malformed, "{end}");
     }
 }
 
 /// The answer after one reply of these bytes.
-fn one(kind: Kind, status: Option<u16>, body: Option<&[u8]>) -> String {
+fn one(kind: StoreKind, status: Option<u16>, body: Option<&[u8]>) -> String {
     let mut world = World::new();
-    let key = if kind == Kind::Bindings { HOOK } else { OWNER };
+    let key = if kind == StoreKind::Bindings { HOOK } else { OWNER };
     assert_eq!(world.ask(kind, key).1, None);
     let call = world.call();
     world.reply_bytes(&call, status, body);
@@ -186,24 +189,24 @@ fn what_is_longer_than_any_reply_is_not_read() {
     let long = json!({"data": {"data": {"secret": "x".repeat(MAX_REPLY_BYTES)}}}).to_string();
     assert!(long.len() > MAX_REPLY_BYTES);
     // The host is asked for no more, and the rest is missing.
-    assert_eq!(one(Kind::Secrets, Some(200), None), "unavailable:secret_store_reply_malformed");
+    assert_eq!(one(StoreKind::Secrets, Some(200), None), "unavailable:secret_store_reply_malformed");
 }
 
 #[test]
 fn a_new_version_brings_the_one_before_it_along() {
     let created = "2025-12-31T23:30:00.123456789Z";
     let mut world = World::new();
-    let (first, _) = world.ask(Kind::Secrets, OWNER);
+    let (first, _) = world.ask(StoreKind::Secrets, OWNER);
     let call = world.call();
     world.reply(&call, 200, &version("new", 4, created));
     assert_eq!(world.answers(), [], "not yet");
-    let (second, _) = world.ask(Kind::Secrets, OWNER);
+    let (second, _) = world.ask(StoreKind::Secrets, OWNER);
     let call = world.call();
     assert_eq!(path(&call), "/v1/secret/data/acme:shop:stripe?version=3");
     world.reply(&call, 200, &version("old", 3, "2025-06-01T00:00:00Z"));
     assert_eq!(world.answers(), [(first, "new+old".to_owned()), (second, "new+old".to_owned())]);
     world.pass(50.0);
-    assert_eq!(world.ask(Kind::Secrets, OWNER).1.as_deref(), Some("new+old"));
+    assert_eq!(world.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("new+old"));
 
     // The grace is an hour, or what the policy says; a first version has none before it.
     for (number, created, grace) in [
@@ -215,7 +218,7 @@ fn a_new_version_brings_the_one_before_it_along() {
     ] {
         let mut world = World::with(&json!({}), &grace);
         assert_eq!(
-            world.fetch(Kind::Secrets, OWNER, 200, &version("new", number, created)),
+            world.fetch(StoreKind::Secrets, OWNER, 200, &version("new", number, created)),
             "new",
             "{number} {created}"
         );
@@ -233,17 +236,17 @@ fn a_version_that_is_deleted_counts_no_more() {
         (403, json!({"errors": []}), 5.0),
     ] {
         let mut world = World::new();
-        let (stream, _) = world.ask(Kind::Secrets, OWNER);
+        let (stream, _) = world.ask(StoreKind::Secrets, OWNER);
         let call = world.call();
         world.reply(&call, 200, &version("new", 2, "2025-12-31T23:30:00Z"));
         let call = world.call();
         world.reply(&call, status, &body);
         assert_eq!(world.answers(), [(stream, "new".to_owned())]);
         world.pass(held / 2.0 - 0.1);
-        assert_eq!(world.ask(Kind::Secrets, OWNER).1.as_deref(), Some("new"), "{status}");
+        assert_eq!(world.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("new"), "{status}");
         assert_eq!(world.calls().len(), 0, "{status}");
         world.pass(held / 2.0 + 0.1);
-        assert_eq!(world.ask(Kind::Secrets, OWNER).1, None, "{status}");
+        assert_eq!(world.ask(StoreKind::Secrets, OWNER).1, None, "{status}");
     }
 }
 

@@ -3,11 +3,11 @@
 use crate::generate::key_value;
 use crate::{cases, model};
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::policy::Json;
 use edge_idempotency_engine::policy::routes::Template;
 use edge_idempotency_engine::policy::target::Target;
-use edge_idempotency_engine::{Effect, Exchange, Flow, Policy, key};
+use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -44,16 +44,16 @@ struct Wild {
 }
 
 impl Attributes for Wild {
-    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         match self.metadata.get(path.property().len() % self.metadata.len().max(1)) {
-            None => Value::Absent,
-            Some(None) => Value::Unusable,
-            Some(Some(bytes)) => Value::Text(Cow::Borrowed(bytes)),
+            None => AttributeValue::Absent,
+            Some(None) => AttributeValue::Unusable,
+            Some(Some(bytes)) => AttributeValue::Text(Cow::Borrowed(bytes)),
         }
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
-        self.endpoint.as_deref().map_or(Value::Absent, |bytes| Value::Text(Cow::Borrowed(bytes)))
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        self.endpoint.as_deref().map_or(AttributeValue::Absent, |bytes| AttributeValue::Text(Cow::Borrowed(bytes)))
     }
 }
 
@@ -197,7 +197,7 @@ proptest! {
                 }
             };
             let replies = effects.iter().filter(|effect| matches!(effect, Effect::Reply(_))).count();
-            prop_assert_eq!(replies, usize::from(flow == Some(Flow::Replied)), "{:?}", effects);
+            prop_assert_eq!(replies, usize::from(flow == Some(RequestFlow::Replied)), "{:?}", effects);
             prop_assert!(replies == 0 || effects.len() == 1, "{:?}", effects);
             if let [Effect::Reply(problem)] = effects.as_slice() {
                 prop_assert!((400..=599).contains(&problem.status()));

@@ -3,7 +3,7 @@
 
 use crate::cases;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::{AnswerFlow, Effect, Exchange, Policy};
+use edge_idempotency_engine::{Effect, Exchange, Policy, ResponseFlow};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value as Json, json};
@@ -120,7 +120,7 @@ fn told(policy: &Policy, body: &[u8]) -> Vec<u8> {
     let response: [(&[u8], &[u8]); 2] = [(b":status", b"500"), (b"content-type", b"application/json")];
     let response = Headers::new(response.to_vec());
     let flow = exchange.response_headers(policy, &response, &mut Vec::new());
-    let AnswerFlow::AwaitBody { limit } = flow else { panic!("{flow:?}") };
+    let ResponseFlow::AwaitBody { limit } = flow else { panic!("{flow:?}") };
     let mut effects = Vec::new();
     if body.len() as u64 > limit {
         exchange.response_body_too_large(policy, &mut effects);

@@ -5,7 +5,7 @@ use crate::cases;
 use crate::generate::{self, HOOK_TOKEN, PolicyModel, exchange};
 use crate::model::{self, Caller, Expected, canonical};
 use crate::support::{self, Line, Request, Verdict};
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::key;
 use edge_idempotency_engine::{Exchange, Policy};
 use proptest::prelude::*;
@@ -21,27 +21,33 @@ pub(crate) fn compiled(policy: &PolicyModel) -> Policy {
 struct Untyped<'r>(&'r Request);
 
 impl Attributes for Untyped<'_> {
-    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         let found = path.segments().iter().try_fold(&self.0.metadata, |value, segment| value.get(segment));
         match found {
-            None | Some(Json::Null) => Value::Absent,
-            Some(Json::Bool(value)) => Value::Text(Cow::Owned(vec![u8::from(*value)])),
-            Some(Json::String(text)) => Value::Text(Cow::Borrowed(text.as_bytes())),
+            None | Some(Json::Null) => AttributeValue::Absent,
+            Some(Json::Bool(value)) => AttributeValue::Text(Cow::Owned(vec![u8::from(*value)])),
+            Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
             Some(Json::Number(number)) => {
                 let bytes = number.as_f64().unwrap().to_le_bytes().to_vec();
                 // What could be text is told from it by the adapter.
-                if bytes.iter().any(u8::is_ascii_control) { Value::Text(Cow::Owned(bytes)) } else { Value::Unusable }
+                if bytes.iter().any(u8::is_ascii_control) {
+                    AttributeValue::Text(Cow::Owned(bytes))
+                } else {
+                    AttributeValue::Unusable
+                }
             }
-            Some(Json::Array(items)) if items.contains(&Json::Null) => Value::Unusable,
+            Some(Json::Array(items)) if items.contains(&Json::Null) => AttributeValue::Unusable,
             // Pairs: a number of entries and their lengths, little-endian.
             Some(Json::Array(items)) => {
-                Value::Text(Cow::Owned([&(items.len() as u32).to_le_bytes(), b"acme".as_slice()].concat()))
+                AttributeValue::Text(Cow::Owned([&(items.len() as u32).to_le_bytes(), b"acme".as_slice()].concat()))
             }
-            Some(Json::Object(members)) => Value::Text(Cow::Owned((members.len() as u32).to_le_bytes().to_vec())),
+            Some(Json::Object(members)) => {
+                AttributeValue::Text(Cow::Owned((members.len() as u32).to_le_bytes().to_vec()))
+            }
         }
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
+    fn route_endpoint(&self) -> AttributeValue<'_> {
         self.0.route_endpoint()
     }
 }

@@ -4,7 +4,7 @@ use crate::exchange::compiled;
 use crate::generate::{self, PolicyModel, RouteModel, conflict, policy, respelled, routes};
 use crate::{cases, model};
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::policy::Declared;
+use edge_idempotency_engine::policy::RouteLookup;
 use edge_idempotency_engine::policy::path::NormalPath;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -113,9 +113,9 @@ fn endpoint_of<'p>(
     method: &str,
 ) -> Result<(&'p str, Vec<String>), BTreeSet<String>> {
     match policy.declared(authority, path, method.as_bytes()) {
-        Declared::Route(route, values) => Ok((&route.endpoint, values.into_iter().map(str::to_owned).collect())),
-        Declared::OtherMethods(methods) => Err(methods.into_iter().map(str::to_owned).collect()),
-        Declared::Nothing => Err(BTreeSet::new()),
+        RouteLookup::Route(route, values) => Ok((&route.endpoint, values.into_iter().map(str::to_owned).collect())),
+        RouteLookup::OtherMethods(methods) => Err(methods.into_iter().map(str::to_owned).collect()),
+        RouteLookup::Nothing => Err(BTreeSet::new()),
     }
 }
 

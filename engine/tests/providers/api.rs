@@ -1,7 +1,7 @@
 //! What the rest of the filter asks of a provider.
 
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::provider::{Catalogue, Delivery, KeyScope, Provider, Refused};
+use edge_idempotency_engine::provider::{Catalogue, Delivery, KeyScope, Provider, VerifyError};
 
 fn provider(name: &str) -> Provider {
     Catalogue::compiled_in().provider(name).unwrap()
@@ -13,21 +13,21 @@ pub(crate) fn secrets() -> Result<(), String> {
     let headers = Headers::new(vec![(b"authorization", b"right")]);
     let delivery = Delivery { method: b"POST", url: b"https://a.example/", headers: &headers, body: b"{}" };
     let verify = |secrets: &[&[u8]]| token.verify(&delivery, secrets, 0).map(drop);
-    assert_eq!(verify(&[]), Err(Refused::SecretInvalid));
-    assert_eq!(verify(&[b""]), Err(Refused::SecretInvalid));
-    assert_eq!(verify(&[b"wrong"]), Err(Refused::SignatureMismatch));
-    assert_eq!(verify(&[b"", b"wrong"]), Err(Refused::SignatureMismatch));
+    assert_eq!(verify(&[]), Err(VerifyError::SecretInvalid));
+    assert_eq!(verify(&[b""]), Err(VerifyError::SecretInvalid));
+    assert_eq!(verify(&[b"wrong"]), Err(VerifyError::SignatureMismatch));
+    assert_eq!(verify(&[b"", b"wrong"]), Err(VerifyError::SignatureMismatch));
     assert_eq!(verify(&[b"", b"wrong", b"right"]), Ok(()));
     // An HMAC under an empty key is one that everybody can make.
     let empty = b"t=0,v1=e05a8f6ac7d91d6af7ab6bb67dd5a5cb3e7a3f8c9b3f0e2a1d8a3c3ad1c6d4b9";
     let headers = Headers::new(vec![(b"stripe-signature", empty)]);
     let delivery = Delivery { headers: &headers, ..delivery };
-    assert_eq!(provider("stripe").verify(&delivery, &[b""], 0), Err(Refused::SecretInvalid));
+    assert_eq!(provider("stripe").verify(&delivery, &[b""], 0), Err(VerifyError::SecretInvalid));
     // A missing header is told first: nobody learns from outside that a secret is missing.
     let headers = Headers::new(Vec::new());
     let delivery = Delivery { headers: &headers, ..delivery };
-    assert_eq!(provider("stripe").verify(&delivery, &[b""], 0), Err(Refused::MissingHeader));
-    assert!(Refused::SecretInvalid.is_receivers_fault() && !Refused::SignatureMismatch.is_receivers_fault());
+    assert_eq!(provider("stripe").verify(&delivery, &[b""], 0), Err(VerifyError::MissingHeader));
+    assert!(VerifyError::SecretInvalid.is_receivers_fault() && !VerifyError::SignatureMismatch.is_receivers_fault());
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! Requests as a host shows them to the core, and what becomes of them: effects applied the way a proxy does.
 
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value};
-use edge_idempotency_engine::lookup::Given;
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::problem::Problem;
-use edge_idempotency_engine::{Effect, Exchange, Flow, Map, Policy};
+use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, RequestFlow};
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::fmt;
@@ -41,7 +41,7 @@ impl fmt::Debug for Request {
 }
 
 impl Attributes for Request {
-    fn metadata(&self, path: &MetadataPath) -> Value<'_> {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         typed(path.segments().iter().try_fold(&self.metadata, |value, segment| match value {
             Json::Object(members) => members.get(segment),
             Json::Array(items) => items.get(segment.parse::<usize>().ok()?),
@@ -49,16 +49,16 @@ impl Attributes for Request {
         }))
     }
 
-    fn route_endpoint(&self) -> Value<'_> {
+    fn route_endpoint(&self) -> AttributeValue<'_> {
         typed(self.endpoint.as_ref())
     }
 }
 
-fn typed(value: Option<&Json>) -> Value<'_> {
+fn typed(value: Option<&Json>) -> AttributeValue<'_> {
     match value {
-        None | Some(Json::Null) => Value::Absent,
-        Some(Json::String(text)) => Value::Text(Cow::Borrowed(text.as_bytes())),
-        Some(_) => Value::Unusable,
+        None | Some(Json::Null) => AttributeValue::Absent,
+        Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
+        Some(_) => AttributeValue::Unusable,
     }
 }
 
@@ -77,20 +77,20 @@ pub(crate) fn run(policy: &Policy, request: &Request, attributes: &dyn Attribute
     let headers = borrowed(&request.headers);
     let mut effects = Vec::new();
     let whole = (&headers, request.body.as_slice());
-    let flow = exchange.whole_request(policy, whole, attributes, &Given::default(), 0, &mut effects);
-    if flow == Flow::Replied {
+    let flow = exchange.whole_request(policy, whole, attributes, &FakeStores::default(), 0, &mut effects);
+    if flow == RequestFlow::Replied {
         let [Effect::Reply(problem)] = effects.as_slice() else { panic!("a reply and nothing else: {effects:?}") };
         let problem = problem.clone();
         assert_eq!(exchange.refusal(), Some(&problem));
         return (exchange, Verdict::Refused(problem));
     }
-    assert_eq!(flow, Flow::Continue);
+    assert_eq!(flow, RequestFlow::Continue);
     assert_eq!(exchange.refusal(), None);
-    let headers = applied(&effects, Map::Request, &request.headers);
+    let headers = applied(&effects, HeaderMapKind::Request, &request.headers);
     let trailers = borrowed(&request.trailers);
     let mut effects = Vec::new();
     exchange.request_trailers(policy, &trailers, &mut effects);
-    let trailers = applied(&effects, Map::RequestTrailers, &request.trailers);
+    let trailers = applied(&effects, HeaderMapKind::RequestTrailers, &request.trailers);
     (exchange, Verdict::Forwarded { headers, trailers })
 }
 
@@ -99,7 +99,7 @@ fn borrowed(lines: &[Line]) -> Headers<'_> {
 }
 
 /// A proxy's header map after the effects: setting replaces every line of a name, removing removes every line.
-pub(crate) fn applied(effects: &[Effect<'_>], wanted: Map, lines: &[Line]) -> Vec<Line> {
+pub(crate) fn applied(effects: &[Effect<'_>], wanted: HeaderMapKind, lines: &[Line]) -> Vec<Line> {
     let mut lines = lines.to_vec();
     for effect in effects {
         match effect {

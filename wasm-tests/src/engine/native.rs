@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use edge_idempotency_engine::headers::Headers as Lines;
-use edge_idempotency_engine::identity::{Attributes, MetadataPath, Value as Found};
-use edge_idempotency_engine::lookup::Given;
+use edge_idempotency_engine::identity::{AttributeValue as Found, Attributes, MetadataPath};
+use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::policy::Json;
-use edge_idempotency_engine::{AnswerFlow, Effect, Exchange, Map as Target, Policy, PolicyErrors};
+use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, PolicyErrors, ResponseFlow};
 use serde_json::{Map, Value};
 
 use crate::cases::{Case, Outcome, StartErrors};
@@ -58,16 +58,16 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
         }
         return Outcome { client: Some(answer), ..Outcome::default() };
     }
-    apply(&effects, Target::Request, &mut request.headers);
+    apply(&effects, HeaderMapKind::Request, &mut request.headers);
     if let (Some(came), Some(trailers)) = (&case.request.trailers, &mut request.trailers) {
         let mut effects = Vec::new();
         exchange.request_trailers(policy, &lines(came), &mut effects);
-        apply(&effects, Target::RequestTrailers, trailers);
+        apply(&effects, HeaderMapKind::RequestTrailers, trailers);
     }
     let mut response = case.response.clone();
     let mut effects = Vec::new();
     let head = lines(&case.response.headers);
-    if let AnswerFlow::AwaitBody { limit } = exchange.response_headers(policy, &head, &mut effects) {
+    if let ResponseFlow::AwaitBody { limit } = exchange.response_headers(policy, &head, &mut effects) {
         let body = &case.response.body;
         if body.len() as u64 > limit {
             exchange.response_body_too_large(policy, &mut effects);
@@ -85,14 +85,14 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
         response.headers = Headers::new();
         response.headers.set(":status", status);
     }
-    apply(&effects, Target::Response, &mut response.headers);
+    apply(&effects, HeaderMapKind::Response, &mut response.headers);
     if let Some(body) = body {
         response.body = body;
     }
     if let (Some(came), Some(trailers)) = (&case.response.trailers, &mut response.trailers) {
         let mut effects = Vec::new();
         exchange.response_trailers(policy, &lines(came), &mut effects);
-        apply(&effects, Target::ResponseTrailers, trailers);
+        apply(&effects, HeaderMapKind::ResponseTrailers, trailers);
     }
     if case.request.headers.get(":method") == Some(b"HEAD") {
         response.body.clear();
@@ -101,10 +101,10 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
 }
 
 /// The stores of a case.
-pub(super) fn stores(case: &Case) -> Result<Given, String> {
-    let Some(lookups) = &case.lookups else { return Ok(Given::default()) };
+pub(super) fn stores(case: &Case) -> Result<FakeStores, String> {
+    let Some(lookups) = &case.lookups else { return Ok(FakeStores::default()) };
     Json::parse(lookups.to_string().as_bytes())
-        .and_then(|json| Given::read(&json))
+        .and_then(|json| FakeStores::read(&json))
         .map_err(|error| format!("`lookups`: {error}"))
 }
 
@@ -123,7 +123,7 @@ fn reply(effect: &Effect<'_>, policy: &Policy) -> Option<LocalReply> {
     })
 }
 
-fn apply(effects: &[Effect<'_>], here: Target, headers: &mut Headers) {
+fn apply(effects: &[Effect<'_>], here: HeaderMapKind, headers: &mut Headers) {
     for effect in effects {
         match effect {
             Effect::Set { map, name, value } if *map == here => headers.set(name, value.to_vec()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use edge_idempotency_engine::lookup::{Given, Kind};
+use edge_idempotency_engine::lookup::{FakeStores, StoreKind};
 
 use super::native::stores;
 use crate::cases::{Case, Outcome, StartErrors, workspace};
@@ -93,14 +93,14 @@ fn options(policy: &[u8], environment: &BTreeMap<String, String>) -> Options {
 }
 
 /// What a store of the case answers to a call; which store it is and what it is asked for is read from the call.
-fn reply(stores: &Given, call: &HttpCall) -> CallReply {
+fn reply(stores: &FakeStores, call: &HttpCall) -> CallReply {
     let path = String::from_utf8_lossy(call.headers.get(":path").unwrap_or_default()).into_owned();
     let (path, query) = path.split_once('?').unwrap_or((&path, ""));
     let (status, body) = if call.headers.get(":method") == Some(b"POST") {
         let body: serde_json::Value = serde_json::from_slice(&call.body).unwrap_or_default();
-        stores.answer(Kind::Bindings, body.get("key").and_then(|key| key.as_str()).unwrap_or_default(), false)
+        stores.answer(StoreKind::Bindings, body.get("key").and_then(|key| key.as_str()).unwrap_or_default(), false)
     } else {
-        stores.answer(Kind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
+        stores.answer(StoreKind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
     };
     match status {
         Some(status) => CallReply::Response(Message::new([(":status", status.to_string())], body)),

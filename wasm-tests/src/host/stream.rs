@@ -68,7 +68,7 @@ pub struct Exchange {
 
 /// Whether messages go on from the filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Flow {
+enum RequestFlow {
     #[default]
     Going,
     /// Held; the callbacks for body and trailers still come.
@@ -93,7 +93,7 @@ struct Side {
     holding: bool,
     /// The end came with the headers or with the body.
     ended: bool,
-    flow: Flow,
+    flow: RequestFlow,
     in_callback: bool,
     /// What has gone on.
     passed: Option<Message>,
@@ -424,7 +424,7 @@ impl Vm {
                 self.pass_headers(id, direction, end);
             }
             Answer::Pause => self.side(id, direction, |side| {
-                side.flow = if stop_iteration { Flow::Stopped } else { Flow::StoppedAll };
+                side.flow = if stop_iteration { RequestFlow::Stopped } else { RequestFlow::StoppedAll };
             }),
             Answer::Nothing => {}
         }
@@ -445,7 +445,7 @@ impl Vm {
         if failed {
             return self.pass_body(id, direction, &piece, end);
         }
-        if side.flow == Flow::StoppedAll {
+        if side.flow == RequestFlow::StoppedAll {
             // The connection is no longer read above the limit, so nothing is too large here.
             side.held.extend(piece);
             return;
@@ -468,7 +468,7 @@ impl Vm {
                     side.holding = false;
                     side.piece_visible = false;
                     let piece = std::mem::take(&mut side.piece);
-                    if side.flow == Flow::Stopped {
+                    if side.flow == RequestFlow::Stopped {
                         side.held.extend(piece);
                     } else {
                         let mut all = std::mem::take(&mut side.held);
@@ -487,7 +487,7 @@ impl Vm {
                     let piece = std::mem::take(&mut side.piece);
                     side.held.extend(piece);
                     side.holding = true;
-                    side.flow = Flow::Stopped;
+                    side.flow = RequestFlow::Stopped;
                     length = side.held.len();
                 });
                 if length > limit {
@@ -512,7 +512,7 @@ impl Vm {
         if failed {
             return self.pass_trailers(id, direction);
         }
-        if side.flow == Flow::StoppedAll {
+        if side.flow == RequestFlow::StoppedAll {
             return;
         }
         side.trailers_visible = true;
@@ -522,11 +522,11 @@ impl Vm {
                 let mut stopped = false;
                 self.side(id, direction, |side| {
                     side.trailers_visible = false;
-                    stopped = side.flow == Flow::Stopped;
+                    stopped = side.flow == RequestFlow::Stopped;
                 });
                 if stopped { self.resume(id, direction) } else { self.pass_trailers(id, direction) }
             }
-            Answer::Pause => self.side(id, direction, |side| side.flow = Flow::Stopped),
+            Answer::Pause => self.side(id, direction, |side| side.flow = RequestFlow::Stopped),
             Answer::Nothing => {}
         }
     }
@@ -537,8 +537,8 @@ impl Vm {
         let Some(stream) = self.stream(id).filter(|stream| stream.takes(direction)) else { return };
         let side = stream.side_mut(direction);
         let stopped_all = match std::mem::take(&mut side.flow) {
-            Flow::Going => return,
-            flow => flow == Flow::StoppedAll,
+            RequestFlow::Going => return,
+            flow => flow == RequestFlow::StoppedAll,
         };
         let has_trailers = side.trailers.is_some();
         let end = side.ended && !has_trailers;

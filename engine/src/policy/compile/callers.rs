@@ -2,7 +2,7 @@
 
 use super::{Compiler, methods_of};
 use crate::policy::decode::child;
-use crate::policy::document::{Caller, CallerHeaders, IdentityRules, Route as Declared};
+use crate::policy::document::{Caller, CallerHeaders, IdentityRules, RouteDocument};
 use crate::policy::{PolicyKind, Route};
 
 /// Where the document's `identity.forward` does not say.
@@ -78,7 +78,7 @@ impl Compiler<'_> {
             "the signed text does not hold the host: sign `{url}` instead of `{path}`"
         };
         let routes = self.document.routes.iter().map(|(_, route)| route);
-        let own: Vec<&Declared> = routes.filter(|route| caller.routes.contains(&route.endpoint)).collect();
+        let own: Vec<&RouteDocument> = routes.filter(|route| caller.routes.contains(&route.endpoint)).collect();
         for (index, route) in own.iter().enumerate() {
             let other = own.iter().take(index).find(|other| {
                 let methods = methods_of(other);

@@ -1,6 +1,6 @@
 //! Recovery: which routes' stored results callers may ask for, and paths that would have two meanings.
 
-use super::{Compiler, Declared};
+use super::{Compiler, RouteDocument};
 use crate::policy::Route;
 use crate::policy::document::{BackendKind, Mode};
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
@@ -9,7 +9,7 @@ use crate::policy::recovery::{SEGMENT, shadows, spells_out};
 const RESULTS: &str = "/restate";
 
 /// Whether the route's callers have results of their own in the backend.
-pub(super) fn has_results(route: &Declared) -> bool {
+pub(super) fn has_results(route: &RouteDocument) -> bool {
     route.policy.is_case_a() && route.target.is_some() && route.webhook.is_none()
 }
 
@@ -24,7 +24,7 @@ impl Compiler<'_> {
     /// Whether callers may ask for the route's results. In shadow mode they may not: results are stored under the keys
     /// as they came, anybody's.
     #[inline(never)]
-    pub(super) fn recovers(&self, route: &Declared) -> bool {
+    pub(super) fn recovers(&self, route: &RouteDocument) -> bool {
         has_results(route)
             && route.recovery.unwrap_or(true)
             && self.document.backend.kind == BackendKind::Restate
@@ -32,7 +32,7 @@ impl Compiler<'_> {
     }
 
     #[inline(never)]
-    pub(super) fn check_recovery(&mut self, place: usize, route: &Declared) {
+    pub(super) fn check_recovery(&mut self, place: usize, route: &RouteDocument) {
         if route.recovery != Some(true) || self.recovers(route) {
             return;
         }

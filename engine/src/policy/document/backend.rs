@@ -1,6 +1,6 @@
 //! The `backend` object: what stands behind the gateway, and what it may show and be shown.
 
-use super::super::decode::{At, Issues};
+use super::super::decode::{Issues, JsonCursor};
 use super::{parse_duration, parse_header_name, parse_text};
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
@@ -82,7 +82,7 @@ impl Backend {
 
     /// Reads a `backend` object.
     #[inline(never)]
-    pub fn read(at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+    pub fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let known = [
             "kind",
             "rewrite_path",
@@ -123,7 +123,7 @@ impl Backend {
 }
 
 #[inline(never)]
-fn read_operation_id(at: &At<'_>, issues: &mut Issues) -> Option<OperationId> {
+fn read_operation_id(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<OperationId> {
     let fields = at.fields(&["from", "to"], issues)?;
     let from = fields.need_parse("from", issues, parse_header_name);
     let to = fields.need_parse("to", issues, parse_header_name);

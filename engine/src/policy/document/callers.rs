@@ -1,10 +1,10 @@
 //! `callers`: schedulers and other services that sign their requests (DESIGN section 7).
 
-use super::super::decode::{At, Issues};
+use super::super::decode::{Issues, JsonCursor};
 use super::webhooks::{parse_subject, read_secrets};
 use super::{Secret, parse_name};
 use crate::identity::Subject;
-use crate::key::{EXTRA_CHARACTERS, Grammar, Invalid};
+use crate::key::{EXTRA_CHARACTERS, KeyError, KeyGrammar};
 use crate::provider::Provider;
 
 /// An item of `callers`.
@@ -15,7 +15,7 @@ pub struct Caller {
     /// The subject of its keys
     pub subject: Subject,
     /// What its keys look like
-    pub keys: Grammar,
+    pub keys: KeyGrammar,
     /// The endpoints that it may call
     pub routes: Vec<String>,
     /// How it signs
@@ -35,7 +35,7 @@ pub struct CallerHeaders {
 
 /// Reads the `callers` object.
 #[inline(never)]
-pub(super) fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
+pub(super) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
     let mut callers = Vec::new();
     let Some(map) = at.map(issues) else { return callers };
     for (name, at) in map.entries() {
@@ -45,7 +45,7 @@ pub(super) fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller
 }
 
 #[inline(never)]
-fn read_caller(name: &str, at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Caller> {
+fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Caller> {
     let known = ["subject", "key_prefix", "key_extra_chars", "routes", "signature", "secrets"];
     let fields = at.fields(&known, issues)?;
     let extra = match fields.get("key_extra_chars") {
@@ -54,7 +54,7 @@ fn read_caller(name: &str, at: &At<'_>, inline: bool, issues: &mut Issues) -> Op
     };
     let keys = match fields.get("key_prefix") {
         Some(at) => at.parse(issues, |prefix| parse_keys(prefix, extra)),
-        None => Grammar::new("", extra.unwrap_or_default()).ok(),
+        None => KeyGrammar::new("", extra.unwrap_or_default()).ok(),
     };
     let signature = fields.need("signature", issues).and_then(|at| Provider::of_caller(name, &at, issues));
     let secrets = fields.need("secrets", issues).map(|at| read_secrets(&at, inline, issues));
@@ -77,7 +77,7 @@ fn read_caller(name: &str, at: &At<'_>, inline: bool, issues: &mut Issues) -> Op
 }
 
 fn parse_extra(text: &str) -> Result<&str, String> {
-    match Grammar::new("", text) {
+    match KeyGrammar::new("", text) {
         Ok(_) => Ok(text),
         Err(_) => Err(format!("keys can hold these characters beside the client's: {}", EXTRA_CHARACTERS)),
     }
@@ -85,13 +85,13 @@ fn parse_extra(text: &str) -> Result<&str, String> {
 
 /// `extra`: the additional characters, if they can be.
 #[inline(never)]
-fn parse_keys(prefix: &str, extra: Option<&str>) -> Result<Grammar, String> {
+fn parse_keys(prefix: &str, extra: Option<&str>) -> Result<KeyGrammar, String> {
     // Of a prefix nothing can be said before its characters are known.
-    let Some(extra) = extra else { return Grammar::new("", "").map_err(|_| String::new()) };
-    Grammar::new(prefix, extra).map_err(|why| {
+    let Some(extra) = extra else { return KeyGrammar::new("", "").map_err(|_| String::new()) };
+    KeyGrammar::new(prefix, extra).map_err(|why| {
         match why {
-            Invalid::ReservedPrefix => "namespaced keys begin with `t-`, and no other key may",
-            Invalid::Length => "keys are at most 255 characters, and have to differ behind the prefix",
+            KeyError::ReservedPrefix => "namespaced keys begin with `t-`, and no other key may",
+            KeyError::Length => "keys are at most 255 characters, and have to differ behind the prefix",
             _ => "a prefix is made of what keys may hold: A-Z a-z 0-9 . _ ~ - and what `key_extra_chars` adds",
         }
         .to_owned()

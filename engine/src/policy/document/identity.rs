@@ -1,9 +1,9 @@
 //! The `identity` object: sources, and the headers that tell the backend who calls.
 
-use super::super::decode::{At, Fields, Issues};
+use super::super::decode::{Issues, JsonCursor, ObjectCursor};
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
-use crate::identity::{MetadataPath, SUBJECT_TYPES, Source, SubjectRule, Where, is_subject_type};
+use crate::identity::{IdentityPlace, IdentitySource, MetadataPath, SUBJECT_TYPES, SubjectRule, is_subject_type};
 
 /// The headers through which the backend learns who calls; lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Forward {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IdentityRules {
     /// In the order in which they are asked.
-    pub sources: Vec<Source>,
+    pub sources: Vec<IdentitySource>,
     /// What the backend is told.
     pub forward: Forward,
     /// The subject types that a `{type}:{id}` subject may have.
@@ -36,11 +36,11 @@ pub struct IdentityRules {
 
 impl IdentityRules {
     /// Reads an `identity` object.
-    pub fn read(at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+    pub fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let fields = at.fields(&["sources", "forward", "subject_types"], issues)?;
         let added = fields.list("subject_types", issues, parse_type).unwrap_or_default();
         let types: Vec<String> = SUBJECT_TYPES.iter().map(|name| (*name).to_owned()).chain(added).collect();
-        let mut sources: Vec<Source> = Vec::new();
+        let mut sources: Vec<IdentitySource> = Vec::new();
         if let Some(list) = fields.need("sources", issues) {
             let items = list.items(issues).unwrap_or_default();
             if items.is_empty() && list.is_array() {
@@ -64,7 +64,7 @@ impl IdentityRules {
             .iter()
             .flat_map(|source| [Some(&source.tenant), source.project.as_ref(), Some(&source.subject.field)])
             .filter_map(|place| match place {
-                Some(Where::Header(name)) => Some(name.as_str()),
+                Some(IdentityPlace::Header(name)) => Some(name.as_str()),
                 _ => None,
             })
     }
@@ -75,7 +75,7 @@ fn parse_type(text: &str) -> Result<String, String> {
 }
 
 #[inline(never)]
-fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
+fn read_source(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentitySource> {
     let fields = at.fields(&["name", "metadata", "headers_owned_by", "tenant", "project", "subject"], issues)?;
     let name = fields.need_parse("name", issues, parse_name);
     let owner = fields.parse("headers_owned_by", issues, parse_text);
@@ -90,8 +90,8 @@ fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
         Some(path)
     });
     let place = match (namespace, owner) {
-        (Some(path), None) => Place::Metadata(path),
-        (None, Some(_)) => Place::Headers,
+        (Some(path), None) => SourceKind::Metadata(path),
+        (None, Some(_)) => SourceKind::Headers,
         _ if fields.get("metadata").is_some() == fields.get("headers_owned_by").is_some() => {
             issues.add(
                 at.pointer.clone(),
@@ -102,7 +102,7 @@ fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
         }
         _ => return None,
     };
-    let part = |name: &str, fields: &Fields<'_>, issues: &mut Issues| {
+    let part = |name: &str, fields: &ObjectCursor<'_>, issues: &mut Issues| {
         fields.need(name, issues).and_then(|at| place.read(&at, issues))
     };
     let tenant = part("tenant", &fields, issues);
@@ -113,7 +113,7 @@ fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
         let field = part("field", &fields, issues)?;
         Some(SubjectRule { field, kind: kind.map_or(Some(None), |kind| kind.map(Some))? })
     });
-    Some(Source {
+    Some(IdentitySource {
         name: name?,
         tenant: tenant?,
         project: project.map_or(Some(None), |project| project.map(Some))?,
@@ -121,17 +121,17 @@ fn read_source(at: &At<'_>, issues: &mut Issues) -> Option<Source> {
     })
 }
 
-/// Where the parts of one source are.
-enum Place {
+/// IdentityPlace the parts of one source are.
+enum SourceKind {
     Metadata(Vec<String>),
     Headers,
 }
 
-impl Place {
+impl SourceKind {
     /// A header's name; or a member's name, or the way to it as an array (a dot is part of a name).
-    fn read(&self, at: &At<'_>, issues: &mut Issues) -> Option<Where> {
+    fn read(&self, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentityPlace> {
         match self {
-            Self::Headers => at.parse(issues, parse_identity_header).map(Where::Header),
+            Self::Headers => at.parse(issues, parse_identity_header).map(IdentityPlace::Header),
             Self::Metadata(namespace) => {
                 let members =
                     if at.is_array() { at.list(issues, parse_text)? } else { vec![at.parse(issues, parse_text)?] };
@@ -140,14 +140,14 @@ impl Place {
                     return None;
                 }
                 let path = namespace.iter().cloned().chain(members).collect();
-                Some(Where::Metadata(MetadataPath::new(path)))
+                Some(IdentityPlace::Metadata(MetadataPath::new(path)))
             }
         }
     }
 }
 
 #[inline(never)]
-fn read_forward(at: &At<'_>, issues: &mut Issues) -> Option<Forward> {
+fn read_forward(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Forward> {
     let fields = at.fields(&["tenant", "project", "subject"], issues)?;
     let mut name = |member: &str| fields.get(member).and_then(|at| at.parse(issues, parse_identity_header));
     let forward = Forward { tenant: name("tenant"), project: name("project"), subject: name("subject") };

@@ -1,7 +1,7 @@
 //! The items of `routes`.
 
 use super::super::authority::is_host;
-use super::super::decode::{At, Issues};
+use super::super::decode::{Issues, JsonCursor};
 use super::super::routes::Template;
 use super::identity::IdentityRules;
 use super::{Mode, parse_header_name, parse_name, parse_text, read_mode};
@@ -102,7 +102,7 @@ const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// One item of `routes`.
 #[derive(Debug, Clone)]
-pub struct Route {
+pub struct RouteDocument {
     /// Its name in metrics, logs and gateway routes
     pub endpoint: String,
     /// Its path
@@ -139,9 +139,9 @@ pub struct Route {
     pub webhook: Option<WebhookBlock>,
 }
 
-impl Route {
+impl RouteDocument {
     /// Reads one route.
-    pub fn read(at: &At<'_>, issues: &mut Issues) -> Option<Self> {
+    pub fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let known = [
             "endpoint",
             "path",
@@ -203,7 +203,7 @@ impl Route {
 }
 
 #[inline(never)]
-fn read_webhook(at: &At<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
+fn read_webhook(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
     let fields = at.fields(&["provider", "id"], issues)?;
     // What is there and wrong has been reported; it is not missing from the path as well.
     let mut fixed = |name: &str, parse: fn(&str) -> Result<String, String>| {

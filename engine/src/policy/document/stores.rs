@@ -1,6 +1,6 @@
 //! `webhooks.unkey` and `webhooks.openbao`: the services that bindings and secrets are looked up at.
 
-use super::super::decode::{At, Fields, Issues};
+use super::super::decode::{Issues, JsonCursor, ObjectCursor};
 use super::parse_text;
 use super::webhooks::{Secret, read_secret};
 
@@ -65,7 +65,7 @@ impl OpenBao {
 
 /// Reads `unkey`; `inline` is whether credentials may stand in the document.
 #[inline(never)]
-pub(super) fn read_unkey(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
+pub(super) fn read_unkey(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
     let fields = at.fields(&[&["path", "root_key"], &SERVICE[..]].concat(), issues)?;
     let path = fields.get("path").map_or(Some("/v2/keys.verifyKey".to_owned()), |at| at.parse(issues, parse_path));
     let service = read_service(&fields, "root_key", inline, issues);
@@ -74,7 +74,7 @@ pub(super) fn read_unkey(at: &At<'_>, inline: bool, issues: &mut Issues) -> Opti
 
 /// Reads `openbao`.
 #[inline(never)]
-pub(super) fn read_openbao(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<OpenBao> {
+pub(super) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<OpenBao> {
     let own = ["mount", "path", "token", "namespace", "rotation_grace_s"];
     let fields = at.fields(&[&own, &SERVICE[..]].concat(), issues)?;
     let mount = fields.get("mount").map_or(Some("secret".to_owned()), |at| at.parse(issues, parse_mount));
@@ -93,7 +93,7 @@ pub(super) fn read_openbao(at: &At<'_>, inline: bool, issues: &mut Issues) -> Op
 const SERVICE: [&str; 6] = ["cluster", "authority", "timeout_ms", "cache_ttl_s", "negative_ttl_s", "stale_if_error_s"];
 
 #[inline(never)]
-fn read_service(fields: &Fields<'_>, credential: &str, inline: bool, issues: &mut Issues) -> Option<Service> {
+fn read_service(fields: &ObjectCursor<'_>, credential: &str, inline: bool, issues: &mut Issues) -> Option<Service> {
     let cluster = fields.need("cluster", issues).and_then(|at| at.parse(issues, parse_text));
     let authority = fields.get("authority").and_then(|at| at.parse(issues, parse_authority));
     let credential = fields.get(credential).and_then(|at| read_secret(&at, inline, issues));

@@ -1,6 +1,6 @@
 //! `webhooks`: third parties that sign what they send.
 
-use super::super::decode::{At, Issues};
+use super::super::decode::{Issues, JsonCursor};
 use super::stores::{OpenBao, Unkey, read_openbao, read_unkey};
 use super::{parse_text, parse_url};
 use crate::identity::{Project, Subject, Tenant};
@@ -63,7 +63,7 @@ pub struct Webhooks {
 impl Webhooks {
     /// Reads a `webhooks` object.
     #[inline(never)]
-    pub fn read(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
+    pub fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let known = ["subject", "public_base_url", "mode", "static", "unkey", "openbao", "providers"];
         let fields = at.fields(&known, issues)?;
         fields.parse("mode", issues, parse_mode);
@@ -110,7 +110,7 @@ impl Webhooks {
 
 /// `stored`: secrets can come from a store.
 #[inline(never)]
-fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) -> Option<Binding> {
+fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Issues) -> Option<Binding> {
     let known = ["tenant", "project", "provider", "secrets", "key_scope", "bind_body"];
     let fields = at.fields(&known, issues)?;
     let segment = "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`";
@@ -136,7 +136,7 @@ fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) ->
 }
 
 #[inline(never)]
-pub(super) fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
+pub(super) fn read_secrets(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
     let items = at.items(issues).unwrap_or_default();
     if items.is_empty() && at.is_array() {
         issues.add(at.pointer.clone(), "name at least one secret, such as {\"env\": \"NAME\"}");
@@ -146,7 +146,7 @@ pub(super) fn read_secrets(at: &At<'_>, inline: bool, issues: &mut Issues) -> Ve
 
 /// Never says what the text is.
 #[inline(never)]
-pub(super) fn read_secret(at: &At<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
+pub(super) fn read_secret(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
     if at.is_text() {
         if !inline {
             issues.add(

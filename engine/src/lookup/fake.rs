@@ -1,7 +1,7 @@
 //! Stores as a document describes them, for `explain` and for tests: they answer in the formats of the real ones, so
 //! that what reads those formats is tried too.
 
-use super::{Answer, Ask, Call, Kind, Lookups, Reply};
+use super::{Call, CallReply, LookupRequest, LookupResult, Lookups, StoreKind};
 use crate::json::{Json, push_string};
 
 /// What two stores hold.
@@ -13,7 +13,7 @@ use crate::json::{Json, push_string};
 ///
 /// The default is stores that cannot be reached.
 #[derive(Debug, Clone, Default)]
-pub struct Given(Option<Entries>);
+pub struct FakeStores(Option<Entries>);
 
 #[derive(Debug, Clone)]
 struct Entries {
@@ -23,7 +23,7 @@ struct Entries {
 
 type Members = Vec<(String, Json)>;
 
-impl Given {
+impl FakeStores {
     /// Reads `{"bindings": {…}, "secrets": {…}}`.
     ///
     /// # Errors
@@ -49,16 +49,16 @@ impl Given {
     }
 
     /// What comes of a question, with every call answered at once.
-    pub fn look_up(&self, lookups: &mut Lookups, ask: &Ask, now: u64) -> Answer {
+    pub fn look_up(&self, lookups: &mut Lookups, request: &LookupRequest, now: u64) -> LookupResult {
         const STREAM: u32 = 0;
-        if let Some(answer) = lookups.ask(STREAM, ask, now) {
+        if let Some(answer) = lookups.look_up(STREAM, request, now) {
             return answer;
         }
         while let Some(call) = lookups.next_call() {
             let (status, body) = self.reply(&call);
-            lookups.replied(&call.ticket, &Reply { status, body: Some(&body) }, now);
+            lookups.replied(&call.ticket, &CallReply { status, body: Some(&body) }, now);
         }
-        lookups.answer_for(STREAM).unwrap_or(Answer::Unavailable("lookup_lost"))
+        lookups.result_for(STREAM).unwrap_or(LookupResult::Unavailable("lookup_lost"))
     }
 
     /// What the store answers to a call: its status, if it answers at all, and the body.
@@ -67,9 +67,9 @@ impl Given {
     }
 
     /// What a store answers when asked for a key, or for the version of it before the current one.
-    pub fn answer(&self, kind: Kind, key: &str, previous: bool) -> (Option<u16>, Vec<u8>) {
+    pub fn answer(&self, kind: StoreKind, key: &str, previous: bool) -> (Option<u16>, Vec<u8>) {
         let Some(entries) = &self.0 else { return (None, Vec::new()) };
-        let entries = if kind == Kind::Bindings { &entries.bindings } else { &entries.secrets };
+        let entries = if kind == StoreKind::Bindings { &entries.bindings } else { &entries.secrets };
         let entry = member(entries, key).filter(|entry| **entry != Json::Null);
         let entry = if previous { entry.and_then(|entry| member(members(entry), "previous")) } else { entry };
         if let Some(status) = entry.and_then(|entry| member(members(entry), "status")) {
@@ -82,11 +82,11 @@ impl Given {
             return (status, body.into_bytes());
         }
         let (status, body) = match (kind, entry) {
-            (Kind::Bindings, Some(binding)) => (200, verified(members(binding))),
-            (Kind::Bindings, None) => {
+            (StoreKind::Bindings, Some(binding)) => (200, verified(members(binding))),
+            (StoreKind::Bindings, None) => {
                 (200, r#"{"meta":{"requestId":"req_1"},"data":{"valid":false,"code":"NOT_FOUND"}}"#.to_owned())
             }
-            (Kind::Secrets, Some(secret)) => {
+            (StoreKind::Secrets, Some(secret)) => {
                 let data = match secret {
                     Json::String(_) => format!(r#"{{"secret":{}}}"#, text(secret)),
                     Json::Array(_) => format!(r#"{{"secrets":{}}}"#, text(secret)),
@@ -95,7 +95,7 @@ impl Given {
                 let metadata = r#"{"created_time":"2025-01-01T00:00:00Z","destroyed":false,"version":1}"#;
                 (200, format!(r#"{{"data":{{"data":{data},"metadata":{metadata}}}}}"#))
             }
-            (Kind::Secrets, None) => (404, r#"{"errors":[]}"#.to_owned()),
+            (StoreKind::Secrets, None) => (404, r#"{"errors":[]}"#.to_owned()),
         };
         (Some(status), body.into_bytes())
     }
@@ -177,7 +177,7 @@ mod tests {
             (r#"{"bindings": {"wh_1": "acme"}}"#, "`bindings` has a string for `wh_1`"),
             (r#"{"secrets": {"a:b:c": 7}}"#, "`secrets` has a number for `a:b:c`"),
         ] {
-            assert_eq!(Given::read(&Json::parse(given.as_bytes()).unwrap()).unwrap_err(), expected, "{given}");
+            assert_eq!(FakeStores::read(&Json::parse(given.as_bytes()).unwrap()).unwrap_err(), expected, "{given}");
         }
     }
 
@@ -186,26 +186,29 @@ mod tests {
         let given = br#"{"bindings": {"wh_1": {"tenant": "a\n", "project": "p", "provider": "x", "bind_body": true}},
             "secrets": {"a": "s", "b": ["s", "t"], "c": {"status": 503, "body": {"errors": [1, -1, null, false]}},
             "d": {"status": null}, "e": {"status": 200, "body": "x", "previous": {"status": 404}}}}"#;
-        let given = Given::read(&Json::parse(given).unwrap()).unwrap();
+        let given = FakeStores::read(&Json::parse(given).unwrap()).unwrap();
         let answer = |kind, key, previous| {
             let (status, body) = given.answer(kind, key, previous);
             (status, String::from_utf8(body).unwrap())
         };
         assert_eq!(
-            answer(Kind::Bindings, "wh_1", false).1,
+            answer(StoreKind::Bindings, "wh_1", false).1,
             r#"{"meta":{"requestId":"req_1"},"data":{"valid":true,"code":"VALID","keyId":"key_1","enabled":true,"identity":{"id":"id_1","externalId":"a\n"},"meta":{"kind":"webhook","project_id":"p","provider":"x","bind_body":true}}}"#
         );
-        assert!(answer(Kind::Bindings, "wh_2", false).1.contains("NOT_FOUND"));
+        assert!(answer(StoreKind::Bindings, "wh_2", false).1.contains("NOT_FOUND"));
         let metadata = r#""metadata":{"created_time":"2025-01-01T00:00:00Z","destroyed":false,"version":1}}}"#;
-        assert_eq!(answer(Kind::Secrets, "a", false).1, format!(r#"{{"data":{{"data":{{"secret":"s"}},{metadata}"#));
         assert_eq!(
-            answer(Kind::Secrets, "b", false).1,
+            answer(StoreKind::Secrets, "a", false).1,
+            format!(r#"{{"data":{{"data":{{"secret":"s"}},{metadata}"#)
+        );
+        assert_eq!(
+            answer(StoreKind::Secrets, "b", false).1,
             format!(r#"{{"data":{{"data":{{"secrets":["s","t"]}},{metadata}"#)
         );
-        assert_eq!(answer(Kind::Secrets, "c", false), (Some(503), r#"{"errors":[1,-1,null,false]}"#.to_owned()));
-        assert_eq!(answer(Kind::Secrets, "d", false), (None, String::new()));
-        assert_eq!(answer(Kind::Secrets, "e", true), (Some(404), String::new()));
-        assert_eq!(answer(Kind::Secrets, "f", false), (Some(404), r#"{"errors":[]}"#.to_owned()));
-        assert_eq!(Given::default().answer(Kind::Secrets, "a", false), (None, Vec::new()));
+        assert_eq!(answer(StoreKind::Secrets, "c", false), (Some(503), r#"{"errors":[1,-1,null,false]}"#.to_owned()));
+        assert_eq!(answer(StoreKind::Secrets, "d", false), (None, String::new()));
+        assert_eq!(answer(StoreKind::Secrets, "e", true), (Some(404), String::new()));
+        assert_eq!(answer(StoreKind::Secrets, "f", false), (Some(404), r#"{"errors":[]}"#.to_owned()));
+        assert_eq!(FakeStores::default().answer(StoreKind::Secrets, "a", false), (None, Vec::new()));
     }
 }

@@ -3,14 +3,14 @@
 //! Positive and negative answers are bounded apart, so that no number of made-up ids drops an answer that is in use.
 //! Keys are kept in order: they come from outside, and the target has no randomness to seed a hash with.
 
-use super::{Answer, Kind, Ticket};
+use super::{CallId, LookupResult, StoreKind};
 use crate::policy::document::{Secret, Service};
 use std::rc::Rc;
 
 /// The most positive answers that are held.
-const MAX_HELD: usize = 10_000;
+const MAX_POSITIVE: usize = 10_000;
 /// The most negative answers that are held.
-const MAX_LACKING: usize = 4096;
+const MAX_NEGATIVE: usize = 4096;
 /// The most keys that requests have calls under way for; what is held is fetched again all the same.
 const MAX_ASKED: usize = 1024;
 /// Of the negative answers that count among [`MAX_ASKED`], one no longer does after so many milliseconds. In the long run
@@ -21,7 +21,7 @@ const MAX_REFRESHES: usize = 64;
 /// For how long a store that has failed is not asked for the same key again while there is an answer to be had.
 const RETRY_MS: u64 = 5000;
 /// How often a key is fetched anew because a request says that what is held fails it.
-const ANEW_MS: u64 = 30_000;
+const FORCED_REFRESH_MS: u64 = 30_000;
 /// What is younger is not fetched anew.
 const JUST_NOW_MS: u64 = 1000;
 /// For how long an answer holds of which a part could not be had.
@@ -31,21 +31,21 @@ const LOST_AFTER_MS: u64 = 5000;
 
 /// What a reply comes to.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum LookupOutcome {
     /// An answer; `partial` is why some of it could not be had
-    Found { answer: Answer, partial: Option<&'static str> },
+    Found { answer: LookupResult, partial: Option<&'static str> },
     /// There is none: held too, and drops what was held
-    Lacking(Answer),
+    Negative(LookupResult),
     /// None that could be held; `down` if a store that is down says nothing else
     Failed { reason: &'static str, down: bool },
 }
 
-impl Verdict {
+impl LookupOutcome {
     /// No answer at all.
-    pub(super) const fn unreachable(kind: Kind) -> Self {
+    pub(super) const fn unreachable(kind: StoreKind) -> Self {
         let reason = match kind {
-            Kind::Bindings => "registry_unreachable",
-            Kind::Secrets => "secret_store_unreachable",
+            StoreKind::Bindings => "registry_unreachable",
+            StoreKind::Secrets => "secret_store_unreachable",
         };
         Self::Failed { reason, down: true }
     }
@@ -53,24 +53,24 @@ impl Verdict {
 
 /// What comes of a question: an answer, or a wait; and a call, unless one is under way.
 pub(super) struct Decision {
-    pub(super) answer: Option<Answer>,
+    pub(super) answer: Option<LookupResult>,
     pub(super) call: bool,
 }
 
 /// What is known of a key, and whether it is being asked for.
-struct Entry {
-    held: Option<Held>,
-    pending: Option<Pending>,
+struct KeyState {
+    held: Option<CacheEntry>,
+    pending: Option<PendingCall>,
 }
 
 /// An answer.
-struct Held {
-    answer: Answer,
+struct CacheEntry {
+    answer: LookupResult,
     /// Whether it says that there is nothing
-    lacking: bool,
+    negative: bool,
     fetched: u64,
     /// When it expires; a positive one may be used longer while the store is down
-    until: u64,
+    expires_at: u64,
     /// Why the store, when last asked, said nothing or not all
     failed: Option<&'static str>,
     /// Whether a store that is down said nothing else
@@ -78,7 +78,7 @@ struct Held {
     /// Not to be asked for again before
     retry: u64,
     /// When a request last had it fetched anew; 0 for never
-    anew: u64,
+    force_refresh: u64,
     /// When it was last used
     used: u64,
     /// Whether it was used since it was fetched
@@ -86,7 +86,7 @@ struct Held {
 }
 
 /// A call under way.
-struct Pending {
+struct PendingCall {
     number: u32,
     since: u64,
     /// Whether a request waits, or did; refreshes are not counted
@@ -97,21 +97,21 @@ struct Pending {
     current: Vec<Secret>,
 }
 
-pub(super) struct Store {
+pub(super) struct LookupCache {
     cache_ms: u64,
     negative_ms: u64,
     stale_ms: u64,
     timeout_ms: u64,
     /// By key; sorted, for a tree's code is larger than moving some thousand items is slow
-    entries: Vec<(Rc<str>, Box<Entry>)>,
+    entries: Vec<(Rc<str>, Box<KeyState>)>,
     held: usize,
-    lacking: usize,
+    negative: usize,
     asked: usize,
     misses: Misses,
     /// Negative answers in the order in which they came; one that came at another time by now is another one
     oldest: Vec<(Rc<str>, u64)>,
     trouble: Option<&'static str>,
-    told: Option<&'static str>,
+    reported: Option<&'static str>,
 }
 
 /// The calls of late that brought a negative answer. Each counts as if it were still under way for a while, so that whoever
@@ -148,28 +148,29 @@ const fn within(since: u64, length: u64, now: u64) -> bool {
     since <= now && now < since.saturating_add(length)
 }
 
-impl Held {
+impl CacheEntry {
     const fn is_fresh(&self, now: u64) -> bool {
-        self.fetched <= now && now < self.until
+        self.fetched <= now && now < self.expires_at
     }
 
     const fn is_usable(&self, now: u64, stale_ms: u64) -> bool {
-        let stale_ms = if self.lacking { 0 } else { stale_ms };
-        self.fetched <= now && now < self.until.saturating_add(stale_ms)
+        let stale_ms = if self.negative { 0 } else { stale_ms };
+        self.fetched <= now && now < self.expires_at.saturating_add(stale_ms)
     }
 
     /// Whether it is time to fetch it again.
     fn is_due(&self, now: u64, ahead_ms: u64) -> bool {
-        !self.lacking && now >= self.until.saturating_sub(ahead_ms).max(self.retry)
+        !self.negative && now >= self.expires_at.saturating_sub(ahead_ms).max(self.retry)
     }
 
     /// Whether it is so new that fetching it anew brings nothing else, or has just been.
     const fn is_as_new_as_can_be(&self, now: u64) -> bool {
-        within(self.fetched, JUST_NOW_MS, now) || (self.anew > 0 && within(self.anew, ANEW_MS, now))
+        within(self.fetched, JUST_NOW_MS, now)
+            || (self.force_refresh > 0 && within(self.force_refresh, FORCED_REFRESH_MS, now))
     }
 }
 
-impl Store {
+impl LookupCache {
     /// The store of a service; one that the policy does not name is never asked.
     pub(super) fn new(service: Option<&Service>) -> Self {
         Self {
@@ -179,12 +180,12 @@ impl Store {
             timeout_ms: service.map_or(0, |service| u64::from(service.timeout_ms)),
             entries: Vec::new(),
             held: 0,
-            lacking: 0,
+            negative: 0,
             asked: 0,
             misses: Misses::default(),
             oldest: Vec::new(),
             trouble: None,
-            told: None,
+            reported: None,
         }
     }
 
@@ -198,26 +199,26 @@ impl Store {
         self.entries.binary_search_by(|(known, _)| known.as_ref().cmp(key))
     }
 
-    fn entry(&mut self, key: &str) -> Option<&mut Entry> {
+    fn entry(&mut self, key: &str) -> Option<&mut KeyState> {
         let place = self.place(key).ok()?;
         self.entries.get_mut(place).map(|(_, entry)| entry.as_mut())
     }
 
     /// The entry of a key, with what is held or under way in it.
-    fn put(&mut self, key: &Rc<str>, held: Option<Held>, pending: Option<Pending>) {
+    fn put(&mut self, key: &Rc<str>, held: Option<CacheEntry>, pending: Option<PendingCall>) {
         if let Some(entry) = self.entry(key) {
             entry.held = held.or_else(|| entry.held.take());
             entry.pending = pending.or_else(|| entry.pending.take());
         } else if let Err(place) = self.place(key) {
-            self.entries.insert(place, (Rc::clone(key), Box::new(Entry { held, pending })));
+            self.entries.insert(place, (Rc::clone(key), Box::new(KeyState { held, pending })));
         }
     }
 
-    fn pending(&mut self, key: &str) -> Option<&mut Pending> {
+    fn pending(&mut self, key: &str) -> Option<&mut PendingCall> {
         self.entry(key)?.pending.as_mut()
     }
 
-    pub(super) fn decide(&mut self, key: &str, anew: bool, now: u64) -> Decision {
+    pub(super) fn decide(&mut self, key: &str, force_refresh: bool, now: u64) -> Decision {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let exhausted = if self.asked >= MAX_ASKED {
             Some("lookups_exhausted")
@@ -230,10 +231,10 @@ impl Store {
             if let Some(held) = &mut entry.held {
                 held.used = now;
                 held.in_use = true;
-                known = !held.lacking;
+                known = !held.negative;
                 let awaits_retry = held.failed.is_some() && now < held.retry;
                 let fresh = held.is_fresh(now);
-                let serves = if anew {
+                let serves = if force_refresh {
                     !under_way && (awaits_retry || held.is_as_new_as_can_be(now))
                 } else {
                     fresh || (awaits_retry && held.down && held.is_usable(now, stale_ms))
@@ -241,32 +242,33 @@ impl Store {
                 if serves {
                     let answer = match held.failed {
                         // What could not be had may be what the asker lacks.
-                        Some(reason) if anew => Answer::Unavailable(reason),
+                        Some(reason) if force_refresh => LookupResult::Unavailable(reason),
                         _ => held.answer.clone(),
                     };
-                    let call = !anew && fresh && !under_way && held.is_due(now, ahead_ms);
+                    let call = !force_refresh && fresh && !under_way && held.is_due(now, ahead_ms);
                     return Decision { answer: Some(answer), call };
                 }
-                if anew {
-                    held.anew = now;
+                if force_refresh {
+                    held.force_refresh = now;
                 }
             }
         }
         if let Some(reason) = exhausted.filter(|_| !under_way && !known) {
-            return Decision { answer: Some(Answer::Unavailable(reason)), call: false };
+            return Decision { answer: Some(LookupResult::Unavailable(reason)), call: false };
         }
         Decision { answer: None, call: !under_way }
     }
 
     /// Begins a call. `asked`: a request waits for it.
-    pub(super) fn begin(&mut self, ticket: &Ticket, now: u64, asked: bool) {
-        let pending = Pending { number: ticket.number, since: now, asked, waiters: Vec::new(), current: Vec::new() };
+    pub(super) fn begin(&mut self, ticket: &CallId, now: u64, asked: bool) {
+        let pending =
+            PendingCall { number: ticket.number, since: now, asked, waiters: Vec::new(), current: Vec::new() };
         self.put(&ticket.key, None, Some(pending));
         self.asked += usize::from(asked);
     }
 
     /// A further call for the same key.
-    pub(super) fn go_on(&mut self, ticket: &Ticket, current: Vec<Secret>, now: u64) {
+    pub(super) fn replace_call(&mut self, ticket: &CallId, current: Vec<Secret>, now: u64) {
         if let Some(pending) = self.pending(&ticket.key) {
             pending.number = ticket.number;
             pending.since = now;
@@ -286,9 +288,9 @@ impl Store {
         self.timeout_ms.saturating_add(LOST_AFTER_MS)
     }
 
-    pub(super) fn wait(&mut self, key: &str, stream: u32, anew: bool) {
+    pub(super) fn wait(&mut self, key: &str, stream: u32, force_refresh: bool) {
         if let Some(pending) = self.pending(key) {
-            pending.waiters.push((stream, anew));
+            pending.waiters.push((stream, force_refresh));
         }
     }
 
@@ -299,27 +301,28 @@ impl Store {
     }
 
     /// Ends a call with what came of it; everybody who waited, and the answer.
-    pub(super) fn settle(&mut self, key: &Rc<str>, verdict: Verdict, now: u64) -> Vec<(u32, Answer)> {
+    pub(super) fn settle(&mut self, key: &Rc<str>, verdict: LookupOutcome, now: u64) -> Vec<(u32, LookupResult)> {
         let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
         self.asked = self.asked.saturating_sub(usize::from(pending.asked));
         self.trouble = None;
         let (answer, newer) = match verdict {
-            Verdict::Found { answer, partial } => {
+            LookupOutcome::Found { answer, partial } => {
                 let life_ms = if partial.is_none() { self.cache_ms } else { self.cache_ms.min(PARTIAL_MS) };
                 self.hold(key, &answer, life_ms, false, partial, now);
                 (answer.clone(), answer)
             }
-            Verdict::Lacking(answer) => {
+            LookupOutcome::Negative(answer) => {
                 self.misses.add(now);
                 self.hold(key, &answer, self.negative_ms, true, None, now);
                 (answer.clone(), answer)
             }
-            Verdict::Failed { reason, down } => {
+            LookupOutcome::Failed { reason, down } => {
                 self.trouble = Some(reason);
-                (self.fail(key, reason, down, now), Answer::Unavailable(reason))
+                (self.fail(key, reason, down, now), LookupResult::Unavailable(reason))
             }
         };
-        let of = |(stream, anew): (u32, bool)| (stream, if anew { newer.clone() } else { answer.clone() });
+        let of =
+            |(stream, force_refresh): (u32, bool)| (stream, if force_refresh { newer.clone() } else { answer.clone() });
         pending.waiters.into_iter().map(of).collect()
     }
 
@@ -327,46 +330,46 @@ impl Store {
     fn hold(
         &mut self,
         key: &Rc<str>,
-        answer: &Answer,
+        answer: &LookupResult,
         life_ms: u64,
-        lacking: bool,
+        negative: bool,
         failed: Option<&'static str>,
         now: u64,
     ) {
         let before = self.take(key);
-        let full = if lacking { self.lacking >= MAX_LACKING } else { self.held >= MAX_HELD };
+        let full = if negative { self.negative >= MAX_NEGATIVE } else { self.held >= MAX_POSITIVE };
         if full {
-            self.drop_one(lacking);
+            self.drop_one(negative);
         }
-        let held = Held {
+        let held = CacheEntry {
             answer: answer.clone(),
-            lacking,
+            negative,
             fetched: now,
-            until: now.saturating_add(life_ms),
+            expires_at: now.saturating_add(life_ms),
             failed,
             down: false,
             // Nothing is asked for again in the first half of its life.
             retry: now.saturating_add(life_ms / 2),
-            anew: before.map_or(0, |before| before.anew),
+            force_refresh: before.map_or(0, |before| before.force_refresh),
             used: now,
             in_use: false,
         };
         self.put(key, Some(held), None);
-        if lacking {
-            if self.oldest.len() >= 2 * MAX_LACKING {
+        if negative {
+            if self.oldest.len() >= 2 * MAX_NEGATIVE {
                 self.forget_replaced();
             }
             self.oldest.push((Rc::clone(key), now));
         }
-        *self.count(lacking) += 1;
+        *self.count(negative) += 1;
     }
 
-    const fn count(&mut self, lacking: bool) -> &mut usize {
-        if lacking { &mut self.lacking } else { &mut self.held }
+    const fn count(&mut self, negative: bool) -> &mut usize {
+        if negative { &mut self.negative } else { &mut self.held }
     }
 
     /// Drops what is held for a key.
-    fn take(&mut self, key: &str) -> Option<Held> {
+    fn take(&mut self, key: &str) -> Option<CacheEntry> {
         let place = self.place(key).ok()?;
         let (_, entry) = self.entries.get_mut(place)?;
         let held = entry.held.take();
@@ -374,35 +377,35 @@ impl Store {
             self.entries.remove(place);
         }
         if let Some(held) = &held {
-            let count = self.count(held.lacking);
+            let count = self.count(held.negative);
             *count = count.saturating_sub(1);
         }
         held
     }
 
     /// Makes room: the oldest negative answer goes, or the positive one that was not used for the longest time.
-    fn drop_one(&mut self, lacking: bool) {
-        while lacking && !self.oldest.is_empty() {
+    fn drop_one(&mut self, negative: bool) {
+        while negative && !self.oldest.is_empty() {
             let (key, fetched) = self.oldest.remove(0);
-            if self.is_lacking_since(&key, fetched) {
+            if self.is_negative_since(&key, fetched) {
                 self.take(&key);
                 return;
             }
         }
-        let positive = |entry: &Entry| entry.held.as_ref().filter(|held| !held.lacking).map(|held| held.used);
+        let positive = |entry: &KeyState| entry.held.as_ref().filter(|held| !held.negative).map(|held| held.used);
         let used = self.entries.iter().filter_map(|(key, entry)| Some((positive(entry)?, key)));
-        if let Some(key) = used.min().filter(|_| !lacking).map(|(_, key)| Rc::clone(key)) {
+        if let Some(key) = used.min().filter(|_| !negative).map(|(_, key)| Rc::clone(key)) {
             self.take(&key);
         }
     }
 
-    fn is_lacking_since(&mut self, key: &str, fetched: u64) -> bool {
+    fn is_negative_since(&mut self, key: &str, fetched: u64) -> bool {
         let held = self.entry(key).and_then(|entry| entry.held.as_ref());
-        held.is_some_and(|held| held.lacking && held.fetched == fetched)
+        held.is_some_and(|held| held.negative && held.fetched == fetched)
     }
 
     /// What there is to say although the store has failed.
-    fn fail(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> Answer {
+    fn fail(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> LookupResult {
         let stale_ms = self.stale_ms;
         if let Some(held) = self.entry(key).and_then(|entry| entry.held.as_mut()) {
             held.retry = now.saturating_add(RETRY_MS);
@@ -413,7 +416,7 @@ impl Store {
             }
         }
         self.take(key);
-        Answer::Unavailable(reason)
+        LookupResult::Unavailable(reason)
     }
 
     /// Drops what has expired. What is used and about to expire, and (`true`) the calls that no reply comes of any more.
@@ -447,19 +450,19 @@ impl Store {
     /// Leaves those in the order of negative answers that are still held.
     fn forget_replaced(&mut self) {
         let mut oldest = std::mem::take(&mut self.oldest);
-        oldest.retain(|(key, fetched)| self.is_lacking_since(key, *fetched));
+        oldest.retain(|(key, fetched)| self.is_negative_since(key, *fetched));
         self.oldest = oldest;
     }
 
     /// Why it gives no answers, or that it gives some again, if that has changed since this was last asked.
     pub(super) fn changed_health(&mut self) -> Option<Option<&'static str>> {
-        let changed = self.trouble != self.told;
-        self.told = self.trouble;
+        let changed = self.trouble != self.reported;
+        self.reported = self.trouble;
         changed.then_some(self.trouble)
     }
 
     pub(super) fn sizes(&self) -> [usize; 3] {
         let calls = self.entries.iter().filter(|(_, entry)| entry.pending.is_some()).count();
-        [self.held, self.lacking, calls]
+        [self.held, self.negative, calls]
     }
 }
