@@ -138,7 +138,7 @@ fn read_policy(args: &PolicyArgs) -> Result<Option<Policy>, String> {
     }
 }
 
-fn issues(list: &[edge_idempotency_engine::policy::Issue]) -> serde_json::Value {
+fn issues(list: &[edge_idempotency_engine::json::Issue]) -> serde_json::Value {
     list.iter().map(|issue| json!({"pointer": issue.pointer, "message": issue.message})).collect()
 }
 

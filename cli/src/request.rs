@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use edge_idempotency_engine::headers::is_field_name;
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::json::Json;
+use edge_idempotency_engine::json::{Issues, JsonCursor, ObjectCursor};
 use edge_idempotency_engine::lookup::FakeStores;
-use edge_idempotency_engine::policy::Json;
-use edge_idempotency_engine::policy::decode::{Issues, JsonCursor, ObjectCursor};
 use std::borrow::Cow;
 use std::fmt;
 

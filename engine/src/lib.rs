@@ -25,10 +25,12 @@ pub mod identity;
 pub mod json;
 pub mod key;
 pub mod lookup;
+mod percent;
 pub mod policy;
 pub mod problem;
 pub mod provider;
 pub mod telemetry;
+mod time;
 
 pub use exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, ResponseFlow};
 pub use policy::{Policy, PolicyErrors};

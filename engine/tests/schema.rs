@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::policy::Issue;
+use edge_idempotency_engine::json::Issue;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::policy::Issue;
+use edge_idempotency_engine::json::Issue;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

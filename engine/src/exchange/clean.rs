@@ -4,7 +4,7 @@
 
 use super::paths;
 use crate::json::lex::{JsonScalar, Text, scalar, skip_space, string};
-use crate::provider::json::{self, NotJson, skip_value};
+use crate::json::scan::{self, NotJson, skip_value};
 
 /// A JSON error without the members `stacktrace`, wherever they stand and however they are spelled, and with `…` for
 /// each path of a file in its strings; `None` if there is nothing of the kind in it.
@@ -13,7 +13,7 @@ use crate::provider::json::{self, NotJson, skip_value};
 /// [`NotJson`] if the text is no JSON, or is nested too deeply.
 pub(super) fn error(body: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
     // Whatever follows relies on this check of the whole text.
-    json::find(body, &[])?;
+    scan::find(body, &[])?;
     let without_traces = without_traces(body)?;
     let without_paths = without_paths(without_traces.as_deref().unwrap_or(body))?;
     Ok(without_paths.or(without_traces))

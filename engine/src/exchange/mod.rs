@@ -1,13 +1,14 @@
 //! One exchange, a request and its response, as a state machine: events in (headers, trailers), effects out (edits and
 //! replies). No clock, no I/O, no host: the same code runs in the gateway, in `explain` and in tests.
 
-mod answer;
 mod caller;
 mod clean;
+mod edits;
 mod paths;
 mod recovery;
 mod request;
 mod response;
+mod response_body;
 mod webhook;
 
 use crate::headers::Headers;
@@ -108,7 +109,7 @@ pub struct Exchange {
     /// Set where a stored result is asked for.
     recovery: Option<Wait>,
     /// The answer's body that is waited for.
-    awaited: Option<answer::AwaitedBody>,
+    awaited: Option<response_body::AwaitedBody>,
     /// Whether the answer's trailers go, whatever their names.
     without_trailers: bool,
     refusal: Option<Problem>,

@@ -4,8 +4,9 @@
 use super::request::{KeyLines, MatchedRoute, RequestHead};
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::headers::{Headers, distinct};
-use crate::identity::{self, AttributeValue, Attributes, Rules, percent_decode};
+use crate::identity::{self, AttributeValue, Attributes, Rules};
 use crate::key::{self, RawKey};
+use crate::percent::percent_decode;
 use crate::policy::Policy;
 use crate::policy::path::{NormalPath, PathError};
 use crate::policy::recovery::{RecoveryPath, Wait};

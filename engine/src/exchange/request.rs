@@ -3,8 +3,9 @@
 
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
-use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityError, Project, Rules, percent_decode};
+use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityError, Project, Rules};
 use crate::key::{self, KeyGrammar, RESERVED_PREFIX, RawKey};
+use crate::percent::percent_decode;
 use crate::policy::authority;
 use crate::policy::document::Forward;
 use crate::policy::path::{NormalPath, PathError, split_query};

@@ -2,7 +2,8 @@
 //! backend, its services or its files (DESIGN section 6). What is decided here is decided by the head; `answer` does
 //! what needs the body.
 
-use super::answer::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing, set, set_body};
+use super::edits::{REPLAYED, RETRY, STATUS, is_hidden, is_replay_header, set, set_body};
+use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
 use super::{Effect, Exchange, HeaderMapKind, ResponseFlow};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
@@ -10,12 +11,6 @@ use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
 
-/// Says that an answer was given before.
-pub(super) const REPLAYED: &str = "idempotent-replayed";
-/// Says what became of the key.
-const STATUS: &str = "idempotency-status";
-/// Says what a caller can do about an error.
-const RETRY: &str = "idempotency-retry";
 /// When the stored answer goes: Restate's one sign that an answer comes from its store, and the public name too.
 const EXPIRES: &[u8] = b"idempotency-expires";
 /// The invocation's id, whatever name clients get it by.
@@ -231,20 +226,6 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
     }
     effects.extend(distinct(removed).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Response, name }));
     head
-}
-
-/// Whether no client sees a line of this name as the backend sent it.
-pub(super) fn is_hidden(policy: &Policy, name: &[u8]) -> bool {
-    // Only the filter speaks of keys where it knows the backend's own signs.
-    let marks = [REPLAYED, STATUS, RETRY];
-    policy.hide.contains(name)
-        || policy.operation_id.as_ref().is_some_and(|id| id.from.as_bytes() == name)
-        || is_replay_header(policy, name)
-        || policy.restate && marks.iter().any(|mark| mark.as_bytes() == name)
-}
-
-fn is_replay_header(policy: &Policy, name: &[u8]) -> bool {
-    policy.replay_headers.iter().any(|known| known.as_bytes() == name)
 }
 
 /// An answer to a request for a stored result.

@@ -1,7 +1,7 @@
 //! The client key's grammar: `^[A-Za-z0-9._~\-]{1,255}$`, not starting with `t-` (DESIGN section 3), and those of signed
 //! callers, which may begin in a certain way and hold a few characters more (DESIGN section 7).
 
-use crate::identity::is_unreserved;
+use crate::percent::is_unreserved;
 use std::borrow::Cow;
 use std::fmt;
 

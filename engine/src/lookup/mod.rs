@@ -18,9 +18,9 @@ mod unkey;
 
 pub use fake::FakeStores;
 
+use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Service, Unkey};
-use crate::provider::json::{self, JsonScalar, Pointer, PointerResult};
 use cache::{Decision, LookupCache};
 use std::rc::Rc;
 
@@ -270,7 +270,7 @@ fn credential(service: &Service) -> Option<String> {
 /// The value at each of these places of a JSON text; none if it is no JSON.
 fn places<'b>(body: &'b [u8], places: &[&str]) -> Option<Vec<PointerResult<'b>>> {
     let pointers: Vec<Pointer> = places.iter().filter_map(|place| Pointer::parse(place, false)).collect();
-    json::find(body, &pointers.iter().collect::<Vec<_>>()).ok()
+    scan::find(body, &pointers.iter().collect::<Vec<_>>()).ok()
 }
 
 /// The text that was found, if it is one.

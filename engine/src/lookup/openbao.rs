@@ -5,9 +5,9 @@
 
 use super::cache::LookupOutcome;
 use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head, places, text};
+use crate::json::scan::{JsonScalar, PointerResult};
 use crate::policy::document::{OpenBao, Secret};
-use crate::provider::json::{JsonScalar, PointerResult};
-use crate::provider::time::{self, Unit};
+use crate::time::{self, Unit};
 use std::rc::Rc;
 
 /// The most items that `secrets` may have.

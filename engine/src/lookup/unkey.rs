@@ -7,9 +7,9 @@
 use super::cache::LookupOutcome;
 use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head, places, text};
 use crate::identity::{Project, Tenant};
+use crate::json::scan::{JsonScalar, PointerResult};
 use crate::policy::document::{Binding, Unkey};
 use crate::provider::KeyScope;
-use crate::provider::json::{JsonScalar, PointerResult};
 use std::rc::Rc;
 
 /// Asks for a webhook id. Verifying it costs no credits.

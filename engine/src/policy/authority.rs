@@ -32,7 +32,7 @@ pub(super) fn is_host(text: &str) -> bool {
         Some(address) => {
             address.contains(':') && address.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
         }
-        None => !text.is_empty() && text.bytes().all(crate::identity::is_unreserved),
+        None => !text.is_empty() && text.bytes().all(crate::percent::is_unreserved),
     }
 }
 

@@ -4,14 +4,15 @@ mod callers;
 mod recovery;
 mod webhooks;
 
-use super::decode::{Issue, Issues, JsonCursor};
 use super::document::{
     BackendKind, CallerHeaders, Collision, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
 };
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
-use super::{Json, Policy, PolicyErrors, REWRITE_MARK, Route};
+use super::{Policy, PolicyErrors, REWRITE_MARK, Route};
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
+use crate::json::Json;
+use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::provider::Provider;
 use std::collections::BTreeMap;
 

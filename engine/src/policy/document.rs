@@ -5,6 +5,7 @@ mod backend;
 mod callers;
 mod identity;
 mod routes;
+mod secrets;
 mod stores;
 mod webhooks;
 
@@ -12,10 +13,11 @@ pub use backend::{Backend, BackendKind, Guard, OperationId};
 pub use callers::{Caller, CallerHeaders};
 pub use identity::{Forward, IdentityRules};
 pub use routes::{Collision, Method, PolicyKind, RouteDocument, Scope, WebhookBlock};
+pub use secrets::Secret;
 pub use stores::{OpenBao, Service, Unkey};
-pub use webhooks::{Binding, Secret, Webhooks, is_webhook_id};
+pub use webhooks::{Binding, Webhooks, is_webhook_id};
 
-use super::decode::{Issues, JsonCursor, ObjectCursor};
+use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 
 /// Whether decisions act, or are only computed, logged and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

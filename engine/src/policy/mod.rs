@@ -1,23 +1,21 @@
 //! The policy: bytes of a JSON document in, a compiled policy out, or every reason why not.
 //!
-//! `decode` reads, `document` knows the members, `compile` what they mean together; `authority`, `path`, `routes`,
+//! `document` knows the members, `compile` what they mean together; `authority`, `path`, `routes`,
 //! `recovery` and `target` are what a request meets.
 
 pub mod authority;
 mod compile;
-pub mod decode;
 pub mod document;
 pub mod path;
 pub mod recovery;
 pub mod routes;
 pub mod target;
 
-pub use crate::json::Json;
-pub use decode::Issue;
 pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
 
 use crate::headers::NameSet;
 use crate::identity::Subject;
+use crate::json::{Issue, Issues};
 use crate::provider::Provider;
 use document::{
     Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Secret, Unkey, WebhookBlock,
@@ -166,7 +164,7 @@ impl Policy {
     /// # Errors
     /// Every variable that `variable` does not know, with its place in the document.
     pub fn take_secrets(&mut self, variable: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), PolicyErrors> {
-        let mut issues = decode::Issues::default();
+        let mut issues = Issues::default();
         let mut take = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
             if let Secret::Env(name) = secret {
                 let Some(value) = variable(name) else {
@@ -189,7 +187,7 @@ impl Policy {
         let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
         for (list, name, secrets) in bindings.chain(callers) {
             for (index, secret) in secrets.iter_mut().enumerate() {
-                take(secret, &|| format!("{}/secrets/{index}", decode::child(list, name)), false);
+                take(secret, &|| format!("{}/secrets/{index}", crate::json::cursor::child(list, name)), false);
             }
         }
         let root_key = self.unkey.as_mut().map(|unkey| (&mut unkey.service.credential, "/webhooks/unkey/root_key"));
@@ -205,13 +203,13 @@ impl Policy {
     /// Secrets that are there and should be others, by their places; never what they are. An empty one stands for none,
     /// as between two rotations, unless the binding, or the signed caller, has no other.
     pub fn weak_secrets(&self) -> Vec<Issue> {
-        let mut issues = decode::Issues::default();
+        let mut issues = Issues::default();
         let bindings = self.bindings.iter().filter_map(|(id, binding)| {
             Some(("/webhooks/static", id, &binding.secrets, self.providers.get(&binding.provider)?))
         });
         let callers = self.callers.iter().map(|caller| ("/callers", &caller.name, &caller.secrets, &caller.signature));
         for (list, name, secrets, provider) in bindings.chain(callers) {
-            let at = format!("{}/secrets", decode::child(list, name));
+            let at = format!("{}/secrets", crate::json::cursor::child(list, name));
             let is_empty = |secret: &Secret| matches!(secret, Secret::Value(value) if value.is_empty());
             if !secrets.is_empty() && secrets.iter().all(is_empty) {
                 issues.add(at, "every secret is empty: whatever is signed is answered 503");

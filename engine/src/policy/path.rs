@@ -5,7 +5,7 @@
 //! paths is refused.
 
 use crate::bytes::ByteSet;
-use crate::identity::{hex, is_unreserved, push_escape};
+use crate::percent::{hex, is_unreserved, push_escape};
 use std::borrow::Cow;
 
 /// Why a path, or the authority before it, is refused: two readers could disagree about it.

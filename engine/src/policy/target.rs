@@ -1,6 +1,7 @@
 //! A route's target in the backend, `Service/handler` or `Service/{object key}/handler`, and the path it becomes.
 
-use crate::identity::{Identity, percent_encode};
+use crate::identity::Identity;
+use crate::percent::percent_encode;
 use std::borrow::Cow;
 
 /// Where a route's request goes.

@@ -12,14 +12,14 @@
 //! - A header: it does not hold the first byte of the literal text behind it, or the last of that before it. A header
 //!   that does is believed only with a body that is a JSON object or array, where that alone tells the parts apart.
 
-use super::identifier::IdentifierSource;
-use super::json;
-use super::scheme::{IdentifierPlace, Scheme};
+use super::identifier::{IdentifierPlace, IdentifierSource};
+use super::scheme::Scheme;
 use super::template::TemplatePart;
 use super::{Delivery, VerifyError};
 use crate::headers::is_token_byte;
+use crate::json::cursor::Issues;
 use crate::json::lex::skip_space;
-use crate::policy::decode::Issues;
+use crate::json::scan;
 
 /// What no host lets into a header or a URL.
 const LINE_ENDS: [char; 3] = ['\n', '\r', '\0'];
@@ -230,5 +230,5 @@ fn last_byte(part: &TemplatePart) -> Option<u8> {
 
 /// Whether a text is one JSON object or array.
 fn is_json(text: &[u8]) -> bool {
-    matches!(skip_space(text), [b'{' | b'[', ..]) && json::find(text, &[]).is_ok()
+    matches!(skip_space(text), [b'{' | b'[', ..]) && scan::find(text, &[]).is_ok()
 }

@@ -1,14 +1,15 @@
 //! Signed callers: a scheme of a provider file that has to cover a whole request (DESIGN section 7).
 
-use super::file::{read_scheme, stray};
-use super::identifier::{IdentifierSource, Slot};
-use super::scheme::{IdentifierPlace, Scheme, SignatureSource, TimeSource};
+use super::file::read_scheme;
+use super::identifier::{IdentifierPlace, IdentifierSource, Slot};
+use super::members::stray;
+use super::scheme::{Scheme, SignatureSource, TimeSource};
 use super::template::TemplatePart;
-use super::time::Unit;
 use super::{KeyScope, Provider};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, is_token_byte};
-use crate::identity::is_unreserved;
-use crate::policy::decode::{Issues, JsonCursor};
+use crate::json::cursor::{Issues, JsonCursor};
+use crate::percent::is_unreserved;
+use crate::time::Unit;
 
 /// Schemes of which whoever has seen one signed request can make others.
 const FORGEABLE: [(&str, &str); 2] = [

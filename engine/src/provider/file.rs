@@ -2,16 +2,15 @@
 
 use super::boundaries::Boundaries;
 use super::crypto::{Algorithm, SignatureEncoding};
-use super::identifier::{Composite, IdentifierSource, Pattern, Slot};
-use super::json::Pointer;
-use super::scheme::{IdentifierPlace, Scheme, Signature, SignatureGrammar, SignatureSource, TimeSource, Timestamp};
+use super::identifier::{Composite, IdentifierPlace, IdentifierSource, Pattern, Slot};
+use super::members::{header_name, non_empty, one_of, pointer, slot_name, stray};
+use super::scheme::{Scheme, Signature, SignatureGrammar, SignatureSource, TimeSource, Timestamp};
 use super::secret::{self, SecretForm};
 use super::template::{self, TemplatePart};
-use super::time::{Unit, Window};
 use super::{KeyScope, Provider};
-use crate::headers;
-use crate::policy::Json;
-use crate::policy::decode::{Issue, Issues, JsonCursor, ObjectCursor};
+use crate::json::Json;
+use crate::json::cursor::{Issue, Issues, JsonCursor, ObjectCursor};
+use crate::time::{Unit, Window};
 
 impl Provider {
     /// Reads a provider file; its name is that of the provider.
@@ -396,54 +395,4 @@ fn read_timestamp(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Timestamp>
     let max_age_s = bound(fields.need("max_age_s", issues)?, issues)?;
     let max_ahead_s = fields.get("max_ahead_s").and_then(|at| bound(at, issues)).unwrap_or(max_age_s);
     Some(Timestamp { source, window: Window { unit, max_age_s, max_ahead_s } })
-}
-
-/// The one of `names` that is there.
-fn one_of<'j>(
-    fields: &ObjectCursor<'j>,
-    names: &[&'static str],
-    issues: &mut Issues,
-) -> Option<(&'static str, JsonCursor<'j>)> {
-    let mut there = names.iter().filter_map(|name| Some((*name, fields.get(name)?)));
-    match (there.next(), there.next()) {
-        (Some(one), None) => Some(one),
-        _ => {
-            issues.add(fields.pointer.clone(), format!("exactly one of `{}` has to be there", names.join("`, `")));
-            None
-        }
-    }
-}
-
-/// Members that mean nothing beside others.
-pub(super) fn stray(fields: &ObjectCursor<'_>, members: &[&str], why: &str, issues: &mut Issues) {
-    for (member, at) in fields.entries().filter(|(member, _)| members.contains(member)) {
-        issues.add(at.pointer, format!("`{member}` {why}"));
-    }
-}
-
-fn non_empty(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("expected some text".to_owned()) } else { Ok(text.to_owned()) }
-}
-
-/// A header's name, in lower case.
-pub(super) fn header_name(text: &str) -> Result<String, String> {
-    if headers::is_field_name(text) {
-        Ok(text.to_ascii_lowercase())
-    } else {
-        Err("expected the name of a header".to_owned())
-    }
-}
-
-/// A JSON pointer. What verifies a delivery is read with `single`: the other items of an array would be unverified.
-pub(super) fn pointer(text: &str, single: bool) -> Result<Pointer, String> {
-    Pointer::parse(text, single)
-        .ok_or_else(|| format!("expected a JSON pointer (RFC 6901) of at most {} segments", super::json::MAX_SEGMENTS))
-}
-
-fn slot_name(text: &str) -> Result<String, String> {
-    if (1..=7).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        Ok(text.to_owned())
-    } else {
-        Err("a slot's name is [a-z]{1,7}".to_owned())
-    }
 }

@@ -1,8 +1,8 @@
 //! The identifier of a delivery: what stays the same when a provider sends it again.
 
 use super::form;
-use super::json::{self, JsonScalar, Pointer, PointerResult};
 use super::{Delivery, Header};
+use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 
 /// The longest identifier that stands in a key as it is.
 pub(super) const MAX_LITERAL: usize = 255;
@@ -14,7 +14,14 @@ pub(super) struct Slot {
     pub(super) name: String,
     /// What its identifiers look like where they may stand in a key as they are
     pub(super) pattern: Option<Pattern>,
-    pub(super) place: super::scheme::IdentifierPlace,
+    pub(super) place: IdentifierPlace,
+}
+
+/// Where an identifier is, and whether the signature covers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IdentifierPlace {
+    pub(super) source: IdentifierSource,
+    pub(super) signed: bool,
 }
 
 /// Where an identifier is.
@@ -172,7 +179,7 @@ impl IdentifierSource {
 
 /// The first of `places` with an identifier.
 pub(super) fn find<'p>(
-    places: impl Iterator<Item = &'p super::scheme::IdentifierPlace>,
+    places: impl Iterator<Item = &'p IdentifierPlace>,
     delivery: &Delivery<'_>,
 ) -> Result<Option<Identifier>, NoIdentifier> {
     let mut absent = None;
@@ -201,7 +208,7 @@ impl IdentifierSource {
                 Header::One(value) => Ok((value.to_vec(), IdentifierKind::Header)),
             },
             Self::Json { place, integer } => {
-                let found = json::find(delivery.body, &[place]).map_err(|json::NotJson| {
+                let found = scan::find(delivery.body, &[place]).map_err(|scan::NotJson| {
                     // What never was to be JSON holds no identifier; what was is broken.
                     if delivery.is_not_json() { NoIdentifier::OtherType } else { NoIdentifier::NotJson }
                 })?;

@@ -29,7 +29,7 @@
 
 use super::identifier::{Identifier, MAX_LITERAL};
 use super::{Provider, crypto};
-use crate::identity::is_unreserved;
+use crate::percent::is_unreserved;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 

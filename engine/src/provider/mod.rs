@@ -11,7 +11,7 @@
 //! | `signature`, `template`, `verify` | what was sent, what it covers, whether it fits |
 //! | `boundaries` | where the parts of a signed text end |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
-//! | `json`, `form`, `url`, `time` | readers |
+//! | `form`, `url` | readers |
 //! | `weakness` | what is wrong with a secret |
 //! | `catalogue` | the files that are compiled in |
 //! | `caller` | what a caller that signs its requests has to cover |
@@ -23,13 +23,12 @@ mod crypto;
 mod file;
 mod form;
 mod identifier;
-pub(crate) mod json;
 mod key;
+mod members;
 mod scheme;
 mod secret;
 mod signature;
 mod template;
-pub(crate) mod time;
 mod url;
 mod verify;
 mod weakness;
@@ -40,8 +39,8 @@ pub use key::body_digest;
 pub use weakness::Weakness;
 
 use crate::headers::Headers;
-use identifier::{IdentifierSource, Slot};
-use scheme::{IdentifierPlace, Scheme, SignatureSource};
+use identifier::{IdentifierPlace, IdentifierSource, Slot};
+use scheme::{Scheme, SignatureSource};
 
 /// A provider, as its file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]

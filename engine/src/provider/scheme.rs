@@ -2,11 +2,11 @@
 
 use super::boundaries::Boundaries;
 use super::crypto::{Algorithm, SignatureEncoding};
-use super::identifier::IdentifierSource;
-use super::json::Pointer;
+use super::identifier::{IdentifierPlace, IdentifierSource};
 use super::secret::SecretForm;
 use super::template::TemplatePart;
-use super::time::Window;
+use crate::json::scan::Pointer;
+use crate::time::Window;
 
 /// One way to sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,13 +87,6 @@ pub(super) enum TimeSource {
     Pair(String),
     /// In the JSON body
     Json(Pointer),
-}
-
-/// Where an identifier is, and whether the signature covers it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct IdentifierPlace {
-    pub(super) source: IdentifierSource,
-    pub(super) signed: bool,
 }
 
 impl Scheme {

@@ -1,8 +1,8 @@
 //! Reading signatures, and timestamps that stand with them, out of a delivery.
 
-use super::json::{self, JsonScalar, Pointer, PointerResult};
 use super::scheme::{Scheme, SignatureGrammar, SignatureSource, TimeSource};
 use super::{Delivery, Header, VerifyError};
+use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 
 use std::borrow::Cow;
 
@@ -121,7 +121,7 @@ pub(super) fn needed<'d>(delivery: &Delivery<'d>, name: &str) -> Result<&'d [u8]
 
 /// A string or a number of the JSON body that has to be there.
 fn text<'d>(delivery: &Delivery<'d>, place: &Pointer) -> Result<Cow<'d, [u8]>, VerifyError> {
-    let found = json::find(delivery.body, &[place]).map_err(|json::NotJson| VerifyError::MalformedHeader)?;
+    let found = scan::find(delivery.body, &[place]).map_err(|scan::NotJson| VerifyError::MalformedHeader)?;
     value(found.first().copied().unwrap_or(PointerResult::Missing), false)
 }
 

@@ -1,6 +1,6 @@
 //! The text that a signature covers, as a template: `{timestamp}.{body}`.
 
-use super::json::Pointer;
+use crate::json::scan::Pointer;
 use std::fmt;
 
 /// A piece of a template.
@@ -88,10 +88,10 @@ fn part(name: &str) -> Result<TemplatePart, String> {
         "path" => TemplatePart::Path,
         "sorted_form" => TemplatePart::SortedForm,
         _ => match name.split_once(':') {
-            Some(("header", header)) => TemplatePart::Header(super::file::header_name(header)?),
+            Some(("header", header)) => TemplatePart::Header(super::members::header_name(header)?),
             Some((kind @ ("json" | "json?"), pointer)) => TemplatePart::Json {
                 pointer: pointer.to_owned(),
-                place: super::file::pointer(pointer, true)?,
+                place: super::members::pointer(pointer, true)?,
                 optional: kind == "json?",
             },
             _ => {

@@ -3,13 +3,13 @@
 use super::boundaries::Boundaries;
 use super::crypto::{self, Feed};
 use super::form::{self, Sorted};
-use super::json::{self, Pointer, PointerResult};
 use super::scheme::Scheme;
 use super::secret::Fit;
 use super::signature::{self, Sent};
 use super::template::TemplatePart;
-use super::time::{self, TimestampError};
 use super::{Delivery, Header, Provider, Verified, VerifyError, Whole, url};
+use crate::json::scan::{self, Pointer, PointerResult};
+use crate::time::{self, TimestampError};
 use std::borrow::Cow;
 
 impl Provider {
@@ -110,7 +110,7 @@ impl Provider {
         let mut found = if places.is_empty() {
             Vec::new()
         } else {
-            json::find(delivery.body, &places).map_err(|json::NotJson| VerifyError::MalformedHeader)?
+            scan::find(delivery.body, &places).map_err(|scan::NotJson| VerifyError::MalformedHeader)?
         }
         .into_iter();
         let mut pieces = Vec::with_capacity(scheme.template.len());

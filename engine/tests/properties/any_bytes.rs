@@ -4,7 +4,7 @@ use crate::generate::key_value;
 use crate::{cases, model};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::policy::Json;
+use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::policy::routes::Template;
 use edge_idempotency_engine::policy::target::Target;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};

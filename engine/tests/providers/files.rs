@@ -1,6 +1,6 @@
 //! Provider files: those of the repository, and what their schema and the filter refuse.
 
-use edge_idempotency_engine::policy::Issue;
+use edge_idempotency_engine::json::Issue;
 use edge_idempotency_engine::provider::{Catalogue, Provider};
 use jsonschema::Validator;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use edge_idempotency_engine::headers::Headers as Lines;
 use edge_idempotency_engine::identity::{AttributeValue as Found, Attributes, MetadataPath};
+use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::lookup::FakeStores;
-use edge_idempotency_engine::policy::Json;
 use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, PolicyErrors, ResponseFlow};
 use serde_json::{Map, Value};
 

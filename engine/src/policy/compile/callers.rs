@@ -1,7 +1,7 @@
 //! Signed callers: the routes that they may call, and everything that would make a signature, or a key, mean two things.
 
 use super::{Compiler, methods_of};
-use crate::policy::decode::child;
+use crate::json::cursor::child;
 use crate::policy::document::{Caller, CallerHeaders, IdentityRules, RouteDocument};
 use crate::policy::{PolicyKind, Route};
 

@@ -1,7 +1,7 @@
 //! Webhooks: the providers that a policy names, and what bindings and routes cannot say of them.
 
 use super::Compiler;
-use crate::policy::decode::child;
+use crate::json::cursor::child;
 use crate::policy::document::{PolicyKind, Webhooks};
 use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;

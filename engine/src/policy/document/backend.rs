@@ -1,7 +1,7 @@
 //! The `backend` object: what stands behind the gateway, and what it may show and be shown.
 
-use super::super::decode::{Issues, JsonCursor};
 use super::{parse_duration, parse_header_name, parse_text};
+use crate::json::cursor::{Issues, JsonCursor};
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 

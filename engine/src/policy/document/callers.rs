@@ -1,9 +1,10 @@
 //! `callers`: schedulers and other services that sign their requests (DESIGN section 7).
 
-use super::super::decode::{Issues, JsonCursor};
-use super::webhooks::{parse_subject, read_secrets};
-use super::{Secret, parse_name};
+use super::parse_name;
+use super::secrets::{Secret, read_secrets};
+use super::webhooks::parse_subject;
 use crate::identity::Subject;
+use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::{EXTRA_CHARACTERS, KeyError, KeyGrammar};
 use crate::provider::Provider;
 

@@ -1,9 +1,9 @@
 //! The `identity` object: sources, and the headers that tell the backend who calls.
 
-use super::super::decode::{Issues, JsonCursor, ObjectCursor};
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::identity::{IdentityPlace, IdentitySource, MetadataPath, SUBJECT_TYPES, SubjectRule, is_subject_type};
+use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 
 /// The headers through which the backend learns who calls; lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

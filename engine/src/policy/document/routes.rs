@@ -1,10 +1,10 @@
 //! The items of `routes`.
 
 use super::super::authority::is_host;
-use super::super::decode::{Issues, JsonCursor};
 use super::super::routes::Template;
 use super::identity::IdentityRules;
 use super::{Mode, parse_header_name, parse_name, parse_text, read_mode};
+use crate::json::cursor::{Issues, JsonCursor};
 use std::fmt;
 
 /// The five policies.

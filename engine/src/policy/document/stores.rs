@@ -1,8 +1,8 @@
 //! `webhooks.unkey` and `webhooks.openbao`: the services that bindings and secrets are looked up at.
 
-use super::super::decode::{Issues, JsonCursor, ObjectCursor};
 use super::parse_text;
-use super::webhooks::{Secret, read_secret};
+use super::secrets::{Secret, read_secret};
+use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 
 /// The longest that an answer is used after it was given, stale or not, in seconds: what is revoked stops working by then.
 const MAX_LIFETIME_S: u64 = 900;

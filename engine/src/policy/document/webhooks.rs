@@ -1,30 +1,12 @@
 //! `webhooks`: third parties that sign what they send.
 
-use super::super::decode::{Issues, JsonCursor};
+use super::parse_url;
+use super::secrets::{Secret, read_secrets};
 use super::stores::{OpenBao, Unkey, read_openbao, read_unkey};
-use super::{parse_text, parse_url};
 use crate::identity::{Project, Subject, Tenant};
+use crate::json::cursor::{Issues, JsonCursor};
 use crate::provider::{KeyScope, Provider};
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// A secret, or where it comes from. Never shown, not even when debugging (invariant I6).
-#[derive(Clone, PartialEq, Eq)]
-pub enum Secret {
-    /// A variable of the VM's environment
-    Env(String),
-    /// The secret itself: from the environment, or from the document (`allow_inline_secrets`)
-    Value(Vec<u8>),
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
-            Self::Value(_) => f.write_str("Value(…)"),
-        }
-    }
-}
 
 /// Who a webhook id belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,33 +117,6 @@ fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Is
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
 }
 
-#[inline(never)]
-pub(super) fn read_secrets(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
-    let items = at.items(issues).unwrap_or_default();
-    if items.is_empty() && at.is_array() {
-        issues.add(at.pointer.clone(), "name at least one secret, such as {\"env\": \"NAME\"}");
-    }
-    items.iter().filter_map(|item| read_secret(item, inline, issues)).collect()
-}
-
-/// Never says what the text is.
-#[inline(never)]
-pub(super) fn read_secret(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
-    if at.is_text() {
-        if !inline {
-            issues.add(
-                at.pointer.clone(),
-                "a secret in the document shows in the gateway's config dump: write {\"env\": \"NAME\"}, or for tests and \
-                 trials say \"allow_inline_secrets\": true",
-            );
-            return None;
-        }
-        return at.parse(issues, parse_text).map(|text| Secret::Value(text.into_bytes()));
-    }
-    let fields = at.fields(&["env"], issues)?;
-    fields.need_parse("env", issues, parse_variable).map(Secret::Env)
-}
-
 /// Shadow mode stops where invariant I4 begins.
 fn parse_mode(text: &str) -> Result<(), String> {
     match text {
@@ -170,16 +125,6 @@ fn parse_mode(text: &str) -> Result<(), String> {
                          `edge-idempotency explain` shows what becomes of a delivery"
             .to_owned()),
         other => Err(format!("expected one of `enforce`, found `{other}`")),
-    }
-}
-
-/// The name of an environment variable.
-fn parse_variable(text: &str) -> Result<String, String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if !text.is_empty() && !text.starts_with(|first: char| first.is_ascii_digit()) && text.bytes().all(plain) {
-        Ok(text.to_owned())
-    } else {
-        Err("expected the name of an environment variable, [A-Za-z_][A-Za-z0-9_]*".to_owned())
     }
 }
 

@@ -1,15 +1,14 @@
 //! The few answers whose body is looked at: errors, which are cleaned of what they tell about the backend, and what a
 //! one-way target says of a request that it has taken over.
 
-use super::response::{REPLAYED, is_hidden};
+use super::edits::{REPLAYED, is_hidden, set, set_body, set_content};
 use super::{Effect, Exchange, HeaderMapKind, clean};
 use crate::headers::{Headers, distinct};
 use crate::json::Object;
+use crate::json::scan;
 use crate::policy::Policy;
 use crate::problem::{Problem, Retry};
-use crate::provider::json;
 use crate::telemetry::Outcome;
-use std::borrow::Cow;
 
 /// The longest error that is looked at, in bytes. A longer one is not passed on.
 pub(super) const ERROR_LIMIT: u64 = 65_536;
@@ -81,7 +80,7 @@ impl Exchange {
 
 /// `{"invocationId": "…", "status": "PreviouslyAccepted"}`: the work was taken over when the key came first.
 fn was_accepted_before(body: &[u8]) -> bool {
-    let status = json::members(body).ok().into_iter().flatten().find(|(name, _)| name.is("status"));
+    let status = scan::members(body).ok().into_iter().flatten().find(|(name, _)| name.is("status"));
     status.is_some_and(|(_, value)| value == br#""PreviouslyAccepted""#)
 }
 
@@ -91,23 +90,4 @@ pub(super) fn processing(operation: Option<&str>) -> Vec<u8> {
     body.text_if("operation_id", operation);
     body.text("status", "processing");
     body.finish().into_bytes()
-}
-
-/// A header of the answer.
-#[inline(never)]
-pub(super) fn set<'a>(name: &'a str, value: impl Into<Cow<'a, [u8]>>, effects: &mut Vec<Effect<'a>>) {
-    effects.push(Effect::Set { map: HeaderMapKind::Response, name, value: value.into() });
-}
-
-/// A JSON body of the filter's own.
-pub(super) fn set_body(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
-    set("content-type", b"application/json".as_slice(), effects);
-    set_content(body, effects);
-}
-
-/// Another body, of the same type and not encoded.
-pub(super) fn set_content(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
-    effects.push(Effect::Remove { map: HeaderMapKind::Response, name: b"content-encoding" });
-    set("content-length", body.len().to_string().into_bytes(), effects);
-    effects.push(Effect::Body(body));
 }

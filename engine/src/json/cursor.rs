@@ -321,7 +321,7 @@ impl<'j> ObjectCursor<'j> {
 
 /// The pointer of a member (RFC 6901 section 3).
 #[inline(never)]
-pub fn child(pointer: &str, name: &str) -> String {
+pub(crate) fn child(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
