@@ -139,7 +139,7 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
         let verdict = self.evaluate_request(policy, headers, attributes, effects);
-        self.into_flow(verdict, effects)
+        self.flow_of(verdict, effects)
     }
 
     /// The whole body has come of a request that waits for it, and its headers still wait.
@@ -157,7 +157,7 @@ impl Exchange {
                 .map(|()| RequestFlow::Continue),
             None => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
         };
-        self.into_flow(verdict, effects)
+        self.flow_of(verdict, effects)
     }
 
     /// A request of which everything is there: headers, body, and what stores hold. As the three that it is made of.
@@ -199,21 +199,21 @@ impl Exchange {
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
         let verdict = self.take_lookup_result(policy, answer);
-        self.into_flow(verdict, effects)
+        self.flow_of(verdict, effects)
     }
 
     /// More of a body has come than the request may have.
     pub fn body_too_large(&mut self, limit: u64, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
-        self.into_flow(Err(Problem::body_too_large(limit)), effects)
+        self.flow_of(Err(Problem::body_too_large(limit)), effects)
     }
 
     /// The request has to wait, and the gateway has no room left for what it would keep meanwhile.
     pub fn no_room_to_wait(&mut self, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         self.inner_reason = Some("waiting_full");
-        self.into_flow(Err(Problem::dependency_unavailable()), effects)
+        self.flow_of(Err(Problem::dependency_unavailable()), effects)
     }
 
-    fn into_flow(&mut self, verdict: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
+    fn flow_of(&mut self, verdict: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         verdict.unwrap_or_else(|problem| {
             effects.clear();
             effects.push(Effect::Reply(problem.clone()));

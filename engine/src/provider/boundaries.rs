@@ -13,7 +13,7 @@
 //!   that does is believed only with a body that is a JSON object or array, where that alone tells the parts apart.
 
 use super::identifier::{IdentifierPlace, IdentifierSource};
-use super::scheme::Scheme;
+use super::scheme::{Boundaries, Scheme};
 use super::template::TemplatePart;
 use super::{Delivery, VerifyError};
 use crate::headers::is_token_byte;
@@ -23,17 +23,6 @@ use crate::json::scan;
 
 /// What no host lets into a header or a URL.
 const LINE_ENDS: [char; 3] = ['\n', '\r', '\0'];
-
-/// How a file says that the parts of a template are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Boundaries {
-    /// By the timestamp
-    Timestamp,
-    /// By the body, which has to be a JSON object or array
-    JsonBody,
-    /// Not at all: keys are made of the whole signed text
-    Absent,
-}
 
 /// Two parts of which nobody can say where the first ends.
 pub(super) type Blurred<'t> = (&'t TemplatePart, &'t TemplatePart);

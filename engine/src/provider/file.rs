@@ -1,10 +1,9 @@
 //! Provider files: JSON in, a [`Provider`] out, or every reason why not, each with its JSON pointer.
 
-use super::boundaries::Boundaries;
 use super::crypto::{Algorithm, SignatureEncoding};
 use super::identifier::{Composite, IdentifierPlace, IdentifierSource, Pattern, Slot};
 use super::members::{header_name, non_empty, one_of, pointer, slot_name, stray};
-use super::scheme::{Scheme, Signature, SignatureGrammar, SignatureSource, TimeSource, Timestamp};
+use super::scheme::{Boundaries, Scheme, Signature, SignatureGrammar, SignatureSource, TimeSource, Timestamp};
 use super::secret::{self, SecretForm};
 use super::template::{self, TemplatePart};
 use super::{KeyScope, Provider};

@@ -1,6 +1,5 @@
 //! How a provider signs, as its file says it.
 
-use super::boundaries::Boundaries;
 use super::crypto::{Algorithm, SignatureEncoding};
 use super::identifier::{IdentifierPlace, IdentifierSource};
 use super::secret::SecretForm;
@@ -29,6 +28,17 @@ pub(super) struct Scheme {
     pub(super) body_hash: Option<String>,
     /// Stands in for the first identifier
     pub(super) identifier: Option<IdentifierPlace>,
+}
+
+/// How a file says that the parts of a template are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Boundaries {
+    /// By the timestamp
+    Timestamp,
+    /// By the body, which has to be a JSON object or array
+    JsonBody,
+    /// Not at all: keys are made of the whole signed text
+    Absent,
 }
 
 /// Where signatures are and how they are written.

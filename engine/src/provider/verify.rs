@@ -1,9 +1,8 @@
 //! Verifying a delivery: what was sent, the keys, the signed text, the clock.
 
-use super::boundaries::Boundaries;
 use super::crypto::{self, Feed};
 use super::form::{self, Sorted};
-use super::scheme::Scheme;
+use super::scheme::{Boundaries, Scheme};
 use super::secret::Fit;
 use super::signature::{self, Sent};
 use super::template::TemplatePart;
