@@ -290,6 +290,34 @@ mod tests {
         );
     }
 
+    /// A list of what may be logged, since no list of what may not is complete.
+    #[test]
+    fn access_logs_hold_nothing_that_a_client_wrote() {
+        const ALLOWED: [&str; 9] = [
+            "START_TIME",
+            "REQ(:METHOD):7",
+            "ROUTE_NAME",
+            "RESPONSE_CODE",
+            "RESPONSE_CODE_DETAILS",
+            "RESPONSE_FLAGS",
+            "UPSTREAM_CLUSTER",
+            "DYNAMIC_METADATA(access_log:request_id)",
+            "DURATION",
+        ];
+        let config = read(&options("{}", true));
+        let logs = manager(&config)["access_log"].as_array().unwrap();
+        assert!(!logs.is_empty());
+        for log in logs {
+            let format = log.pointer("/typed_config/log_format/text_format_source/inline_string").unwrap();
+            let format = format.as_str().unwrap();
+            for operator in format.split('%').skip(1).step_by(2) {
+                assert!(ALLOWED.contains(&operator), "%{operator}% is logged");
+            }
+            let documented = include_str!("../../docs/operations.md");
+            assert!(documented.contains(&format.replace('\n', "\\n")), "docs/operations.md has another format");
+        }
+    }
+
     #[test]
     fn stores_are_clusters_whose_credentials_are_elsewhere() {
         let clusters = |options: &EnvoyOptions| {
