@@ -280,6 +280,7 @@ mod tests {
         let expected = [
             "envoy.filters.http.header_to_metadata",
             "envoy.filters.http.jwt_authn",
+            "envoy.filters.http.local_ratelimit",
             "edge-idempotency",
             "envoy.filters.http.router",
         ];
@@ -354,7 +355,7 @@ mod tests {
             [include_str!("../policy.json"), "{}", "", "  {\"a\": [\n\n 1]}\n", "not json: 'x' \"y\" #z\n- {{POLICY}}"]
         {
             let config = read(&options(policy, true));
-            let value = manager(&config).pointer("/http_filters/2/typed_config/config/configuration/value").unwrap();
+            let value = manager(&config).pointer("/http_filters/3/typed_config/config/configuration/value").unwrap();
             assert_eq!(value.as_str().unwrap().trim_end_matches('\n'), policy.trim_end_matches('\n'));
         }
     }
