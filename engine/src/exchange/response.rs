@@ -140,7 +140,9 @@ impl Exchange {
             self.outcome = Outcome::Replayed;
             ResponseVerdict::Pass(true, Some("replayed"), retry)
         } else if !head.by_handler() {
-            ResponseVerdict::Pass(false, None, None)
+            // Nothing says who made it. With its key the request can be sent again whatever became of it.
+            let open = to_target && matches!(head.status, 429 | 500..);
+            ResponseVerdict::Pass(false, None, open.then_some(Retry::SameKey))
         } else if route.is_some_and(|route| route.one_way) {
             ResponseVerdict::Pass(false, Some("processing"), retry)
         } else {
