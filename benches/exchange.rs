@@ -153,7 +153,7 @@ fn routes(bench: &mut Criterion) {
         let policy = policy(count);
         group.bench_with_input(BenchmarkId::from_parameter(count), &policy, |bencher, policy| {
             bencher.iter(|| {
-                let found = policy.declared(b"api.example.com", black_box(KEYED.1), b"POST");
+                let found = policy.declared("api.example.com", black_box(KEYED.1), b"POST");
                 assert!(matches!(found, edge_idempotency::policy::Declared::Route(..)));
             });
         });

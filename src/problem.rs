@@ -358,6 +358,15 @@ impl Problem {
         }
     }
 
+    /// The whole body is needed, and that of an upgraded connection never ends.
+    pub fn upgrade_refused() -> Self {
+        Self::new(
+            Code::RequestInvalid,
+            "The signature of this request covers its whole body, and an upgraded connection has no end. Send the request \
+             without the Upgrade header.",
+        )
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> u16 {
         self.status.unwrap_or(self.code.status())

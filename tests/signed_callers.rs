@@ -243,7 +243,7 @@ fn no_authority_lends_a_path_its_beginning() {
     {
         let signature = Parts { path: signed.to_owned(), ..parts.clone() }.signature(SECRETS[0].1);
         let found = judge_at(authority, &policy, &parts, Some(&signature), parts.timestamp);
-        assert_eq!(found.map_err(|(code, _)| code), Err("signature_invalid".to_owned()), "{authority}");
+        assert_eq!(found.map_err(|(code, _)| code), Err("path_ambiguous".to_owned()), "{authority}");
     }
 }
 

@@ -109,7 +109,7 @@ fn relations() -> Vec<Row> {
         row(
             [
                 ("/routes/-", route("x", "/x", json!({"hosts": ["a.example.com", "*.example.com"]}))),
-                ("/routes/-", route("y", "/x", json!({"hosts": ["*.EXAMPLE.com", "A.example.com"]}))),
+                ("/routes/-", route("y", "/x", json!({"hosts": ["*.example.com", "a.example.com"]}))),
             ],
             [("/routes/4/path", "x of /routes/3")],
         ),
@@ -505,8 +505,14 @@ fn values() -> Vec<Row> {
             ],
         ),
         row(
-            [("/routes/0/hosts", json!(["a.example.com:443"]))],
-            [("/routes/0/hosts/0", "expected a host without port")],
+            [("/routes/0/hosts", json!(["a.example.com:443", "A.example.com"]))],
+            [
+                ("/routes/0/hosts/0", "expected a host without port"),
+                (
+                    "/routes/0/hosts/1",
+                    "hosts are compared byte for byte, and clients send them in lower case: write `a.example.com`",
+                ),
+            ],
         ),
         row(
             [("/routes/0/query", json!(["a b", "Delay"]))],
@@ -748,6 +754,7 @@ fn nothing_is_said_that_no_test_shows() {
         "a JSON value",                                // never said: any JSON value is one
         "The path holds an escaped slash (%2F) where", // of requests only
         "The path holds a value that is empty, . or ..",
+        "The Host header is not a host name or address",
         "expected visible ASCII characters", // of variables only
     ];
     let is_shown = |message: &str| said.contains(message) || elsewhere.iter().any(|known| message.starts_with(known));
@@ -759,6 +766,10 @@ fn nothing_is_said_that_no_test_shows() {
 fn warnings() -> Vec<Row> {
     vec![
         row([], []),
+        row(
+            [("/routes/0/hosts", json!(["a.example.com"]))],
+            [("/routes", "`hosts` is set on `orders.create`: set `strip_any_host_port: true`")],
+        ),
         row([("/mode", json!("shadow"))], [("/mode", "shadow: Case A refusals and key rewrites are not acted on")]),
         row(
             [("/webhooks", json!(GONE))],

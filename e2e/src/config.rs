@@ -27,6 +27,10 @@ pub struct Door {
 pub enum Change {
     /// Paths reach the filter as clients wrote them.
     PathsAsWritten,
+    /// The authority reaches the filter as clients wrote it.
+    AuthorityAsWritten,
+    /// Third parties may send so many deliveries in an hour, or (`None`) as many as they like.
+    DeliveriesAnHour(Option<u32>),
     /// Trailers pass, which Envoy drops by default over HTTP/1.1.
     Trailers,
     /// Authentication and the public route cover every path, not only those below `/api/`.
@@ -97,6 +101,16 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
         Change::PathsAsWritten => {
             set(listener, MANAGER, "normalize_path", json!(false))?;
             set(listener, MANAGER, "merge_slashes", json!(false))
+        }
+        Change::AuthorityAsWritten => {
+            set(listener, MANAGER, "strip_any_host_port", json!(false))?;
+            set(listener, MANAGER, "strip_trailing_host_dot", json!(false))
+        }
+        Change::DeliveriesAnHour(None) => set(listener, &format!("{ROUTES}/2"), "typed_per_filter_config", json!({})),
+        Change::DeliveriesAnHour(Some(most)) => {
+            let bucket = json!({"max_tokens": most, "tokens_per_fill": most, "fill_interval": "3600s"});
+            let limit = format!("{ROUTES}/2/typed_per_filter_config/envoy.filters.http.local_ratelimit");
+            set(listener, &limit, "token_bucket", bucket)
         }
         Change::Trailers => set(listener, MANAGER, "http_protocol_options", json!({"enable_trailers": true})),
         Change::EveryPath => {

@@ -28,7 +28,13 @@ enum Way {
 }
 
 /// Cases that do not go over HTTP/1.1: file, case, how, and why.
-const WAYS: [(&str, &str, Way, &str); 4] = [
+const WAYS: [(&str, &str, Way, &str); 5] = [
+    (
+        "webhook_refusals",
+        "a webhook on an upgraded connection, whose body has no end",
+        Way::Refused(403),
+        "Envoy upgrades no connection unless it is told to; tests/webhooks tells it",
+    ),
     ("keys", "many lines of 60,000 bytes", Way::Refused(431), "Envoy takes 60 KiB of headers in all"),
     ("paths", "; is ambiguous", Way::Refused(400), "no request line begins a path so"),
     ("paths", "a method nobody knows", Way::Http2, "Envoy's HTTP/1.1 parser has a list of methods"),
@@ -97,7 +103,13 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
 /// The listener that a case needs, and the claims that its token brings.
 fn door_for(case: &Case) -> (Door, Option<Value>) {
     let mut metadata = case.metadata.clone();
-    let mut changes = vec![Change::PathsAsWritten, Change::Trailers, Change::EveryPath, Change::ShownMark];
+    let mut changes = vec![
+        Change::PathsAsWritten,
+        Change::AuthorityAsWritten,
+        Change::Trailers,
+        Change::EveryPath,
+        Change::ShownMark,
+    ];
     let has_credentials = case.request.headers.get("authorization").is_some();
     let claims = if has_credentials { None } else { token_claims(&metadata) };
     if claims.is_some() {

@@ -1,5 +1,5 @@
-//! What Envoy's RBAC filter denies by path, before ours, stays denied: other spellings of the path do not get round it, and
-//! no other route's rewrite leads there.
+//! What Envoy's RBAC filter denies by path or by host, before ours, stays denied: other spellings of the path or the host do
+//! not get round it, and no other route's rewrite leads there.
 
 use std::process::ExitCode;
 
@@ -12,11 +12,19 @@ use serde_json::{Value, json};
 
 const DENIED: &str = "/api/v1/denied";
 const ALLOWED: &str = "/api/v1/allowed";
+/// A route of one host, which the doors by host deny.
+const ADMIN: &str = "/api/v1/admin";
+const ADMIN_HOST: &str = "admin.example.com";
 
 /// A rule for every path, with the last slash that the filter drops.
 const RULE: &str = "rule";
 /// A rule that one of the gateway's routes brings.
 const ROUTE: &str = "route";
+
+/// A rule for a host, byte for byte.
+const HOST: &str = "host";
+/// The same on a connection manager that leaves port and final dot to the filter.
+const HOST_AS_WRITTEN: &str = "host as written";
 
 fn main() -> ExitCode {
     let mut tests = Vec::new();
@@ -27,6 +35,10 @@ fn main() -> ExitCode {
         tests.push(test("a deny is a deny, and what is beside it is not", plainly));
         tests.push(test("no spelling of the path gets round it", spellings));
         tests.push(test("no other route leads there", other_routes));
+    }
+    for door in [HOST, HOST_AS_WRITTEN] {
+        tests
+            .push(Test::new(format!("{door}: no spelling of the host gets round it"), move |world| hosts(world, door)));
     }
     run(Ok(sharing(World::start, tests)))
 }
@@ -54,8 +66,15 @@ impl World {
                 "rbac": {"rules": everything},
             }},
         });
+        let host = json!({"name": ":authority", "string_match": {"exact": ADMIN_HOST}});
+        let host = json!({"action": "DENY", "policies": {"closed": {
+            "permissions": [{"header": host}], "principals": [{"any": true}],
+        }}});
+        let host = Change::Before(filter(json!({"@type": kind, "rules": host})));
         let door = |changes: Vec<Change>| Door { policy: policy(), changes };
         let doors = [
+            (HOST.to_owned(), door(vec![host.clone()])),
+            (HOST_AS_WRITTEN.to_owned(), door(vec![host, Change::AuthorityAsWritten])),
             (RULE.to_owned(), door(vec![Change::Before(filter(json!({"@type": kind, "rules": rule})))])),
             (ROUTE.to_owned(), door(vec![Change::Before(filter(json!({"@type": kind}))), Change::Route(route)])),
         ];
@@ -83,6 +102,8 @@ fn policy() -> String {
         "routes": [
             {"endpoint": "denied", "path": DENIED, "policy": "REQUIRED_A", "target": "Service/denied"},
             {"endpoint": "allowed", "path": ALLOWED, "policy": "REQUIRED_A", "target": "Service/allowed"},
+            {"endpoint": "admin", "path": ADMIN, "hosts": [ADMIN_HOST], "policy": "HANDLER_INTERNAL_C",
+             "target": "Admin/reset"},
             {"endpoint": "item", "path": "/api/v1/{item}/run", "policy": "REQUIRED_A", "target": "Item/{item}/run"},
             {"endpoint": "any", "path": "/api/v1/items/{item}", "policy": "REQUIRED_A", "target": "Item/{item}/get"},
         ],
@@ -159,6 +180,50 @@ fn spellings(world: &World, door: &str) -> Result<()> {
             let status = seen.reply.status;
             ensure!(matches!(status, 400 | 403 | 404 | 307 | 301), "{target}: status {status}");
         }
+    }
+    Ok(())
+}
+
+/// A rule that denies a host byte for byte, as the gateway's virtual hosts do, is not walked around by another spelling that
+/// the filter would take for the same host.
+fn hosts(world: &World, door: &str) -> Result<()> {
+    let send = |authority: &str| {
+        let request = Request { authority: authority.to_owned(), ..Request::post(ADMIN).bearer(&world.token) };
+        world.gateway.http1(door, &request).with_context(|| format!("Host: {authority}"))
+    };
+    denied_by_rbac(&send(ADMIN_HOST)?)?;
+    for authority in ["admin.example.com:443", "admin.example.com:80", "admin.example.com:0", "admin.example.com:65535"]
+    {
+        let seen = send(authority)?;
+        ensure!(seen.received.is_empty(), "Host: {authority}: the upstream got\n{}", seen.upstream());
+        if door == HOST {
+            denied_by_rbac(&seen).with_context(|| format!("Host: {authority}"))?;
+        }
+    }
+    for authority in [
+        "admin.example.com:x",
+        "admin.example.com:",
+        "admin.example.com:80:80",
+        "admin.example.com:443:x",
+        "admin.example.com:65536",
+        "admin.example.com:000443",
+        "admin.example.com.",
+        "admin.example.com.:443",
+        "admin.example.com..",
+        "ADMIN.example.com",
+        "admin.example.COM",
+        "ADMIN.EXAMPLE.COM:443",
+        "x@admin.example.com",
+        "admin.example.com@x",
+        "admin.example.com,x",
+        "admin.example.com/x",
+        "admin.example.com%2e",
+        "admin%2eexample.com",
+    ] {
+        let seen = send(authority)?;
+        ensure!(seen.received.is_empty(), "Host: {authority}: the upstream got\n{}", seen.upstream());
+        let status = seen.reply.status;
+        ensure!(matches!(status, 400 | 403 | 404), "Host: {authority}: status {status}");
     }
     Ok(())
 }

@@ -149,8 +149,8 @@ pub fn path(input: &[u8]) {
     assert_eq!(normal.has_encoded_slash(), text.contains("%2F"), "{text}");
     let again = NormalPath::parse(text.as_bytes()).unwrap();
     assert_eq!(again, normal);
-    for host in ["a", "b.example.com:1"] {
-        if let Declared::Route(route, values) = COMPILED.declared(host.as_bytes(), text, b"POST") {
+    for host in ["a", "b.example.com"] {
+        if let Declared::Route(route, values) = COMPILED.declared(host, text, b"POST") {
             assert_eq!(route.template.values(text).unwrap(), values);
         }
     }

@@ -2,7 +2,7 @@
 //! with the caller's own subject and key grammar (DESIGN section 7).
 
 use super::request::{Head, Rule};
-use super::webhook::{declared_length, public_url};
+use super::webhook::{body_can_be_awaited, public_url};
 use super::{Effect, Exchange, Flow};
 use crate::headers::{Headers, Lone};
 use crate::identity::{Identity, Part, Project, Resolve, Tenant};
@@ -36,9 +36,7 @@ impl Exchange {
         self.case = Some(Case::A);
         self.signer = Some(id);
         let limit = rule.route.map_or(0, |route| route.max_body_bytes);
-        if declared_length(headers).is_some_and(|length| length > limit) {
-            return Err(Problem::body_too_large(limit));
-        }
+        body_can_be_awaited(headers, limit)?;
         Ok(Flow::AwaitBody { limit })
     }
 

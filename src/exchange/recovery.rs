@@ -32,7 +32,7 @@ impl Exchange {
         &mut self,
         policy: &'a Policy,
         head: &Head<'a>,
-        path: &NormalPath<'_>,
+        (authority, path): (&str, &NormalPath<'_>),
         headers: &Headers<'a>,
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
@@ -43,7 +43,7 @@ impl Exchange {
             Value::Text(endpoint) => Some(endpoint),
             Value::Unusable => return Ok(None),
         };
-        let found = policy.recovered(head.authority, endpoint.as_deref(), &asked);
+        let found = policy.recovered(authority, endpoint.as_deref(), &asked);
         let Some((route, values)) = found else { return Ok(None) };
         let Some(target) = &route.recovery else { return Ok(None) };
         self.route = Some(route.id);

@@ -5,6 +5,7 @@ use super::{Effect, Exchange, Flow, Map, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
 use crate::identity::{self, Attributes, Identity, Project, Resolve, Rules, Value, percent_decode};
 use crate::key::{self, Grammar, RESERVED_PREFIX, RawKey};
+use crate::policy::authority;
 use crate::policy::document::Forward;
 use crate::policy::path::{Ambiguous, NormalPath, split_query};
 use crate::policy::target::Target;
@@ -126,13 +127,14 @@ impl Exchange {
         if query.is_some_and(|query| query.contains(&b'#')) {
             return Err(Problem::path_ambiguous(Ambiguous::Forbidden));
         }
+        let authority = authority::parse(head.authority).map_err(Problem::path_ambiguous)?;
         if policy.is_closed(path.as_str()) {
             return Err(Problem::not_found());
         }
-        if let Some(flow) = self.recover(policy, &head, &path, headers, attributes, effects)? {
+        if let Some(flow) = self.recover(policy, &head, (authority, &path), headers, attributes, effects)? {
             return Ok(flow);
         }
-        let rule = self.rule(policy, &head, &path, attributes)?;
+        let rule = self.rule(policy, &head, (authority, &path), attributes)?;
         if let Some(block) = rule.route.and_then(|route| route.webhook.as_ref()) {
             return self.await_delivery(policy, block, &rule, headers);
         }
@@ -204,11 +206,11 @@ impl Exchange {
         &mut self,
         policy: &'p Policy,
         head: &Head<'_>,
-        path: &'r NormalPath<'_>,
+        (authority, path): (&str, &'r NormalPath<'_>),
         attributes: &dyn Attributes,
     ) -> Result<Rule<'p, 'r>, Problem> {
         let declared = match attributes.route_endpoint() {
-            Value::Absent => policy.declared(head.authority, path.as_str(), head.method),
+            Value::Absent => policy.declared(authority, path.as_str(), head.method),
             Value::Text(endpoint) => {
                 policy.named(&endpoint, path.as_str(), head.method).ok_or_else(Problem::policy_invalid)?
             }

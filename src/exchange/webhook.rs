@@ -83,9 +83,7 @@ impl Exchange {
             None => policy.unkey.is_some() && is_webhook_id(id),
         };
         let signs = policy.providers.get(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
-        if declared_length(headers).is_some_and(|length| length > limit) {
-            return Err(Problem::body_too_large(limit));
-        }
+        body_can_be_awaited(headers, limit)?;
         if is_encoded(headers) && signs.parses_body() {
             return Err(Problem::unsupported_content_encoding());
         }
@@ -251,19 +249,23 @@ pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &Head<'_>
         Some(base) => [base.as_bytes(), head.target].concat(),
         None => {
             let scheme: &[u8] = if matches!(headers.lone(":scheme"), Lone::One(b"http")) { b"http" } else { b"https" };
-            // With one of these in the host the signed path could begin there (RFC 3986 section 3.2).
-            let is_host = !head.authority.iter().any(|byte| matches!(byte, b'/' | b'?' | b'#'));
-            let host = if is_host { head.authority } else { b"" };
-            [scheme, b"://", host, head.target].concat()
+            // It is known to be a host and a port: with a slash in it the signed path could begin there.
+            [scheme, b"://", head.authority, head.target].concat()
         }
     }
 }
 
-pub(super) fn declared_length(headers: &Headers<'_>) -> Option<u64> {
-    match headers.lone("content-length") {
-        Lone::One(digits) => std::str::from_utf8(digits).ok()?.trim().parse().ok(),
-        Lone::Absent | Lone::Many => None,
+/// Whether the whole body of a request can be waited for: one that is not too long by its `content-length`, and not that of
+/// an upgraded connection (RFC 9110 section 7.8), which never ends.
+pub(super) fn body_can_be_awaited(headers: &Headers<'_>, limit: u64) -> Result<(), Problem> {
+    if headers.lone("upgrade") != Lone::Absent {
+        return Err(Problem::upgrade_refused());
     }
+    let declared: Option<u64> = match headers.lone("content-length") {
+        Lone::One(digits) => std::str::from_utf8(digits).ok().and_then(|digits| digits.trim().parse().ok()),
+        Lone::Absent | Lone::Many => None,
+    };
+    if declared.is_some_and(|length| length > limit) { Err(Problem::body_too_large(limit)) } else { Ok(()) }
 }
 
 fn is_encoded(headers: &Headers<'_>) -> bool {

@@ -13,6 +13,9 @@ const MAX_HELD: usize = 10_000;
 const MAX_LACKING: usize = 4096;
 /// The most keys that requests have calls under way for; what is held is fetched again all the same.
 const MAX_ASKED: usize = 1024;
+/// Of the negative answers that count among [`MAX_ASKED`], one no longer does after so many milliseconds. In the long run
+/// made-up keys are asked for at this pace: 50 a second.
+const MISS_MS: u64 = 20;
 /// The most refreshes that one tick begins.
 const MAX_REFRESHES: usize = 64;
 /// For how long a store that has failed is not asked for the same key again while there is an answer to be had.
@@ -104,10 +107,40 @@ pub(super) struct Store {
     held: usize,
     lacking: usize,
     asked: usize,
+    misses: Misses,
     /// Negative answers in the order in which they came; one that came at another time by now is another one
     oldest: Vec<(Rc<str>, u64)>,
     trouble: Option<&'static str>,
     told: Option<&'static str>,
+}
+
+/// The calls of late that brought a negative answer. Each counts as if it were still under way for a while, so that whoever
+/// makes keys up is slowed down, and a gateway that has just started and asks for keys that exist is not.
+#[derive(Default)]
+struct Misses {
+    recent: u64,
+    /// Since when fewer than one has been taken off, in milliseconds
+    since: u64,
+}
+
+impl Misses {
+    /// Takes off what the time that has passed frees.
+    fn drain(&mut self, now: u64) -> usize {
+        let freed = now.saturating_sub(self.since) / MISS_MS;
+        self.recent = self.recent.saturating_sub(freed);
+        // A clock that went back frees nothing for what is gone, and goes on from where it is.
+        if self.recent == 0 || now < self.since {
+            self.since = now;
+        } else {
+            self.since = self.since.saturating_add(freed * MISS_MS);
+        }
+        usize::try_from(self.recent).unwrap_or(usize::MAX)
+    }
+
+    fn add(&mut self, now: u64) {
+        self.drain(now);
+        self.recent += 1;
+    }
 }
 
 /// Whether `now` is less than `length` after `since`; a clock that went back before it proves nothing.
@@ -148,6 +181,7 @@ impl Store {
             held: 0,
             lacking: 0,
             asked: 0,
+            misses: Misses::default(),
             oldest: Vec::new(),
             trouble: None,
             told: None,
@@ -184,7 +218,12 @@ impl Store {
     }
 
     pub(super) fn decide(&mut self, key: &str, anew: bool, now: u64) -> Decision {
-        let (ahead_ms, stale_ms, exhausted) = (self.ahead_ms(), self.stale_ms, self.asked >= MAX_ASKED);
+        let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
+        let exhausted = if self.asked >= MAX_ASKED {
+            Some("lookups_exhausted")
+        } else {
+            (self.asked + self.misses.drain(now) >= MAX_ASKED).then_some("lookups_paced")
+        };
         let (mut under_way, mut known) = (false, false);
         if let Some(entry) = self.entry(key) {
             under_way = entry.pending.is_some();
@@ -213,8 +252,8 @@ impl Store {
                 }
             }
         }
-        if exhausted && !under_way && !known {
-            return Decision { answer: Some(Answer::Unavailable("lookups_exhausted")), call: false };
+        if let Some(reason) = exhausted.filter(|_| !under_way && !known) {
+            return Decision { answer: Some(Answer::Unavailable(reason)), call: false };
         }
         Decision { answer: None, call: !under_way }
     }
@@ -271,6 +310,7 @@ impl Store {
                 (answer.clone(), answer)
             }
             Verdict::Lacking(answer) => {
+                self.misses.add(now);
                 self.hold(key, &answer, self.negative_ms, true, None, now);
                 (answer.clone(), answer)
             }

@@ -107,6 +107,7 @@ impl Compiler<'_> {
         if document.mode == Mode::Shadow {
             self.warnings.add("/mode", "shadow: Case A refusals and key rewrites are not acted on");
         }
+        self.hosts_warning();
         let providers = self.providers();
         let strip = self.strip(&identities, &providers, caller_headers.as_ref());
         Policy {
@@ -312,6 +313,22 @@ impl Compiler<'_> {
                 format!("`{prefix}` is closed to clients (/backend/reserved_paths)"),
             );
         }
+    }
+
+    /// Tells who uses `hosts`: the gateway has to bring every authority into one spelling before any rule reads it.
+    #[inline(never)]
+    fn hosts_warning(&mut self) {
+        let with_hosts = self.document.routes.iter().filter(|(_, route)| !route.hosts.is_empty());
+        let endpoints: Vec<&str> = with_hosts.map(|(_, route)| route.endpoint.as_str()).collect();
+        let Some((first, others)) = endpoints.split_first() else { return };
+        let others = if others.is_empty() { String::new() } else { format!(" and {} more routes", others.len()) };
+        self.warnings.add(
+            "/routes",
+            format!(
+                "`hosts` is set on `{first}`{others}: set `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the \
+                 gateway's connection manager, for a host with a port or a final dot is another host"
+            ),
+        );
     }
 
     /// The first segments that are the backend's own where paths are rewritten; sorted.

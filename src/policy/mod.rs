@@ -1,8 +1,9 @@
 //! The policy: bytes of a JSON document in, a compiled policy out, or every reason why not.
 //!
-//! `decode` reads, `document` knows the members, `compile` what they mean together; `path`, `routes`, `recovery` and
-//! `target` are what a request meets.
+//! `decode` reads, `document` knows the members, `compile` what they mean together; `authority`, `path`, `routes`,
+//! `recovery` and `target` are what a request meets.
 
+pub mod authority;
 mod compile;
 pub mod decode;
 pub mod document;
@@ -265,8 +266,8 @@ impl Policy {
             })
     }
 
-    /// The route that a request's host, path and method lead to.
-    pub fn declared<'r>(&self, authority: &[u8], path: &'r str, method: &[u8]) -> Declared<'_, 'r> {
+    /// The route that a request's authority, path and method lead to.
+    pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> Declared<'_, 'r> {
         let Some(found) = self.table.find(authority, path) else { return Declared::Nothing };
         self.by_method(found.routes.iter().filter_map(|id| self.routes.get(*id)), found.values, method)
     }

@@ -8,7 +8,7 @@ use crate::bytes::ByteSet;
 use crate::identity::{hex, is_unreserved, push_escape};
 use std::borrow::Cow;
 
-/// Why a path is refused: readers downstream could disagree about it.
+/// Why a path, or the authority before it, is refused: two readers could disagree about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ambiguous {
     /// Does not begin with a slash (`*`, an authority, nothing).
@@ -27,6 +27,8 @@ pub enum Ambiguous {
     Forbidden,
     /// A value that comes out as nothing, `.` or `..`.
     DotSegment,
+    /// The authority is not a host and at most one port.
+    Authority,
 }
 
 impl Ambiguous {
@@ -44,6 +46,10 @@ impl Ambiguous {
             }
             Self::EncodedSlash => "The path holds an escaped slash (%2F) where no value with slashes can stand.",
             Self::DotSegment => "The path holds a value that is empty, . or .. and so cannot be a segment.",
+            Self::Authority => {
+                "The Host header is not a host name or address with at most one port (1 to 65535). Send it as in \
+                 api.example.com or api.example.com:8443."
+            }
             Self::Forbidden => "The path holds a space, a control character or #. Percent-encode it.",
         }
     }

@@ -50,7 +50,7 @@ impl Policy {
     /// `endpoint` is the one that the gateway's route names, if it does.
     pub fn recovered<'r>(
         &self,
-        authority: &[u8],
+        authority: &str,
         endpoint: Option<&[u8]>,
         asked: &RecoveryPath<'r>,
     ) -> Option<(&Route, Vec<&'r str>)> {

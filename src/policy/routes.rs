@@ -82,6 +82,15 @@ impl Template {
         }
     }
 
+    /// Whether some path fits both templates.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        let fit = |(one, other): (&Segment, &Segment)| match (one, other) {
+            (Segment::Literal(one), Segment::Literal(other)) => one == other,
+            _ => true,
+        };
+        self.segments.len() == other.segments.len() && self.segments.iter().zip(&other.segments).all(fit)
+    }
+
     /// The values of the parameters in `path` (normalised, still escaped) if it fits this template.
     pub fn values<'p>(&self, path: &'p str) -> Option<Vec<&'p str>> {
         let mut values = Vec::new();
@@ -127,7 +136,7 @@ pub struct Found<'t, 'p> {
 /// All routes of a policy, by host and path.
 #[derive(Debug, Default)]
 pub struct RouteTable {
-    /// Host without port, lower case.
+    /// Host without port.
     hosts: BTreeMap<String, NodeId>,
     /// What follows the `*` of `*.example.com`, the dot included.
     suffixes: BTreeMap<String, NodeId>,
@@ -191,13 +200,13 @@ impl RouteTable {
         id
     }
 
-    /// Finds the routes for a request: those of its host first, then those of the longest wildcard, then those
-    /// without a host. A literal segment outranks a parameter, from left to right.
-    pub fn find<'t, 'p>(&'t self, authority: &[u8], path: &'p str) -> Option<Found<'t, 'p>> {
+    /// Finds the routes for a request: those of its host first, then those of the longest wildcard, then those without a
+    /// host. Hosts match the whole authority, byte for byte: with a port it is no route's host. A literal segment outranks a parameter, from left to right.
+    pub fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<Found<'t, 'p>> {
         if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
-            let host = host_of(authority);
-            let wildcards = host.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(host.get(dot..)?));
-            let named = self.hosts.get(&host).into_iter().chain(wildcards);
+            let wildcards =
+                authority.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(authority.get(dot..)?));
+            let named = self.hosts.get(authority).into_iter().chain(wildcards);
             if let Some(found) = named.copied().find_map(|root| self.find_below(root, path)) {
                 return Some(found);
             }
@@ -236,16 +245,6 @@ impl RouteTable {
     }
 }
 
-/// The host of an authority: lower case, without port and without the root's trailing dot.
-fn host_of(authority: &[u8]) -> String {
-    let host = match authority.strip_prefix(b"[") {
-        Some(_) => authority.split_inclusive(|byte| *byte == b']').next(),
-        None => authority.split(|byte| *byte == b':').next(),
-    };
-    let host = String::from_utf8_lossy(host.unwrap_or_default()).to_ascii_lowercase();
-    host.strip_suffix('.').map_or_else(|| host.clone(), str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,7 +258,7 @@ mod tests {
     }
 
     fn find(table: &RouteTable, host: &str, path: &str) -> Option<(usize, Vec<String>)> {
-        let found = table.find(host.as_bytes(), path)?;
+        let found = table.find(host, path)?;
         Some((found.routes[0], found.values.iter().map(|value| (*value).to_owned()).collect()))
     }
 
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_compared_without_case_port_and_trailing_dot() {
+    fn hosts_match_byte_for_byte() {
         let table = table(&[
             (None, "/x"),
             (Some("api.example.com"), "/x"),
@@ -295,14 +294,17 @@ mod tests {
         ]);
         for (host, expected) in [
             ("api.example.com", 1),
-            ("API.Example.com:8443", 1),
-            ("api.example.com.", 1),
+            ("API.example.com", 2),
+            ("api.example.com.", 0),
+            ("api.EXAMPLE.com", 0),
             ("www.example.com", 2),
             ("a.eu.example.com", 3),
             ("example.com", 0),
-            ("[::1]:80", 4),
+            ("[::1]", 4),
+            ("api.example.com:443", 0),
+            ("www.example.com:443", 0),
+            ("[::1]:80", 0),
             ("", 0),
-            ("\u{e9}", 0),
         ] {
             assert_eq!(find(&table, host, "/x").map(|found| found.0), Some(expected), "{host}");
         }

@@ -40,6 +40,12 @@ impl Provider {
         headers.iter().any(|(name, _)| is_signature(name))
     }
 
+    /// Whether every signature covers the URL. That holds the authority as the client sent it, unless the policy puts a
+    /// fixed `public_base_url` in its place.
+    pub fn signs_url(&self) -> bool {
+        self.schemes.iter().all(|scheme| scheme.template.contains(&Part::Url))
+    }
+
     /// What keeps this caller's signature from meaning one request only, in words; `tenant` and `project` are the
     /// headers that name them.
     pub fn signature_gaps(&self, tenant: &str, project: &str) -> Vec<String> {

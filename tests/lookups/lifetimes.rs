@@ -292,11 +292,13 @@ fn made_up_ids_keep_nothing_from_being_fetched_that_is_in_use() {
 
 #[test]
 fn made_up_ids_drop_nothing_that_is_in_use() {
-    let mut world = World::new();
+    let mut world = World::with(&json!({"cache_ttl_s": 600, "negative_ttl_s": 300}), &json!({}));
     world.fetch(Kind::Bindings, HOOK, 200, &verified("acme"));
     let unknown = not_found().to_string();
-    for number in 0..100_000_u32 {
+    for number in 0..12_000_u32 {
         let id = format!("wh_{:08x}", number.wrapping_mul(2_654_435_761));
+        // As fast as they may be asked for.
+        world.pass(0.02);
         assert_eq!(world.ask(Kind::Bindings, &id).1, None);
         let call = world.call();
         world.reply_bytes(&call, Some(200), Some(unknown.as_bytes()));
@@ -307,11 +309,50 @@ fn made_up_ids_drop_nothing_that_is_in_use() {
     }
     assert_eq!(world.lookups.sizes(), [1, 4096, 0]);
     // The latest of them are the ones that are known.
-    let last = format!("wh_{:08x}", 99_999_u32.wrapping_mul(2_654_435_761));
+    let last = format!("wh_{:08x}", 11_999_u32.wrapping_mul(2_654_435_761));
     assert_eq!(world.ask(Kind::Bindings, &last).1.as_deref(), Some("unknown:binding_not_found"));
-    world.pass(10.0);
+    world.pass(300.0);
     world.tick();
     assert_eq!(world.lookups.sizes(), [1, 0, 0]);
+}
+
+/// Made-up ids cost the registry a bounded number of calls a second; what is held, and what exists, is not slowed down.
+#[test]
+fn made_up_ids_are_paced() {
+    let mut world = World::new();
+    world.fetch(Kind::Bindings, HOOK, 200, &verified("acme"));
+    let mut number = 0;
+    // So many in a row as may be: then the answer is 503 and no call is made.
+    let mut burst = |world: &mut World| {
+        let mut calls = 0;
+        loop {
+            number += 1;
+            let (_, answer) = world.ask(Kind::Bindings, &format!("wh_{number:08}"));
+            if let Some(answer) = answer {
+                assert_eq!(answer, "unavailable:lookups_paced");
+                assert_eq!(world.calls().len(), 0);
+                return calls;
+            }
+            let call = world.call();
+            world.reply(&call, 200, &not_found());
+            world.answers();
+            calls += 1;
+        }
+    };
+    assert_eq!(burst(&mut world), 1024);
+    assert_eq!(burst(&mut world), 0);
+    assert_eq!(world.ask(Kind::Bindings, HOOK).1.as_deref(), Some(OWNER));
+    world.pass(0.5);
+    assert_eq!(burst(&mut world), 25);
+    world.pass(2.0);
+    assert_eq!(burst(&mut world), 100);
+    world.pass(3600.0);
+    assert_eq!(burst(&mut world), 1024);
+    // Ids that exist free their places at once.
+    world.pass(1.0);
+    for number in 0..2000 {
+        world.fetch(Kind::Bindings, &format!("wh_real_{number:08}"), 200, &verified("acme"));
+    }
 }
 
 #[test]

@@ -727,7 +727,7 @@ fn parameter_value() -> BoxedStrategy<String> {
 
 /// A path, a method and a host, often those of a route.
 fn place_of_call(policy: &PolicyModel) -> BoxedStrategy<(String, &'static str, &'static str)> {
-    const HOSTS: [&str; 9] = [
+    const HOSTS: [&str; 16] = [
         "api.example.com",
         "API.Example.com:8443",
         "x.example.com",
@@ -737,6 +737,13 @@ fn place_of_call(policy: &PolicyModel) -> BoxedStrategy<(String, &'static str, &
         "[::1",
         "",
         "other",
+        "api.example.com:443",
+        "api.example.com:x",
+        "api.example.com:",
+        "api.example.com:80:80",
+        "api.example.com:65536",
+        "u@api.example.com",
+        "X.example.com",
     ];
     let routes = policy.routes.clone();
     let any_method = || select(vec!["GET", "HEAD", "POST", "post", "OPTIONS", "DELETE", ""]);

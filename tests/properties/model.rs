@@ -256,16 +256,22 @@ pub(crate) fn values<'p>(route: &RouteModel, path: &'p str) -> Option<Vec<&'p st
     Some(values)
 }
 
+/// Whether an authority is a host and at most one port.
+fn is_authority(authority: &str) -> bool {
+    static AUTHORITY: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\])(?::(?<port>[0-9]{1,5}))?$").unwrap()
+    });
+    let Some(parts) = AUTHORITY.captures(authority.as_bytes()) else { return false };
+    parts.name("port").is_none_or(|port| authority[port.range()].parse::<u32>().unwrap() <= 65_535)
+}
+
 /// The host's pattern that a request belongs to, more particular ones first: the host, wildcards from the longest, all.
 fn host_rank(pattern: Option<&str>, authority: &str) -> Option<usize> {
-    let end = if authority.starts_with('[') { authority.find(']').map(|at| at + 1) } else { authority.find(':') };
-    let host = authority[..end.unwrap_or(authority.len())].to_ascii_lowercase();
-    let host = host.strip_suffix('.').unwrap_or(&host);
     match pattern {
         None => Some(usize::MAX),
         Some(pattern) => match pattern.strip_prefix('*') {
-            Some(suffix) => host.ends_with(suffix).then_some(usize::MAX - suffix.len()),
-            None => (pattern == host).then_some(0),
+            Some(suffix) => authority.ends_with(suffix).then_some(usize::MAX - suffix.len()),
+            None => (pattern == authority).then_some(0),
         },
     }
 }
@@ -372,12 +378,15 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         None => (target, None),
     };
     let Some(path) = normalised(raw) else { return refused("path_ambiguous") };
+    let authority = String::from_utf8_lossy(pseudo(request, ":authority")).into_owned();
+    if !is_authority(&authority) {
+        return refused("path_ambiguous");
+    }
     let is_below = |prefix: &str| path == prefix || path.starts_with(&format!("{prefix}/"));
     let first = segments(&path).first().copied().unwrap_or_default();
     if is_below("/restate") || (policy.rewrite && policy.services().contains(&first)) {
         return refused("not_found");
     }
-    let authority = String::from_utf8_lossy(pseudo(request, ":authority")).into_owned();
     let method = String::from_utf8_lossy(pseudo(request, ":method")).into_owned();
     let found = match &request.endpoint {
         None | Some(Json::Null) => declared(policy, &authority, &path, &method),

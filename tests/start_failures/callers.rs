@@ -29,6 +29,39 @@ fn signing(member: &str, value: Value) -> Value {
     json!({"timer": timer})
 }
 
+const SIGNED_URL: &str = "{method}\n{url}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}";
+const TWO_HOSTS: [(&str, &str); 1] = [(
+    "/callers/timer/routes",
+    "`orders.create` and `orders.other-host` differ in their hosts alone, so one signed request could be sent to both: the \
+     signed text does not hold the host: sign `{url}` instead of `{path}`",
+)];
+const FIXED_URL: [(&str, &str); 1] =
+    [("/callers/timer/routes", "the signed URL begins with `public_base_url` and so does not hold the host")];
+
+fn base_url(url: &str) -> (&'static str, Value) {
+    ("/webhooks/public_base_url", json!(url))
+}
+
+/// A caller of two routes with one path, each of a host of its own.
+fn two_hosts<const C: usize, const E: usize>(
+    changes: [(&'static str, Value); C],
+    expected: [(&'static str, &'static str); E],
+) -> Row {
+    let mut changed = vec![
+        ("/routes/0/hosts", json!(["a.example.com"])),
+        (
+            "/routes/-",
+            json!({
+                "endpoint": "orders.other-host", "hosts": ["b.example.com"], "path": "/orders", "policy": "REQUIRED_A",
+                "target": "Orders/other"
+            }),
+        ),
+        ("/callers", json!({"timer": timer(json!({"routes": ["orders.create", "orders.other-host"]}))})),
+    ];
+    changed.extend(changes);
+    Row { changes: changed, expected: expected.to_vec() }
+}
+
 /// What cannot be said of signed callers.
 pub(super) fn rows() -> Vec<Row> {
     let only = |more: Value| json!({"timer": timer(more)});
@@ -61,6 +94,18 @@ pub(super) fn rows() -> Vec<Row> {
             [("/routes/1/policy", json!("ACCEPTED")), ("/callers", only(json!({"routes": ["hooks"]})))],
             [("/callers/timer/routes/0", "without `webhook`")],
         ),
+        // The same signed bytes with another `Host` would run both routes.
+        two_hosts([], TWO_HOSTS),
+        two_hosts([("/routes/3/hosts", json!(GONE))], TWO_HOSTS),
+        two_hosts([("/routes/3/path", json!("/{any}"))], TWO_HOSTS),
+        two_hosts(
+            [("/callers/timer/signature/template", json!(SIGNED_URL)), base_url("https://api.example.com")],
+            FIXED_URL,
+        ),
+        two_hosts([("/callers/timer/signature/template", json!(SIGNED_URL))], []),
+        two_hosts([("/routes/3/hosts", json!(["a.example.com"])), ("/routes/3/path", json!("/others"))], []),
+        two_hosts([("/routes/3/methods", json!(["PUT"]))], []),
+        two_hosts([("/callers/timer/routes", json!(["orders.create"]))], []),
         // Namespaces and headers are one caller's.
         row(
             [("/callers", json!({"timer": timer(json!({})), "clock": timer(json!({}))}))],

@@ -36,7 +36,7 @@ const ALLOCATORS: [&str; 2] = ["malloc", "proxy_on_memory_allocate"];
 const WASI: [&str; 2] = ["environ_get", "environ_sizes_get"];
 
 /// Bytes. Every worker compiles the module at start, and it travels in a configuration update.
-const SIZE_LIMIT: usize = 450_000;
+const SIZE_LIMIT: usize = 640_000;
 
 /// What a checked module shows to the outside.
 #[derive(Debug)]
@@ -259,7 +259,7 @@ mod tests {
         let data = |length: usize| format!("(data (i32.const 0) \"{}\")", "a".repeat(length));
         check(&finish(&linked("", &data(SIZE_LIMIT - 1000))).unwrap()).unwrap();
         let told = error(check(&finish(&linked("", &data(SIZE_LIMIT))).unwrap()));
-        assert!(told.contains("the limit is 450000"), "{told}");
+        assert!(told.contains("the limit is 640000"), "{told}");
     }
 
     #[test]

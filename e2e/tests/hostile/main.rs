@@ -62,7 +62,7 @@ struct World {
 impl World {
     fn start() -> Result<Self> {
         let policy = include_str!("policy.json").to_owned();
-        let changes = vec![Change::PathsAsWritten, Change::Trailers, Change::EveryPath];
+        let changes = vec![Change::PathsAsWritten, Change::AuthorityAsWritten, Change::Trailers, Change::EveryPath];
         let shipped = Door { policy: policy.clone(), changes: Vec::new() };
         let gateway = Gateway::start(&[(SHIPPED.to_owned(), shipped), (BARE.to_owned(), Door { policy, changes })])?;
         let token = gateway.token(&claims())?;

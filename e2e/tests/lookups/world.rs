@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, ensure};
-use e2e::config::Door;
+use e2e::config::{Change, Door};
 use e2e::gateway::{Gateway, Received, Surroundings, received};
 use e2e::harness::Test;
 use e2e::raw::{Reply, Request, exchange};
@@ -21,6 +21,13 @@ pub(crate) const STALE: &str = "stale";
 /// Calls may take no time at all.
 pub(crate) const HASTY: &str = "hasty";
 
+/// As the first, and as many deliveries come in as anybody sends.
+pub(crate) const FLOODED: &str = "flooded";
+/// As the first, and few deliveries come in.
+pub(crate) const LIMITED: &str = "limited";
+/// How many.
+pub(crate) const LIMIT: u32 = 5;
+
 /// How both stores are asked, behind one listener.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
@@ -32,11 +39,13 @@ pub(crate) struct Times {
 
 pub(crate) const LONG: Times =
     Times { timeout_ms: 20_000, cache_ttl_s: 600, stale_if_error_s: 300, negative_ttl_s: 300 };
-const DOORS: [(&str, Times); 4] = [
+const DOORS: [(&str, Times); 6] = [
     (LASTING, LONG),
     (BRIEF, Times { cache_ttl_s: 1, stale_if_error_s: 0, negative_ttl_s: 1, ..LONG }),
     (STALE, Times { cache_ttl_s: 1, stale_if_error_s: 800, ..LONG }),
     (HASTY, Times { timeout_ms: 100, ..LONG }),
+    (FLOODED, LONG),
+    (LIMITED, LONG),
 ];
 
 /// The policy with these times.
@@ -102,7 +111,14 @@ impl World {
     pub(crate) fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let shelves = Shelves::start(directory.path())?;
-        let doors = DOORS.map(|(name, times)| (name.to_owned(), Door { policy: policy(times), changes: Vec::new() }));
+        let doors = DOORS.map(|(name, times)| {
+            let changes = match name {
+                FLOODED => vec![Change::DeliveriesAnHour(None)],
+                LIMITED => vec![Change::DeliveriesAnHour(Some(LIMIT))],
+                _ => Vec::new(),
+            };
+            (name.to_owned(), Door { policy: policy(times), changes })
+        });
         let around = Surroundings { stores: Some(shelves.stores()), ..Surroundings::default() };
         let gateway = Gateway::start_within(&around, &doors)?;
         Ok(Self { gateway, shelves, turn: Mutex::new(()), _directory: directory })

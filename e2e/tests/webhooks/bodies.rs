@@ -7,8 +7,8 @@ use e2e::raw::{Reply, Request};
 
 use crate::Protocol::{self, Http1, Http2};
 use crate::{
-    Connection, GITHUB_INLINE, GITHUB_PATH, LIMIT, NARROW, NARROW_BUFFER, SHIPPED, STRIPE, STRIPE_PATH, TRAILERS, WIDE,
-    World, over_both, problem, stripe, test,
+    Connection, GITHUB_INLINE, GITHUB_PATH, LIMIT, NARROW, NARROW_BUFFER, SHIPPED, STRIPE, STRIPE_PATH, TRAILERS,
+    UPGRADES, WIDE, World, over_both, problem, stripe, test,
 };
 
 const TOO_LARGE: &str = "body_too_large";
@@ -31,6 +31,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         test("a length that is wrong before it is too long", lengths),
         test("the gateway's own limit, where it is smaller", narrow),
         test("compressed", compressed),
+        test("on an upgraded connection, which has no end", upgraded),
     ];
     tests.extend(over_both("of no bytes", empty));
     tests.extend(over_both("as long as the limit, and one byte longer", at_the_limit));
@@ -227,4 +228,12 @@ fn compressed(world: &World) -> Result<()> {
     }
     let plain = stripe("evt_identity").header("content-encoding", "identity");
     world.forwarded(SHIPPED, Http1, &plain, Some("stripe-evt_identity"))
+}
+
+/// A gateway that upgrades connections hands the filter a body that never ends: it does not wait for it.
+fn upgraded(world: &World) -> Result<()> {
+    let request = stripe("evt_upgrade").header("Connection", "Upgrade").header("Upgrade", "websocket");
+    world.refused(UPGRADES, Http1, &request, 400, "request_invalid")?;
+    let endless = Request { body: Vec::new(), ..request };
+    world.refused(UPGRADES, Http1, &endless, 400, "request_invalid")
 }

@@ -47,6 +47,8 @@ const NARROW: &str = "narrow";
 const NARROW_BUFFER: usize = 16_384;
 const WIDE: &str = "wide";
 const WIDE_BUFFER: usize = (1 << 20) + 65_536;
+/// One that upgrades connections.
+const UPGRADES: &str = "upgrades";
 
 fn main() -> ExitCode {
     let tests = [verdicts::tests(), bodies::tests(), broken::tests()];
@@ -83,6 +85,7 @@ impl World {
             (SHIPPED, door(&[])),
             (TRAILERS, door(&[Change::Trailers])),
             (NARROW, door(&[Change::ConnectionBuffer(u32::try_from(NARROW_BUFFER)?)])),
+            (UPGRADES, door(&[Change::Manager("upgrade_configs", json!([{"upgrade_type": "websocket"}]))])),
             (WIDE, door(&[Change::ConnectionBuffer(u32::try_from(WIDE_BUFFER)?)])),
         ];
         let gateway = Gateway::start_within(&surroundings(), &doors.map(|(name, door)| (name.to_owned(), door)))?;

@@ -1,8 +1,8 @@
 //! Signed callers: the routes that they may call, and everything that would make a signature, or a key, mean two things.
 
-use super::Compiler;
+use super::{Compiler, methods_of};
 use crate::policy::decode::child;
-use crate::policy::document::{Caller, CallerHeaders, IdentityRules};
+use crate::policy::document::{Caller, CallerHeaders, IdentityRules, Route as Declared};
 use crate::policy::{PolicyKind, Route};
 
 /// Where the document's `identity.forward` does not say.
@@ -41,6 +41,7 @@ impl Compiler<'_> {
                 self.issues.add(format!("{at}/signature/template"), gap);
             }
             self.subject(&at, id, caller);
+            self.one_route_per_signature(&at, caller);
             for (index, endpoint) in caller.routes.iter().enumerate() {
                 let at = format!("{at}/routes/{index}");
                 let found = routes.iter_mut().find(|(_, route)| route.endpoint == *endpoint);
@@ -58,6 +59,40 @@ impl Compiler<'_> {
                     self.contested_headers(headers, identities, &at, route);
                     route.callers.push(id);
                 }
+            }
+        }
+    }
+
+    /// A signature that does not cover the host fits every host: then no two routes of the caller may differ in their
+    /// hosts alone, or the same bytes with another `Host` would run both.
+    #[inline(never)]
+    fn one_route_per_signature(&mut self, at: &str, caller: &Caller) {
+        let webhooks = self.document.webhooks.as_ref();
+        let has_fixed_base = webhooks.is_some_and(|webhooks| webhooks.public_base_url.is_some());
+        if caller.signature.signs_url() && !has_fixed_base {
+            return;
+        }
+        let remedy = if has_fixed_base {
+            "the signed URL begins with `public_base_url` and so does not hold the host"
+        } else {
+            "the signed text does not hold the host: sign `{url}` instead of `{path}`"
+        };
+        let routes = self.document.routes.iter().map(|(_, route)| route);
+        let own: Vec<&Declared> = routes.filter(|route| caller.routes.contains(&route.endpoint)).collect();
+        for (index, route) in own.iter().enumerate() {
+            let other = own.iter().take(index).find(|other| {
+                let methods = methods_of(other);
+                !same_hosts(&route.hosts, &other.hosts)
+                    && route.template.meets(&other.template)
+                    && methods_of(route).iter().any(|method| methods.contains(method))
+            });
+            if let Some(other) = other {
+                let message = format!(
+                    "`{}` and `{}` differ in their hosts alone, so one signed request could be sent to both: {remedy}, or \
+                     give the two routes different paths",
+                    other.endpoint, route.endpoint
+                );
+                self.issues.add(format!("{at}/routes"), message);
             }
         }
     }
@@ -103,4 +138,10 @@ impl Compiler<'_> {
             self.warnings.add(at, message);
         }
     }
+}
+
+/// Whether two lists name the same hosts.
+fn same_hosts(one: &[String], other: &[String]) -> bool {
+    let all_in = |one: &[String], other: &[String]| one.iter().all(|host| other.contains(host));
+    all_in(one, other) && all_in(other, one)
 }

@@ -1,5 +1,6 @@
 //! The items of `routes`.
 
+use super::super::authority::is_host;
 use super::super::decode::{At, Issues};
 use super::super::routes::Template;
 use super::identity::IdentityRules;
@@ -214,16 +215,17 @@ fn read_webhook(at: &At<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
     })
 }
 
-/// A host without port, or `*.` and the rest of one; lower case.
+/// A host without port, or `*.` and the rest of one; in lower case, as clients send it: it is compared byte for byte.
 fn parse_host(text: &str) -> Result<String, String> {
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err(format!(
+            "hosts are compared byte for byte, and clients send them in lower case: write `{}`",
+            text.to_ascii_lowercase()
+        ));
+    }
     let name = text.strip_prefix("*.").unwrap_or(text);
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let is_address = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte));
-    if address.is_some_and(|text| !text.is_empty() && is_address(text))
-        || (!name.is_empty() && name.bytes().all(plain) && !name.starts_with('.') && !name.ends_with('.'))
-    {
-        Ok(text.to_ascii_lowercase())
+    if is_host(name) && !name.starts_with('.') && !name.ends_with('.') && (name == text || !name.starts_with('[')) {
+        Ok(text.to_owned())
     } else {
         Err("expected a host without port, such as `api.example.com` or `*.example.com`".to_owned())
     }
