@@ -293,6 +293,7 @@ fn rbac(by_path: bool) -> Value {
         header(":authority", json!({"exact": ADMIN})),
         header(":authority", json!({"exact": INTERNAL, "ignore_case": true})),
         header(":authority", json!({"suffix": PRIVATE, "ignore_case": true})),
+        header(":authority", json!({"safe_regex": {"regex": r".*(\.|:[0-9]*)"}})),
     ];
     if by_path {
         let regex = format!("{DENIED}(/by-idempotency-key/[^/]+(/output)?)?/?");

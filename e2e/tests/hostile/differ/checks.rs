@@ -143,6 +143,7 @@ fn readings() -> Result<()> {
         ("/a;b/../c", Some("/c"), None),
         ("/a%2fb/../c", Some("/c"), None),
         ("/a%2fb%3A|", Some("/a%2Fb%3A%7C"), Some("/a%2Fb%3A%7C")),
+        ("/x/..;y=1/a", Some("/a"), None),
         ("/a;b", None, None),
         ("/%00/../a", None, None),
         ("/%zz", None, None),

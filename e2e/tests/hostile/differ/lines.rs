@@ -146,7 +146,7 @@ fn claimed(case: &mut Case, random: &mut Random) -> String {
             ("origin", "https://evil.example"),
             ("x-api-key", "k"),
             ("connection", "idempotency-key"),
-            ("connection", "x-tenant-id, idempotency-key, x-case"),
+            ("connection", "x-tenant-id, idempotency-key, x-other"),
             ("connection", "keep-alive, x-edge-idempotency"),
             ("te", "trailers"),
             ("expect", "100-continue"),

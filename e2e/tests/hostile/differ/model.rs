@@ -86,7 +86,11 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
         return Err("a head that is too long");
     }
     let authority = reading::stripped_authority(&sent_authority);
-    let Some((host, _)) = reading::authority(&authority) else { return Err("an authority that is none") };
+    if reading::authority(&authority).is_none() {
+        return Err("an authority that is none");
+    }
+    // Hosts are compared with the whole of it: one that still has a port had two.
+    let host = String::from_utf8_lossy(&authority).into_owned();
     if reading::authority(&sent_authority).is_none() {
         doubts.push("the gateway strips what it takes for a port or a final dot before the filter sees it");
     }
@@ -189,6 +193,12 @@ fn lines(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Vec<Vec<u8>>, &'
             }
         }
     }
+    // Lines that `connection` names are for the next hop alone (RFC 9110 section 7.6.1): the gateway removes them.
+    let connections = found.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+    let named: String = connections.map(|(_, value)| format!("{},", String::from_utf8_lossy(value))).collect();
+    if named.split(',').any(|name| name.trim().eq_ignore_ascii_case("idempotency-key")) {
+        return Ok(Vec::new());
+    }
     let keys = found.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"));
     Ok(keys.map(|(_, value)| value).collect())
 }
@@ -217,8 +227,13 @@ pub(crate) fn denied(listener: Listener, method: &str, authority: &[u8], path: &
     method == DENIED_METHOD || denied_host(authority) || by_path
 }
 
-/// Whether a rule denies this host.
+/// Whether a rule denies this host, or an authority from which the gateway took a port or a dot and that still has one.
 pub(crate) fn denied_host(authority: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(authority);
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    if text.ends_with('.') || digits.ends_with(':') {
+        return true;
+    }
     let host = reading::host_behind(authority);
     let lower = host.to_ascii_lowercase();
     host == ADMIN || lower == INTERNAL || lower.ends_with(PRIVATE)

@@ -63,21 +63,27 @@ pub(crate) fn encoded(text: &[u8]) -> String {
     text.iter().map(one).collect()
 }
 
-/// Removes dot segments (RFC 3986 section 5.2.4); an empty segment counts as one.
-fn without_dots<T: AsRef<[u8]>>(segments: Vec<T>) -> (Vec<T>, bool) {
-    let mut kept: Vec<T> = Vec::new();
+/// The segments of a path without its dot segments (RFC 3986 section 5.2.4), and whether one with an escaped slash was lost
+/// to them. An empty segment counts as one. `name` says what of a segment makes it a dot segment.
+fn without_dots(text: &[u8], name: fn(&[u8]) -> Vec<u8>) -> (Vec<&[u8]>, bool) {
+    let mut kept: Vec<&[u8]> = Vec::new();
     let mut lost_escaped_slash = false;
-    for segment in segments {
-        match decoded(segment.as_ref()).as_slice() {
+    for segment in text.split(|byte| *byte == b'/').skip(1) {
+        match name(segment).as_slice() {
             b"." => {}
             b".." => {
                 let gone = kept.pop();
-                lost_escaped_slash |= gone.is_some_and(|gone| symbols(gone.as_ref()).contains(&Symbol::Escaped(b'/')));
+                lost_escaped_slash |= gone.is_some_and(|gone| symbols(gone).contains(&Symbol::Escaped(b'/')));
             }
             _ => kept.push(segment),
         }
     }
     (kept, lost_escaped_slash)
+}
+
+/// To Envoy a segment is a dot segment with parameters behind it as well (`..;x=1`).
+fn without_parameters(segment: &[u8]) -> Vec<u8> {
+    decoded(segment.split(|byte| *byte == b';').next().unwrap_or_default())
 }
 
 /// The one spelling of a path (docs/security.md), or why it has none. A gateway that normalises has removed dot segments
@@ -95,9 +101,8 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
     let mut text = raw.to_vec();
     if gateway_normalises {
         text.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
-        let segments = text.split(|byte| *byte == b'/').skip(1).map(<[u8]>::to_vec).collect();
-        let (kept, _) = without_dots::<Vec<u8>>(segments);
-        text = kept.iter().flat_map(|segment| [b"/".as_slice(), segment].concat()).collect();
+        let (kept, _) = without_dots(&text, without_parameters);
+        text = kept.iter().flat_map(|segment| [b"/", *segment].concat()).collect();
     }
     for symbol in symbols(&text) {
         match symbol {
@@ -107,8 +112,7 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
             _ => {}
         }
     }
-    let segments = text.split(|byte| *byte == b'/').skip(1).map(<[u8]>::to_vec).collect();
-    let (kept, lost_escaped_slash) = without_dots::<Vec<u8>>(segments);
+    let (kept, lost_escaped_slash) = without_dots(&text, decoded);
     if lost_escaped_slash {
         return Err("an escaped slash before ..");
     }

@@ -37,6 +37,9 @@ pub(crate) struct Upstream {
 /// What it says, in one piece.
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"ok\":true}";
+/// To a question for a stored result, as Restate says it.
+const RESULT: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-restate-id: inv_1\r\n\
+    idempotency-expires: Fri, 01 Jan 2100 00:00:00 GMT\r\ncontent-length: 11\r\n\r\n{\"ok\":true}";
 /// The same to `HEAD`.
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n";
 
@@ -88,7 +91,11 @@ impl Upstream {
                 Err(error) => return self.records().astray.push(format!("no head of a request: {error:#}")),
             };
             let complete = reader.body(&mut message, Kind::Request).is_ok();
-            let answer = if message.start.starts_with(b"HEAD ") { HEAD } else { ANSWER };
+            let answer = match message.start.as_slice() {
+                [b'H', b'E', b'A', b'D', b' ', ..] => HEAD,
+                start if start.starts_with(b"GET /restate/") => RESULT,
+                _ => ANSWER,
+            };
             self.keep(message, complete);
             if !complete || reader.write(answer).is_err() {
                 return;
