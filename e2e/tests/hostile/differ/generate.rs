@@ -17,7 +17,7 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     if matches!(route.keys, Keys::Required) || (route.keys == Keys::Accepted && random.percent(60)) {
         case.lines.push(Line::new("idempotency-key", lines::key(number)));
     }
-    let mutations = random.weighted(&[6, 34, 30, 18, 12]);
+    let mutations = random.weighted(&[6, 44, 28, 14, 8]);
     for _ in 0..mutations {
         let class = CLASSES.get(random.weighted(&[34, 20, 20, 6, 0, 6])).copied().unwrap_or(Class::Path);
         let what = match class {

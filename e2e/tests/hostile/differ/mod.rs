@@ -50,12 +50,12 @@ use report::Report;
 use upstream::Upstream;
 
 /// What a run of the tests does without being told otherwise.
-const CASES: u64 = 4_000;
+const CASES: u64 = 5_000;
 /// So many cases are sent before those of the batch before are judged: what comes late is still found.
-const BATCH: u64 = 1_000;
+const BATCH: u64 = 2_000;
 /// Clients that send at the same time. So many, because Envoy closes a connection of HTTP/2 that was misused only after a
 /// second, without a word.
-const CLIENTS: usize = 32;
+const CLIENTS: usize = 128;
 
 /// What `make hostile` says in the environment.
 struct Settings {

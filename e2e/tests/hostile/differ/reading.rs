@@ -92,7 +92,7 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
     if raw.first() != Some(&b'/') {
         return Err("the target is no path");
     }
-    if raw.iter().any(|byte| *byte <= b' ' || *byte >= 0x7f || *byte == b'#') {
+    if raw.iter().any(|byte| *byte <= b' ' || *byte == 0x7f || *byte == b'#') {
         return Err("a byte that no path may hold");
     }
     if symbols(raw).contains(&Symbol::Escaped(0)) {
@@ -102,7 +102,7 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
     if gateway_normalises {
         text.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
         let (kept, _) = without_dots(&text, without_parameters);
-        text = kept.iter().flat_map(|segment| [b"/", *segment].concat()).collect();
+        text = mended(&kept.iter().flat_map(|segment| [b"/", *segment].concat()).collect::<Vec<u8>>());
     }
     for symbol in symbols(&text) {
         match symbol {
@@ -119,6 +119,26 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
     let normal: String =
         kept.iter().filter(|segment| !segment.is_empty()).map(|segment| format!("/{}", one_spelling(segment))).collect();
     Ok(if normal.is_empty() { "/".to_owned() } else { normal })
+}
+
+/// A `%` that what follows would complete to an escape once it is decoded (`%3%31`): Envoy escapes the `%` itself. One
+/// that nothing completes stays malformed.
+fn mended(text: &[u8]) -> Vec<u8> {
+    let symbols = symbols(text);
+    let digit = |symbol: Option<&Symbol>| match symbol {
+        Some(Symbol::Plain(byte) | Symbol::Escaped(byte)) => byte.is_ascii_hexdigit(),
+        _ => false,
+    };
+    let mut out = Vec::new();
+    for (at, symbol) in symbols.iter().enumerate() {
+        match symbol {
+            Symbol::Plain(byte) => out.push(*byte),
+            Symbol::Escaped(byte) => out.extend(format!("%{byte:02X}").as_bytes()),
+            Symbol::Broken if digit(symbols.get(at + 1)) && digit(symbols.get(at + 2)) => out.extend(b"%25"),
+            Symbol::Broken => out.push(b'%'),
+        }
+    }
+    out
 }
 
 /// Unreserved characters decoded, all else that may not stand plainly encoded.
