@@ -11,7 +11,9 @@ const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
 const SOURCES: [&str; 5] = ["src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 /// What people read of a provider file, and the filter does not.
-const FOR_PEOPLE: [&str; 6] = ["$schema", "name", "docs_url", "no_identifier", "retry", "notes"];
+const FOR_PEOPLE: [&str; 5] = ["$schema", "name", "docs_url", "no_identifier", "notes"];
+/// What the filter reads of `retry`.
+const OF_RETRY: &str = "same_body_on_resend";
 
 fn main() {
     providers();
@@ -38,6 +40,12 @@ fn providers() {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let short = serde_json::from_str(&text).map(|mut file: serde_json::Map<_, _>| {
             file.retain(|member, _| !FOR_PEOPLE.contains(&member.as_str()));
+            if let Some(retry) = file.get_mut("retry").and_then(serde_json::Value::as_object_mut) {
+                retry.retain(|member, known| member == OF_RETRY && *known == true);
+                if retry.is_empty() {
+                    file.remove("retry");
+                }
+            }
             serde_json::Value::Object(file).to_string()
         });
         let _ = writeln!(list, "    ({name:?}, {:?}),", short.as_ref().unwrap_or(&text));

@@ -80,11 +80,13 @@ pub enum Code {
     HeadersTooLarge,
     /// The answer did not come in time.
     GatewayTimeout,
+    /// The backend made an error whose description is not shown.
+    BackendError,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
@@ -106,6 +108,7 @@ impl Code {
         Self::RequestInvalid,
         Self::HeadersTooLarge,
         Self::GatewayTimeout,
+        Self::BackendError,
     ];
 
     /// Name, HTTP status, title and advice.
@@ -140,6 +143,7 @@ impl Code {
             Self::RequestInvalid => ("request_invalid", 400, "Request invalid", Retry::Never),
             Self::HeadersTooLarge => ("headers_too_large", 431, "Headers too large", Retry::Never),
             Self::GatewayTimeout => ("gateway_timeout", 504, "No answer in time", Retry::SameKey),
+            Self::BackendError => ("backend_error", 500, "Error of the service", Retry::Never),
         }
     }
 
@@ -174,11 +178,13 @@ pub struct Problem {
     pub allow: Option<String>,
     /// After how many seconds a retry may find things mended, for 503
     pub retry_after: Option<u32>,
+    /// What the caller can do, where it is not the code's advice
+    pub advice: Option<Retry>,
 }
 
 impl Problem {
     fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, status: None, reason: None, detail: detail.into(), allow: None, retry_after: None }
+        Self { code, status: None, reason: None, detail: detail.into(), allow: None, retry_after: None, advice: None }
     }
 
     /// A key is required and none was sent.
@@ -367,19 +373,32 @@ impl Problem {
         )
     }
 
+    /// The backend answered with this status, and its description of the error cannot be shown; `advice` is what is
+    /// known about a retry.
+    pub fn backend_error(status: u16, advice: Option<Retry>) -> Self {
+        Self {
+            status: Some(status),
+            advice,
+            ..Self::new(
+                Code::BackendError,
+                "The service has answered with an error. Its description of the error cannot be shown.",
+            )
+        }
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> u16 {
         self.status.unwrap_or(self.code.status())
     }
 
     /// What the caller can do.
-    pub const fn retry(&self) -> Retry {
-        self.code.retry()
+    pub fn retry(&self) -> Retry {
+        self.advice.unwrap_or(self.code.retry())
     }
 
     /// The document, a JSON text.
     pub fn document(&self, docs_url: Option<&str>) -> String {
-        let (name, _, title, retry) = self.code.facts();
+        let (name, _, title, _) = self.code.facts();
         let kind = docs_url.map_or_else(|| "about:blank".to_owned(), |url| format!("{url}#{name}"));
         let mut document = Object::new();
         document.text("type", &kind);
@@ -388,7 +407,7 @@ impl Problem {
         document.text("detail", &self.detail);
         document.text("code", name);
         document.text_if("reason", self.reason);
-        document.text("retry", retry.name());
+        document.text("retry", self.retry().name());
         document.finish()
     }
 

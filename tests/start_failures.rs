@@ -762,6 +762,14 @@ fn nothing_is_said_that_no_test_shows() {
     assert!(unshown.is_empty(), "no row of this test shows {unshown:#?}");
 }
 
+/// The base's binding, of another provider, and with more members.
+fn binding(provider: &str, more: Value) -> Value {
+    let mut binding = base()["webhooks"]["static"]["wh_01JABCDEF"].clone();
+    binding["provider"] = provider.into();
+    more.as_object().unwrap().iter().for_each(|(name, value)| binding[name] = value.clone());
+    binding
+}
+
 /// What a start has to say although it succeeds.
 fn warnings() -> Vec<Row> {
     vec![
@@ -781,6 +789,50 @@ fn warnings() -> Vec<Row> {
         ),
         row(
             [("/webhooks/openbao", json!({"cluster": "openbao"})), ("/webhooks/unkey", json!({"cluster": "unkey"}))],
+            [(
+                "/webhooks/unkey",
+                "by default others than before: standard_webhooks, github, shopify; write `key_scope` or `bind_body` into",
+            )],
+        ),
+        row(
+            [("/webhooks/static/wh_01GITHUB", binding("github", json!({"key_scope": "webhook"})))],
+            [(
+                "/webhooks/static/wh_01GITHUB",
+                "keys of `github` are by default bound to the body, so they are others than before; write \
+                 `\"bind_body\": false` to keep the earlier ones",
+            )],
+        ),
+        row(
+            [("/webhooks/static/wh_01STANDARD", binding("standard_webhooks", json!({"bind_body": true})))],
+            [(
+                "/webhooks/static/wh_01STANDARD",
+                "keys of `standard_webhooks` are by default scoped to the webhook, so they are others than before; write \
+                 `\"key_scope\": \"project\"` to keep the earlier ones",
+            )],
+        ),
+        row(
+            [
+                ("/webhooks/static/wh_01GITHUB", binding("github", json!({"bind_body": false}))),
+                ("/webhooks/static/wh_02GITHUB", binding("github", json!({"bind_body": true}))),
+                ("/webhooks/static/wh_01STANDARD", binding("standard_webhooks", json!({"key_scope": "project"}))),
+                ("/webhooks/static/wh_01WOO__", binding("woocommerce", json!({}))),
+                ("/webhooks/static/wh_01LINEAR", binding("linear", json!({}))),
+            ],
+            [],
+        ),
+        // A provider of the document's own is what the document says.
+        row(
+            [
+                ("/webhooks/static/wh_01GITHUB", binding("github", json!({}))),
+                (
+                    "/webhooks/providers",
+                    json!({"github": {
+                        "schemes": [{"algorithm": "hmac-sha256", "signature": {"header": "x-s", "encoding": "hex"}, "template": "{body}"}],
+                        "identifiers": [{"header": "x-id", "signed": false}],
+                        "retry": {"same_body_on_resend": true}
+                    }}),
+                ),
+            ],
             [],
         ),
         row(

@@ -277,9 +277,15 @@ mod tests {
         let config = read(&options);
         let names: Vec<_> =
             manager(&config)["http_filters"].as_array().unwrap().iter().map(|filter| &filter["name"]).collect();
-        assert_eq!(names, ["envoy.filters.http.jwt_authn", "edge-idempotency", "envoy.filters.http.router"]);
+        let expected = [
+            "envoy.filters.http.header_to_metadata",
+            "envoy.filters.http.jwt_authn",
+            "edge-idempotency",
+            "envoy.filters.http.router",
+        ];
+        assert_eq!(names, expected);
         assert_eq!(
-            manager(&config).pointer("/http_filters/0/typed_config/providers/demo/local_jwks/inline_string").unwrap(),
+            manager(&config).pointer("/http_filters/1/typed_config/providers/demo/local_jwks/inline_string").unwrap(),
             &Value::from(options.jwks.clone())
         );
     }
@@ -320,7 +326,7 @@ mod tests {
             [include_str!("../policy.json"), "{}", "", "  {\"a\": [\n\n 1]}\n", "not json: 'x' \"y\" #z\n- {{POLICY}}"]
         {
             let config = read(&options(policy, true));
-            let value = manager(&config).pointer("/http_filters/1/typed_config/config/configuration/value").unwrap();
+            let value = manager(&config).pointer("/http_filters/2/typed_config/config/configuration/value").unwrap();
             assert_eq!(value.as_str().unwrap().trim_end_matches('\n'), policy.trim_end_matches('\n'));
         }
     }
@@ -329,7 +335,7 @@ mod tests {
     fn a_token_can_be_optional() {
         let requires = |required| {
             let config = read(&options("{}", required));
-            manager(&config).pointer("/http_filters/0/typed_config/rules/1/requires").unwrap().to_string()
+            manager(&config).pointer("/http_filters/1/typed_config/rules/1/requires").unwrap().to_string()
         };
         assert_eq!(requires(true), r#"{"provider_name":"demo"}"#);
         assert!(requires(false).contains("allow_missing"));

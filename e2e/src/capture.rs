@@ -19,13 +19,15 @@ pub struct Answer {
     pub headers: Vec<Line>,
     /// The body.
     pub body: Vec<u8>,
+    /// Trailer lines.
+    pub trailers: Vec<Line>,
 }
 
 impl Default for Answer {
     /// `200` with a little JSON.
     fn default() -> Self {
         let json = ("content-type".to_owned(), b"application/json".to_vec());
-        Self { status: 200, headers: vec![json], body: b"{\"ok\":true}".to_vec() }
+        Self { status: 200, headers: vec![json], body: b"{\"ok\":true}".to_vec(), trailers: Vec::new() }
     }
 }
 
@@ -110,12 +112,22 @@ fn send(connection: &mut Reader, answer: &Answer, without_body: bool) -> io::Res
         bytes.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
     }
     let without_body = without_body || matches!(answer.status, 204 | 304);
-    if !without_body {
-        bytes.extend(format!("content-length: {}\r\n", answer.body.len()).as_bytes());
-    }
-    bytes.extend(b"\r\n");
-    if !without_body {
+    if without_body {
+        bytes.extend(b"\r\n");
+    } else if answer.trailers.is_empty() {
+        bytes.extend(format!("content-length: {}\r\n\r\n", answer.body.len()).as_bytes());
         bytes.extend(&answer.body);
+    } else {
+        bytes.extend(b"transfer-encoding: chunked\r\n\r\n");
+        if !answer.body.is_empty() {
+            bytes.extend(format!("{:x}\r\n", answer.body.len()).as_bytes());
+            bytes.extend([answer.body.as_slice(), b"\r\n"].concat());
+        }
+        bytes.extend(b"0\r\n");
+        for (name, value) in &answer.trailers {
+            bytes.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
+        }
+        bytes.extend(b"\r\n");
     }
     connection.write(&bytes)
 }
@@ -139,8 +151,10 @@ mod tests {
         assert!(capture.take().is_empty());
 
         let teapot = ("X-Tea".to_owned(), b"\xe9".to_vec());
-        capture.answer(Answer { status: 418, headers: vec![teapot], body: Vec::new() });
+        let trailers = vec![("X-T".to_owned(), b"1".to_vec())];
+        capture.answer(Answer { status: 418, headers: vec![teapot], body: b"short".to_vec(), trailers });
         let reply = exchange(capture.address(), "GET", &Request::new("GET", "/").http1()).unwrap();
         assert_eq!((reply.status, reply.header("x-tea")), (418, Some(b"\xe9".as_slice())));
+        assert_eq!((reply.body, reply.trailers), (b"short".to_vec(), vec![("x-t".to_owned(), b"1".to_vec())]));
     }
 }

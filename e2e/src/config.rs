@@ -114,11 +114,11 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
         }
         Change::Trailers => set(listener, MANAGER, "http_protocol_options", json!({"enable_trailers": true})),
         Change::EveryPath => {
-            set(listener, &format!("{MANAGER}/http_filters/0/typed_config/rules/1"), "match", everything.clone())?;
+            set(listener, &format!("{MANAGER}/http_filters/1/typed_config/rules/1"), "match", everything.clone())?;
             set(listener, &format!("{ROUTES}/1"), "match", everything)
         }
         Change::NoAuthentication => {
-            set(listener, &format!("{MANAGER}/http_filters/0/typed_config"), "rules", json!([]))
+            set(listener, &format!("{MANAGER}/http_filters/1/typed_config"), "rules", json!([]))
         }
         Change::ShownMark => set(listener, &format!("{ROUTES}/0"), "request_headers_to_remove", json!([])),
         Change::RouteMetadata(metadata) => {

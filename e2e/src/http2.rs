@@ -53,8 +53,10 @@ async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result
         body.flow_control().release_capacity(chunk.len())?;
         whole.extend_from_slice(&chunk);
     }
-    let headers = head.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
-    Ok(Reply { status: head.status.as_u16(), headers, body: whole })
+    let lines =
+        |map: &HeaderMap| map.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    let trailers = body.trailers().await?.as_ref().map(lines).unwrap_or_default();
+    Ok(Reply { status: head.status.as_u16(), headers: lines(&head.headers), body: whole, trailers })
 }
 
 fn send_rest(stream: &mut h2::SendStream<Bytes>, request: &Request) -> Result<()> {

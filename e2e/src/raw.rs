@@ -33,6 +33,8 @@ pub struct Reply {
     pub headers: Vec<Line>,
     /// The body.
     pub body: Vec<u8>,
+    /// Trailer lines, names in lower case.
+    pub trailers: Vec<Line>,
 }
 
 impl Request {
@@ -160,8 +162,10 @@ impl Connection {
             }
             let body = method != "HEAD" && !matches!(status, 204 | 304);
             self.0.body(&mut message, Kind::Response { body })?;
-            let lower = message.headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
-            return Ok(Reply { status, headers: lower.collect(), body: message.body });
+            let lower =
+                |lines: Vec<Line>| lines.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+            let (headers, trailers) = (lower(message.headers), lower(message.trailers));
+            return Ok(Reply { status, headers, body: message.body, trailers });
         }
     }
 }

@@ -203,6 +203,7 @@ fn answer(message: &Message) -> Result<Answer> {
         status: message.headers.status().context("an answer without a status")?,
         headers,
         body: message.body.clone(),
+        trailers: message.trailers.as_ref().map(lines).unwrap_or_default(),
     })
 }
 
@@ -241,6 +242,7 @@ fn outcome(seen: Seen) -> Outcome {
             headers.add(&name, value);
         }
     }
-    outcome.client = Some(Message { headers, body: seen.reply.body, trailers: None, complete: true });
+    let trailers = Some(seen.reply.trailers.into_iter().collect());
+    outcome.client = Some(Message { headers, body: seen.reply.body, trailers, complete: true });
     outcome
 }

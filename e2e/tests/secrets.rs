@@ -22,6 +22,7 @@ use tempfile::TempDir;
 
 const DOOR: &str = "gateway";
 const REFUNDS: &str = "/api/v1/refunds";
+const CARTS: &str = "/api/v1/carts/checkout";
 const REQUIRED_B: &str = "/api/v1/hooks/stripe/wh_planted";
 
 /// In the VM's environment.
@@ -30,11 +31,14 @@ const GITHUB: &str = "planted_github";
 /// Of keys this is in every one of them. Only where one is stored may it stand, in its namespace.
 const KEY: &str = "plantedkey";
 
+/// The caller's. It belongs to what the backend gets and its handlers say, and nowhere else.
+const SUBJECT: &str = "planted-subject";
+
 /// Stored, and looked up: in the secret store this is what a webhook is signed with.
 const LOOKED_UP: &str = "whsec_planted_looked_up";
 
 /// What may stand nowhere; the signature of every token and delivery besides.
-const PLANTED: [&str; 10] = [
+const PLANTED: [&str; 13] = [
     STRIPE,
     GITHUB,
     LOOKED_UP,
@@ -45,6 +49,10 @@ const PLANTED: [&str; 10] = [
     "planted-proxy",
     "planted-signature",
     "planted-body-of-a-refused-request",
+    "planted-query-token",
+    "planted-request-id",
+    // A key, as a path can spell it.
+    "plantedke%79",
 ];
 
 fn main() -> ExitCode {
@@ -81,7 +89,7 @@ impl World {
             ..Surroundings::default()
         };
         let chain = Chain::start(around, &[(DOOR.to_owned(), door)])?;
-        let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
+        let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": SUBJECT});
         let token = chain.gateway.token(&claims)?;
         let mut secrets = PLANTED.map(str::to_owned).to_vec();
         secrets.push(shelves.token().clone());
@@ -102,7 +110,8 @@ impl World {
             .clone()
             .header("Cookie", "session=planted-cookie")
             .header("X-Api-Key", "planted-api-key")
-            .header("Proxy-Authorization", "Basic planted-proxy");
+            .header("Proxy-Authorization", "Basic planted-proxy")
+            .header("X-Request-Id", "planted-request-id");
         let named = |name: &str| request.headers.iter().any(|(line, _)| line.eq_ignore_ascii_case(name));
         if !named("authorization") {
             planted = planted.bearer(&self.token);
@@ -138,6 +147,7 @@ impl World {
 
     fn check(&self) -> Result<()> {
         self.allowed()?;
+        self.recovered()?;
         self.refused()?;
         self.failing()?;
         self.looked_up()?;
@@ -149,6 +159,19 @@ impl World {
                 ensure!(!text.contains(secret.as_str()), "{place} holds `{secret}`: {}", around(text, secret));
             }
             raw_keys(place, text)?;
+            let told = ["Restate's ", "what handlers saw", "the answer: "];
+            let subject = text.contains(SUBJECT) && !told.iter().any(|known| place.starts_with(known));
+            ensure!(!subject, "{place} holds the subject: {}", around(text, SUBJECT));
+        }
+        // It tells what an operator needs even so.
+        let access_log = self.chain.gateway.access_log()?;
+        for told in [" backend 200 via_upstream ", " 400 idempotency_key_invalid.length ", " 404 not_found "] {
+            ensure!(access_log.contains(told), "the access log does not tell{told}:\n{access_log}");
+        }
+        for line in access_log.lines().filter(|line| line.contains(" via_upstream ")) {
+            let id = line.rsplit(' ').nth(1).unwrap_or_default();
+            let is_uuid = id.len() == 36 && id.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+            ensure!(is_uuid, "no request id: {line}");
         }
         Ok(())
     }
@@ -166,6 +189,42 @@ impl World {
         self.send("Stripe", &stripe.header("idempotency-key", format!("{KEY}-5")), 200)?;
         let github = deliveries::github("/api/v1/hooks/github/wh_planted2", GITHUB, "g-1", event);
         self.send("GitHub", &github, 200)
+    }
+
+    /// Stored results, which are asked for with the key in the path, in every spelling of it, and in vain.
+    fn recovered(&self) -> Result<()> {
+        let cart = Request::post(CARTS).body(json!({"total": 7}).to_string());
+        self.send("a cart of the subject's", &cart.header("idempotency-key", format!("{KEY}-1")), 200)?;
+        for (path, status) in [
+            ("/api/v1/refunds/by-idempotency-key/plantedkey-1", 200),
+            ("/api/v1/refunds/by-idempotency-key/plantedkey-1/output", 200),
+            ("/api/v1/carts/checkout/by-idempotency-key/plantedkey-1", 200),
+            ("/api/v1/carts/checkout/by-idempotency-key/plantedkey-1/output", 200),
+            ("/api/v1/carts/checkout/by-idempotency-key/plantedkey-1/output?api_key=planted-query-token", 200),
+            ("/api/v1/refunds/by%2Didempotency-key/plantedkey-1", 200),
+            ("/api/v1/refunds/%62y-idempotency%2dkey/plantedke%79-1/%6futput", 200),
+            ("/api/v1/carts//checkout/./by-idempotency-key/plantedke%79-1/", 200),
+            ("/api/v1/x/../refunds/by-idempotency-key/plantedkey-1/output/?plantedkey-1", 200),
+            ("/api/v1/refunds/by-idempotency-key/plantedkey-of-nobody", 404),
+            ("/api/v1/refunds/by-idempotency-key/plantedkey-of-nobody/output", 404),
+            ("/api/v1/refunds/by-idempotency-key/t-plantedkey-1", 400),
+            ("/api/v1/refunds/by-idempotency-key/plantedkey%201", 400),
+            ("/api/v1/refunds/by-idempotency-key/plantedkey%2F1", 400),
+            ("/api/v1/refunds/by-idempotency-key/plantedkey%001", 400),
+            ("/api/v1/refunds/By-Idempotency-Key/plantedkey-1", 404),
+            ("/api/v1/nothing/by-idempotency-key/plantedkey-1", 404),
+            ("/Refunds/create/plantedkey-1", 404),
+        ] {
+            self.send(path, &Request::new("GET", path), status)?;
+            // Without a token that is believed.
+            let asked = Request::new("GET", path).header("authorization", "Bearer x.y.planted-authorization");
+            // Envoy itself refuses the one with a NUL, before any filter.
+            let unbelieved = if path.starts_with("/api/") && !path.contains("%00") { 401 } else { status };
+            self.send(path, &asked, unbelieved)?;
+        }
+        let path = "/api/v1/refunds/by-idempotency-key/plantedkey-1";
+        self.send("another method", &Request::new("DELETE", path), 405)?;
+        self.send("a path with a query", &Request::post("/api/v1/refunds?api_key=planted-query-token"), 400)
     }
 
     fn refused(&self) -> Result<()> {
@@ -254,8 +313,9 @@ impl World {
         let log = gateway.log()?;
         ensure!(log.contains("[trace][wasm]"), "nothing was traced");
         places.push(("Envoy's log".to_owned(), log));
-        for name in ["restate.log", "service.log"] {
-            places.push((name.to_owned(), read(&self.chain.directory.path().join(name))?));
+        // Restate writes the path of a request that failed into its log, so that is one of the places that keep keys.
+        for (name, file) in [("Restate's log", "restate.log"), ("the service's log", "service.log")] {
+            places.push((name.to_owned(), read(&self.chain.directory.path().join(file))?));
         }
         let tables = "select table_name from information_schema.tables where table_schema = 'public'";
         let tables = runtime()?.block_on(self.chain.restate.query(tables))?;
@@ -275,7 +335,9 @@ impl World {
         let calls = runtime()?.block_on(http::Request::get("/calls?after=0").send(&self.chain.service.ledger_url()))?;
         places.push(("what handlers saw".to_owned(), calls.text()));
         for (what, reply) in replies.iter() {
-            let mut text = e2e::wire::shown_lines(&reply.headers);
+            // Authentication repeats the URL to whoever has sent it (`Bearer realm="…"`), and to nobody else.
+            let lines = reply.headers.iter().filter(|(name, _)| name != "www-authenticate").cloned();
+            let mut text = e2e::wire::shown_lines(&lines.collect::<Vec<_>>());
             text.push_str(&String::from_utf8_lossy(&reply.body));
             places.push((format!("the answer: {what}"), text));
         }
@@ -285,7 +347,7 @@ impl World {
 
 /// Raw keys stand in what the backend keeps only, each in its namespace.
 fn raw_keys(place: &str, text: &str) -> Result<()> {
-    const NAMESPACED: &str = "t-acme:shop:user:u1:";
+    const NAMESPACED: &str = "t-acme:shop:user:planted-subject:";
     let stored = place.starts_with("Restate's ");
     for (at, _) in text.match_indices(KEY) {
         let before = text.get(..at).unwrap_or_default();
@@ -335,6 +397,8 @@ fn policy() -> Value {
         "backend": {"kind": "restate", "rewrite_path": true},
         "routes": [
             {"endpoint": "refunds", "path": REFUNDS, "policy": "REQUIRED_A", "target": "Refunds/create"},
+            {"endpoint": "carts", "path": CARTS, "policy": "REQUIRED_A",
+                "target": "Cart/{tenant}:{project}:{subject}/checkout"},
             {"endpoint": "nobody", "path": "/api/v1/nobody", "policy": "REQUIRED_A", "target": "Nobody/there"},
             {"endpoint": "devices", "path": "/api/v1/devices", "policy": "HANDLER_INTERNAL_C",
                 "target": "Notifications/register"},

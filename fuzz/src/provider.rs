@@ -96,7 +96,7 @@ fn policy(file: &[u8], secret: &str) -> Option<Policy> {
                     "webhook": {"provider": "own", "id": BINDING}}],
         "webhooks": {
             "static": {BINDING: {"tenant": "t", "project": "p", "provider": "own", "secrets": [secret],
-                                 "key_scope": "project"}},
+                                 "key_scope": "project", "bind_body": false}},
             "providers": {"own": "FILE"},
         },
     })

@@ -1,10 +1,12 @@
 //! The few answers whose body is looked at: errors, which are cleaned of what they tell about the backend, and what a
 //! one-way target says of a request that it has taken over.
 
-use super::response::REPLAYED;
+use super::response::{REPLAYED, is_hidden};
 use super::{Effect, Exchange, Map, clean};
+use crate::headers::{Headers, distinct};
 use crate::json::Object;
 use crate::policy::Policy;
+use crate::problem::{Problem, Retry};
 use crate::provider::json;
 use crate::telemetry::Outcome;
 use std::borrow::Cow;
@@ -17,8 +19,8 @@ pub(super) const ONE_WAY_LIMIT: u64 = 4096;
 /// A body that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
-    /// That of an error with this status.
-    Error(u16),
+    /// That of an error with this status, and the advice that its headers give.
+    Error(u16, Option<Retry>),
     /// That of a one-way target.
     OneWay,
 }
@@ -27,11 +29,12 @@ impl Exchange {
     /// The whole body has come of an answer that waits for it, and its headers still wait.
     pub fn response_body(&mut self, policy: &Policy, body: &[u8], effects: &mut Vec<Effect<'_>>) {
         match self.awaited.take() {
-            Some(Awaited::Error(status)) => match clean::error(body) {
+            Some(Awaited::Error(status, retry)) => match clean::error(body) {
                 Ok(None) => {}
                 Ok(Some(cleaned)) => set_content(cleaned, effects),
+                // There is nothing to hide.
                 Err(_) if body.is_empty() => {}
-                Err(_) => set_content(unreadable(status), effects),
+                Err(_) => self.put_in_place(policy, Problem::backend_error(status, retry), effects),
             },
             Some(Awaited::OneWay) => {
                 if self.keyed && policy.restate && was_accepted_before(body) {
@@ -45,12 +48,34 @@ impl Exchange {
     }
 
     /// More of an answer's body has come than is looked at.
-    pub fn response_body_too_large(&mut self, effects: &mut Vec<Effect<'_>>) {
+    pub fn response_body_too_large(&mut self, policy: &Policy, effects: &mut Vec<Effect<'_>>) {
         match self.awaited.take() {
-            Some(Awaited::Error(status)) => set_content(unreadable(status), effects),
+            Some(Awaited::Error(status, retry)) => {
+                self.put_in_place(policy, Problem::backend_error(status, retry), effects);
+            }
             Some(Awaited::OneWay) => set_body(processing(self.invocation.as_deref()), effects),
             None => {}
         }
+    }
+
+    /// The answer's trailers have come: what no client sees as a header it does not see as a trailer either. An error of
+    /// Restate's, and what the filter has put in an answer's place, has none.
+    pub fn response_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
+        let gone = |name: &[u8]| self.without_trailers || is_hidden(policy, name);
+        let names = trailers.iter().map(|(name, _)| name).filter(|name| gone(name)).collect();
+        let removed = distinct(names).into_iter();
+        effects.extend(removed.map(|name| Effect::Remove { map: Map::ResponseTrailers, name }));
+    }
+
+    /// Puts a problem document in the place of an answer's body.
+    pub(super) fn put_in_place(&mut self, policy: &Policy, problem: Problem, effects: &mut Vec<Effect<'_>>) {
+        let docs_url = policy.docs_url.as_deref();
+        for (name, value) in problem.headers(docs_url) {
+            set(name, value.into_bytes(), effects);
+        }
+        set_content(problem.document(docs_url).into_bytes(), effects);
+        self.without_trailers = true;
+        self.refusal = Some(problem);
     }
 }
 
@@ -65,14 +90,6 @@ pub(super) fn processing(operation: Option<&str>) -> Vec<u8> {
     let mut body = Object::new();
     body.text_if("operation_id", operation);
     body.text("status", "processing");
-    body.finish().into_bytes()
-}
-
-/// What is left of an error that cannot be cleaned.
-fn unreadable(status: u16) -> Vec<u8> {
-    let mut body = Object::new();
-    body.number("code", status.into());
-    body.text("message", "The error has no description that can be shown.");
     body.finish().into_bytes()
 }
 

@@ -1,45 +1,68 @@
-//! Errors without what they tell about the machine they come from: stack traces and file paths.
+//! Errors without what they tell about the machine they come from: stack traces and paths of files.
+//!
+//! Nothing here calls itself, so no nesting of a text exhausts the stack.
 
-use crate::json::lex::Text;
-use crate::provider::json::{self, NotJson};
+use super::paths;
+use crate::json::lex::{Text, Value, scalar, skip_space, string};
+use crate::provider::json::{self, NotJson, skip_value};
 
-/// What stands where a path stood.
-const GONE: &str = "…";
-
-/// Directories that a file system's paths begin with, and those of APIs do not.
-const ROOTS: [&str; 17] = [
-    "Users", "bin", "etc", "home", "lib", "lib64", "mnt", "nix", "opt", "private", "proc", "root", "srv", "sys", "tmp",
-    "usr", "var",
-];
-
-/// What source and object files are named.
-const SOURCES: [&str; 27] = [
-    "c", "cc", "cjs", "cpp", "cs", "ex", "exs", "fs", "go", "h", "hpp", "java", "js", "jsx", "kt", "kts", "mjs", "mts",
-    "php", "py", "rb", "rs", "scala", "so", "swift", "ts", "tsx",
-];
-
-/// A JSON error without the member `stacktrace`, however spelled, and with `…` for each path of a file; `None` if there
-/// is nothing of the kind in it. All else stays as it was written.
+/// A JSON error without the members `stacktrace`, wherever they stand and however they are spelled, and with `…` for
+/// each path of a file in its strings; `None` if there is nothing of the kind in it.
 ///
 /// # Errors
-/// [`NotJson`]
+/// [`NotJson`] if the text is no JSON, or is nested too deeply.
 pub(super) fn error(body: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
-    let members = json::members(body)?;
-    if !members.iter().any(|(name, _)| is_trace(*name)) {
-        return Ok(without_paths(body));
+    // Whatever follows relies on this check of the whole text.
+    json::find(body, &[])?;
+    let without_traces = without_traces(body)?;
+    let without_paths = without_paths(without_traces.as_deref().unwrap_or(body))?;
+    Ok(without_paths.or(without_traces))
+}
+
+/// The text without its stack traces, and without space between its values; `None` if there are none in it.
+fn without_traces(text: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut found = false;
+    let mut rest = skip_space(text);
+    while let Some((first, after)) = rest.split_first() {
+        let after = match first {
+            b'{' | b'[' | b':' => {
+                out.push(*first);
+                after
+            }
+            // Commas separate what is kept: none stands where nothing was kept before it.
+            b',' => {
+                if !matches!(out.last(), Some(b'{' | b',')) {
+                    out.push(b',');
+                }
+                after
+            }
+            // Nor where nothing is kept behind it.
+            b'}' | b']' => {
+                if out.last() == Some(&b',') {
+                    out.pop();
+                }
+                out.push(*first);
+                after
+            }
+            _ => {
+                let (value, after) = scalar(rest).ok_or(NotJson)?;
+                match (value, skip_space(after).strip_prefix(b":")) {
+                    (Value::Text(name), Some(member)) if is_trace(name) => {
+                        found = true;
+                        skip_value(skip_space(member)).ok_or(NotJson)?
+                    }
+                    _ => {
+                        let written = rest.split_at_checked(rest.len().saturating_sub(after.len()));
+                        out.extend(written.ok_or(NotJson)?.0);
+                        after
+                    }
+                }
+            }
+        };
+        rest = skip_space(after);
     }
-    let mut kept = Vec::with_capacity(body.len());
-    for (name, value) in members.into_iter().filter(|(name, _)| !is_trace(*name)) {
-        kept.extend(if kept.is_empty() { b"{\"" } else { b",\"" });
-        kept.extend(name.raw());
-        kept.extend(b"\":");
-        kept.extend(value);
-    }
-    if kept.is_empty() {
-        kept.push(b'{');
-    }
-    kept.push(b'}');
-    Ok(Some(without_paths(&kept).unwrap_or(kept)))
+    Ok(found.then_some(out))
 }
 
 fn is_trace(name: Text<'_>) -> bool {
@@ -48,76 +71,26 @@ fn is_trace(name: Text<'_>) -> bool {
     letters.eq(*b"stacktrace")
 }
 
-/// The text without paths of files; `None` if there are none in it.
-fn without_paths(text: &[u8]) -> Option<Vec<u8>> {
+/// The text without paths of files in its strings; `None` if there are none in it. All else stays as it was written.
+fn without_paths(text: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
     let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
     let mut found = false;
+    // Whether the value of a member `pointer` comes next.
+    let mut pointer = false;
+    let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
-        let end = rest.iter().position(|byte| !is_word_byte(*byte)).unwrap_or(rest.len());
-        let (word, after) = match end {
-            0 => {
-                out.push(*first);
-                // The letter of an escape, as in a line break, is no part of what follows it.
-                rest = match after {
-                    [escape, after @ ..] if *first == b'\\' => {
-                        out.push(*escape);
-                        after
-                    }
-                    _ => after,
-                };
-                continue;
-            }
-            end => rest.split_at_checked(end)?,
-        };
+        out.push(*first);
         rest = after;
-        if is_file(word) {
-            found = true;
-            out.extend(GONE.as_bytes());
-        } else {
-            out.extend(word);
+        if *first == b'"' {
+            let (content, after) = string(after).ok_or(NotJson)?;
+            let is_name = skip_space(after).starts_with(b":");
+            found |= paths::clean(content.raw(), pointer && !is_name, &mut out);
+            pointer = is_name && content.is("pointer");
+            out.push(b'"');
+            rest = after;
         }
     }
-    found.then_some(out)
-}
-
-const fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'@' | b'+' | b'-' | b'/' | b':')
-}
-
-/// Whether a word is the path of a file, or the place of a line in one.
-fn is_file(word: &[u8]) -> bool {
-    let holds = |part: &[u8]| word.windows(part.len()).any(|window| window == part);
-    if word.starts_with(b"file:/") {
-        return true;
-    }
-    if holds(b"://") {
-        return false;
-    }
-    let path = trimmed(word, |byte| matches!(byte, b':' | b'.'));
-    let name = trimmed(path, |byte| byte.is_ascii_digit() || byte == b':');
-    let has_line = path.get(name.len()) == Some(&b':');
-    let extension = name.iter().rposition(|byte| *byte == b'.').and_then(|dot| name.get(dot + 1..));
-    let is_source = extension.is_some_and(|extension| SOURCES.iter().any(|known| known.as_bytes() == extension));
-    if is_source && (has_line || name.contains(&b'/')) {
-        return true;
-    }
-    let mut segments = path.split(|byte| *byte == b'/');
-    let rooted = segments.next() == Some(b"")
-        && segments.next().is_some_and(|first| ROOTS.iter().any(|root| root.as_bytes() == first))
-        && segments.next().is_some();
-    rooted || holds(b"node_modules/")
-}
-
-/// The text without such bytes at its end.
-fn trimmed(mut text: &[u8], is_cut: fn(u8) -> bool) -> &[u8] {
-    while let [rest @ .., last] = text {
-        if !is_cut(*last) {
-            break;
-        }
-        text = rest;
-    }
-    text
+    Ok(found.then_some(out))
 }
 
 #[cfg(test)]
@@ -136,6 +109,7 @@ mod tests {
             (r#"{"stacktrace":null}"#, "{}"),
             (r#"{"StackTrace":1,"stack_trace":2,"s\u0074acktrace":3,"a":"\u00e9é"}"#, r#"{"a":"\u00e9é"}"#),
             (r#"{"a":1,"stacktrace":2,"a":3}"#, r#"{"a":1,"a":3}"#),
+            (r#"{"a":1,"stacktrace":2,"stacktrace":3}"#, r#"{"a":1}"#),
         ] {
             assert_eq!(cleaned(body).as_deref(), Some(expected), "{body}");
         }
@@ -145,42 +119,51 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_trace_goes_at_any_depth() {
+        for (body, expected) in [
+            (r#"{"error":{"stacktrace":"x","code":1}}"#, r#"{"error":{"code":1}}"#),
+            (r#"{"errors":[{"code":1,"stacktrace":"x"},{"stacktrace":"y"}]}"#, r#"{"errors":[{"code":1},{}]}"#),
+            (r#"[{"stacktrace":{"stacktrace":1}},[[{"a":[],"Stack-Trace":[{}]}]],"b"]"#, r#"[{},[[{"a":[]}]],"b"]"#),
+            (r#"{"a":{"b":{"stacktrace":1}},"c":{"stacktrace":1,"d":2}}"#, r#"{"a":{"b":{}},"c":{"d":2}}"#),
+        ] {
+            assert_eq!(cleaned(body).as_deref(), Some(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn depth_exhausts_nothing() {
+        let nested = |depth: usize| {
+            let inner = r#"{"stacktrace":1}"#;
+            format!("{}{inner}{}", r#"{"a":["#.repeat(depth), "]}".repeat(depth))
+        };
+        assert!(cleaned(&nested(200)).is_some_and(|text| text.contains("{}") && !text.contains("stack")));
+        assert!(error(nested(10_000).as_bytes()).is_err());
+        assert!(error("[".repeat(60_000).as_bytes()).is_err());
+    }
+
+    #[test]
     fn what_is_no_json_is_an_error() {
-        for body in ["", "{", r#"{"a":1"#, "<html>", "{\"a\":\"\u{0}\"}"] {
+        for body in ["", "{", r#"{"a":1"#, "<html>", "{\"a\":\"\u{0}\"}", "{} {}", "\u{feff}{}"] {
             assert!(error(body.as_bytes()).is_err(), "{body}");
         }
         assert!(error(b"{\"a\":\"\xff\"}").is_err());
     }
 
     #[test]
-    fn paths_of_files_go_wherever_they_stand() {
-        for (message, expected) in [
-            ("open '/srv/app/secret.json': no such file", "open '…': no such file"),
+    fn paths_go_from_every_string_and_space_stays() {
+        for (body, expected) in [
+            (r#"{ "a": [ "/srv/app/x" ] }"#, r#"{ "a": [ "…" ] }"#),
+            (r#"{"/srv/app/x.js": "no"}"#, r#"{"…": "no"}"#),
+            (r#""at \/srv\/app\/x.js""#, r#""at …""#),
+            // The one place where a path below /data is no file's: JSON:API.
             (
-                r"boom\n    at run (file:///app/dist/index.js:10:5)\n    at /app/x.ts:3",
-                r"boom\n    at run (…)\n    at …",
+                r#"{"source":{"pointer":"/data/attributes/a"},"detail":"/data/db/a"}"#,
+                r#"{"source":{"pointer":"/data/attributes/a"},"detail":"…"}"#,
             ),
-            ("panicked at src/main.rs:10:5: no", "panicked at … no"),
-            ("handlers.py:7", "…"),
-            ("in /home/builder/x, /usr/lib/y.", "in …, …"),
-            ("app/node_modules/lib/index", "…"),
-            (r"a\n/var/lib/x", r"a\n…"),
-            (r"a\\/var/lib/x", r"a\\…"),
+            (r#"{"pointer":"/srv/app"}"#, r#"{"pointer":"…"}"#),
+            (r#"{"pointer":{"a":"/data/db/a"}}"#, r#"{"pointer":{"a":"…"}}"#),
         ] {
-            let body = format!(r#"{{"message":"{message}"}}"#);
-            assert_eq!(cleaned(&body), Some(format!(r#"{{"message":"{expected}"}}"#)), "{message}");
-        }
-        for untouched in [
-            "no /api/v1/orders/17",
-            "see https://docs.example.com/var/x.js",
-            "/items/0/name is not a number",
-            "1/2 of 3.5",
-            "at 10:30:05",
-            "node.js and Vue.js are fine",
-            "/tmp",
-            "card 4242 was declined.",
-        ] {
-            assert_eq!(cleaned(&format!(r#"{{"message":"{untouched}"}}"#)), None, "{untouched}");
+            assert_eq!(cleaned(body).as_deref(), Some(expected), "{body}");
         }
     }
 }

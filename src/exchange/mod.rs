@@ -4,6 +4,7 @@
 mod answer;
 mod caller;
 mod clean;
+mod paths;
 mod recovery;
 mod request;
 mod response;
@@ -26,6 +27,8 @@ pub enum Map {
     RequestTrailers,
     /// The response's headers
     Response,
+    /// The response's trailers
+    ResponseTrailers,
 }
 
 /// Something for the host to do, in order.
@@ -106,6 +109,8 @@ pub struct Exchange {
     recovery: Option<Wait>,
     /// The answer's body that is waited for.
     awaited: Option<answer::Awaited>,
+    /// Whether the answer's trailers go, whatever their names.
+    without_trailers: bool,
     refusal: Option<Problem>,
     original_path: String,
     /// What a problem document does not tell.
@@ -192,6 +197,12 @@ impl Exchange {
     /// More of a body has come than the request may have.
     pub fn body_too_large(&mut self, limit: u64, effects: &mut Vec<Effect<'_>>) -> Flow {
         self.conclude(Err(Problem::body_too_large(limit)), effects)
+    }
+
+    /// The request has to wait, and the gateway has no room left for what it would keep meanwhile.
+    pub fn no_room_to_wait(&mut self, effects: &mut Vec<Effect<'_>>) -> Flow {
+        self.inner_reason = Some("waiting_full");
+        self.conclude(Err(Problem::dependency_unavailable()), effects)
     }
 
     fn conclude(&mut self, verdict: Result<Flow, Problem>, effects: &mut Vec<Effect<'_>>) -> Flow {

@@ -3,7 +3,7 @@
 
 use super::request::{Head, KeyLines, Rule};
 use super::{Effect, Exchange, Flow, Map};
-use crate::headers::Headers;
+use crate::headers::{Headers, distinct};
 use crate::identity::{self, Attributes, Rules, Value, percent_decode};
 use crate::key::{self, RawKey};
 use crate::policy::Policy;
@@ -67,9 +67,8 @@ impl Exchange {
         self.identity = Some(identity);
         self.key = Some(key);
         self.recovery = Some(wait);
-        for (name, _) in headers.iter().filter(|(name, _)| name.starts_with(ROUTER_PREFIX)) {
-            effects.push(Effect::Remove { map: Map::Request, name });
-        }
+        let told = headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(ROUTER_PREFIX)).collect();
+        effects.extend(distinct(told).into_iter().map(|name| Effect::Remove { map: Map::Request, name }));
         self.edit_headers(head, KeyLines::Removed, &rules.forward, Some("1"), effects);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: Map::Request, name, value });

@@ -2,7 +2,7 @@
 //! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
 
 use super::{Effect, Exchange, Flow, Map, unmatched_name};
-use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, Attributes, Identity, Project, Resolve, Rules, Value, percent_decode};
 use crate::key::{self, Grammar, RESERVED_PREFIX, RawKey};
 use crate::policy::authority;
@@ -21,7 +21,7 @@ pub(super) struct Head<'a> {
     pub(super) authority: &'a [u8],
     /// The first two `Idempotency-Key` lines; more need not be told apart from two.
     key: [Option<&'a [u8]>; 2],
-    /// Lines that do not reach the backend as they came.
+    /// The names of lines that do not reach the backend as they came, each once.
     strip: Vec<&'a [u8]>,
 }
 
@@ -40,10 +40,11 @@ impl<'a> Head<'a> {
                     [first @ None, _] => *first = Some(value),
                     [_, second] => *second = Some(value),
                 },
-                _ if is_stripped(policy, name) && !head.strip.contains(&name) => head.strip.push(name),
+                _ if is_stripped(policy, name) => head.strip.push(name),
                 _ => {}
             }
         }
+        head.strip = distinct(head.strip);
         head
     }
 
@@ -351,13 +352,9 @@ impl Exchange {
 
     /// The request's trailers have come: what would not reach the backend as a header does not as a trailer either.
     pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
-        let mut removed: Vec<&[u8]> = Vec::new();
-        for (name, _) in trailers.iter().filter(|(name, _)| is_stripped(policy, name)) {
-            if !removed.contains(&name) {
-                removed.push(name);
-                effects.push(Effect::Remove { map: Map::RequestTrailers, name });
-            }
-        }
+        let names = trailers.iter().map(|(name, _)| name).filter(|name| is_stripped(policy, name)).collect();
+        let removed = distinct(names).into_iter();
+        effects.extend(removed.map(|name| Effect::Remove { map: Map::RequestTrailers, name }));
     }
 }
 

@@ -2,9 +2,9 @@
 //! backend, its services or its files (DESIGN section 6). What is decided here is decided by the head; `answer` does
 //! what needs the body.
 
-use super::answer::{Awaited, ERROR_LIMIT, ONE_WAY_LIMIT, processing, set, set_body, set_content};
+use super::answer::{Awaited, ERROR_LIMIT, ONE_WAY_LIMIT, processing, set, set_body};
 use super::{AnswerFlow, Effect, Exchange, Map};
-use crate::headers::Headers;
+use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
 use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
@@ -45,7 +45,9 @@ struct Head<'a> {
     expires: bool,
     /// One of a generic backend's own replay headers is there.
     replay: bool,
+    /// Every line that names the content's type says JSON, and there is one.
     is_json: bool,
+    is_typed: bool,
     is_encoded: bool,
 }
 
@@ -87,6 +89,7 @@ impl Exchange {
             None if policy.restate => self.called(policy, &head),
             None => self.called_elsewhere(&head),
         };
+        let retry;
         match verdict {
             Verdict::Replace(problem) => {
                 self.replace(policy, problem, effects);
@@ -98,9 +101,11 @@ impl Exchange {
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
                 set("cache-control", b"no-store".as_slice(), effects);
                 set_body(processing(None), effects);
+                self.without_trailers = true;
                 return AnswerFlow::Stream;
             }
-            Verdict::Pass(replayed, status, retry) => {
+            Verdict::Pass(replayed, status, advice) => {
+                retry = advice;
                 if let (Some(value), Some(id)) = (head.operation, &policy.operation_id) {
                     self.invocation = Some(String::from_utf8_lossy(value).into_owned());
                     set(&id.to, value, effects);
@@ -108,7 +113,7 @@ impl Exchange {
                 let marks = [
                     (REPLAYED, replayed.then_some("true")),
                     (STATUS, status),
-                    (RETRY, retry.map(Retry::name)),
+                    (RETRY, advice.map(Retry::name)),
                     ("cache-control", self.recovery.map(|_| "no-store")),
                 ];
                 for (name, value) in marks {
@@ -118,7 +123,7 @@ impl Exchange {
                 }
             }
         }
-        self.await_body(policy, &head)
+        self.await_body(policy, &head, retry)
     }
 
     /// An answer of Restate's to a call.
@@ -167,28 +172,27 @@ impl Exchange {
 
     /// Puts a problem document in an answer's place.
     fn replace(&mut self, policy: &Policy, problem: Problem, effects: &mut Vec<Effect<'_>>) {
-        let docs_url = policy.docs_url.as_deref();
         set(":status", problem.status().to_string().into_bytes(), effects);
         set(RETRY, problem.retry().name().as_bytes(), effects);
-        for (name, value) in problem.headers(docs_url) {
-            set(name, value.into_bytes(), effects);
-        }
-        set_content(problem.document(docs_url).into_bytes(), effects);
-        self.refusal = Some(problem);
+        self.put_in_place(policy, problem, effects);
     }
 
     /// Whether the body has to be looked at, and which.
-    fn await_body(&mut self, policy: &Policy, head: &Head<'_>) -> AnswerFlow {
-        let one_way = self.recovery.is_none()
-            && policy.restate
-            && self.route.and_then(|id| policy.route(id)).is_some_and(|route| route.one_way && route.target.is_some());
-        let (awaited, limit) = if one_way && !head.is_error() {
-            (Awaited::OneWay, ONE_WAY_LIMIT)
-        } else if head.is_error() && head.is_json && !head.is_encoded {
-            (Awaited::Error(head.status), ERROR_LIMIT)
-        } else {
-            return AnswerFlow::Stream;
+    fn await_body(&mut self, policy: &Policy, head: &Head<'_>, retry: Option<Retry>) -> AnswerFlow {
+        let route = self.route.and_then(|id| policy.route(id)).filter(|route| policy.restate && route.target.is_some());
+        let one_way = self.recovery.is_none() && route.is_some_and(|route| route.one_way);
+        // Only Restate has the first two; what else comes from a target is Restate's or the gateway's own.
+        let of_restate = policy.restate && (head.invoked || head.source.is_some()) || route.is_some();
+        let error = Awaited::Error(head.status, retry);
+        let (awaited, limit) = match head.is_error() {
+            false if one_way => (Awaited::OneWay, ONE_WAY_LIMIT),
+            false => return AnswerFlow::Stream,
+            true if head.is_json && !head.is_encoded => (error, ERROR_LIMIT),
+            // What cannot be read is replaced, unless there is nothing in it.
+            true if of_restate => (error, 0),
+            true => return AnswerFlow::Stream,
         };
+        self.without_trailers = of_restate;
         self.awaited = Some(awaited);
         AnswerFlow::AwaitBody { limit }
     }
@@ -197,38 +201,50 @@ impl Exchange {
 /// Reads an answer's head, and removes from it what no client sees.
 fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) -> Head<'a> {
     let mut head = Head::default();
-    let mut removed: Vec<&[u8]> = Vec::new();
+    let mut removed = Vec::new();
     for (name, value) in headers.iter() {
-        let mut hidden = policy.hide.contains(name);
+        let mut hidden = is_hidden(policy, name);
         match name {
             b":status" => head.status = number(value).and_then(|status| status.try_into().ok()).unwrap_or_default(),
             INVOCATION => head.invoked = true,
             EXPIRES => head.expires = policy.restate,
             ERROR_SOURCE if value == b"ingress" => head.source = Some(Source::Ingress),
             ERROR_SOURCE if value == b"invocation" => head.source = Some(Source::Invocation),
-            b"content-type" => head.is_json = is_json(value),
-            b"content-encoding" => head.is_encoded = true,
+            b"content-type" => {
+                head.is_json = is_json(value) && (head.is_json || !head.is_typed);
+                head.is_typed = true;
+            }
+            b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
             // Restate's own, for the CORS that it does by itself.
             b"vary" => hidden |= policy.restate && value.starts_with(b"origin, access-control-request-"),
             _ => {}
         }
         if policy.operation_id.as_ref().is_some_and(|id| id.from.as_bytes() == name) {
             head.operation = Some(value);
-            hidden = true;
         }
-        if policy.replay_headers.iter().any(|known| known.as_bytes() == name) {
+        if is_replay_header(policy, name) {
             head.replay |= !matches!(value, b"" | b"0" | b"false");
-            hidden = true;
         }
-        // Only the filter speaks of keys where it knows the backend's own signs.
-        let marks = [REPLAYED, STATUS, RETRY];
-        hidden |= policy.restate && marks.iter().any(|mark| mark.as_bytes() == name);
-        if hidden && !removed.contains(&name) {
+        if hidden {
             removed.push(name);
-            effects.push(Effect::Remove { map: Map::Response, name });
         }
     }
+    effects.extend(distinct(removed).into_iter().map(|name| Effect::Remove { map: Map::Response, name }));
     head
+}
+
+/// Whether no client sees a line of this name as the backend sent it.
+pub(super) fn is_hidden(policy: &Policy, name: &[u8]) -> bool {
+    // Only the filter speaks of keys where it knows the backend's own signs.
+    let marks = [REPLAYED, STATUS, RETRY];
+    policy.hide.contains(name)
+        || policy.operation_id.as_ref().is_some_and(|id| id.from.as_bytes() == name)
+        || is_replay_header(policy, name)
+        || policy.restate && marks.iter().any(|mark| mark.as_bytes() == name)
+}
+
+fn is_replay_header(policy: &Policy, name: &[u8]) -> bool {
+    policy.replay_headers.iter().any(|known| known.as_bytes() == name)
 }
 
 /// An answer to a request for a stored result.

@@ -55,10 +55,17 @@ impl Bound<'_, '_> {
     }
 
     /// The key of a delivery with this identifier; one that makes the key too long is digested.
-    fn key(&self, identity: &Identity, identifier: &Identifier, body: &[u8]) -> Result<String, Problem> {
+    fn key(
+        &self,
+        identity: &Identity,
+        identifier: &Identifier,
+        verified: &Verified,
+        body: &[u8],
+    ) -> Result<String, Problem> {
         let scope = self.binding.key_scope.unwrap_or(self.provider.key_scope);
         let webhook_id = (scope == KeyScope::Webhook).then_some(self.id);
-        let digest = self.binding.bind_body.then(|| body_digest(body));
+        let bound = self.binding.bind_body.unwrap_or_else(|| self.provider.binds_body(verified, identifier));
+        let digest = bound.then(|| body_digest(body));
         key::encode(identity, &self.provider.raw_key(identifier, webhook_id, digest.as_ref()))
             .or_else(|_| key::encode(identity, &self.provider.digest_key(identifier, webhook_id, digest.as_ref())))
             .map_err(|_| Problem::transport_translation_failed())
@@ -179,7 +186,7 @@ impl Exchange {
             subject: policy.webhook_subject.clone().ok_or_else(Problem::policy_invalid)?,
         };
         if let Some(identifier) = identifier {
-            self.key = Some(bound.key(&identity, &identifier, body)?);
+            self.key = Some(bound.key(&identity, &identifier, &verified, body)?);
             self.keyed = true;
         }
         self.identity = Some(identity);

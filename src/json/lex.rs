@@ -82,7 +82,8 @@ fn push_unicode<'b>(digits: &'b [u8], out: &mut Vec<u8>) -> &'b [u8] {
     rest
 }
 
-fn unit(digits: &[u8]) -> Option<(u32, &[u8])> {
+/// Reads the four hexadecimal digits that follow `\u`, and gives what follows them.
+pub(crate) fn unit(digits: &[u8]) -> Option<(u32, &[u8])> {
     let (four, rest) = digits.split_first_chunk::<4>()?;
     let mut value = 0;
     for digit in four {

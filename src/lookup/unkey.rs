@@ -99,8 +99,8 @@ fn binding(
             _ => return None,
         },
         bind_body: match bind_body {
-            Found::Missing => false,
-            Found::Value(Value::Boolean(value)) => value == b"true",
+            Found::Missing => None,
+            Found::Value(Value::Boolean(value)) => Some(value == b"true"),
             _ => return None,
         },
     })

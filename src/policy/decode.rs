@@ -204,6 +204,11 @@ impl<'j> At<'j> {
         Some(list)
     }
 
+    /// Whether the value is `null` (where that says that something is not known).
+    pub const fn is_null(&self) -> bool {
+        matches!(self.json, Json::Null)
+    }
+
     /// Whether the value is a string (where a member may be written in two ways).
     pub const fn is_text(&self) -> bool {
         matches!(self.json, Json::String(_))

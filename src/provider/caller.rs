@@ -30,6 +30,7 @@ impl Provider {
             schemes,
             identifiers,
             key_scope: KeyScope::Project,
+            same_body: false,
             other_signature_headers: Vec::new(),
         })
     }
@@ -89,7 +90,8 @@ fn check(at: &At<'_>, scheme: &Scheme, issues: &mut Issues) {
         }
         Some(_) => {}
     }
-    stray(&fields, &["identifier", "body_hash"], "is nothing to a caller, which signs its key and its body", issues);
+    let nothing = "is nothing to a caller, which signs its key and its body";
+    stray(&fields, &["identifier", "body_hash", "boundaries"], nothing, issues);
     let strange = |part: &Part| matches!(part, Part::Json { .. } | Part::SortedForm | Part::HubspotUrl);
     if scheme.template.iter().any(strange) {
         issues.add(
@@ -104,14 +106,6 @@ impl Scheme {
     fn reads_signature(&self, name: &[u8]) -> bool {
         match &self.signature.source {
             SignatureSource::Headers(names) => names.iter().any(|header| header.as_bytes() == name),
-            _ => false,
-        }
-    }
-
-    fn is_timestamp(&self, part: &Part) -> bool {
-        match (part, self.timestamp.as_ref().map(|timestamp| &timestamp.source)) {
-            (Part::Timestamp, _) => true,
-            (Part::Header(name), Some(TimeSource::Header(header))) => name == header,
             _ => false,
         }
     }
@@ -143,7 +137,7 @@ impl Scheme {
             if let Some(left) = left {
                 let edge = if behind_body { part } else { left };
                 if literal.bytes().all(|byte| self.holds(edge, byte, tenant, project)) {
-                    return Some(shown(edge));
+                    return Some(edge.to_string());
                 }
             }
             behind_body |= *part == Part::Body;
@@ -171,17 +165,5 @@ fn is_key(part: &Part) -> bool {
         Part::Id => true,
         Part::Header(name) => name == IDEMPOTENCY_KEY,
         _ => false,
-    }
-}
-
-fn shown(part: &Part) -> String {
-    match part {
-        Part::Method => "{method}".to_owned(),
-        Part::Path => "{path}".to_owned(),
-        Part::Url => "{url}".to_owned(),
-        Part::Timestamp => "{timestamp}".to_owned(),
-        Part::Id => "{id}".to_owned(),
-        Part::Header(name) => format!("{{header:{name}}}"),
-        _ => "{body}".to_owned(),
     }
 }

@@ -1,5 +1,6 @@
 //! Provider files: JSON in, a [`Provider`] out, or every reason why not, each with its JSON pointer.
 
+use super::boundaries::Boundaries;
 use super::crypto::{Algorithm, Encoding};
 use super::identifier::{Composite, Pattern, Slot, Source};
 use super::json::Pointer;
@@ -46,7 +47,7 @@ impl Provider {
             fields.get(member).and_then(|at| at.text(issues));
         }
         fields.get("notes").and_then(|at| at.list(issues, |_| Ok(())));
-        fields.get("retry").and_then(|at| at.map(issues));
+        let same_body = fields.get("retry").is_some_and(|at| read_retry(&at, issues));
         let mut identifiers = Vec::new();
         if let Some(at) = fields.get("identifiers") {
             let items = at.items(issues).unwrap_or_default();
@@ -63,8 +64,11 @@ impl Provider {
         }
         let mut schemes = Vec::new();
         for item in &items {
-            if let Some(scheme) = read_scheme(item, &identifiers, issues) {
-                check_signed(&item.pointer, &scheme, &identifiers, issues);
+            if let Some(mut scheme) = read_scheme(item, &identifiers, issues) {
+                let own = scheme.identifier.clone();
+                let places = || own.iter().chain(identifiers.iter().map(|slot| &slot.place).skip(own.iter().len()));
+                check_signed(&item.pointer, &scheme, places(), issues);
+                scheme.settle(&item.pointer, places(), issues);
                 schemes.push(scheme);
             }
         }
@@ -73,9 +77,16 @@ impl Provider {
             schemes,
             identifiers,
             key_scope,
+            same_body,
             other_signature_headers: others.unwrap_or_default(),
         })
     }
+}
+
+/// What is known of retries is for people, but for one member: whether all attempts have the same body.
+fn read_retry(at: &At<'_>, issues: &mut Issues) -> bool {
+    let known = at.map(issues).and_then(|fields| fields.get("same_body_on_resend"));
+    known.filter(|at| !at.is_null()).and_then(|at| at.boolean(issues)).unwrap_or_default()
 }
 
 /// Slots are told apart by their names, which no webhook id can be (they are shorter).
@@ -163,6 +174,7 @@ pub(super) fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues
         "timestamp",
         "template",
         "require_headers",
+        "boundaries",
         "port",
         "body_hash",
         "identifier",
@@ -176,7 +188,12 @@ pub(super) fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues
         _ => fields.need_parse("template", issues, template::parse),
     };
     if algorithm == Some(Algorithm::Token) {
-        stray(&fields, &["template", "port", "body_hash"], "is nothing to a token, which signs nothing", issues);
+        stray(
+            &fields,
+            &["template", "boundaries", "port", "body_hash"],
+            "is nothing to a token, which signs nothing",
+            issues,
+        );
     }
     let mut required = Vec::new();
     if let Some(map) = fields.get("require_headers").and_then(|at| at.map(issues)) {
@@ -194,6 +211,8 @@ pub(super) fn read_scheme(at: &At<'_>, identifiers: &[Slot], issues: &mut Issues
         signature: signature?,
         timestamp,
         template: template?,
+        boundaries: fields.choice("boundaries", &BOUNDARIES, issues),
+        ends: Vec::new(),
         required,
         any_port: fields.choice("port", &PORTS, issues).unwrap_or_default(),
         body_hash: fields.parse("body_hash", issues, non_empty),
@@ -239,9 +258,7 @@ fn check_scheme(fields: &Fields<'_>, scheme: &Scheme, identifiers: &[Slot], issu
 
 /// Whether identifiers are signed where they say so.
 #[inline(never)]
-fn check_signed(pointer: &str, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
-    let first = scheme.identifier.as_ref().or_else(|| identifiers.first().map(|slot| &slot.place));
-    let places = first.into_iter().chain(identifiers.iter().skip(1).map(|slot| &slot.place));
+fn check_signed<'p>(pointer: &str, scheme: &Scheme, places: impl Iterator<Item = &'p Place>, issues: &mut Issues) {
     for (index, place) in places.enumerate() {
         if scheme.covers(&place.source, index == 0) != place.signed {
             issues.add(
@@ -254,6 +271,9 @@ fn check_signed(pointer: &str, scheme: &Scheme, identifiers: &[Slot], issues: &m
         }
     }
 }
+
+const BOUNDARIES: [(&str, Boundaries); 3] =
+    [("timestamp", Boundaries::Timestamp), ("json_body", Boundaries::JsonBody), ("none", Boundaries::Absent)];
 
 const PORTS: [(&str, bool); 2] = [("as_addressed", false), ("any", true)];
 

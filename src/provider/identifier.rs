@@ -81,6 +81,8 @@ pub struct Identifier {
     /// The index of its slot
     pub(super) slot: usize,
     pub(super) text: Vec<u8>,
+    /// The text is the digest of the whole signed text
+    pub(super) whole: bool,
     /// What it was read from
     pub kind: Kind,
     /// Whether the signature covers it
@@ -150,6 +152,24 @@ impl Pattern {
     }
 }
 
+impl Identifier {
+    /// What stands for an identifier where the parts of a signed text cannot be told apart: the text as a whole.
+    pub(super) fn of_signed_text(digest: &[u8; 32], fields: usize) -> Self {
+        let kind = if fields > 1 { Kind::Composite } else { Kind::Form };
+        Self { slot: 0, text: digest.to_vec(), whole: true, kind, signed: true }
+    }
+}
+
+impl Source {
+    /// How many fields the first group has of which every name is somewhere in a text. A name in a text does not say that
+    /// there is such a field: but whether it is there does not depend on how the text is cut.
+    pub(super) fn group_in(&self, text: &[u8]) -> Option<usize> {
+        let Self::Form(groups) = self else { return None };
+        let is_there = |name: &String| text.windows(name.len()).any(|part| part == name.as_bytes());
+        groups.iter().map(|group| &group.names).find(|names| names.iter().all(is_there)).map(Vec::len)
+    }
+}
+
 /// The first of `places` with an identifier.
 pub(super) fn find<'p>(
     places: impl Iterator<Item = &'p super::scheme::Place>,
@@ -158,7 +178,7 @@ pub(super) fn find<'p>(
     let mut absent = None;
     for (slot, place) in places.enumerate() {
         match place.source.read(delivery) {
-            Ok((text, kind)) => return Ok(Some(Identifier { slot, text, kind, signed: place.signed })),
+            Ok((text, kind)) => return Ok(Some(Identifier { slot, text, whole: false, kind, signed: place.signed })),
             Err(why) if why.is_absence() => {
                 // What is said is the most particular of the reasons.
                 if absent.is_none_or(|other| other == NoIdentifier::Missing) {

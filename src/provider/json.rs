@@ -90,7 +90,7 @@ pub(crate) fn members(text: &[u8]) -> Result<Vec<(Text<'_>, &[u8])>, NotJson> {
 }
 
 /// Skips a value of a text that has been found to be JSON.
-fn skip_value(text: &[u8]) -> Option<&[u8]> {
+pub(crate) fn skip_value(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     let mut depth = 0_usize;
     loop {

@@ -12,14 +12,20 @@
 //!   - `\0b`, the body's digest (32 bytes), and one of the following, where the key is bound to the body;
 //!   - `{webhook id}\0` and one of the following, where it is scoped to the webhook;
 //!   - `{slot}\0{identifier}` for a slot after the first;
+//!   - `\0s` and the digest of the whole signed text, where its parts cannot be told apart; never behind `\0b`, for the
+//!     signed text holds the body;
 //!   - `{identifier}` for the first, or `\0i{identifier}` where that could be mistaken for one of the above.
 //!
 //!   Webhook ids have at least 8 characters and slots at most 7, neither holds a `\0`, and an identifier that begins
 //!   with either and a `\0`, or with a `\0`, is one that could be mistaken.
 //! - Whether the namespace leaves room for a literal depends on the binding, the route's scope and the literal, so in one
 //!   namespace an identifier is always digested or never.
-//! - Where a binding scopes keys to a webhook or binds them to bodies all of its keys are digests, so none of them is
-//!   the literal key of a binding that does not.
+//! - A key that is scoped to a webhook, or bound to a body, is a digest, so it is the literal key of nothing.
+//!
+//! # Why a signature has one key
+//!
+//! Of a signed text whose parts cannot be told apart the key is a digest of the text, and of the webhook where so scoped.
+//! Of any other, `boundaries` says why it falls apart in one way: its identifier is a part of it, where that is signed.
 
 use super::identifier::{Identifier, MAX_LITERAL};
 use super::{Provider, crypto};
@@ -34,10 +40,12 @@ pub fn body_digest(body: &[u8]) -> [u8; 32] {
 
 impl Provider {
     /// The raw key of a delivery with this identifier. `webhook_id` is given where keys are scoped to the webhook
-    /// (`key_scope`), `body` where they are bound to the body (`bind_body`).
+    /// (`key_scope`), `body` where they are bound to the body (`bind_body`); one that is made of the whole signed text is
+    /// bound to it anyway.
     pub fn raw_key(&self, identifier: &Identifier, webhook_id: Option<&str>, body: Option<&[u8; 32]>) -> String {
         let text = identifier.text.as_slice();
-        let literal = webhook_id.is_none() && body.is_none() && self.is_literal(identifier.slot, text);
+        let literal =
+            !identifier.whole && webhook_id.is_none() && body.is_none() && self.is_literal(identifier.slot, text);
         match std::str::from_utf8(text) {
             Ok(text) if literal => [&self.name, "-", text].concat(),
             _ => self.digest_key(identifier, webhook_id, body),
@@ -66,7 +74,7 @@ impl Provider {
     /// What a digest is taken over.
     fn digested(&self, identifier: &Identifier, webhook_id: Option<&str>, body: Option<&[u8; 32]>) -> Vec<u8> {
         let mut text = Vec::with_capacity(identifier.text.len() + 128);
-        if let Some(digest) = body {
+        if let Some(digest) = body.filter(|_| !identifier.whole) {
             text.extend(b"\0b");
             text.extend(digest);
         }
@@ -75,6 +83,7 @@ impl Provider {
             text.push(0);
         }
         match self.identifiers.get(identifier.slot) {
+            _ if identifier.whole => text.extend(b"\0s"),
             Some(slot) if identifier.slot > 0 => {
                 text.extend(slot.name.as_bytes());
                 text.push(0);

@@ -9,12 +9,14 @@
 //! | `file`, `scheme` | provider files and what they say |
 //! | `secret`, `crypto` | keys; HMAC, tokens, public-key signatures |
 //! | `signature`, `template`, `verify` | what was sent, what it covers, whether it fits |
+//! | `boundaries` | where the parts of a signed text end |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
 //! | `json`, `form`, `url`, `time` | readers |
 //! | `weakness` | what is wrong with a secret |
 //! | `catalogue` | the files that are compiled in |
 //! | `caller` | what a caller that signs its requests has to cover |
 
+mod boundaries;
 mod caller;
 mod catalogue;
 mod crypto;
@@ -49,6 +51,8 @@ pub struct Provider {
     identifiers: Vec<Slot>,
     /// What keys are scoped to where a binding does not say
     pub key_scope: KeyScope,
+    /// Whether a delivery that is sent again has the same body
+    same_body: bool,
     /// Headers with signatures that no scheme reads, in lower case
     other_signature_headers: Vec<String>,
 }
@@ -80,6 +84,19 @@ pub struct Delivery<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
     scheme: usize,
+    /// What is known of the signed text, where its parts cannot be told apart
+    whole: Option<Whole>,
+}
+
+/// A signed text whose parts cannot be told apart: whoever has seen it may cut it otherwise. What a key is made of, and
+/// whether there is one, has to follow from the text alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Whole {
+    digest: [u8; 32],
+    /// All names of a group of form fields are somewhere in it; of how many fields
+    group: Option<usize>,
+    /// The signed URL holds the hash of the body
+    hashed: bool,
 }
 
 /// Why a delivery is not verified. Of several schemes' reasons the greatest is told.
@@ -109,6 +126,8 @@ pub enum Refused {
     AmbiguousBodyHash,
     /// The signed URL holds the hash of another body
     BodyHashMismatch,
+    /// The body is no JSON, so that nothing tells where it begins in the signed text
+    BodyNotJson,
 }
 
 impl Refused {
@@ -127,6 +146,7 @@ impl Refused {
             Self::MissingBodyHash => "missing_body_hash",
             Self::AmbiguousBodyHash => "ambiguous_body_hash",
             Self::BodyHashMismatch => "body_hash_mismatch",
+            Self::BodyNotJson => "body_not_json",
         }
     }
 
@@ -194,12 +214,37 @@ impl Provider {
     /// # Errors
     /// Why there is none in this delivery.
     pub fn identifier(&self, delivery: &Delivery<'_>, verified: &Verified) -> Result<Option<Identifier>, NoIdentifier> {
-        let own = self.schemes.get(verified.scheme).and_then(|scheme| scheme.identifier.as_ref());
-        let places = self.identifiers.iter().enumerate().map(|(index, slot)| match own {
-            Some(place) if index == 0 => place,
-            _ => &slot.place,
-        });
-        identifier::find(places, delivery)
+        if let Some(whole) = &verified.whole {
+            if let Some(fields) = whole.group {
+                return Ok(Some(Identifier::of_signed_text(&whole.digest, fields)));
+            }
+            // A captured form could be sent as something else, with what the signature does not cover beside it.
+            if self.has_identifier() && (!whole.hashed || delivery.is_form()) {
+                return Err(NoIdentifier::Missing);
+            }
+        }
+        identifier::find(self.places(self.schemes.get(verified.scheme)), delivery)
+    }
+
+    /// Whether the key of a delivery is bound to its body where its binding does not say: the signature covers the body
+    /// and not the identifier, so that another delivery's identifier could be put beside it, and the body is the same
+    /// when the delivery is sent again.
+    pub fn binds_body(&self, verified: &Verified, identifier: &Identifier) -> bool {
+        let covered = self.schemes.get(verified.scheme).is_some_and(Scheme::covers_body);
+        self.same_body && covered && !identifier.signed
+    }
+
+    /// Whether there are such deliveries.
+    pub fn may_bind_body(&self) -> bool {
+        let binds = |scheme: &Scheme| scheme.covers_body() && self.places(Some(scheme)).any(|place| !place.signed);
+        self.same_body && self.schemes.iter().any(binds)
+    }
+
+    /// Where the identifiers of a scheme's deliveries are.
+    fn places<'p>(&'p self, scheme: Option<&'p Scheme>) -> impl Iterator<Item = &'p Place> {
+        let own = scheme.and_then(|scheme| scheme.identifier.as_ref());
+        let others = self.identifiers.iter().map(|slot| &slot.place).skip(usize::from(own.is_some()));
+        own.into_iter().chain(others)
     }
 
     /// Whether verifying a delivery or reading its identifier parses the body: then it must not come compressed.

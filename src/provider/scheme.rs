@@ -1,5 +1,6 @@
 //! How a provider signs, as its file says it.
 
+use super::boundaries::Boundaries;
 use super::crypto::{Algorithm, Encoding};
 use super::identifier::Source;
 use super::json::Pointer;
@@ -16,11 +17,15 @@ pub(super) struct Scheme {
     pub(super) timestamp: Option<Timestamp>,
     /// Empty for tokens
     pub(super) template: Vec<Part>,
+    /// How the parts of the template are told apart, where the file says so
+    pub(super) boundaries: Option<Boundaries>,
+    /// Parts of the template, each with a byte at which it ends and which it therefore must not hold
+    pub(super) ends: Vec<(usize, u8)>,
     /// Headers that have to be there with this value
     pub(super) required: Vec<(String, String)>,
     /// The URL is signed with its port or without it
     pub(super) any_port: bool,
-    /// The query parameter with the SHA-256 of a body that is no form
+    /// The query parameter with the SHA-256 of the body; a body that is no form needs it
     pub(super) body_hash: Option<String>,
     /// Stands in for the first identifier
     pub(super) identifier: Option<Place>,
@@ -113,9 +118,25 @@ impl Scheme {
         }
     }
 
+    /// Whether the signature covers the whole body.
+    pub(super) fn covers_body(&self) -> bool {
+        self.body_hash.is_some() || self.template.iter().any(|part| matches!(part, Part::Body | Part::SortedForm))
+    }
+
+    /// Whether a part of the template is the timestamp.
+    pub(super) fn is_timestamp(&self, part: &Part) -> bool {
+        match (part, self.timestamp.as_ref().map(|timestamp| &timestamp.source)) {
+            (Part::Timestamp, _) => true,
+            (Part::Header(name), Some(TimeSource::Header(header))) => name == header,
+            (Part::Json { place, .. }, Some(TimeSource::Json(other))) => place == other,
+            _ => false,
+        }
+    }
+
     /// Whether something of the body has to be read to verify.
     pub(super) fn parses_body(&self) -> bool {
-        matches!(self.signature.source, SignatureSource::Json(_))
+        self.boundaries == Some(Boundaries::JsonBody)
+            || matches!(self.signature.source, SignatureSource::Json(_))
             || matches!(&self.timestamp, Some(Timestamp { source: TimeSource::Json(_), .. }))
             || self.template.iter().any(|part| matches!(part, Part::Json { .. } | Part::SortedForm))
     }

@@ -1,6 +1,7 @@
 //! The text that a signature covers, as a template: `{timestamp}.{body}`.
 
 use super::json::Pointer;
+use std::fmt;
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,25 @@ pub(super) enum Part {
         /// Whether it may be missing
         optional: bool,
     },
+}
+
+impl fmt::Display for Part {
+    /// As it stands in a template.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(text) => f.write_str(text),
+            Self::Body => f.write_str("{body}"),
+            Self::Timestamp => f.write_str("{timestamp}"),
+            Self::Id => f.write_str("{id}"),
+            Self::Method => f.write_str("{method}"),
+            Self::Url => f.write_str("{url}"),
+            Self::HubspotUrl => f.write_str("{hubspot_url}"),
+            Self::Path => f.write_str("{path}"),
+            Self::SortedForm => f.write_str("{sorted_form}"),
+            Self::Header(name) => write!(f, "{{header:{name}}}"),
+            Self::Json { pointer, optional, .. } => write!(f, "{{json{}:{pointer}}}", if *optional { "?" } else { "" }),
+        }
+    }
 }
 
 /// Takes a template apart; the error says what to change.

@@ -1,5 +1,6 @@
 //! Verifying a delivery: what was sent, the keys, the signed text, the clock.
 
+use super::boundaries::Boundaries;
 use super::crypto::{self, Feed};
 use super::form::{self, Sorted};
 use super::json::{self, Found, Pointer};
@@ -8,7 +9,7 @@ use super::secret::Fit;
 use super::signature::{self, Sent};
 use super::template::Part;
 use super::time::{self, Stale};
-use super::{Delivery, Header, Provider, Refused, Verified, url};
+use super::{Delivery, Header, Provider, Refused, Verified, Whole, url};
 use std::borrow::Cow;
 
 impl Provider {
@@ -22,7 +23,7 @@ impl Provider {
         for (index, scheme) in self.schemes.iter().enumerate() {
             let Some(keys) = self.keys(scheme, secrets) else { continue };
             match self.verify_scheme(scheme, delivery, &keys, now_unix_ms) {
-                Ok(()) => return Ok(Verified { scheme: index }),
+                Ok(whole) => return Ok(Verified { scheme: index, whole }),
                 Err(why) => refused = refused.max(Some(why)),
             }
         }
@@ -53,7 +54,7 @@ impl Provider {
         delivery: &Delivery<'_>,
         keys: &[Cow<'_, [u8]>],
         now: u64,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Whole>, Refused> {
         let sent = scheme.sent(delivery)?;
         for (name, value) in &scheme.required {
             if delivery.header(name) != Header::One(value.as_bytes()) {
@@ -76,10 +77,16 @@ impl Provider {
         if let Some((timestamp, time)) = time {
             timestamp.window.check(time, now)?;
         }
-        if !signed.verify(scheme, delivery, keys, &sent)? {
-            return Err(Refused::SignatureMismatch);
+        let url = signed.verify(scheme, delivery, keys, &sent)?.ok_or(Refused::SignatureMismatch)?;
+        scheme.check_boundaries(delivery)?;
+        let hashed = scheme.check_body(delivery)?;
+        if scheme.boundaries != Some(Boundaries::Absent) {
+            return Ok(None);
         }
-        scheme.check_body(delivery)
+        let mut text = Vec::with_capacity(delivery.body.len() + url.len());
+        signed.feed(&url, &mut |bytes| text.extend_from_slice(bytes));
+        let group = self.identifiers.iter().find_map(|slot| slot.place.source.group_in(&text));
+        Ok(Some(Whole { digest: crypto::sha_256(&text), group, hashed }))
     }
 
     /// Looks everything up that the template names.
@@ -102,8 +109,8 @@ impl Provider {
         }
         .into_iter();
         let mut pieces = Vec::with_capacity(scheme.template.len());
-        for part in &scheme.template {
-            pieces.push(match part {
+        for (index, part) in scheme.template.iter().enumerate() {
+            let piece = match part {
                 Part::Literal(text) => Piece::Bytes(Cow::Owned(text.clone().into_bytes())),
                 Part::Body => Piece::Bytes(Cow::Borrowed(delivery.body)),
                 Part::Timestamp => Piece::Bytes(sent.timestamp.clone().unwrap_or_default()),
@@ -125,31 +132,36 @@ impl Provider {
                 Part::Json { optional, .. } => {
                     Piece::Bytes(signature::value(found.next().unwrap_or(Found::Missing), *optional)?)
                 }
-            });
+            };
+            if let Piece::Bytes(text) = &piece {
+                scheme.check_part(index, part, text, delivery.body)?;
+            }
+            pieces.push(piece);
         }
         Ok(SignedText(pieces))
     }
 }
 
 impl Scheme {
-    /// A body that the signed text does not hold has to be bound to the signed URL by its hash.
+    /// A body that the signed text does not hold has to be bound to the signed URL by its hash; `true` if it is. A hash
+    /// that is there is compared whatever the body is, and whatever its content type says.
     #[inline(never)]
-    fn check_body(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
+    fn check_body(&self, delivery: &Delivery<'_>) -> Result<bool, Refused> {
         let form = self.template.contains(&Part::SortedForm);
-        if self.template.contains(&Part::Body) || (form && delivery.is_form()) || (!form && self.body_hash.is_none()) {
-            return Ok(());
-        }
         let mut hashes = url::query(delivery.url)
             .filter(|field| self.body_hash.as_ref().is_some_and(|name| form::is(field.name, name)));
         let Some(hash) = hashes.next() else {
-            return if delivery.body.is_empty() { Ok(()) } else { Err(Refused::MissingBodyHash) };
+            let covered = self.template.contains(&Part::Body) || (form && delivery.is_form());
+            let needed = form || self.body_hash.is_some();
+            let missing = needed && !covered && !delivery.body.is_empty();
+            return if missing { Err(Refused::MissingBodyHash) } else { Ok(false) };
         };
         if hashes.next().is_some() {
             return Err(Refused::AmbiguousBodyHash);
         }
         let expected = crypto::to_hex(&crypto::sha_256(delivery.body));
         let hash: Vec<u8> = form::decoded(hash.value).collect();
-        if crypto::equal(&expected, &hash) { Ok(()) } else { Err(Refused::BodyHashMismatch) }
+        if crypto::equal(&expected, &hash) { Ok(true) } else { Err(Refused::BodyHashMismatch) }
     }
 }
 
@@ -173,7 +185,7 @@ enum Piece<'d> {
 }
 
 impl SignedText<'_> {
-    /// Tries every key and every way to write the URL.
+    /// Tries every key and every way to write the URL; the URL with which a signature fits.
     #[inline(never)]
     fn verify(
         &self,
@@ -181,7 +193,7 @@ impl SignedText<'_> {
         delivery: &Delivery<'_>,
         keys: &[Cow<'_, [u8]>],
         sent: &Sent<'_>,
-    ) -> Result<bool, Refused> {
+    ) -> Result<Option<Vec<u8>>, Refused> {
         let urls = if scheme.any_port && self.0.iter().any(|piece| matches!(piece, Piece::Url)) {
             url::with_and_without_port(delivery.url)
         } else {
@@ -194,7 +206,7 @@ impl SignedText<'_> {
             for url in &urls {
                 let feed: &Feed<'_> = &|sink| self.feed(url, sink);
                 match scheme.algorithm.verify(key, scheme.signature.encoding, &signatures, feed) {
-                    Ok(true) => return Ok(true),
+                    Ok(true) => return Ok(Some(url.clone())),
                     Ok(false) => {}
                     Err(crypto::BadKey) => {
                         bad_keys += 1;
@@ -203,7 +215,7 @@ impl SignedText<'_> {
                 }
             }
         }
-        if bad_keys == keys.len() { Err(Refused::SecretInvalid) } else { Ok(false) }
+        if bad_keys == keys.len() { Err(Refused::SecretInvalid) } else { Ok(None) }
     }
 
     fn feed(&self, url: &[u8], sink: &mut dyn FnMut(&[u8])) {

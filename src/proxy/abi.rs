@@ -19,6 +19,7 @@ pub(super) enum MapType {
     RequestHeaders = 0,
     RequestTrailers = 1,
     ResponseHeaders = 2,
+    ResponseTrailers = 3,
     CallResponseHeaders = 6,
 }
 

@@ -3,6 +3,7 @@
 mod abi;
 mod attributes;
 mod exports;
+mod held;
 mod root;
 mod stores;
 mod stream;

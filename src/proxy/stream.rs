@@ -3,6 +3,7 @@
 use super::abi::{self, MapType, Status};
 use super::attributes::CurrentRequest;
 use super::exports::Action;
+use super::held::HeldLines;
 use super::stores::Stores;
 use crate::exchange::{AnswerFlow, Effect, Exchange, Flow, Map};
 use crate::headers::Headers;
@@ -37,8 +38,8 @@ enum Answer {
 
 /// A request that goes on only with its whole body, and what it looks up.
 struct Waiting {
-    /// The headers, as the host gave them.
-    lines: Vec<u8>,
+    /// The headers. However the wait ends, this is dropped, and makes room for others.
+    lines: HeldLines,
     /// The longest body that may come, in bytes.
     limit: usize,
     /// Whether all of the body is buffered.
@@ -135,7 +136,7 @@ impl Stream {
     /// All of the body is buffered: what becomes of the request, unless there is something left to look up.
     fn judge_body(&mut self, policy: &Policy) -> Result<Flow, Action> {
         let Some(waiting) = self.waiting.take() else { return Err(Action::Continue) };
-        let Some(headers) = abi::pairs(&waiting.lines).map(Headers::new) else {
+        let Some(headers) = abi::pairs(waiting.lines.as_slice()).map(Headers::new) else {
             return Err(self.reply(&Problem::policy_invalid()));
         };
         // One byte more than may come tells a body that is too long.
@@ -201,6 +202,11 @@ impl Stream {
             Flow::AwaitBody { limit } | Flow::AwaitLookup { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 drop(effects);
+                let Some(lines) = HeldLines::keep(lines) else {
+                    let mut effects = Vec::new();
+                    self.exchange.no_room_to_wait(&mut effects);
+                    return self.carry_out(&effects);
+                };
                 self.waiting = Some(Waiting { lines, limit, complete: end_of_stream, asks: false });
                 self.go_on(&policy, flow, stores)
             }
@@ -286,6 +292,12 @@ impl Stream {
         if let Answer::Awaited(limit) = std::mem::take(&mut self.answer) {
             self.answer_is_there(0, limit);
         }
+        let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return Action::Continue };
+        let lines = abi::header_map(MapType::ResponseTrailers).unwrap_or_default();
+        let Some(trailers) = abi::pairs(&lines).map(Headers::new) else { return Action::Continue };
+        let mut effects = Vec::new();
+        self.exchange.response_trailers(&policy, &trailers, &mut effects);
+        let _ = edit(&effects);
         Action::Continue
     }
 
@@ -296,7 +308,7 @@ impl Stream {
         let mut effects = Vec::new();
         match body {
             Some(body) => self.exchange.response_body(&policy, &body, &mut effects),
-            None => self.exchange.response_body_too_large(&mut effects),
+            None => self.exchange.response_body_too_large(&policy, &mut effects),
         }
         let _ = edit(&effects);
         if let Some(body) = body_of(effects) {
@@ -343,6 +355,7 @@ fn edit(effects: &[Effect<'_>]) -> Result<(), Status> {
         Map::Request => MapType::RequestHeaders,
         Map::RequestTrailers => MapType::RequestTrailers,
         Map::Response => MapType::ResponseHeaders,
+        Map::ResponseTrailers => MapType::ResponseTrailers,
     };
     effects.iter().try_for_each(|effect| match effect {
         Effect::Set { map, name, value } => abi::set_header(map_type(*map), name.as_bytes(), value),

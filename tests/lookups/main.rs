@@ -138,7 +138,11 @@ fn shown(answer: &Answer) -> String {
     match answer {
         Answer::Binding(binding) => {
             let scope = binding.key_scope.map(|scope| format!(" {scope:?}")).unwrap_or_default();
-            let body = if binding.bind_body { " body" } else { "" };
+            let body = match binding.bind_body {
+                Some(true) => " body",
+                Some(false) => " no body",
+                None => "",
+            };
             format!("{}:{}:{}{scope}{body}", binding.tenant.as_str(), binding.project.as_str(), binding.provider)
         }
         Answer::Secrets(secrets) => {

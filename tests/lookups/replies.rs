@@ -68,7 +68,7 @@ fn every_answer_of_unkey_means_something() {
     for (status, body, expected) in [
         (200, verified("acme"), "acme:shop:stripe"),
         (200, meta(&json!({"key_scope": "webhook", "bind_body": true})), "acme:shop:stripe Webhook body"),
-        (200, meta(&json!({"key_scope": "project", "bind_body": false})), "acme:shop:stripe Project"),
+        (200, meta(&json!({"key_scope": "project", "bind_body": false})), "acme:shop:stripe Project no body"),
         (200, meta(&json!({"kind": "api"})), "unknown:binding_of_another_kind"),
         (200, meta(&json!({"kind": null})), "unknown:binding_of_another_kind"),
         (200, meta(&json!({"key_scope": "all"})), "unavailable:binding_malformed"),

@@ -129,7 +129,25 @@ enum Event {
     TooLarge,
     Trailers,
     Response,
+    ResponseBody,
+    ResponseTooLarge,
+    ResponseTrailers,
 }
+
+/// Requests and answers come more often than what follows them.
+const EVENTS: [Event; 11] = [
+    Event::Request,
+    Event::Request,
+    Event::Body,
+    Event::TooLarge,
+    Event::Trailers,
+    Event::Response,
+    Event::Response,
+    Event::ResponseBody,
+    Event::ResponseBody,
+    Event::ResponseTooLarge,
+    Event::ResponseTrailers,
+];
 
 proptest! {
     #![proptest_config(cases(3000))]
@@ -144,7 +162,7 @@ proptest! {
         response in wild_lines(),
         metadata in vec(proptest::option::of(wild_bytes()), 0..5),
         endpoint in proptest::option::weighted(0.3, wild_bytes()),
-        events in vec(select(vec![Event::Request, Event::Request, Event::Body, Event::TooLarge, Event::Trailers, Event::Response]), 1..6),
+        events in vec(select(EVENTS.to_vec()), 1..6),
         now in any::<u64>(),
     ) {
         let policy = place.get(&POLICIES);
@@ -163,6 +181,18 @@ proptest! {
                 }
                 Event::Response => {
                     exchange.response_headers(policy, &response, &mut effects);
+                    None
+                }
+                Event::ResponseBody => {
+                    exchange.response_body(policy, &body, &mut effects);
+                    None
+                }
+                Event::ResponseTooLarge => {
+                    exchange.response_body_too_large(policy, &mut effects);
+                    None
+                }
+                Event::ResponseTrailers => {
+                    exchange.response_trailers(policy, &trailers, &mut effects);
                     None
                 }
             };

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency::headers::Headers;
 use edge_idempotency::provider::{Delivery, Identifier, NoIdentifier, Provider, body_digest};
+use hmac::{Hmac, Mac as _};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use sha2::{Digest as _, Sha256};
@@ -19,7 +20,20 @@ const SLOTS: &str = r#"{
         {"slot": "plain", "header": "x-plain", "signed": false}
     ]
 }"#;
+const URL: &[u8] = b"https://a.example/";
 const HEADERS: [&str; 4] = ["x-first", "x-token-id", "x-call", "x-plain"];
+/// A provider whose signed text cannot be taken apart, so that a key is made of the whole of it.
+const WHOLE: &str = r#"{
+    "schemes": [{
+        "algorithm": "hmac-sha256",
+        "signature": {"header": "x-signature", "encoding": "hex"},
+        "template": "{url}{sorted_form}",
+        "boundaries": "none"
+    }],
+    "identifiers": [{"slot": "first", "form": [["id"]], "signed": true}]
+}"#;
+/// What stands for its slot.
+const SIGNED_TEXT: usize = HEADERS.len();
 /// Names that extend others, and names that look like parts of keys.
 const PROVIDERS: [&str; 4] = ["twilio", "twilio_event_streams", "t", "twilio_"];
 const WEBHOOKS: [&str; 4] = ["wh_01JABC", "wh_01JABCD", "token-token", "first___"];
@@ -36,6 +50,9 @@ struct Meaning {
 
 impl Meaning {
     fn key(&self, providers: &[Provider]) -> String {
+        if self.slot == SIGNED_TEXT {
+            return whole_key(PROVIDERS[self.provider], self.webhook, self.body, &self.identifier);
+        }
         let provider = &providers[self.provider];
         let identifier = identifier(provider, &[(HEADERS[self.slot], &self.identifier)], b"").unwrap().unwrap();
         provider.raw_key(
@@ -46,12 +63,30 @@ impl Meaning {
     }
 }
 
+/// The key of a form with this field, made of its whole signed text.
+fn whole_key(provider: &str, webhook: Option<usize>, body: Option<u8>, value: &[u8]) -> String {
+    let provider = Provider::read(provider, WHOLE.as_bytes()).unwrap();
+    let form = format!("id={}", value.iter().map(|byte| format!("%{byte:02x}")).collect::<String>());
+    let signed = [URL, b"id", value].concat();
+    let mac = Hmac::<Sha256>::new_from_slice(b"secret").unwrap().chain_update(signed).finalize().into_bytes();
+    let signature: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+    let lines = vec![
+        (b"x-signature".as_slice(), signature.as_bytes()),
+        (b"content-type", b"application/x-www-form-urlencoded"),
+    ];
+    let headers = Headers::new(lines);
+    let delivery = Delivery { method: b"POST", url: URL, headers: &headers, body: form.as_bytes() };
+    let verified = provider.verify(&delivery, &[b"secret"], 0).unwrap();
+    let identifier = provider.identifier(&delivery, &verified).unwrap().unwrap();
+    provider.raw_key(&identifier, webhook.map(|index| WEBHOOKS[index]), body.map(|byte| body_digest(&[byte])).as_ref())
+}
+
 /// What a provider of tokens reads from a delivery.
 fn identifier(provider: &Provider, headers: &[(&str, &[u8])], body: &[u8]) -> Result<Option<Identifier>, NoIdentifier> {
     let mut lines = vec![(b"x-token".as_slice(), b"secret".as_slice())];
     lines.extend(headers.iter().map(|(name, value)| (name.as_bytes(), *value)));
     let headers = Headers::new(lines);
-    let delivery = Delivery { method: b"POST", url: b"https://a.example/", headers: &headers, body };
+    let delivery = Delivery { method: b"POST", url: URL, headers: &headers, body };
     let verified = provider.verify(&delivery, &[b"secret"], 0).unwrap();
     provider.identifier(&delivery, &verified)
 }
@@ -101,6 +136,11 @@ fn near_misses(providers: &[Provider]) -> Vec<Vec<u8>> {
     let bound = [b"\0b".as_slice(), &body_digest(&[0]), b"a"].concat();
     all.push(bound);
     all.push([b"\0b".as_slice(), &body_digest(&[0]), b"wh_01JABC\0a"].concat());
+    let whole = Sha256::digest([URL, b"ida"].concat());
+    all.push([b"\0s".as_slice(), &whole].concat());
+    all.push([b"wh_01JABC\0\0s".as_slice(), &whole].concat());
+    all.push([URL, b"ida"].concat());
+    all.push(whole.to_vec());
     // Identifiers that look like the digests of others.
     for text in all.clone() {
         let meaning = Meaning { provider: 0, slot: 0, webhook: None, body: None, identifier: text };
@@ -122,9 +162,10 @@ pub(crate) fn near_misses_differ() -> Result<(), String> {
     let options = |count: usize| std::iter::once(None).chain((0..count).map(Some));
     for identifier in near_misses(&providers) {
         for (provider, name) in PROVIDERS.iter().enumerate() {
-            for slot in 0..HEADERS.len() {
+            for slot in 0..=SIGNED_TEXT {
                 for webhook in options(WEBHOOKS.len()) {
-                    for body in options(2) {
+                    // What is signed as a whole holds the body.
+                    for body in options(if slot == SIGNED_TEXT { 0 } else { 2 }) {
                         let body = body.map(|byte| byte as u8);
                         let meaning = Meaning { provider, slot, webhook, body, identifier: identifier.clone() };
                         let key = meaning.key(&providers);
@@ -170,6 +211,11 @@ pub(crate) fn digests_are_those_of_the_documentation() -> Result<(), String> {
         digest(&[b"\0b".as_slice(), &body_digest(&[7]), b"wh_01JABC\0SM1"].concat())
     );
     assert_eq!(key(0, None, None, b"token\0SM1"), digest(b"\0itoken\0SM1"));
+    let text = [URL, b"idSM1"].concat();
+    let whole = [b"\0s".as_slice(), &Sha256::digest(text)].concat();
+    assert_eq!(key(SIGNED_TEXT, None, None, b"SM1"), digest(&whole));
+    assert_eq!(key(SIGNED_TEXT, None, Some(7), b"SM1"), digest(&whole));
+    assert_eq!(key(SIGNED_TEXT, Some(0), None, b"SM1"), digest(&[b"wh_01JABC\0".as_slice(), &whole].concat()));
     Ok(())
 }
 
@@ -192,8 +238,11 @@ pub(crate) fn random_pairs_differ() -> Result<(), String> {
     ];
     let identifier = prop::collection::vec(prop::sample::select(pieces.to_vec()), 1..5)
         .prop_map(|parts| parts.concat().into_bytes());
-    let meaning = (0..4_usize, 0..4_usize, prop::option::of(0..4_usize), prop::option::of(0..2_u8), identifier)
-        .prop_map(|(provider, slot, webhook, body, identifier)| Meaning { provider, slot, webhook, body, identifier });
+    let meaning = (0..4_usize, 0..=SIGNED_TEXT, prop::option::of(0..4_usize), prop::option::of(0..2_u8), identifier)
+        .prop_map(|(provider, slot, webhook, body, identifier)| {
+            let body = body.filter(|_| slot != SIGNED_TEXT);
+            Meaning { provider, slot, webhook, body, identifier }
+        });
     TestRunner::new(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })
         .run(&(meaning.clone(), meaning), |(one, other)| {
             prop_assert_eq!(one.key(&providers) == other.key(&providers), one == other);

@@ -5,8 +5,10 @@
 
 mod any_bytes;
 mod api;
+mod cuts;
 mod expected;
 mod files;
+mod golden;
 mod keys;
 mod page;
 mod tamper;
@@ -36,6 +38,16 @@ fn main() {
         ("keys::near_misses_differ", keys::near_misses_differ),
         ("keys::random_pairs_differ", keys::random_pairs_differ),
         ("keys::composites_differ", keys::composites_differ),
+        ("cuts::twilio_forms", cuts::twilio_forms),
+        ("cuts::twilio_hash_in_a_field", cuts::twilio_hash_in_a_field),
+        ("cuts::twilio_forms_without_an_identifier", cuts::twilio_forms_without_an_identifier),
+        ("cuts::twilio_hashes_are_always_compared", cuts::twilio_hashes_are_always_compared),
+        ("cuts::twilio_random_cuts", cuts::twilio_random_cuts),
+        ("cuts::twitch_timestamps_in_the_body", cuts::twitch_timestamps_in_the_body),
+        ("cuts::square_urls", cuts::square_urls),
+        ("cuts::standard_webhooks_identifiers", cuts::standard_webhooks_identifiers),
+        ("cuts::defaults", cuts::defaults),
+        ("golden::raw_keys_are_what_they_were", golden::raw_keys_are_what_they_were),
         ("any_bytes::deliveries", any_bytes::deliveries),
         ("any_bytes::mutations", any_bytes::mutations),
         ("any_bytes::identifiers", any_bytes::identifiers),

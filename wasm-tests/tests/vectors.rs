@@ -141,7 +141,7 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
         route_metadata: json!({"edge.idempotency": {"endpoint": "hook"}}).as_object().unwrap().clone(),
         response: Message::new([(":status", "200")], ""),
         upstream,
-        client: Client { status, headers: Vec::new(), problem, body: None },
+        client: Client { status, headers: Vec::new(), problem, body: None, trailers: None },
     }
 }
 
@@ -175,6 +175,7 @@ fn document(vector: &Vector, policy: &str, public_base_url: Option<&str>) -> Vec
                 "provider": vector.provider,
                 "secrets": secrets,
                 "key_scope": "project",
+                "bind_body": false,
             }},
         },
     });

@@ -3,8 +3,11 @@
 use super::Compiler;
 use crate::policy::decode::child;
 use crate::policy::document::{PolicyKind, Webhooks};
-use crate::provider::{Catalogue, Provider};
+use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
+
+/// Providers of the catalogue whose keys are scoped to the webhook since this release.
+const NEWLY_SCOPED: [&str; 1] = ["standard_webhooks"];
 
 impl Compiler<'_> {
     /// The providers that bindings and routes name: the document's own, else the catalogue's.
@@ -38,7 +41,51 @@ impl Compiler<'_> {
                 self.provider(name, "", &mut providers);
             }
         }
+        self.changed_defaults(&providers);
         providers
+    }
+
+    /// Says of each binding whose keys are others than before this release, and of the registry, what to write to keep
+    /// the earlier ones.
+    #[inline(never)]
+    fn changed_defaults(&mut self, providers: &BTreeMap<String, Provider>) {
+        let document = self.document;
+        let Some(webhooks) = &document.webhooks else { return };
+        // The catalogue had no provider that binds bodies; files of the document's own change only by hand.
+        let listed = providers.iter().filter(|(name, _)| !webhooks.providers.contains_key(*name));
+        let (mut scoped, mut bound) = (Vec::new(), Vec::new());
+        for (name, provider) in listed {
+            if NEWLY_SCOPED.contains(&name.as_str()) && provider.key_scope == KeyScope::Webhook {
+                scoped.push(name.as_str());
+            }
+            if provider.may_bind_body() {
+                bound.push(name.as_str());
+            }
+        }
+        for (id, binding) in &webhooks.bindings {
+            let name = binding.provider.as_str();
+            let mut warn = |changed: bool, what: &str, keeps: &str| {
+                if changed {
+                    let message = format!(
+                        "since this release keys of `{name}` are by default {what}, so they are others than before; write \
+                         {keeps} to keep the earlier ones"
+                    );
+                    self.warnings.add(child("/webhooks/static", id), message);
+                }
+            };
+            let scoped = binding.key_scope.is_none() && scoped.contains(&name);
+            warn(scoped, "scoped to the webhook", "`\"key_scope\": \"project\"`");
+            let bound = binding.bind_body.is_none() && bound.contains(&name);
+            warn(bound, "bound to the body", "`\"bind_body\": false`");
+        }
+        if webhooks.unkey.is_some() && !(scoped.is_empty() && bound.is_empty()) {
+            let message = format!(
+                "since this release keys of these providers are by default others than before: {}; write `key_scope` or \
+                 `bind_body` into a binding's `meta` to choose",
+                [scoped, bound].concat().join(", ")
+            );
+            self.warnings.add("/webhooks/unkey", message);
+        }
     }
 
     /// Whether some path names the provider.

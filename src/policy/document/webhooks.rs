@@ -39,8 +39,8 @@ pub struct Binding {
     pub secrets: Vec<Secret>,
     /// What keys are scoped to, if it says
     pub key_scope: Option<KeyScope>,
-    /// Whether keys are bound to bodies
-    pub bind_body: bool,
+    /// Whether keys are bound to bodies, if it says
+    pub bind_body: Option<bool>,
 }
 
 /// A `webhooks` object.
@@ -131,7 +131,7 @@ fn read_binding(at: &At<'_>, inline: bool, stored: bool, issues: &mut Issues) ->
     };
     let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
     let key_scope = fields.choice("key_scope", &scopes, issues);
-    let bind_body = fields.boolean("bind_body", issues).unwrap_or_default();
+    let bind_body = fields.boolean("bind_body", issues);
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
 }
 

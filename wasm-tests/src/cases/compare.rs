@@ -50,6 +50,10 @@ pub fn compare(case: &Case, outcome: &Outcome) -> Vec<Difference> {
     if let Some(body) = &case.client.body {
         differences.check("the client's body", &quoted(body), &quoted(&client.body));
     }
+    if let Some(trailers) = &case.client.trailers {
+        let seen = client.trailers.clone().unwrap_or_default();
+        differences.lines("the client's trailer", trailers, &seen, &[]);
+    }
     if let Some(problem) = &case.client.problem {
         differences.problem(problem, client);
     }

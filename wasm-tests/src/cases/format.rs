@@ -90,11 +90,12 @@ struct RawResponse {
     headers: Lines,
     #[serde(default)]
     body: Text,
+    trailers: Option<Lines>,
 }
 
 impl Default for RawResponse {
     fn default() -> Self {
-        Self { status: ok(), headers: Vec::new(), body: Text::default() }
+        Self { status: ok(), headers: Vec::new(), body: Text::default(), trailers: None }
     }
 }
 
@@ -106,6 +107,7 @@ struct RawClient {
     headers: BTreeMap<String, Option<Text>>,
     problem: Option<Map<String, Value>>,
     body: Option<Text>,
+    trailers: Option<Lines>,
 }
 
 #[derive(Deserialize)]
@@ -204,7 +206,7 @@ impl RawCase {
             lookups: stores(lookups, &self.lookups),
             metadata,
             route_metadata: namespaces(self.route_metadata),
-            response: message(response, self.response.body, None),
+            response: message(response, self.response.body, self.response.trailers.map(lines).transpose()?),
             upstream: upstream.transpose()?,
             client: Client {
                 status: self.client.status,
@@ -216,6 +218,7 @@ impl RawCase {
                     .collect(),
                 problem: self.client.problem,
                 body: self.client.body.map(|text| text.0),
+                trailers: self.client.trailers.map(lines).transpose()?,
             },
         })
     }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub use compare::{Difference, compare, compare_outcomes};
 pub use text::Text;
 
-use crate::http::Message;
+use crate::http::{Headers, Message};
 
 /// The file cases are in.
 #[derive(Clone, Debug)]
@@ -68,6 +68,8 @@ pub struct Client {
     pub problem: Option<Map<String, Value>>,
     /// The body, byte for byte.
     pub body: Option<Vec<u8>>,
+    /// All trailers.
+    pub trailers: Option<Headers>,
 }
 
 /// A policy that must not start, and the JSON pointers of all its errors.

@@ -70,7 +70,7 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
     if let AnswerFlow::AwaitBody { limit } = exchange.response_headers(policy, &head, &mut effects) {
         let body = &case.response.body;
         if body.len() as u64 > limit {
-            exchange.response_body_too_large(&mut effects);
+            exchange.response_body_too_large(policy, &mut effects);
         } else {
             exchange.response_body(policy, body, &mut effects);
         }
@@ -88,6 +88,11 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
     apply(&effects, Target::Response, &mut response.headers);
     if let Some(body) = body {
         response.body = body;
+    }
+    if let (Some(came), Some(trailers)) = (&case.response.trailers, &mut response.trailers) {
+        let mut effects = Vec::new();
+        exchange.response_trailers(policy, &lines(came), &mut effects);
+        apply(&effects, Target::ResponseTrailers, trailers);
     }
     if case.request.headers.get(":method") == Some(b"HEAD") {
         response.body.clear();

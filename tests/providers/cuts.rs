@@ -1,0 +1,329 @@
+//! One signature has one key: whoever has seen a delivery sends its signed text again, cut into other parts.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use edge_idempotency::headers::Headers;
+use edge_idempotency::provider::{Catalogue, Delivery, KeyScope, Provider};
+use hmac::{Hmac, Mac as _};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const JSON: &str = "application/json";
+const SECRET: &[u8] = b"0123456789abcdef-0123456789abcde!";
+const NOW_MS: u64 = 1_760_000_000_000;
+const TOKENS: [&str; 2] = ["38053878-a5d4-4295-a906-cca8f58027c9", "00000000-0000-4000-8000-000000000001"];
+
+/// A delivery as somebody sends it.
+#[derive(Debug, Clone)]
+struct Sent {
+    method: &'static str,
+    url: String,
+    headers: Vec<(&'static str, String)>,
+    body: String,
+}
+
+/// What becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Refused(&'static str),
+    Key(String),
+    None(&'static str),
+}
+
+impl Sent {
+    fn form(url: &str, body: &str, signature: &str) -> Self {
+        let headers = vec![("content-type", FORM.to_owned()), ("x-twilio-signature", signature.to_owned())];
+        Self { method: "POST", url: url.to_owned(), headers, body: body.to_owned() }
+    }
+
+    fn with(&self, name: &'static str, value: &str) -> Self {
+        let mut sent = self.clone();
+        sent.headers.retain(|(other, _)| *other != name);
+        sent.headers.push((name, value.to_owned()));
+        sent
+    }
+
+    fn outcome(&self, provider: &str) -> Outcome {
+        let provider = provider_named(provider);
+        let lines = self.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let headers = Headers::new(lines);
+        let (url, body) = (self.url.as_bytes(), self.body.as_bytes());
+        let delivery = Delivery { method: self.method.as_bytes(), url, headers: &headers, body };
+        let verified = match provider.verify(&delivery, &[SECRET], NOW_MS) {
+            Ok(verified) => verified,
+            Err(why) => return Outcome::Refused(why.reason()),
+        };
+        match provider.identifier(&delivery, &verified) {
+            Ok(Some(identifier)) => Outcome::Key(provider.raw_key(&identifier, None, None)),
+            Ok(None) => Outcome::None("no_delivery_id"),
+            Err(why) => Outcome::None(why.reason()),
+        }
+    }
+}
+
+fn provider_named(name: &str) -> Provider {
+    Catalogue::compiled_in().provider(name).unwrap()
+}
+
+fn twilio_signature(text: &str) -> String {
+    STANDARD.encode(Hmac::<Sha1>::new_from_slice(SECRET).unwrap().chain_update(text).finalize().into_bytes())
+}
+
+fn hmac_sha256(text: &str) -> Vec<u8> {
+    Hmac::<Sha256>::new_from_slice(SECRET).unwrap().chain_update(text).finalize().into_bytes().to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A form's fields as Twilio signs them.
+fn signed_form(fields: &[(&str, &str)]) -> String {
+    let mut fields = fields.to_vec();
+    fields.sort_unstable();
+    fields.dedup();
+    fields.iter().flat_map(|(name, value)| [*name, *value]).collect()
+}
+
+fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+fn one_key(what: &str, provider: &str, genuine: &Sent, copies: &[Sent]) -> Result<(), String> {
+    let expected = genuine.outcome(provider);
+    for copy in copies {
+        let found = copy.outcome(provider);
+        if !matches!(found, Outcome::Refused(_)) && found != expected {
+            return Err(format!("{what}: {expected:?}, and as {copy:?} {found:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A captured callback, cut otherwise: `MessageStatus=deliver&edTo=…`, names that swallow values, a query that swallows
+/// the form, with and without a token of one's choice.
+pub(crate) fn twilio_forms() -> Result<(), String> {
+    let url = "https://api.example.com/hooks/twilio/wh_01TWILIO";
+    let fields = [("AccountSid", "AC1"), ("MessageSid", "SM1"), ("MessageStatus", "delivered"), ("To", "+15550100")];
+    for url in [url.to_owned(), format!("{url}?bot=7")] {
+        let text = signed_form(&fields);
+        let signature = twilio_signature(&format!("{url}{text}"));
+        let send = |body: &str| Sent::form(&url, body, &signature);
+        let genuine = send("AccountSid=AC1&MessageSid=SM1&MessageStatus=delivered&To=%2B15550100");
+        assert!(matches!(genuine.outcome("twilio"), Outcome::Key(_)), "{:?}", genuine.outcome("twilio"));
+        let mut copies = vec![
+            send("AccountSid=AC1&MessageSid=SM1&MessageStatus=deliver&edTo=%2B15550100"),
+            send("AccountSid=AC1&MessageSid=SM1Message&Status=delivered&To=%2B15550100"),
+            send("AccountSid=AC1&MessageSid=SM1&MessageStatusdelivered=&To=%2B15550100"),
+            send("AccountSid=AC1MessageSidSM1MessageStatusdelivered&To=%2B15550100"),
+            send(&escaped(&text)),
+            send(&format!("{}&{}", escaped(&text), escaped(&text))),
+        ];
+        for at in 1..text.len() {
+            copies.push(send(&format!("{}={}", escaped(&text[..at]), escaped(&text[at..]))));
+            let mut swallowed = send(&escaped(&text[at..]));
+            swallowed.url.push_str(&text[..at]);
+            copies.push(swallowed);
+        }
+        let mut bodyless = send("");
+        bodyless.url.push_str(&text);
+        copies.push(Sent { method: "GET", ..bodyless.clone() });
+        copies.push(bodyless.with("content-type", JSON));
+        copies.push(bodyless);
+        let with_tokens: Vec<Sent> = copies
+            .iter()
+            .chain([&genuine])
+            .flat_map(|copy| TOKENS.map(|token| copy.with("i-twilio-idempotency-token", token)))
+            .collect();
+        copies.extend(with_tokens);
+        let verified = copies.iter().filter(|copy| matches!(copy.outcome("twilio"), Outcome::Key(_))).count();
+        assert!(verified > 100, "{verified}");
+        one_key(&url, "twilio", &genuine, &copies)?;
+    }
+    Ok(())
+}
+
+/// The hash of a body that stands in a field of a captured form: moved into the query it would cover a body of JSON of
+/// one's own, with a token of one's own.
+pub(crate) fn twilio_hash_in_a_field() -> Result<(), String> {
+    let url = "https://api.example.com/hooks/twilio/wh_01TWILIO?bot=7";
+    let body = "{\"invented\":true}";
+    let inner = format!("x&bodySHA256={}&y=", hex(&Sha256::digest(body)));
+    let fields = [("Body", inner.as_str()), ("MessageSid", "SM1"), ("SmsStatus", "received"), ("To", "1")];
+    let text = signed_form(&fields);
+    let signature = twilio_signature(&format!("{url}{text}"));
+    let form: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    let genuine = Sent::form(url, &form.join("&"), &signature);
+    let mut forged = Sent::form(&format!("{url}{text}"), body, &signature).with("content-type", JSON);
+    assert!(!matches!(forged.outcome("twilio"), Outcome::Refused(_)), "{:?}", forged.outcome("twilio"));
+    let mut copies = vec![forged.clone()];
+    for token in TOKENS {
+        forged = forged.with("i-twilio-idempotency-token", token);
+        copies.push(forged.clone());
+    }
+    one_key("hash in a field", "twilio", &genuine, &copies)
+}
+
+/// Whether there is a key follows from the signed text: it cannot be hidden, so that a route that accepts deliveries
+/// without one would run them again; nor does a token make one for a form that has none.
+pub(crate) fn twilio_forms_without_an_identifier() -> Result<(), String> {
+    let url = "https://api.example.com/hooks/twilio/wh_01TWILIO";
+    let text = signed_form(&[("CallSid", "CA1"), ("CallStatus", "in-progress"), ("Digits", "1234")]);
+    let signature = twilio_signature(&format!("{url}{text}"));
+    let genuine = Sent::form(url, "CallSid=CA1&CallStatus=in-progress&Digits=1234", &signature);
+    assert_eq!(genuine.outcome("twilio"), Outcome::None("delivery_id_missing"));
+    let moved = Sent::form(url, "CallSid=CA1&CallStatus=in-progress&Digits1=234", &signature);
+    let copies: Vec<Sent> = [&genuine, &moved]
+        .into_iter()
+        .flat_map(|copy| TOKENS.map(|token| copy.with("i-twilio-idempotency-token", token)))
+        .collect();
+    one_key("a call", "twilio", &genuine, &copies)?;
+    // A URL alone, with nothing that says which body belongs to it.
+    let url = "https://api.example.com/hooks/twilio/wh_01TWILIO?CallSid=CA1";
+    let genuine = Sent { method: "GET", ..Sent::form(url, "", &twilio_signature(url)) };
+    let copies = TOKENS.map(|token| genuine.with("i-twilio-idempotency-token", token));
+    one_key("a GET", "twilio", &genuine, &copies)
+}
+
+/// A body that the signed URL has the hash of is compared with it, whatever its content type: a form of no fields, signed
+/// as if there were none, brought any bytes along.
+pub(crate) fn twilio_hashes_are_always_compared() -> Result<(), String> {
+    let body = "[{\"id\":\"EZ1\"}]";
+    let url = format!("https://api.example.com/hooks/e/wh_01EVENTS?bodySHA256={}", hex(&Sha256::digest(body)));
+    let signature = twilio_signature(&url);
+    for provider in ["twilio", "twilio_event_streams"] {
+        let genuine = Sent::form(&url, body, &signature).with("content-type", JSON);
+        let genuine = genuine.with("i-twilio-idempotency-token", TOKENS[0]);
+        assert!(matches!(genuine.outcome(provider), Outcome::Key(_)), "{:?}", genuine.outcome(provider));
+        for other in ["", "&", "&&&"] {
+            let sent = Sent::form(&url, other, &signature).with("i-twilio-idempotency-token", TOKENS[1]);
+            let found = sent.outcome(provider);
+            if found != Outcome::Refused("body_hash_mismatch") {
+                return Err(format!("{provider}: {other:?} comes to {found:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Random forms, cut anywhere.
+pub(crate) fn twilio_random_cuts() -> Result<(), String> {
+    let pieces = ["MessageSid", "MessageStatus", "SmsStatus", "CallSid", "SM1", "a", "b", "?", "&", "=", "bodySHA256="];
+    let text = prop::collection::vec(prop::sample::select(pieces.to_vec()), 1..4).prop_map(|parts| parts.concat());
+    let fields = prop::collection::vec((text.clone(), text), 1..5);
+    let cuts = prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_usize), 24);
+    TestRunner::new(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })
+        .run(&(fields, any::<bool>(), cuts), |(fields, query, cuts)| {
+            let url = format!("https://api.example.com/hooks/twilio/w{}", if query { "?q=1" } else { "" });
+            let pairs: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let text = signed_form(&pairs);
+            let signature = twilio_signature(&format!("{url}{text}"));
+            let form: Vec<String> = pairs.iter().map(|(n, v)| format!("{}={}", escaped(n), escaped(v))).collect();
+            let genuine = Sent::form(&url, &form.join("&"), &signature);
+            prop_assert!(!matches!(genuine.outcome("twilio"), Outcome::Refused(_)));
+            let mut copies = Vec::new();
+            for (first, second, token) in cuts {
+                let (a, b) = (first.index(text.len() + 1), second.index(text.len() + 1));
+                let (a, b) = (a.min(b), a.max(b));
+                let body = match &text[a..] {
+                    "" => String::new(),
+                    _ => format!("{}={}", escaped(&text[a..b]), escaped(&text[b..])),
+                };
+                let mut copy = Sent::form(&format!("{url}{}", &text[..a]), &body, &signature);
+                if token > 0 {
+                    copy = copy.with("i-twilio-idempotency-token", TOKENS[token % 2]);
+                }
+                if token == 3 {
+                    copy = copy.with("content-type", JSON);
+                }
+                copies.push(copy);
+            }
+            one_key("random", "twilio", &genuine, &copies).map_err(TestCaseError::fail)
+        })
+        .map_err(|error| error.to_string())
+}
+
+/// Where identifier, timestamp and body stand side by side, a timestamp inside the body could be taken for theirs.
+pub(crate) fn twitch_timestamps_in_the_body() -> Result<(), String> {
+    let (id, time) = ("e76c6bd4-55c9-4987-8304-da1588d8988b", "2025-10-09T08:53:20.123Z");
+    let body = format!(
+        "{{\"event\":{{\"followed_at\":\"2025-10-09T08:53:19.5Z\",\"note\":\"2025-10-09T08:53:18Z{{}}\"}},\"at\":\"{time}\"}}"
+    );
+    let text = format!("{id}{time}{body}");
+    let signature = format!("sha256={}", hex(&hmac_sha256(&text)));
+    let send = |id: &str, time: &str, body: &str| Sent {
+        method: "POST",
+        url: "https://api.example.com/".to_owned(),
+        headers: vec![
+            ("twitch-eventsub-message-signature", signature.clone()),
+            ("twitch-eventsub-message-id", id.to_owned()),
+            ("twitch-eventsub-message-timestamp", time.to_owned()),
+        ],
+        body: body.to_owned(),
+    };
+    let genuine = send(id, time, &body);
+    assert_eq!(genuine.outcome("twitch"), Outcome::Key(format!("twitch-{id}")));
+    let mut copies = Vec::new();
+    for from in 0..text.len() {
+        for length in [20, 22, 24] {
+            if let (Some(time), Some(body)) = (text.get(from..from + length), text.get(from + length..)) {
+                copies.push(send(&text[..from], time, body));
+            }
+        }
+    }
+    one_key("twitch", "twitch", &genuine, &copies)
+}
+
+/// Where URL and body stand side by side a query could swallow the beginning of a body, or a body the end of a query.
+pub(crate) fn square_urls() -> Result<(), String> {
+    let url = "https://api.example.com/hooks/square/wh_01SQUARE?a=%7B%22";
+    let body = r#"{"event_id":"e1","data":{"event_id":"e2","note":"{\"event_id\":\"e3\"}","list":[{"event_id":"e4"}],"x{":"{"}}"#;
+    let text = format!("{url}{body}");
+    let signature = STANDARD.encode(hmac_sha256(&text));
+    let send = |at: usize| Sent {
+        method: "POST",
+        url: text[..at].to_owned(),
+        headers: vec![("content-type", "text/plain".to_owned()), ("x-square-hmacsha256-signature", signature.clone())],
+        body: text[at..].to_owned(),
+    };
+    let genuine = send(url.len());
+    assert_eq!(genuine.outcome("square"), Outcome::Key("square-e1".to_owned()));
+    let copies: Vec<Sent> = (20..=text.len()).map(send).collect();
+    one_key("square", "square", &genuine, &copies)
+}
+
+/// A separator that an identifier may hold tells nothing: the body could hold another timestamp.
+pub(crate) fn standard_webhooks_identifiers() -> Result<(), String> {
+    let body = r#"{"note":"x.1760000001.y.1760000002.{}","n":1.1760000000}"#;
+    let text = format!("msg_1.1760000000.{body}");
+    let signature = format!("v1,{}", STANDARD.encode(hmac_sha256(&text)));
+    let places: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| *byte == b'.').map(|(at, _)| at).collect();
+    let send = |first: usize, second: usize| Sent {
+        method: "POST",
+        url: "https://api.example.com/".to_owned(),
+        headers: vec![
+            ("webhook-signature", signature.clone()),
+            ("webhook-id", text[..first].to_owned()),
+            ("webhook-timestamp", text[first + 1..second].to_owned()),
+        ],
+        body: text[second + 1..].to_owned(),
+    };
+    let genuine = send(places[0], places[1]);
+    assert_eq!(genuine.outcome("standard_webhooks"), Outcome::Key("standard_webhooks-msg_1".to_owned()));
+    let copies: Vec<Sent> = places.windows(2).map(|pair| send(pair[0], pair[1])).collect();
+    one_key("standard_webhooks", "standard_webhooks", &genuine, &copies)
+}
+
+/// Which providers scope keys to the webhook and which bind bodies, where a binding does not say.
+pub(crate) fn defaults() -> Result<(), String> {
+    let names = || Catalogue::compiled_in().names();
+    let scoped: BTreeSet<&str> = names().filter(|name| provider_named(name).key_scope == KeyScope::Webhook).collect();
+    assert_eq!(scoped, BTreeSet::from(["standard_webhooks", "woocommerce"]));
+    let bound: BTreeSet<&str> = names().filter(|name| provider_named(name).may_bind_body()).collect();
+    assert_eq!(bound, BTreeSet::from(["github", "shopify"]));
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Requests that wait for their body or for a lookup, in the module: what all of them together keep of their headers is
+//! bounded, and given back however a wait ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use serde_json::{Value, json};
+use wasm_tests::engine::Wasm;
+use wasm_tests::host::{CallReply, Ending, Options, StreamInfo, Vm};
+use wasm_tests::http::Headers;
+
+/// How many bytes of header lines a VM keeps.
+const LIMIT: usize = 16 * 1024 * 1024;
+/// As much as fits sixteen times, but for a rest.
+const LARGE: usize = LIMIT / 16 - 2000;
+const TOKEN: &str = "gitlab-token";
+
+fn start() -> Vm {
+    let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
+    let binding = json!({"tenant": "acme", "project": "shop", "provider": "gitlab", "secrets": [TOKEN]});
+    let document = json!({
+        "version": 1,
+        "allow_inline_secrets": true,
+        "routes": [
+            {"endpoint": "hooks", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "max_body_bytes": 100,
+                "webhook": {}},
+            {"endpoint": "plain", "path": "/plain", "policy": "HANDLER_INTERNAL_C"},
+        ],
+        "webhooks": {"static": {"wh_known": binding}, "unkey": {"cluster": "unkey"}, "openbao": {"cluster": "openbao"}},
+    });
+    let options = Options {
+        configuration: document.to_string().into_bytes(),
+        clusters: ["unkey", "openbao"].map(str::to_owned).into(),
+        ..Options::default()
+    };
+    Vm::boot(module.program(), options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A delivery's headers, with so many bytes that nobody reads.
+fn headers(path: &str, token: &str, bytes: usize) -> Headers {
+    let mut headers = Headers::from([(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", path)]);
+    headers.add("x-gitlab-token", token);
+    headers.add("idempotency-key", "f5e5f430");
+    headers.add("x-filler", vec![b'x'; bytes]);
+    headers
+}
+
+const KNOWN: &str = "/h/gitlab/wh_known";
+const LOOKED_UP: &str = "/h/gitlab/wh_looked_up";
+
+/// Begins a delivery of so many bytes; its body has still to come.
+fn begin(vm: &mut Vm, path: &str, bytes: usize) -> u32 {
+    let id = vm.open(StreamInfo::default());
+    vm.request_headers(id, headers(path, TOKEN, bytes), false);
+    id
+}
+
+fn waits(vm: &Vm, id: u32) -> bool {
+    vm.view(id).unwrap().ending == Ending::Paused
+}
+
+/// That the request was refused for want of room, and may come again.
+fn is_refused(vm: &mut Vm, id: u32) {
+    let exchange = vm.close(id);
+    assert!(exchange.upstream.is_none(), "{exchange:?}");
+    assert_eq!(exchange.details.as_deref(), Some("dependency_unavailable.waiting_full"));
+    let client = exchange.client.unwrap();
+    let problem: Value = serde_json::from_slice(&client.body).unwrap();
+    assert_eq!((client.headers.status(), &problem["code"]), (Some(503), &json!("dependency_unavailable")));
+    assert_eq!(client.headers.get("retry-after"), Some(b"30".as_slice()));
+    assert_eq!(problem["retry"], "same_key");
+}
+
+/// Begins deliveries until there is no room for another.
+fn fill(vm: &mut Vm, path: &str) -> Vec<u32> {
+    let waiting: Vec<u32> = (0..16).map(|_| begin(vm, path, LARGE)).collect();
+    assert!(waiting.iter().all(|id| waits(vm, *id)));
+    is_full(vm);
+    waiting
+}
+
+fn is_full(vm: &mut Vm) {
+    let id = begin(vm, KNOWN, LARGE);
+    is_refused(vm, id);
+}
+
+fn status(vm: &mut Vm, id: u32) -> Option<u16> {
+    vm.close(id).client.and_then(|answer| answer.headers.status())
+}
+
+#[test]
+fn many_waiting_requests_are_bounded_by_their_bytes() {
+    let mut vm = start();
+    // As large as Envoy takes them, and small ones.
+    for bytes in [60_000, 1000] {
+        let mut waiting = Vec::new();
+        let refused = loop {
+            let id = begin(&mut vm, KNOWN, bytes);
+            if !waits(&vm, id) {
+                break id;
+            }
+            waiting.push(id);
+        };
+        is_refused(&mut vm, refused);
+        let each = LIMIT / waiting.len();
+        assert!((bytes..bytes + 400).contains(&each), "{} requests of {bytes} bytes", waiting.len());
+        // What need not wait is not concerned.
+        let plain = vm.open(StreamInfo::default());
+        vm.request_headers(plain, headers("/plain", TOKEN, 10), true);
+        assert_eq!(vm.view(plain).unwrap().ending, Ending::AwaitingUpstream);
+        vm.close(plain);
+        for id in waiting {
+            vm.close(id);
+        }
+    }
+    // One by one they are no more than one.
+    for _ in 0..40 {
+        let id = begin(&mut vm, KNOWN, LARGE);
+        assert!(waits(&vm, id));
+        vm.close(id);
+    }
+    assert_eq!(vm.take_failures(), [""; 0]);
+}
+
+#[test]
+fn every_way_a_wait_ends_gives_its_bytes_back() {
+    type Way = (&'static str, fn(&mut Vm, u32), Option<u16>);
+    let ways: [Way; 6] = [
+        ("verified", |vm, id| vm.request_body(id, b"{}", true), None),
+        (
+            "not verified",
+            |vm, id| {
+                vm.close(id);
+                let id = vm.open(StreamInfo::default());
+                vm.request_headers(id, headers(KNOWN, "another", LARGE), false);
+                vm.request_body(id, b"{}", true);
+                assert_eq!(vm.view(id).unwrap().client.unwrap().headers.status(), Some(401));
+            },
+            None,
+        ),
+        ("too long", |vm, id| vm.request_body(id, &[b' '; 101], false), Some(413)),
+        (
+            "trailers",
+            |vm, id| {
+                vm.request_body(id, b"{}", false);
+                vm.request_trailers(id, [("x-a", "b")]);
+            },
+            None,
+        ),
+        ("no body", |vm, id| vm.request_body(id, b"", true), None),
+        ("gone", |_, _| {}, None),
+    ];
+    for (name, end, expected) in ways {
+        let mut vm = start();
+        let mut waiting = fill(&mut vm, KNOWN);
+        let ending = waiting.pop().unwrap();
+        end(&mut vm, ending);
+        if name == "gone" {
+            vm.close(ending);
+        }
+        // Its context is still there, unless the client has gone.
+        if let Some(exchange) = vm.view(ending) {
+            assert_ne!(exchange.ending, Ending::Paused, "{name}: {exchange:?}");
+            assert_eq!(exchange.client.and_then(|answer| answer.headers.status()), expected, "{name}");
+        }
+        let next = begin(&mut vm, KNOWN, LARGE);
+        assert!(waits(&vm, next), "{name}: there is no room");
+        is_full(&mut vm);
+        assert_eq!(vm.take_failures(), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn lookups_that_end_give_their_bytes_back() {
+    let mut vm = start();
+    // All of them wait for one call, whose failure answers them.
+    let mut waiting = fill(&mut vm, LOOKED_UP);
+    vm.close(waiting.pop().unwrap());
+    waiting.push(begin(&mut vm, LOOKED_UP, LARGE));
+    is_full(&mut vm);
+    let token = vm.calls().first().unwrap().token;
+    vm.answer_call(token, CallReply::Failed);
+    for id in waiting {
+        assert!(!waits(&vm, id));
+        assert_eq!(status(&mut vm, id), Some(503));
+    }
+    let again = fill(&mut vm, KNOWN);
+    for id in again {
+        vm.request_body(id, b"{}", true);
+        assert_eq!(vm.view(id).unwrap().ending, Ending::AwaitingUpstream);
+    }
+    fill(&mut vm, KNOWN);
+    assert_eq!(vm.take_failures(), [""; 0]);
+}
