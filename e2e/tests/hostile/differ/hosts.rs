@@ -108,7 +108,7 @@ fn two(case: &mut Case, host: &str, random: &mut Random) -> String {
             }
         };
     }
-    match random.below(5) {
+    match random.below(7) {
         0 => {
             case.hosts.push(host.as_bytes().to_vec());
             format!("host: a second line {host}")
@@ -120,6 +120,11 @@ fn two(case: &mut Case, host: &str, random: &mut Random) -> String {
         2 => {
             case.hosts.clear();
             "host: no line".to_owned()
+        }
+        3 => {
+            case.hosts = vec![host.as_bytes().to_vec()];
+            case.absolute = Some(("http://", PUBLIC.as_bytes().to_vec()));
+            format!("host: {host} beside the absolute form of {PUBLIC}")
         }
         _ => {
             let scheme = random.pick(&["http://", "http://", "http://", "HTTP://", "https://"]);

@@ -191,7 +191,9 @@ fn answers(case: &Case, expected: &Expected, outcome: &Outcome, wrong: &mut Vec<
     if expected.reach == Reach::Must && status != Some(200) {
         wrong.push(format!("it must be answered 200; the answer was {}", outcome.first()));
     }
-    if status.is_some_and(|status| status >= 500 && status != 501 && status != 505) {
+    // The end of a broken body may come after the upstream was asked, and then it is the upstream's failure to Envoy.
+    let broken = case.sound() == Sound::Broken;
+    if status.is_some_and(|status| status >= 500 && status != 501 && status != 505) && !broken {
         wrong.push(format!("the answer was {}", outcome.first()));
     }
     if let End::Failed(error) = outcome.first() {

@@ -222,11 +222,12 @@ fn authority_and_target(case: &Case) -> Result<(Vec<u8>, Vec<u8>), &'static str>
         let authority = case.hosts.first().ok_or("no authority")?;
         return Ok((authority.clone(), case.target.clone()));
     }
-    let [host] = case.hosts.as_slice() else { return Err("no host line, or two") };
     let Some((scheme, authority)) = &case.absolute else {
+        let [host] = case.hosts.as_slice() else { return Err("no host line, or two") };
         let text = String::from_utf8_lossy(host).trim_matches([' ', '\t']).to_owned();
         return Ok((text.into_bytes(), case.target.trim_ascii_end().to_vec()));
     };
+    // The absolute form outranks `Host`, whatever that says (RFC 9112 section 3.2.2).
     if *scheme == "https://" {
         return Err("the scheme https without TLS");
     }
