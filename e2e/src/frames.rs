@@ -82,6 +82,9 @@ pub enum End {
     Closed,
 }
 
+/// Kind, flags, stream and payload of a frame.
+type Frame = (u8, u8, u32, Vec<u8>);
+
 /// A connection for one request after the other.
 pub struct Connection {
     stream: TcpStream,
@@ -142,9 +145,10 @@ impl Connection {
                     let (skip, cut) = match (flags & PADDED != 0, flags & PRIORITY != 0) {
                         (false, false) => (0, 0),
                         (false, true) => (5, 0),
-                        (true, priority) => {
-                            (1 + if priority { 5 } else { 0 }, usize::from(payload.first().copied().unwrap_or_default()))
-                        }
+                        (true, priority) => (
+                            1 + if priority { 5 } else { 0 },
+                            usize::from(payload.first().copied().unwrap_or_default()),
+                        ),
                     };
                     let block = payload.get(skip..payload.len().saturating_sub(cut)).unwrap_or_default();
                     // Trailers have no status, and an interim answer is none.
@@ -187,8 +191,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The next frame: kind, flags, stream and payload; `None` at the end of the connection.
-    fn frame(&mut self) -> Result<Option<(u8, u8, u32, Vec<u8>)>> {
+    /// The next frame; `None` at the end of the connection.
+    fn frame(&mut self) -> Result<Option<Frame>> {
         loop {
             if let Some((head, rest)) = self.buffer.split_first_chunk::<9>() {
                 let [a, b, c, kind, flags, id @ ..] = *head;

@@ -143,13 +143,7 @@ pub(crate) const ROUTES: [Route; 15] = [
         example: (PUBLIC, "/api/v1/records/r-1"),
         ..ROUTE
     },
-    Route {
-        endpoint: "denied",
-        path: DENIED,
-        target: "Closed/denied",
-        example: (PUBLIC, DENIED),
-        ..ROUTE
-    },
+    Route { endpoint: "denied", path: DENIED, target: "Closed/denied", example: (PUBLIC, DENIED), ..ROUTE },
     Route {
         endpoint: "ops.run",
         path: "/api/v1/ops/{op}",

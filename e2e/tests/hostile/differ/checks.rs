@@ -11,16 +11,21 @@ use super::model::{self, Expected, Reach};
 use super::upstream::Record;
 use super::{generate, judge, reading};
 
+/// A test's body.
+type Check = fn() -> Result<()>;
+
 /// The tests.
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, fn() -> Result<()>); 4] = [
+    let tests: [(&str, Check); 4] = [
         ("a sound request is found sound", sound),
         ("every planted fault is found", faults),
         ("paths and hosts are read as docs/security.md says", readings),
         ("a case depends on seed and number alone", reproducible),
     ];
-    let trial = |(name, body): (&str, fn() -> Result<()>)| {
-        Trial::test(format!("adversary's own checks: {name}"), move || body().map_err(|error| format!("{error:#}").into()))
+    let trial = |(name, body): (&str, Check)| {
+        Trial::test(format!("adversary's own checks: {name}"), move || {
+            body().map_err(|error| format!("{error:#}").into())
+        })
     };
     tests.into_iter().map(trial).collect()
 }
@@ -66,7 +71,7 @@ fn sound() -> Result<()> {
 type Fault = fn(&mut Record);
 
 fn faults() -> Result<()> {
-    let faults: [(&str, Listener, Fault); 22] = [
+    let faults: [(&str, Listener, Fault); 23] = [
         ("a raw key", Listener::Plain, |record| set(record, "idempotency-key", "k-1")),
         ("another's key", Listener::Plain, |record| set(record, "idempotency-key", "t-globex:shop:user:u2:k-1")),
         ("a key beside", Listener::Plain, |record| add(record, "idempotency_key", "t-acme:shop:user:u1:k-1")),
@@ -80,6 +85,7 @@ fn faults() -> Result<()> {
             record.message.trailers.push(("x_subject".to_owned(), b"user:u2".to_vec()));
         }),
         ("a method override", Listener::Plain, |record| add(record, "x_http_method_override", "DELETE")),
+        ("a retry's policy", Listener::Plain, |record| add(record, "x-envoy-retry-on", "5xx")),
         ("the mark", Listener::Plain, |record| add(record, "x-edge-idempotency", "1")),
         ("a denied path", Listener::Plain, |record| start(record, "POST /api/v1/denied HTTP/1.1")),
         ("a denied path in other words", Listener::Plain, |record| {

@@ -155,7 +155,11 @@ fn both(case: &mut Case, random: &mut Random) -> &'static str {
         1 => ("chunks end before a hidden request, a length over it", vec![chunked(), length(&ended)], ended),
         2 => {
             let bytes = [chunk(&hidden), b"0\r\n\r\n".to_vec()].concat();
-            ("a chunk over a hidden request, a length before it", vec![Line::new("Content-Length", "4"), chunked()], bytes)
+            (
+                "a chunk over a hidden request, a length before it",
+                vec![Line::new("Content-Length", "4"), chunked()],
+                bytes,
+            )
         }
         3 => {
             framing.sound = Sound::Yes;

@@ -12,7 +12,9 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     let mut random = Random::of(seed, number);
     let protocol = if random.percent(60) { Protocol::Http1 } else { Protocol::Http2 };
     let listener = LISTENERS.get(random.below(LISTENERS.len())).copied().unwrap_or(super::api::Listener::Plain);
-    let Some(route) = ROUTES.get(random.below(ROUTES.len())) else { return valid(seed, number, protocol, listener, None) };
+    let Some(route) = ROUTES.get(random.below(ROUTES.len())) else {
+        return valid(seed, number, protocol, listener, None);
+    };
     let mut case = valid(seed, number, protocol, listener, Some(route));
     if matches!(route.keys, Keys::Required) || (route.keys == Keys::Accepted && random.percent(60)) {
         case.lines.push(Line::new("idempotency-key", lines::key(number)));
@@ -39,13 +41,7 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     case
 }
 
-fn valid(
-    seed: u64,
-    number: u64,
-    protocol: Protocol,
-    listener: super::api::Listener,
-    route: Option<&Route>,
-) -> Case {
+fn valid(seed: u64, number: u64, protocol: Protocol, listener: super::api::Listener, route: Option<&Route>) -> Case {
     let (host, path) = route.map_or(("", "/"), |route| route.example);
     Case {
         seed,
@@ -69,13 +65,7 @@ fn valid(
             sound: Sound::Yes,
             payload: None,
         },
-        frames: Frames {
-            pseudo: Vec::new(),
-            late: Vec::new(),
-            data: Vec::new(),
-            flow: Flow::Whole,
-            sound: Sound::Yes,
-        },
+        frames: Frames { pseudo: Vec::new(), late: Vec::new(), data: Vec::new(), flow: Flow::Whole, sound: Sound::Yes },
         second: None,
         mutations: Vec::new(),
     }
@@ -91,11 +81,8 @@ fn usual_framing(case: &mut Case) {
     case.framing.body.clone_from(&payload);
     case.framing.payload = Some(payload);
     let field = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
-    case.frames.pseudo = vec![
-        field(":method", case.method.as_bytes()),
-        field(":scheme", b"http"),
-        field(":path", &case.target),
-    ];
+    case.frames.pseudo =
+        vec![field(":method", case.method.as_bytes()), field(":scheme", b"http"), field(":path", &case.target)];
 }
 
 /// The number of the plain request; no run has so many cases.

@@ -100,6 +100,9 @@ const NEVER: [&str; 9] = [
     "x-api-key",
 ];
 
+/// Lines that begin as those do by which a client would tell Envoy what to do, and that Envoy itself adds.
+const FROM_ENVOY: [&str; 2] = ["x-envoy-expected-rq-timeout-ms", "x-envoy-external-address"];
+
 /// What holds for every request at the upstream, whatever the model says.
 fn invariants(case: &Case, record: &Record, hides_dots: bool, wrong: &mut Vec<String>) {
     let (method, target) = request_line(record);
@@ -173,7 +176,8 @@ fn named(case: &Case, found: &[Line], identity: Option<[&'static str; 3]>, kind:
                 wrong.push(format!("an identity in the {kind} {name}: {text}"));
             }
         }
-        if NEVER.contains(&plain.as_str()) || plain.starts_with("x-restate-") {
+        let told_to_envoy = plain.starts_with("x-envoy-") && !FROM_ENVOY.contains(&plain.as_str());
+        if NEVER.contains(&plain.as_str()) || plain.starts_with("x-restate-") || told_to_envoy {
             wrong.push(format!("the {kind} {name} of a client"));
         }
     }

@@ -172,8 +172,24 @@ fn claimed(case: &mut Case, random: &mut Random) -> String {
 /// Changes the method, and says how.
 pub(crate) fn method(case: &mut Case, random: &mut Random) -> String {
     let method = random.pick(&[
-        "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "post", "Post", "delete", "GETT", "PURGE",
-        "QUERY", "M-SEARCH", "POST\u{0}", "P\u{d6}ST", "",
+        "GET",
+        "HEAD",
+        "POST",
+        "PUT",
+        "PATCH",
+        "DELETE",
+        "OPTIONS",
+        "TRACE",
+        "post",
+        "Post",
+        "delete",
+        "GETT",
+        "PURGE",
+        "QUERY",
+        "M-SEARCH",
+        "POST\u{0}",
+        "P\u{d6}ST",
+        "",
     ]);
     case.method = method.to_owned();
     format!("method: {}", method.escape_debug())

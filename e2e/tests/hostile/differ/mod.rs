@@ -69,7 +69,9 @@ struct Settings {
 impl Settings {
     fn read() -> Result<Self> {
         let number = |name: &str| match env::var(name) {
-            Ok(text) if !text.is_empty() => text.parse().map(Some).with_context(|| format!("{name}={text} is no number")),
+            Ok(text) if !text.is_empty() => {
+                text.parse().map(Some).with_context(|| format!("{name}={text} is no number"))
+            }
             _ => Ok(None),
         };
         let (seed, cases, only) = (number("HOSTILE_SEED")?, number("HOSTILE_CASES")?, number("HOSTILE_ONLY")?);
@@ -122,8 +124,7 @@ impl World {
         }
         let start = Instant::now();
         let mut report = Report::new(settings.seed);
-        let mut clients: Vec<Client<'_>> =
-            (0..CLIENTS).map(|_| Client::new(&self.addresses, &self.tokens)).collect();
+        let mut clients: Vec<Client<'_>> = (0..CLIENTS).map(|_| Client::new(&self.addresses, &self.tokens)).collect();
         let mut waiting: Vec<Sent> = Vec::new();
         let mut told = 0;
         let mut next = 0;
@@ -137,7 +138,9 @@ impl World {
             if settings.shown {
                 report.findings().iter().skip(told).for_each(|finding| eprintln!("{finding}"));
                 told = report.findings().len();
-                eprintln!("{}", report.progress(settings.cases, start.elapsed()));
+                if report.cases() > 0 {
+                    eprintln!("{}", report.progress(settings.cases, start.elapsed()));
+                }
             }
         }
         drop(clients);
@@ -197,7 +200,10 @@ impl World {
             let expected = model::expect(&plain);
             let wrong = judge::judge(&plain, &expected, &outcome, &records);
             if !wrong.is_empty() {
-                report.find(format!("near case {judged}, a plain request:\n{}", report::told(&plain, &expected, &outcome, &records, &wrong)));
+                report.find(format!(
+                    "  near case {judged}, a plain request:\n{}",
+                    report::told(&plain, &expected, &outcome, &records, &wrong)
+                ));
             }
         }
         let log = self.gateway.log()?;
@@ -210,7 +216,8 @@ impl World {
     /// Waits until no request is under way any more.
     fn settle(&self) -> Result<()> {
         self.gateway.until("no request is under way", |gateway| {
-            Ok(gateway.stat("^http.gateway.downstream_rq_active$")? == 0 && gateway.stat("^cluster.backend.upstream_rq_active$")? == 0)
+            Ok(gateway.stat("^http.gateway.downstream_rq_active$")? == 0
+                && gateway.stat("^cluster.backend.upstream_rq_active$")? == 0)
         })
     }
 }

@@ -1,8 +1,6 @@
 //! What has to become of a case. The model knows the API's tables, docs/ and the RFCs; it knows nothing of the filter's code.
 
-use super::api::{
-    ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Listener, PRIVATE, ROUTES, Route,
-};
+use super::api::{ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Listener, PRIVATE, ROUTES, Route};
 use super::case::{Case, Protocol, Sound, Token};
 use super::reading::{self, Key};
 
@@ -84,7 +82,9 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
         Sound::Yes => {}
         Sound::No => return Err("malformed framing"),
         Sound::Either(why) => doubts.push(why),
-        Sound::Broken => doubts.push("the body is broken, and a gateway that streams has let the head in before it sees that"),
+        Sound::Broken => {
+            doubts.push("the body is broken, and a gateway that streams has let the head in before it sees that")
+        }
     }
     let lines = lines(case, doubts)?;
     let (sent_authority, target) = authority_and_target(case)?;

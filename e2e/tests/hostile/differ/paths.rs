@@ -53,8 +53,26 @@ fn slashes(case: &mut Case, random: &mut Random) -> String {
 fn dots(case: &mut Case, random: &mut Random) -> String {
     let at = slash(&case.target, random);
     let text = random.pick(&[
-        "/./", "/../", "/%2e/", "/%2E/", "/x/../", "/x/%2e%2e/", "/x/%2E./", "/x/.%2e/", "/x//../", "/x/y/../../",
-        "/.../", "/..;/", "/x%2f../", "/x/..%2f", "/..%2f", "/%2e%2e%2f", "/.%00/", "/..\\", "/x\\..\\", "/x/..%5c",
+        "/./",
+        "/../",
+        "/%2e/",
+        "/%2E/",
+        "/x/../",
+        "/x/%2e%2e/",
+        "/x/%2E./",
+        "/x/.%2e/",
+        "/x//../",
+        "/x/y/../../",
+        "/.../",
+        "/..;/",
+        "/x%2f../",
+        "/x/..%2f",
+        "/..%2f",
+        "/%2e%2e%2f",
+        "/.%00/",
+        "/..\\",
+        "/x\\..\\",
+        "/x/..%5c",
     ]);
     splice(&mut case.target, at, 1, text.as_bytes());
     format!("{text} for a slash")
@@ -88,9 +106,47 @@ fn case_of_letters(case: &mut Case, random: &mut Random) -> String {
 
 fn behind(case: &mut Case, random: &mut Random) -> String {
     let text = random.pick(&[
-        "/", "//", "/.", "/./", "/..", "/x/..", ".", "..", "/%2e", "%2e", "%2f", "%20", "%00", "%09", "%0a", "%0d%0a",
-        ";", ";x=1", "%3b", "%3f", "%23", "%ff", "%", "%4", "%zz", "~", "%7e", "*", "/*", ":", "@", "\\", "%c0%af",
-        "%e2%80%8b", "+", ",", "%2c", "&", "=", "$", "!",
+        "/",
+        "//",
+        "/.",
+        "/./",
+        "/..",
+        "/x/..",
+        ".",
+        "..",
+        "/%2e",
+        "%2e",
+        "%2f",
+        "%20",
+        "%00",
+        "%09",
+        "%0a",
+        "%0d%0a",
+        ";",
+        ";x=1",
+        "%3b",
+        "%3f",
+        "%23",
+        "%ff",
+        "%",
+        "%4",
+        "%zz",
+        "~",
+        "%7e",
+        "*",
+        "/*",
+        ":",
+        "@",
+        "\\",
+        "%c0%af",
+        "%e2%80%8b",
+        "+",
+        ",",
+        "%2c",
+        "&",
+        "=",
+        "$",
+        "!",
     ]);
     let end = path_end(&case.target);
     splice(&mut case.target, end, 0, text.as_bytes());
@@ -115,8 +171,7 @@ fn insert(case: &mut Case, random: &mut Random) -> String {
 fn escapes(case: &mut Case, random: &mut Random) -> String {
     let end = path_end(&case.target);
     let at = slash(&case.target, random) + 1;
-    let length =
-        case.target.iter().take(end).skip(at).position(|byte| *byte == b'/').unwrap_or(end.saturating_sub(at));
+    let length = case.target.iter().take(end).skip(at).position(|byte| *byte == b'/').unwrap_or(end.saturating_sub(at));
     let segment: Vec<u8> = case.target.iter().skip(at).take(length).copied().collect();
     let text: String = match random.below(4) {
         0 => segment.iter().map(|byte| format!("%{byte:02x}")).collect(),
@@ -130,8 +185,20 @@ fn escapes(case: &mut Case, random: &mut Random) -> String {
 
 fn query(case: &mut Case, random: &mut Random) -> String {
     let text = random.pick(&[
-        "?", "?a=1", "?a=%2f..%2f", "?/../../api/v1/denied", "?a=1?b=2", "?x=/api/v1/orders", "?#", "?a#b", "?%00",
-        "?access=1&idempotency-key=t-globex:shop:user:u2:k", "??", "?delay=1", "?;", "?\\",
+        "?",
+        "?a=1",
+        "?a=%2f..%2f",
+        "?/../../api/v1/denied",
+        "?a=1?b=2",
+        "?x=/api/v1/orders",
+        "?#",
+        "?a#b",
+        "?%00",
+        "?access=1&idempotency-key=t-globex:shop:user:u2:k",
+        "??",
+        "?delay=1",
+        "?;",
+        "?\\",
     ]);
     case.target.extend(text.as_bytes());
     format!("the query {text}")
@@ -142,13 +209,33 @@ fn recovery(case: &mut Case, random: &mut Random) -> String {
     let number = case.number;
     let own = lines::key(number);
     let keys = [
-        own.as_str(), own.as_str(), own.as_str(), "output", "k%2e1", "k%2f1", "t-acme", "%74-globex:shop:user:u2:k",
-        "t-globex:shop:user:u2:k", "..", "%2e%2e", "..%2f..%2fdenied", "k,1", "k%001", "by-idempotency-key", "",
+        own.as_str(),
+        own.as_str(),
+        own.as_str(),
+        "output",
+        "k%2e1",
+        "k%2f1",
+        "t-acme",
+        "%74-globex:shop:user:u2:k",
+        "t-globex:shop:user:u2:k",
+        "..",
+        "%2e%2e",
+        "..%2f..%2fdenied",
+        "k,1",
+        "k%001",
+        "by-idempotency-key",
+        "",
     ];
     let key = random.pick(&keys);
     let name = random.pick(&[
-        "by-idempotency-key", "by-idempotency-key", "by-idempotency-key", "by-idempotency-key", "by%2didempotency-key",
-        "By-Idempotency-Key", "by_idempotency_key", "by-idempotency-key%2f",
+        "by-idempotency-key",
+        "by-idempotency-key",
+        "by-idempotency-key",
+        "by-idempotency-key",
+        "by%2didempotency-key",
+        "By-Idempotency-Key",
+        "by_idempotency_key",
+        "by-idempotency-key%2f",
     ]);
     let tail = random.pick(&["", "", "", "/output", "/output", "/output/", "/", "/attach", "//output", "/%6futput"]);
     let end = path_end(&case.target);
@@ -164,13 +251,38 @@ fn recovery(case: &mut Case, random: &mut Random) -> String {
 fn elsewhere(case: &mut Case, random: &mut Random) -> String {
     let others: Vec<&str> = ROUTES.iter().map(|route| route.example.1).collect();
     let closed = [
-        DENIED, DENIED_PREFIX, "/api/v1/ops/", "/api/v1/ops/x/..", "/Closed/denied", "/Orders/create", "/Admin/orders",
-        "/restate/health", "/restate/invocation/Orders/create/t-globex:shop:user:u2:k/output", "/api/v1/denied/run",
-        "/api/v1/items/denied", "/api/v1/items/..%2fdenied", "/api/v1/items/..%2f..%2f..%2fClosed%2fdenied",
-        "/api/v1/items/%2e%2e%2fdenied", "/api/v1/%2e%2e/run", "/api/v1/../run", "/api/v1/x%2f..%2fdenied/run",
-        "/api/v1/items/%2fapi%2fv1%2fdenied", "/api/v1/items/x%3f", "/api/v1/items/x%23", "/api/v1/items/.",
-        "/api/v1/items/%2e", "/api/v1/items/...", "/api/v1/items/a:b%25", "/api/v1/carts/a%2fb/checkout",
-        "/api/v1/by-idempotency-key/run", "/api/v1/carts/%00/checkout", "/", "*", "", "/api", "/api/v1",
+        DENIED,
+        DENIED_PREFIX,
+        "/api/v1/ops/",
+        "/api/v1/ops/x/..",
+        "/Closed/denied",
+        "/Orders/create",
+        "/Admin/orders",
+        "/restate/health",
+        "/restate/invocation/Orders/create/t-globex:shop:user:u2:k/output",
+        "/api/v1/denied/run",
+        "/api/v1/items/denied",
+        "/api/v1/items/..%2fdenied",
+        "/api/v1/items/..%2f..%2f..%2fClosed%2fdenied",
+        "/api/v1/items/%2e%2e%2fdenied",
+        "/api/v1/%2e%2e/run",
+        "/api/v1/../run",
+        "/api/v1/x%2f..%2fdenied/run",
+        "/api/v1/items/%2fapi%2fv1%2fdenied",
+        "/api/v1/items/x%3f",
+        "/api/v1/items/x%23",
+        "/api/v1/items/.",
+        "/api/v1/items/%2e",
+        "/api/v1/items/...",
+        "/api/v1/items/a:b%25",
+        "/api/v1/carts/a%2fb/checkout",
+        "/api/v1/by-idempotency-key/run",
+        "/api/v1/carts/%00/checkout",
+        "/",
+        "*",
+        "",
+        "/api",
+        "/api/v1",
         "api.example.com:443",
     ];
     let to = if random.percent(40) { random.pick(&others) } else { random.pick(&closed) };
@@ -185,10 +297,7 @@ fn long(case: &mut Case, route: &Route, random: &mut Random) -> String {
         1 => ("dot segments", "/x/..".repeat(size / 5)),
         _ => ("letters", format!("/api/v1/items/{}", "x".repeat(size))),
     };
-    case.target = if name == "letters" {
-        filler.into_bytes()
-    } else {
-        format!("{filler}{}", route.example.1).into_bytes()
-    };
+    case.target =
+        if name == "letters" { filler.into_bytes() } else { format!("{filler}{}", route.example.1).into_bytes() };
     format!("{size} bytes of {name}")
 }

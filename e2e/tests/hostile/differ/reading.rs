@@ -116,8 +116,11 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
     if lost_escaped_slash {
         return Err("an escaped slash before ..");
     }
-    let normal: String =
-        kept.iter().filter(|segment| !segment.is_empty()).map(|segment| format!("/{}", one_spelling(segment))).collect();
+    let normal: String = kept
+        .iter()
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| format!("/{}", one_spelling(segment)))
+        .collect();
     Ok(if normal.is_empty() { "/".to_owned() } else { normal })
 }
 
@@ -184,7 +187,8 @@ pub(crate) fn authority(text: &[u8]) -> Option<(String, Option<u32>)> {
     let (host, rest) = match text.strip_prefix('[') {
         Some(inner) => {
             let (address, rest) = inner.split_once(']')?;
-            let fine = address.contains(':') && address.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'));
+            let fine =
+                address.contains(':') && address.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'));
             (fine.then(|| format!("[{address}]"))?, rest.to_owned())
         }
         None => {

@@ -98,15 +98,20 @@ impl Report {
     }
 
     /// Counts a case that has been judged.
-    pub(crate) fn add(&mut self, case: &Case, expected: &Expected, outcome: &Outcome, records: &[Record], wrong: &[String]) {
+    pub(crate) fn add(
+        &mut self,
+        case: &Case,
+        expected: &Expected,
+        outcome: &Outcome,
+        records: &[Record],
+        wrong: &[String],
+    ) {
         let (decided, how) = Decided::of(outcome, records);
         self.cases += 1;
         let protocol = if case.protocol == Protocol::Http1 { (0, "HTTP/1.1") } else { (1, "HTTP/2") };
         let listener = LISTENERS.iter().position(|listener| *listener == case.listener).unwrap_or_default();
-        let mut rows = vec![
-            (protocol.0, protocol.1.to_owned()),
-            (2 + listener, format!("listener: {}", case.listener.name())),
-        ];
+        let mut rows =
+            vec![(protocol.0, protocol.1.to_owned()), (2 + listener, format!("listener: {}", case.listener.name()))];
         if case.mutations.is_empty() {
             rows.push((10, "no mutation".to_owned()));
         }
@@ -183,7 +188,13 @@ const fn class_name(class: Class) -> &'static str {
 }
 
 /// A case with all there is to say about it.
-pub(crate) fn told(case: &Case, expected: &Expected, outcome: &Outcome, records: &[Record], wrong: &[String]) -> String {
+pub(crate) fn told(
+    case: &Case,
+    expected: &Expected,
+    outcome: &Outcome,
+    records: &[Record],
+    wrong: &[String],
+) -> String {
     let reach = match expected.reach {
         Reach::Never(why) => format!("it does not reach the upstream: {why}"),
         Reach::Must => "it reaches the upstream".to_owned(),
@@ -192,7 +203,10 @@ pub(crate) fn told(case: &Case, expected: &Expected, outcome: &Outcome, records:
     let forwarded = expected.forwarded.as_ref().map(|forwarded| format!("\n    as {forwarded:?}")).unwrap_or_default();
     let answers: String = outcome.answers.iter().map(|answer| format!("\n    {answer}")).collect();
     let wrong: String = wrong.iter().map(|what| format!("\n    {what}")).collect();
-    format!("{case}\n  the model says {reach}{forwarded}\n  the client saw{answers}\n{}\n  wrong:{wrong}\n", shown_records(records))
+    format!(
+        "{case}\n  the model says {reach}{forwarded}\n  the client saw{answers}\n{}\n  wrong:{wrong}\n",
+        shown_records(records)
+    )
 }
 
 impl fmt::Debug for Report {

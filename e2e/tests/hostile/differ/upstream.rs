@@ -35,8 +35,7 @@ pub(crate) struct Upstream {
 }
 
 /// What it says, in one piece.
-const ANSWER: &[u8] =
-    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"ok\":true}";
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"ok\":true}";
 /// To a question for a stored result, as Restate says it.
 const RESULT: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-restate-id: inv_1\r\n\
     idempotency-expires: Fri, 01 Jan 2100 00:00:00 GMT\r\ncontent-length: 11\r\n\r\n{\"ok\":true}";
