@@ -280,6 +280,7 @@ mod tests {
         let expected = [
             "envoy.filters.http.header_to_metadata",
             "envoy.filters.http.jwt_authn",
+            "envoy.filters.http.local_ratelimit",
             "edge-idempotency",
             "envoy.filters.http.router",
         ];
@@ -288,6 +289,34 @@ mod tests {
             manager(&config).pointer("/http_filters/1/typed_config/providers/demo/local_jwks/inline_string").unwrap(),
             &Value::from(options.jwks.clone())
         );
+    }
+
+    /// A list of what may be logged, since no list of what may not is complete.
+    #[test]
+    fn access_logs_hold_nothing_that_a_client_wrote() {
+        const ALLOWED: [&str; 9] = [
+            "START_TIME",
+            "REQ(:METHOD):7",
+            "ROUTE_NAME",
+            "RESPONSE_CODE",
+            "RESPONSE_CODE_DETAILS",
+            "RESPONSE_FLAGS",
+            "UPSTREAM_CLUSTER",
+            "DYNAMIC_METADATA(access_log:request_id)",
+            "DURATION",
+        ];
+        let config = read(&options("{}", true));
+        let logs = manager(&config)["access_log"].as_array().unwrap();
+        assert!(!logs.is_empty());
+        for log in logs {
+            let format = log.pointer("/typed_config/log_format/text_format_source/inline_string").unwrap();
+            let format = format.as_str().unwrap();
+            for operator in format.split('%').skip(1).step_by(2) {
+                assert!(ALLOWED.contains(&operator), "%{operator}% is logged");
+            }
+            let documented = include_str!("../../docs/operations.md");
+            assert!(documented.contains(&format.replace('\n', "\\n")), "docs/operations.md has another format");
+        }
     }
 
     #[test]
@@ -326,7 +355,7 @@ mod tests {
             [include_str!("../policy.json"), "{}", "", "  {\"a\": [\n\n 1]}\n", "not json: 'x' \"y\" #z\n- {{POLICY}}"]
         {
             let config = read(&options(policy, true));
-            let value = manager(&config).pointer("/http_filters/2/typed_config/config/configuration/value").unwrap();
+            let value = manager(&config).pointer("/http_filters/3/typed_config/config/configuration/value").unwrap();
             assert_eq!(value.as_str().unwrap().trim_end_matches('\n'), policy.trim_end_matches('\n'));
         }
     }

@@ -8,7 +8,7 @@ use hmac::{Hmac, Mac as _};
 use p256::ecdsa::signature::rand_core::{OsRng, RngCore as _};
 use serde_json::Value;
 use sha1::Sha1;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::http::Request;
@@ -109,17 +109,36 @@ impl Senders {
 
     /// Twilio's callback with these form fields, whose names and values need no escapes.
     pub fn twilio(&self, fields: &[(&str, &str)]) -> Result<Request> {
-        let mut sorted = fields.to_vec();
-        sorted.sort_unstable();
-        let signed: String = sorted.iter().map(|(name, value)| format!("{name}{value}")).collect();
         let mut mac = Hmac::<Sha1>::new_from_slice(self.twilio.as_bytes()).context("Twilio's auth token")?;
-        mac.update(format!("{PUBLIC_URL}{TWILIO_PATH}{signed}").as_bytes());
+        mac.update(twilio_text(fields).as_bytes());
         let body: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
         Ok(Request::post(TWILIO_PATH)
             .header("X-Twilio-Signature", STANDARD.encode(mac.finalize().into_bytes()))
             .header("content-type", "application/x-www-form-urlencoded")
             .body(body.join("&")))
     }
+}
+
+/// What Twilio signs of a callback: the public URL, and the form's names and values, sorted, with nothing between them.
+fn twilio_text(fields: &[(&str, &str)]) -> String {
+    let mut sorted = fields.to_vec();
+    sorted.sort_unstable();
+    let signed: String = sorted.iter().map(|(name, value)| format!("{name}{value}")).collect();
+    format!("{PUBLIC_URL}{TWILIO_PATH}{signed}")
+}
+
+/// The raw key of a callback from Twilio: a digest of all that is signed.
+pub fn twilio_key(fields: &[(&str, &str)]) -> String {
+    digest_key("twilio", &[b"\0s", &Sha256::digest(twilio_text(fields))])
+}
+
+/// The raw key of a delivery from GitHub: its id, which is not signed, and its body, which is, digested together.
+pub fn github_key(guid: &str, payload: &Value) -> String {
+    digest_key("github", &[b"\0b", &Sha256::digest(payload.to_string()), guid.as_bytes()])
+}
+
+fn digest_key(provider: &str, texts: &[&[u8]]) -> String {
+    format!("{provider}-~{}", URL_SAFE_NO_PAD.encode(Sha256::digest(texts.concat())))
 }
 
 /// Stripe's delivery of an event, signed `age` seconds ago with each of `secrets`: with several while one is being rolled.
@@ -188,6 +207,12 @@ mod tests {
             senders.twilio(&[("MessageSid", "SM1"), ("MessageStatus", "sent"), ("AccountSid", "AC1")]).unwrap();
         assert_eq!(twilio.headers[0].1, b"ogdCXJCiodeZqSiRsXkJ3BL5r30=");
         assert_eq!(twilio.body, b"MessageSid=SM1&MessageStatus=sent&AccountSid=AC1");
+        // Computed in Python with hashlib.
+        assert_eq!(
+            twilio_key(&[("MessageSid", "SM1"), ("MessageStatus", "sent"), ("AccountSid", "AC1")]),
+            "twilio-~Qzej2f4Dep8Cu5MPL9ws_OaxpNsYE4k4MUY1EI3DjiA"
+        );
+        assert_eq!(github_key("guid", &json!({})), "github-~5rj4fwJxvhgtWyUiiVOB5pr7g7UnOKj3PiMwrijvC7Y");
     }
 
     #[test]

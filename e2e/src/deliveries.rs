@@ -3,11 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::engine::general_purpose::{STANDARD as BASE64, URL_SAFE_NO_PAD};
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha1::Sha1;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
 use crate::raw::Request;
 
@@ -55,6 +55,16 @@ pub fn standard(path: &str, secret: &str, id: &str, time: u64, body: impl Into<V
         .header("webhook-id", id)
         .header("webhook-timestamp", time.to_string())
         .header("webhook-signature", signature)
+}
+
+/// The raw key that is made of a digest of these texts.
+pub fn digest_key(provider: &str, texts: &[&[u8]]) -> String {
+    format!("{provider}-~{}", URL_SAFE_NO_PAD.encode(Sha256::digest(texts.concat())))
+}
+
+/// The digest of a body, or of a signed text.
+pub fn sha256(text: &[u8]) -> Vec<u8> {
+    Sha256::digest(text).to_vec()
 }
 
 fn json(path: &str, body: Vec<u8>) -> Request {

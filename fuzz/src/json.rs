@@ -95,7 +95,8 @@ fn walk<'t>(tree: &'t Tree, segments: &[&str], single: bool) -> Result<&'t Tree,
 }
 
 /// What serde_json reads, with every member that stands there.
-enum Tree {
+#[derive(PartialEq)]
+pub(crate) enum Tree {
     Object(Vec<(String, Tree)>),
     Array(Vec<Tree>),
     Text(String),

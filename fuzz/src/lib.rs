@@ -8,12 +8,14 @@
     reason = "a failure is a panic"
 )]
 
+mod error;
 mod form;
 mod json;
 mod own;
 mod provider;
 mod signature;
 
+pub use error::error;
 pub use form::form;
 pub use json::json;
 pub use provider::provider;

@@ -39,6 +39,11 @@ fn json_bodies() {
 }
 
 #[test]
+fn errors() {
+    run("error", edge_idempotency_fuzz::error);
+}
+
+#[test]
 fn form_bodies() {
     run("form", edge_idempotency_fuzz::form);
 }

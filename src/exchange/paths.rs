@@ -216,35 +216,36 @@ fn file_begins(piece: &[u8], written: &[u8], pointer: bool) -> Option<usize> {
 
 /// Where a path with a drive (`C:\app`) or a server (`\\server\share`) begins.
 fn windows_path(word: &[u8]) -> Option<usize> {
-    let mut before = 0_u8;
+    let mut before = 0;
     let mut rest = word;
     while let Some((first, after)) = rest.split_first() {
-        let at = word.len() - rest.len();
-        match rest {
-            [letter, b':', separator, next, ..] if letter.is_ascii_alphabetic() && is_separator(*separator) => {
-                if !before.is_ascii_alphanumeric() && !matches!((separator, next), (b'/', b'/')) {
-                    return Some(at);
-                }
-            }
-            [b'\\', b'\\', server @ ..] if before != b'\\' => {
-                let server = server.iter().skip_while(|byte| **byte == b'\\');
-                let mut parts = server.map(|byte| is_separator(*byte));
-                let name = parts.by_ref().take_while(|separates| !separates).count();
-                let share = parts.find(|separates| !separates).is_some();
-                let plain = rest.iter().skip_while(|byte| **byte == b'\\').take(name);
-                if name > 1
-                    && share
-                    && plain.copied().all(|byte| byte.is_ascii_alphanumeric() || b".-_$".contains(&byte))
-                {
-                    return Some(at);
-                }
-            }
-            _ => {}
+        let begins = match rest {
+            [b'\\', b'\\', server @ ..] => before != b'\\' && is_share(server),
+            _ => !before.is_ascii_alphanumeric() && has_drive(rest),
+        };
+        if begins {
+            return Some(word.len() - rest.len());
         }
         before = *first;
         rest = after;
     }
     None
+}
+
+fn has_drive(text: &[u8]) -> bool {
+    let [letter, b':', separator, next, ..] = text else { return false };
+    // `x://` begins a URL.
+    letter.is_ascii_alphabetic() && is_separator(*separator) && (*separator, *next) != (b'/', b'/')
+}
+
+/// Whether what follows two backslashes names a server and a share.
+fn is_share(text: &[u8]) -> bool {
+    let mut names = text.split(|byte| is_separator(*byte)).filter(|name| !name.is_empty());
+    let is_server = |name: &[u8]| {
+        name.len() > 1
+            && name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'$'))
+    };
+    names.next().is_some_and(is_server) && names.next().is_some()
 }
 
 /// Whether it begins with a scheme of at least two letters and `://`.

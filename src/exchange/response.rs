@@ -145,7 +145,9 @@ impl Exchange {
             self.outcome = Outcome::Replayed;
             Verdict::Pass(true, Some("replayed"), retry)
         } else if !head.by_handler() {
-            Verdict::Pass(false, None, None)
+            // Nothing says who made it. With its key the request can be sent again whatever became of it.
+            let open = to_target && matches!(head.status, 429 | 500..);
+            Verdict::Pass(false, None, open.then_some(Retry::SameKey))
         } else if route.is_some_and(|route| route.one_way) {
             Verdict::Pass(false, Some("processing"), retry)
         } else {

@@ -10,7 +10,8 @@
 //! - A body that is a JSON object or array, at the end of a text: no end of such a text is another one. The bracket that
 //!   closes the whole has none that opens it there, or stands inside a string that is never closed.
 //! - A header: it does not hold the first byte of the literal text behind it, or the last of that before it. A header
-//!   that does is believed only with a body that is a JSON object or array, where that alone tells the parts apart.
+//!   that does is believed only with a body that is a JSON object or array, where that alone tells the parts apart; and
+//!   one that does not only if no such body begins later, behind another such literal text.
 
 use super::identifier::Source;
 use super::json;
@@ -157,16 +158,35 @@ impl Scheme {
     /// Whether the body alone tells where it begins, and all other parts where they end.
     fn is_told_by_body(&self, body: &[u8]) -> bool {
         let template: Vec<&Part> = self.template.iter().collect();
-        self.ends(&template, true).is_ok_and(|ends| ends.is_empty()) && is_json(body)
+        let alone = self.ends(&template, true).is_ok_and(|ends| ends.is_empty());
+        alone && self.before_body().is_some() && is_json(body)
     }
 
-    /// Whether the body is one that the file says tells where it begins.
-    pub(super) fn check_boundaries(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
-        if self.boundaries == Some(Boundaries::JsonBody) && !is_json(delivery.body) {
-            return Err(Refused::BodyNotJson);
+    /// The text of the template in front of the body.
+    fn before_body(&self) -> Option<&str> {
+        let mut pairs = self.template.iter().zip(self.template.iter().skip(1));
+        match pairs.find(|(_, part)| **part == Part::Body)? {
+            (Part::Literal(text), _) => Some(text),
+            _ => None,
         }
-        Ok(())
     }
+
+    /// Whether the body is one that tells where it begins, where nothing else does, and none that could begin later
+    /// otherwise.
+    pub(super) fn check_boundaries(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
+        let needs_json = match self.boundaries {
+            Some(Boundaries::JsonBody) => true,
+            _ if self.ends.is_empty() || is_json(delivery.body) => false,
+            _ => self.before_body().is_some_and(|text| has_json_behind(delivery.body, text.as_bytes())),
+        };
+        if needs_json && !is_json(delivery.body) { Err(Refused::BodyNotJson) } else { Ok(()) }
+    }
+}
+
+/// Whether an end of `body` that stands behind `literal` is a JSON object or array.
+fn has_json_behind(body: &[u8], literal: &[u8]) -> bool {
+    let starts = body.windows(literal.len().max(1)).enumerate().filter(|(_, part)| *part == literal);
+    starts.filter_map(|(at, _)| body.get(at + literal.len()..)).any(is_json)
 }
 
 /// Whether no byte of a part can be the first of the one behind it.

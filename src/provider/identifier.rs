@@ -165,7 +165,7 @@ impl Source {
     /// there is such a field: but whether it is there does not depend on how the text is cut.
     pub(super) fn group_in(&self, text: &[u8]) -> Option<usize> {
         let Self::Form(groups) = self else { return None };
-        let is_there = |name: &String| text.windows(name.len()).any(|part| part == name.as_bytes());
+        let is_there = |name: &String| text.windows(name.len().max(1)).any(|part| part == name.as_bytes());
         groups.iter().map(|group| &group.names).find(|names| names.iter().all(is_there)).map(Vec::len)
     }
 }

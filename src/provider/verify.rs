@@ -85,7 +85,7 @@ impl Provider {
         }
         let mut text = Vec::with_capacity(delivery.body.len() + url.len());
         signed.feed(&url, &mut |bytes| text.extend_from_slice(bytes));
-        let group = self.identifiers.iter().find_map(|slot| slot.place.source.group_in(&text));
+        let group = self.places(Some(scheme)).find_map(|place| place.source.group_in(&text));
         Ok(Some(Whole { digest: crypto::sha_256(&text), group, hashed }))
     }
 

@@ -154,7 +154,7 @@ proptest! {
     #[test]
     fn every_spelling_of_a_path_meets_the_same_route(
         (policy, index) in (policy(), any::<Index>()),
-        values in vec(select(vec!["x", "a%2Fb", "%C3%A9", ":", "~~"]), 4),
+        values in vec(select(vec!["x", "a%2Fb", "%C3%BC", ":", "~~"]), 4),
         noise in vec(vec(any::<u8>(), 0..40), 8),
     ) {
         let compiled = compiled(&policy);

@@ -46,6 +46,7 @@ fn main() {
         ("cuts::twitch_timestamps_in_the_body", cuts::twitch_timestamps_in_the_body),
         ("cuts::square_urls", cuts::square_urls),
         ("cuts::standard_webhooks_identifiers", cuts::standard_webhooks_identifiers),
+        ("cuts::digits_beside_a_timestamp", cuts::digits_beside_a_timestamp),
         ("cuts::defaults", cuts::defaults),
         ("golden::raw_keys_are_what_they_were", golden::raw_keys_are_what_they_were),
         ("any_bytes::deliveries", any_bytes::deliveries),

@@ -60,7 +60,7 @@ fn page() -> String {
 
 fn row(page: &mut String, name: &str, file: &Value, middle: &[&str]) {
     let schemes = file["schemes"].as_array().unwrap();
-    let each = |read: fn(&Value) -> String| {
+    let each = |read: &dyn Fn(&Value) -> String| {
         let mut all: Vec<String> = Vec::new();
         for scheme in schemes.iter().map(read) {
             if !all.contains(&scheme) {
@@ -71,9 +71,9 @@ fn row(page: &mut String, name: &str, file: &Value, middle: &[&str]) {
     };
     let mut cells = vec![
         format!("[`{name}`](#{name}) [{}]({})", text(&file["name"]), text(&file["docs_url"])),
-        each(algorithm),
-        each(signed),
-        each(age),
+        each(&algorithm),
+        each(&|scheme| signed(scheme) + boundaries(scheme, file)),
+        each(&age),
     ];
     cells.extend(middle.iter().map(|cell| (*cell).to_owned()));
     cells.push(text(&file["retry"]["horizon"]).to_owned());
@@ -104,6 +104,21 @@ fn signed(scheme: &Value) -> String {
             Some(hash) => format!("`{template}`, with the body's hash in `{hash}` where that is no form"),
             None => format!("`{template}`"),
         },
+    }
+}
+
+/// What keeps one signature from fitting several deliveries.
+fn boundaries(scheme: &Value, file: &Value) -> &'static str {
+    let identifiers = file["identifiers"].as_array();
+    let form = identifiers.is_some_and(|places| places.iter().any(|place| place.get("form").is_some()));
+    match (scheme.get("boundaries").map(text), identifiers) {
+        (None, _) => "",
+        (Some("timestamp"), _) => "; told apart by the timestamp's form",
+        (Some("json_body"), _) => "; told apart by the body, which has to be a JSON object or array",
+        (Some("none"), Some(_)) if form => "; not told apart: the key of a form is a digest of all that is signed",
+        (Some("none"), Some(_)) => "; not told apart: a form has no key",
+        (Some("none"), None) => "; not told apart: there is no key",
+        (Some(other), _) => panic!("what is {other}?"),
     }
 }
 
@@ -142,12 +157,13 @@ fn identifier(file: &Value) -> (String, String) {
     }
     let word = |signed: bool| if signed { "yes" } else { "**no**" }.to_owned();
     let all: Vec<&str> = places.iter().map(|(text, _)| text.as_str()).collect();
+    let bound = if file["retry"]["same_body_on_resend"] == true { "; the body is folded into the key" } else { "" };
     let covered = if places.iter().all(|(_, signed)| *signed == places[0].1) {
         word(places[0].1)
     } else {
         places.iter().map(|(_, signed)| word(*signed)).collect::<Vec<_>>().join(", else ")
     };
-    (all.join(", else "), covered)
+    (all.join(", else "), covered + bound)
 }
 
 fn retry(retry: &Value) -> String {
@@ -165,6 +181,11 @@ fn retry(retry: &Value) -> String {
             }
             None => {}
         }
+    }
+    match retry["same_body_on_resend"].as_bool() {
+        Some(true) => sentence.push_str(" Every attempt has the same body."),
+        Some(false) => sentence.push_str(" Another attempt has another body."),
+        None => {}
     }
     match text(&retry["known_from"]) {
         "unconfirmed" => sentence.push_str(" (Not confirmed by documentation that was read.)"),

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod broken;
+mod copies;
 mod redelivery;
 mod verdicts;
 
@@ -26,7 +27,9 @@ const STRIPE_PREVIOUS: (&str, &str) = ("E2E_STRIPE_PREVIOUS", "whsec_stripe_prev
 const GITHUB: (&str, &str) = ("E2E_GITHUB", "github, in the environment");
 const TWILIO: (&str, &str) = ("E2E_TWILIO", "twilio_auth_token");
 const STANDARD: (&str, &str) = ("E2E_STANDARD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
-const SECRETS: [(&str, &str); 5] = [STRIPE, STRIPE_PREVIOUS, GITHUB, TWILIO, STANDARD];
+/// Another sender of the same project.
+const STANDARD_2: (&str, &str) = ("E2E_STANDARD_2", "whsec_YW5vdGhlciBzZW5kZXIncyBzZWNyZXQ=");
+const SECRETS: [(&str, &str); 6] = [STRIPE, STRIPE_PREVIOUS, GITHUB, TWILIO, STANDARD, STANDARD_2];
 /// That of `wh_github01`, which stands in the document.
 const GITHUB_INLINE: &str = "github, in the document";
 
@@ -34,6 +37,7 @@ const STRIPE_PATH: &str = "/api/v1/hooks/stripe/wh_stripe01";
 const GITHUB_PATH: &str = "/api/v1/hooks/github/wh_github01";
 const TWILIO_PATH: &str = "/api/v1/hooks/twilio/wh_twilio01";
 const STANDARD_PATH: &str = "/api/v1/hooks/standard_webhooks/wh_standard";
+const STANDARD_PATH_2: &str = "/api/v1/hooks/standard_webhooks/wh_standar2";
 
 /// The most that the routes below `/api/v1/hooks` take.
 const LIMIT: usize = 65_536;
@@ -51,7 +55,7 @@ const WIDE_BUFFER: usize = (1 << 20) + 65_536;
 const UPGRADES: &str = "upgrades";
 
 fn main() -> ExitCode {
-    let tests = [verdicts::tests(), bodies::tests(), broken::tests()];
+    let tests = [verdicts::tests(), copies::tests(), bodies::tests(), broken::tests()];
     let mut trials = sharing(World::start, tests.into_iter().flatten().collect());
     trials.extend(sharing(redelivery::start, redelivery::tests()));
     run(Ok(trials))

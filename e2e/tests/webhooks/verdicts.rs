@@ -1,7 +1,7 @@
 //! What is verified, under which secrets, and the key that comes of it.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deliveries::{self, now};
+use e2e::deliveries::{self, digest_key, now, sha256};
 use e2e::harness::Test;
 use e2e::raw::Request;
 use serde_json::json;
@@ -31,24 +31,28 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 }
 
 /// A delivery of each provider, and its key.
-fn deliveries() -> [(Request, &'static str); 5] {
+fn deliveries() -> [(Request, String); 6] {
     let (at, form) = (now(), deliveries::twilio(PUBLIC_URL, TWILIO_PATH, TWILIO.1, &STATUS));
+    let text = format!("{PUBLIC_URL}{TWILIO_PATH}Bodyä & b=cMessageSidSM1MessageStatusdeliveredTo+49 (30) 1");
+    let body = "{\"zen\": \"\u{e9}\"}";
+    let bound = deliveries::github("/api/v1/hooks/github/wh_github04", GITHUB.1, GUID, body);
     [
-        (stripe("evt_1"), "stripe-evt_1"),
-        (deliveries::stripe("/api/v1/fixed", &[STRIPE.1], at, event("evt_1")), "stripe-evt_1"),
+        (stripe("evt_1"), "stripe-evt_1".to_owned()),
+        (deliveries::stripe("/api/v1/fixed", &[STRIPE.1], at, event("evt_1")), "stripe-evt_1".to_owned()),
+        (deliveries::github(GITHUB_PATH, GITHUB_INLINE, GUID, body), format!("github-{GUID}")),
+        (bound, digest_key("github", &[b"\0b", &sha256(body.as_bytes()), GUID.as_bytes()])),
+        (form, digest_key("twilio", &[b"\0s", &sha256(text.as_bytes())])),
         (
-            deliveries::github(GITHUB_PATH, GITHUB_INLINE, GUID, "{\"zen\": \"\u{e9}\"}"),
-            "github-72d3162e-cc78-11e3-81ab-4c9367dc0958",
+            deliveries::standard(STANDARD_PATH, STANDARD.1, "msg_1", at, "{\"a\": 1}"),
+            digest_key("standard_webhooks", &[b"wh_standard\0msg_1"]),
         ),
-        (form, "twilio-SM1-delivered"),
-        (deliveries::standard(STANDARD_PATH, STANDARD.1, "msg_1", at, "{\"a\": 1}"), "standard_webhooks-msg_1"),
     ]
 }
 
 fn valid(world: &World, protocol: Protocol) -> Result<()> {
     for (request, key) in deliveries() {
         for request in [request.clone(), request.header("Idempotency-Key", "the client's")] {
-            world.forwarded(SHIPPED, protocol, &request, Some(key))?;
+            world.forwarded(SHIPPED, protocol, &request, Some(&key))?;
         }
     }
     Ok(())

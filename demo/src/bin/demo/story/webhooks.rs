@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use edge_idempotency_demo::http::Request;
-use edge_idempotency_demo::senders::stripe;
+use edge_idempotency_demo::senders::{github_key, stripe, twilio_key};
 use serde_json::{Value, json};
 
 use super::steps::{check_refused, check_replayed, check_stored};
@@ -12,6 +12,8 @@ const CHARGE: &str = "ch_1001";
 const COMMIT: &str = "6113728f27ae82c7b1a177c8d03f9e96e0adf246";
 const GUID: &str = "72d3162e-cc78-11e3-81ab-4c9367dc0958";
 const MESSAGE: &str = "SM1001";
+/// A token that no delivery had.
+const FRESH: &str = "00000000-0000-4000-8000-000000000001";
 
 /// How long ago a first attempt was signed: Stripe signs each anew.
 const MINUTE: u64 = 60;
@@ -92,28 +94,32 @@ async fn from_github(teller: &mut Teller<'_>) -> Result<()> {
 
     teller.step("A webhook from GitHub");
     let first = teller.deliver("GitHub", request.clone(), Some(COMMIT)).await?;
-    teller.why("The same route and the same filter: how GitHub signs, and that its id is in a header, is data.");
-    check_stored(teller, &first, &namespaced(&format!("github-{GUID}")), 1);
+    teller.why(
+        "The same route and the same filter: how GitHub signs, and that its id is in a header, is data. The signature covers \
+         the body and not the id, so the key is a digest of both: another body under this id would get another key.",
+    );
+    check_stored(teller, &first, &namespaced(&github_key(GUID, &push)), 1);
     check_seen(teller, &first, "x-hub-signature-256");
 
     teller.step("“Redeliver”, in GitHub's settings");
     let again = teller.deliver("GitHub", request, Some(COMMIT)).await?;
-    teller.why("A redelivery has the id of the first delivery, so it is a replay.");
+    teller.why("A redelivery has the id and the body of the first delivery, so it is a replay.");
     check_replayed(teller, &again, &first.reply, 1);
     Ok(())
 }
 
 async fn from_twilio(teller: &mut Teller<'_>) -> Result<()> {
     let callback = |status| [("MessageSid", MESSAGE), ("MessageStatus", status), ("AccountSid", "AC1")];
-    let key = |status: &str| namespaced(&format!("twilio-{MESSAGE}-{status}"));
+    let key = |status: &'static str| namespaced(&twilio_key(&callback(status)));
     let sent: Request = teller.senders().twilio(&callback("sent"))?;
     let delivered = teller.senders().twilio(&callback("delivered"))?;
 
     teller.step("A callback from Twilio: sent");
     let first = teller.deliver("Twilio", sent.clone(), Some(MESSAGE)).await?;
     teller.why(
-        "Twilio signs the public URL and the form's fields, so the filter is told the public URL. The message's id and \
-         its status make the key: both are covered by the signature, the token in Twilio's header is not.",
+        "Twilio signs the public URL and the form's fields, so the filter is told the public URL. It puts nothing between \
+         names and values, so the key is a digest of all that is signed: however the same text is cut into fields, it has \
+         one key.",
     );
     check_stored(teller, &first, &key("sent"), 1);
 
@@ -122,10 +128,14 @@ async fn from_twilio(teller: &mut Teller<'_>) -> Result<()> {
     teller.why("Another status is another event, with a key of its own.");
     check_stored(teller, &second, &key("delivered"), 2);
 
-    teller.step("The first callback again, with a key of the sender's choice");
-    let again = sent.header("Idempotency-Key", "fresh-1");
-    let again = teller.deliver("Twilio, or somebody who recorded it", again, Some(MESSAGE)).await?;
-    teller.why("The key that came along was discarded: a recorded delivery cannot be made a new one by it.");
+    teller.step("The first callback again, cut into other fields, with a key and a token of the sender's choice");
+    let again = sent.header("Idempotency-Key", "fresh-1").header("I-Twilio-Idempotency-Token", FRESH);
+    let again = again.body(format!("MessageSid={MESSAGE}&MessageStat=ussent&AccountSid=AC1"));
+    let again = teller.deliver("somebody who recorded it", again, Some(MESSAGE)).await?;
+    teller.why(
+        "The signature fits, for the signed text is the same; so is the key, which is made of that text. A recorded delivery \
+         cannot be made a new one.",
+    );
     check_replayed(teller, &again, &first.reply, 2);
     Ok(())
 }

@@ -1,0 +1,129 @@
+//! What somebody who has seen a delivery, or who sends to the same project, can make of it: never the key of another
+//! delivery, and never a second key for the same signature.
+
+use anyhow::{Result, ensure};
+use e2e::deliveries::{self, digest_key, now, sha256};
+use e2e::harness::Test;
+use e2e::raw::Request;
+
+use crate::Protocol::{self, Http1};
+use crate::{
+    GITHUB, PUBLIC_URL, SHIPPED, STANDARD, STANDARD_2, STANDARD_PATH, STANDARD_PATH_2, TWILIO, TWILIO_PATH, World,
+    over_both, test,
+};
+
+const TOKEN: &str = "I-Twilio-Idempotency-Token";
+const UUIDS: [&str; 2] = ["38053878-a5d4-4295-a906-cca8f58027c9", "00000000-0000-4000-8000-000000000001"];
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    let mut tests = over_both("Twilio: one signature, one key", one_key);
+    tests.push(test("Twilio: a form without an identifier gets none by a token", no_key_by_a_token));
+    tests.push(test("Twilio: bodySHA256 is compared whatever the content type says", hash_of_a_form));
+    tests.push(test("two senders of one project that share an id", two_senders));
+    tests.push(test("a captured GitHub body under another delivery's id", captured_body));
+    tests.push(test("the start says which bindings have other keys by a new default", changed_defaults));
+    tests
+}
+
+/// The same signature over the same text, the text cut otherwise.
+fn cut(request: &Request, target: &str, body: &str) -> Request {
+    let mut copy = request.clone().body(body);
+    copy.target = target.into();
+    copy
+}
+
+fn one_key(world: &World, protocol: Protocol) -> Result<()> {
+    let fields = [("AccountSid", "AC1"), ("MessageSid", "SM1"), ("MessageStatus", "delivered"), ("To", "15550100")];
+    let text = "AccountSidAC1MessageSidSM1MessageStatusdeliveredTo15550100";
+    for path in [TWILIO_PATH.to_owned(), format!("{TWILIO_PATH}?bot=7")] {
+        let genuine = deliveries::twilio(PUBLIC_URL, &path, TWILIO.1, &fields);
+        let key = digest_key("twilio", &[b"\0s", &sha256(format!("{PUBLIC_URL}{path}{text}").as_bytes())]);
+        let mut copies = vec![
+            genuine.clone(),
+            cut(&genuine, &path, "AccountSid=AC1&MessageSid=SM1&MessageStatus=deliver&edTo=15550100"),
+            cut(&genuine, &path, "AccountSid=AC1&MessageSid=SM1&MessageStatus=delivered&To=15550100&To=15550100"),
+            cut(&genuine, &path, text),
+        ];
+        if path.contains('?') {
+            copies.push(cut(&genuine, &format!("{path}{text}"), ""));
+            let mut other = cut(&genuine, &format!("{path}{text}"), "");
+            other.headers.retain(|(name, _)| name != "content-type");
+            copies.push(other);
+        }
+        for copy in copies {
+            for copy in [copy.clone(), copy.clone().header(TOKEN, UUIDS[0]), copy.header(TOKEN, UUIDS[1])] {
+                world.forwarded(SHIPPED, protocol, &copy, Some(&key))?;
+            }
+        }
+    }
+    // Where a key is not required, an identifier that is cut out of sight is not gone.
+    let path = TWILIO_PATH.replace("/hooks/", "/accepted/");
+    let genuine = deliveries::twilio(PUBLIC_URL, &path, TWILIO.1, &fields);
+    let key = digest_key("twilio", &[b"\0s", &sha256(format!("{PUBLIC_URL}{path}{text}").as_bytes())]);
+    world.forwarded(SHIPPED, protocol, &cut(&genuine, &path, text), Some(&key))?;
+    world.forwarded(SHIPPED, protocol, &genuine, Some(&key))
+}
+
+fn no_key_by_a_token(world: &World) -> Result<()> {
+    let fields = [("CallSid", "CA1"), ("CallStatus", "in-progress"), ("Digits", "1234")];
+    let accepted = TWILIO_PATH.replace("/hooks/", "/accepted/");
+    for uuid in UUIDS {
+        let required = deliveries::twilio(PUBLIC_URL, TWILIO_PATH, TWILIO.1, &fields).header(TOKEN, uuid);
+        world.refused(SHIPPED, Http1, &required, 400, "transport_translation_failed")?;
+        let accepted = deliveries::twilio(PUBLIC_URL, &accepted, TWILIO.1, &fields).header(TOKEN, uuid);
+        world.forwarded(SHIPPED, Http1, &accepted, None)?;
+    }
+    Ok(())
+}
+
+fn hash_of_a_form(world: &World) -> Result<()> {
+    let body = "{\"type\":\"x\"}";
+    let hash: String = sha256(body.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = format!("{TWILIO_PATH}?bodySHA256={hash}");
+    let signed = deliveries::twilio(PUBLIC_URL, &path, TWILIO.1, &[]).header(TOKEN, UUIDS[0]);
+    for other in ["", "&", "&&"] {
+        let copy = signed.clone().body(other);
+        world.refused(SHIPPED, Http1, &copy, 401, "webhook_signature_invalid")?;
+    }
+    let mut json = signed.body(body);
+    json.headers.retain(|(name, _)| name != "content-type");
+    let json = json.header("content-type", "application/json");
+    world.forwarded(SHIPPED, Http1, &json, Some(&format!("twilio-{}", UUIDS[0])))
+}
+
+fn two_senders(world: &World) -> Result<()> {
+    let at = now();
+    let first = deliveries::standard(STANDARD_PATH, STANDARD.1, "msg_shared", at, "{\"from\": 1}");
+    let second = deliveries::standard(STANDARD_PATH_2, STANDARD_2.1, "msg_shared", at, "{\"from\": 2}");
+    let key = |id: &str| digest_key("standard_webhooks", &[id.as_bytes(), b"\0msg_shared"]);
+    ensure!(key("wh_standard") != key("wh_standar2"), "one key");
+    world.forwarded(SHIPPED, Http1, &second, Some(&key("wh_standar2")))?;
+    world.forwarded(SHIPPED, Http1, &first, Some(&key("wh_standard")))?;
+    // Neither can sign for the other.
+    let forged = deliveries::standard(STANDARD_PATH, STANDARD_2.1, "msg_shared", at, "{\"from\": 2}");
+    world.refused(SHIPPED, Http1, &forged, 401, "webhook_signature_invalid")
+}
+
+fn captured_body(world: &World) -> Result<()> {
+    let (id, path) = ("72d3162e-cc78-11e3-81ab-4c9367dc0958", "/api/v1/hooks/github/wh_github04");
+    let key = |body: &str| digest_key("github", &[b"\0b", &sha256(body.as_bytes()), id.as_bytes()]);
+    let (captured, genuine) = ("{\"captured\": true}", "{\"genuine\": true}");
+    ensure!(key(captured) != key(genuine), "one key");
+    world.forwarded(SHIPPED, Http1, &deliveries::github(path, GITHUB.1, id, captured), Some(&key(captured)))?;
+    // The delivery itself, and once more: "Redeliver".
+    world.forwarded(SHIPPED, Http1, &deliveries::github(path, GITHUB.1, id, genuine), Some(&key(genuine)))?;
+    world.forwarded(SHIPPED, Http1, &deliveries::github(path, GITHUB.1, id, genuine), Some(&key(genuine)))
+}
+
+fn changed_defaults(world: &World) -> Result<()> {
+    let log = world.gateway.log()?;
+    let told = |id: &str, keeps: &str| {
+        log.lines().any(|line| line.contains(&format!("policy /webhooks/static/{id}: ")) && line.contains(keeps))
+    };
+    ensure!(told("wh_github04", "`\"bind_body\": false`"), "nothing said of wh_github04");
+    ensure!(told("wh_standard", "`\"key_scope\": \"project\"`"), "nothing said of wh_standard");
+    for quiet in ["wh_github01", "wh_github03", "wh_stripe01", "wh_twilio01"] {
+        ensure!(!log.contains(&format!("policy /webhooks/static/{quiet}: ")), "something said of {quiet}");
+    }
+    Ok(())
+}
