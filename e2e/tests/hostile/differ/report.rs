@@ -202,7 +202,10 @@ pub(crate) fn told(
     };
     let forwarded = expected.forwarded.as_ref().map(|forwarded| format!("\n    as {forwarded:?}")).unwrap_or_default();
     let answers: String = outcome.answers.iter().map(|answer| format!("\n    {answer}")).collect();
-    let wrong: String = wrong.iter().map(|what| format!("\n    {what}")).collect();
+    let wrong: String = match wrong {
+        [] => " nothing".to_owned(),
+        wrong => wrong.iter().map(|what| format!("\n    {what}")).collect(),
+    };
     format!(
         "{case}\n  the model says {reach}{forwarded}\n  the client saw{answers}\n{}\n  wrong:{wrong}\n",
         shown_records(records)
