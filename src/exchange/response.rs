@@ -263,6 +263,10 @@ fn recovered(head: &Head<'_>, wait: Wait) -> Verdict {
             Verdict::Pass(true, Some(status), retry)
         }
         429 | 500.. => Verdict::Replace(Problem::backend_unavailable()),
+        // The gateway has refused the request itself, for a malformed body for example.
+        400 | 408 if head.source.is_none() => Verdict::Replace(Problem::request_invalid(head.status)),
+        413 if head.source.is_none() => Verdict::Replace(Problem::body_refused()),
+        431 if head.source.is_none() => Verdict::Replace(Problem::headers_too_large()),
         _ => Verdict::Replace(Problem::policy_invalid()),
     }
 }

@@ -122,7 +122,7 @@ fn faults() -> Result<()> {
     ensure!(!lost.is_empty(), "a request that did not come is not found");
     let trapped = judge::judge(&case, &expected, &answered(503), std::slice::from_ref(&record));
     ensure!(!trapped.is_empty(), "a 503 is not found");
-    let never = Expected { reach: Reach::Never("a test"), forwarded: None, hides_dots: false };
+    let never = Expected { reach: Reach::Never("a test"), forwarded: None };
     let refused = judge::judge(&case, &never, &answered(200), &[record]);
     ensure!(!refused.is_empty(), "a request that must not come is not found");
     Ok(())

@@ -39,13 +39,7 @@ pub(crate) struct Expected {
     pub(crate) reach: Reach,
     /// What the upstream gets then.
     pub(crate) forwarded: Option<Forwarded>,
-    /// Whether a parameter's value holds a dot segment behind an escaped slash (`..%2Fx`). It is one segment to who
-    /// splits a path before decoding it, as the RFC says, and to the rules before the filter.
-    pub(crate) hides_dots: bool,
 }
-
-/// Why a request may reach the upstream that [`Expected::hides_dots`].
-const HIDES_DOTS: &str = "a value with a dot segment behind an escaped slash: to the RFC it is one segment";
 
 /// Whose token it is.
 pub(crate) const fn identity(token: Token) -> Option<[&'static str; 3]> {
@@ -68,9 +62,9 @@ pub(crate) fn expect(case: &Case) -> Expected {
     match forwarded(case, &mut doubts) {
         Ok(forwarded) => {
             let reach = doubts.first().map_or(Reach::Must, |why| Reach::Either(why));
-            Expected { reach, forwarded: Some(forwarded), hides_dots: doubts.contains(&HIDES_DOTS) }
+            Expected { reach, forwarded: Some(forwarded) }
         }
-        Err(why) => Expected { reach: Reach::Never(why), forwarded: None, hides_dots: false },
+        Err(why) => Expected { reach: Reach::Never(why), forwarded: None },
     }
 }
 
@@ -142,6 +136,14 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     if let Some(raw) = key {
         forwarded.key = Some(namespaced(identity.ok_or("no identity")?, &raw));
     }
+    // A backend that decodes before it splits would read another path than the rules before the filter did.
+    let dots = |value: &String| {
+        let decoded = reading::decoded(value.as_bytes());
+        decoded.split(|byte| *byte == b'/').any(|part| matches!(part, b"." | b".."))
+    };
+    if values.iter().any(dots) {
+        return Err("a dot segment behind an escaped slash");
+    }
     if case.listener.rewrites() {
         forwarded.target = rewritten(route.target, route, &values, identity)?;
         if matches!(case.method.as_str(), "PUT" | "PATCH" | "DELETE") {
@@ -149,13 +151,6 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
             forwarded.method = "POST".to_owned();
         }
     } else {
-        let dots = |value: &String| {
-            let decoded = reading::decoded(value.as_bytes());
-            decoded.split(|byte| *byte == b'/').any(|part| matches!(part, b"." | b".."))
-        };
-        if values.iter().any(dots) {
-            doubts.push(HIDES_DOTS);
-        }
         let query = query.map(|query| format!("?{}", String::from_utf8_lossy(query))).unwrap_or_default();
         forwarded.target = format!("{path}{query}");
     }
