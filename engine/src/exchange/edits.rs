@@ -2,6 +2,7 @@
 
 use super::{Effect, HeaderMapKind};
 use crate::policy::Policy;
+use crate::problem::Problem;
 use std::borrow::Cow;
 
 /// Says that an answer was given before.
@@ -21,6 +22,15 @@ pub(super) fn set<'a>(name: &'a str, value: impl Into<Cow<'a, [u8]>>, effects: &
 pub(super) fn set_body(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
     set("content-type", b"application/json".as_slice(), effects);
     set_content(body, effects);
+}
+
+/// A problem document in the place of a body.
+pub(super) fn set_problem(policy: &Policy, problem: &Problem, effects: &mut Vec<Effect<'_>>) {
+    let docs_url = policy.docs_url.as_deref();
+    for (name, value) in problem.headers(docs_url) {
+        set(name, value.into_bytes(), effects);
+    }
+    set_content(problem.document(docs_url).into_bytes(), effects);
 }
 
 /// Another body, of the same type and not encoded.

@@ -22,7 +22,7 @@ use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Service, Unkey};
 use cache::{Decision, LookupCache};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The longest body of a reply that is read, in bytes.
 pub const MAX_REPLY_BYTES: usize = 65_536;
@@ -44,7 +44,7 @@ pub struct LookupRequest {
     /// To which store
     pub kind: StoreKind,
     /// For what
-    pub key: Rc<str>,
+    pub key: Arc<str>,
     /// What is held has failed the asker: fetch it anew, unless that was done a moment ago
     pub force_refresh: bool,
 }
@@ -53,9 +53,9 @@ pub struct LookupRequest {
 #[derive(Debug, Clone)]
 pub enum LookupResult {
     /// The webhook's binding; it lists no secrets
-    Binding(Rc<Binding>),
+    Binding(Arc<Binding>),
     /// Secrets, in the order in which they are tried
-    Secrets(Rc<Vec<Secret>>),
+    Secrets(Arc<Vec<Secret>>),
     /// The store says that there is none, and why
     Unknown(&'static str),
     /// It cannot be had or used, and why
@@ -66,7 +66,7 @@ pub enum LookupResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallId {
     kind: StoreKind,
-    key: Rc<str>,
+    key: Arc<str>,
     number: u32,
     /// It is for the version before the current one.
     previous: bool,
@@ -226,13 +226,13 @@ impl Lookups {
         }
     }
 
-    fn ticket(&mut self, kind: StoreKind, key: &Rc<str>, previous: bool) -> CallId {
+    fn ticket(&mut self, kind: StoreKind, key: &Arc<str>, previous: bool) -> CallId {
         self.last_call = self.last_call.wrapping_add(1);
-        CallId { kind, key: Rc::clone(key), number: self.last_call, previous }
+        CallId { kind, key: Arc::clone(key), number: self.last_call, previous }
     }
 
     /// Begins a call, of which there is one for each key. `asked`: a request waits for it.
-    fn call(&mut self, kind: StoreKind, key: &Rc<str>, now: u64, asked: bool) {
+    fn call(&mut self, kind: StoreKind, key: &Arc<str>, now: u64, asked: bool) {
         let ticket = self.ticket(kind, key, false);
         self.store(kind).begin(&ticket, now, asked);
         // Nobody asks for what the policy does not name; if it were so, the call would be lost after a while.
@@ -243,7 +243,7 @@ impl Lookups {
     }
 
     /// Keeps a verdict and results everybody who waits for it.
-    fn settle(&mut self, kind: StoreKind, key: &Rc<str>, verdict: cache::LookupOutcome, now: u64) {
+    fn settle(&mut self, kind: StoreKind, key: &Arc<str>, verdict: cache::LookupOutcome, now: u64) {
         let results = self.store(kind).settle(key, verdict, now);
         self.results.extend(results);
     }

@@ -8,7 +8,7 @@ use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head, 
 use crate::json::scan::{JsonScalar, PointerResult};
 use crate::policy::document::{OpenBao, Secret};
 use crate::time::{self, Unit};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most items that `secrets` may have.
 const MAX_SECRETS: usize = 8;
@@ -67,7 +67,7 @@ pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> 
 }
 
 fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> LookupOutcome {
-    LookupOutcome::Found { answer: LookupResult::Secrets(Rc::new(secrets)), partial }
+    LookupOutcome::Found { answer: LookupResult::Secrets(Arc::new(secrets)), partial }
 }
 
 /// A version of a secret.

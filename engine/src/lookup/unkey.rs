@@ -10,7 +10,7 @@ use crate::identity::{Project, Tenant};
 use crate::json::scan::{JsonScalar, PointerResult};
 use crate::policy::document::{Binding, Unkey};
 use crate::provider::KeyScope;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Asks for a webhook id. Verifying it costs no credits.
 pub(super) fn call(unkey: &Unkey, ticket: CallId) -> Call {
@@ -75,7 +75,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
         return LookupOutcome::Negative(LookupResult::Unknown("binding_of_another_kind"));
     }
     match binding(tenant, project, provider, key_scope, bind_body) {
-        Some(binding) => LookupOutcome::Found { answer: LookupResult::Binding(Rc::new(binding)), partial: None },
+        Some(binding) => LookupOutcome::Found { answer: LookupResult::Binding(Arc::new(binding)), partial: None },
         None => LookupOutcome::Negative(LookupResult::Unavailable("binding_malformed")),
     }
 }
