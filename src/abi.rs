@@ -2,6 +2,7 @@
 //! encodings are those of the proxy-wasm ABI 0.2.1.
 #![allow(unsafe_code)]
 
+use edge_idempotency_engine::FilterAction;
 use std::ptr::null_mut;
 
 /// A host's answer other than "done".
@@ -30,6 +31,25 @@ pub(crate) enum LogLevel {
     Warn = 3,
     Error = 4,
     Critical = 5,
+}
+
+/// What a callback tells the host (`proxy_action_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Action {
+    /// On to the next filter
+    Continue = 0,
+    /// Not yet, or not at all
+    Pause = 1,
+}
+
+impl From<FilterAction> for Action {
+    fn from(action: FilterAction) -> Self {
+        match action {
+            FilterAction::Continue => Self::Continue,
+            FilterAction::Pause => Self::Pause,
+        }
+    }
 }
 
 /// `proxy_buffer_type_t`

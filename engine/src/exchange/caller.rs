@@ -20,7 +20,7 @@ impl Policy {
     }
 
     fn signers(&self, route: &Route, headers: &Headers<'_>) -> impl Iterator<Item = usize> {
-        let signed = |id: &usize| self.callers.get(*id).is_some_and(|caller| caller.signature.is_signed(headers));
+        let signed = |id: &usize| self.callers().get(*id).is_some_and(|caller| caller.signature.is_signed(headers));
         route.callers.iter().copied().filter(signed)
     }
 }
@@ -53,9 +53,8 @@ impl Exchange {
         let head = RequestHead::read(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
-        let waiting = self.route(policy).zip(policy.callers.get(id));
-        let ((route, caller), names) =
-            waiting.zip(policy.caller_headers.as_ref()).ok_or_else(Problem::policy_invalid)?;
+        let waiting = self.route(policy).zip(policy.callers().get(id));
+        let ((route, caller), names) = waiting.zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
 
         if policy.signers(route, headers).count() > 1 {

@@ -346,7 +346,7 @@ impl Exchange {
         let facts = &self.facts;
         Record {
             case: facts.case.map(Case::name),
-            key: self.key().and_then(|key| key_in_logs(policy.key_in_logs, key)),
+            key: self.key().and_then(|key| key_in_logs(policy.key_in_logs(), key)),
             source: facts.source,
             policy: facts.policy,
             outcome: facts.outcome.name(),

@@ -56,10 +56,11 @@ impl Exchange {
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
         let matched = MatchedRoute::of(route, values);
         let rules = policy.identity_of(Some(route));
-        let of_scope = Rules { scope: matched.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
+        let of_scope =
+            Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
         let identity = identity::resolve(&rules.sources, &of_scope, headers, attributes).map_err(Problem::identity)?;
         let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
-        let wait = if policy.recovery_wait_ms == 0 { Wait::Output } else { asked.wait };
+        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { asked.wait };
         let path = target
             .result_path(&matched.decoded(), &identity, &key, wait == Wait::Attach)
             .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
@@ -88,7 +89,7 @@ impl Exchange {
         };
         set(":path", Cow::Owned(path.into_bytes()));
         if wait == Wait::Attach {
-            set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms.to_string().into_bytes()));
+            set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
             ASK_AGAIN.into_iter().for_each(|(name, value)| set(name, Cow::Borrowed(value)));
         }
     }

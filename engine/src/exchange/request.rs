@@ -60,7 +60,7 @@ impl<'a> RequestHead<'a> {
 
 /// Whether a line of this name never reaches the backend as it came; the plain `Idempotency-Key` is another matter.
 fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
-    same_name(IDEMPOTENCY_KEY, name) || policy.strip.contains(name)
+    same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
 }
 
 /// What becomes of the `Idempotency-Key` lines.
@@ -154,7 +154,7 @@ impl Exchange {
         let rules = policy.identity_of(matched.route);
         let resolve = || {
             let rules_of_scope =
-                Rules { scope: matched.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
+                Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
         let decision = self.apply_key_policy(policy, &head, &matched, &KeyGrammar::CLIENT, &resolve)?;
@@ -228,13 +228,13 @@ impl Exchange {
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
             RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),
             RouteLookup::Nothing => {
-                self.facts.policy = Some(unmatched_name(policy.unmatched));
-                let kind = match policy.unmatched {
+                self.facts.policy = Some(unmatched_name(policy.unmatched()));
+                let kind = match policy.unmatched() {
                     Unmatched::Reject => return Err(Problem::not_found()),
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };
-                Ok(MatchedRoute { kind, mode: policy.mode, scope: Scope::Project, route: None, values: Vec::new() })
+                Ok(MatchedRoute { kind, mode: policy.mode(), scope: Scope::Project, route: None, values: Vec::new() })
             }
         }
     }
@@ -259,7 +259,7 @@ impl Exchange {
         }
         let verdict = self.namespaced(matched, head, keys, resolve);
         if matched.mode == Mode::Enforce {
-            return verdict.map(|keyed| Decision::of_key(keyed));
+            return verdict.map(Decision::of_key);
         }
         let (decision, shadow) = match verdict {
             Ok(keyed) => (Decision::of_key(keyed), ShadowVerdict::Forward),
@@ -312,7 +312,7 @@ impl Decision {
         let target = matched.target();
         let rewritten = target.map(|target| self.rewrite(target, matched)).transpose()?;
         let listed = matched.route.map(|route| route.query.as_slice()).unwrap_or_default();
-        if target.is_some() && policy.restate && matches!(head.method, b"PUT" | b"PATCH" | b"DELETE") {
+        if target.is_some() && policy.restate() && matches!(head.method, b"PUT" | b"PATCH" | b"DELETE") {
             // Restate's handlers are called with GET and POST only.
             effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value: Cow::Borrowed(b"POST") });
         }

@@ -87,7 +87,7 @@ impl Exchange {
         let head = read(policy, headers, effects);
         let verdict = match decision.recovery {
             Some(wait) => recovered(&head, wait),
-            None if policy.restate => self.called(policy, decision.keyed, &head),
+            None if policy.restate() => self.called(policy, decision.keyed, &head),
             None => self.called_elsewhere(decision.keyed, &head),
         };
         let retry = match verdict {
@@ -108,7 +108,7 @@ impl Exchange {
                 return ResponseFlow::Stream;
             }
             ResponseVerdict::Pass(replayed, status, advice) => {
-                if let (Some(value), Some(id)) = (head.operation, &policy.operation_id) {
+                if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
                     self.facts.invocation = Some(String::from_utf8_lossy(value).into_owned());
                     set(&id.to, value, effects);
                 }
@@ -193,10 +193,10 @@ impl Exchange {
         head: &ResponseHead<'_>,
         retry: Option<Retry>,
     ) -> Option<(AwaitedBody, u64, TrailerRule)> {
-        let route = self.route(policy).filter(|route| policy.restate && route.target.is_some());
+        let route = self.route(policy).filter(|route| policy.restate() && route.target.is_some());
         let one_way = decision.recovery.is_none() && route.is_some_and(|route| route.one_way);
         // Only Restate has the first two; what else comes from a target is Restate's or the gateway's own.
-        let of_restate = policy.restate && (head.invoked || head.source.is_some()) || route.is_some();
+        let of_restate = policy.restate() && (head.invoked || head.source.is_some()) || route.is_some();
         let error = AwaitedBody::Error(head.status, retry);
         let (body, limit) = match head.is_error() {
             false if one_way => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
@@ -219,7 +219,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
         match name {
             b":status" => head.status = number(value).and_then(|status| status.try_into().ok()).unwrap_or_default(),
             INVOCATION => head.invoked = true,
-            EXPIRES => head.expires = policy.restate,
+            EXPIRES => head.expires = policy.restate(),
             ERROR_SOURCE if value == b"ingress" => head.source = Some(ErrorSource::Ingress),
             ERROR_SOURCE if value == b"invocation" => head.source = Some(ErrorSource::Invocation),
             b"content-type" => {
@@ -228,10 +228,10 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
             }
             b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
             // Restate's own, for the CORS that it does by itself.
-            b"vary" => hidden |= policy.restate && value.starts_with(b"origin, access-control-request-"),
+            b"vary" => hidden |= policy.restate() && value.starts_with(b"origin, access-control-request-"),
             _ => {}
         }
-        if policy.operation_id.as_ref().is_some_and(|id| id.from.as_bytes() == name) {
+        if policy.operation_id().as_ref().is_some_and(|id| id.from.as_bytes() == name) {
             head.operation = Some(value);
         }
         if is_replay_header(policy, name) {

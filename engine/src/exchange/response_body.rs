@@ -38,7 +38,7 @@ impl Exchange {
                 Err(_) => replaced = Some(Problem::backend_error(status, retry)),
             },
             AwaitedBody::OneWay => {
-                if decision.keyed && policy.restate && was_accepted_before(body) {
+                if decision.keyed && policy.restate() && was_accepted_before(body) {
                     self.facts.outcome = Outcome::Replayed;
                     set(REPLAYED, b"true".as_slice(), effects);
                 }

@@ -84,19 +84,19 @@ impl Exchange {
         self.facts.case = Some(Case::B);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         let (id, provider) = names(block, matched).ok_or_else(Problem::webhook_unknown)?;
-        let listed = policy.bindings.get(id);
+        let listed = policy.binding(id);
         let is_bound = match listed {
             Some(binding) => binding.provider == provider,
-            None => policy.unkey.is_some() && is_webhook_id(id),
+            None => policy.unkey().is_some() && is_webhook_id(id),
         };
-        let signs = policy.providers.get(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
+        let signs = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
         body_can_be_awaited(headers, limit)?;
         if is_encoded(headers) && signs.parses_body() {
             return Err(Problem::unsupported_content_encoding());
         }
         let mut delivery = DeliveryLookup { provider: provider.to_owned(), ..DeliveryLookup::default() };
         let flow = match listed {
-            Some(binding) if !binding.secrets.is_empty() || policy.openbao.is_none() => {
+            Some(binding) if !binding.secrets.is_empty() || policy.openbao().is_none() => {
                 RequestFlow::AwaitBody { limit }
             }
             Some(binding) => {
@@ -160,13 +160,13 @@ impl Exchange {
         let (id, provider) = names(block, &matched).ok_or_else(Problem::webhook_unknown)?;
         let State::AwaitsDelivery(delivery) = &self.state else { return Err(Problem::policy_invalid()) };
         let (binding, secrets) = (delivery.binding.clone(), delivery.secrets.clone());
-        let binding = binding.as_deref().or_else(|| policy.bindings.get(id));
+        let binding = binding.as_deref().or_else(|| policy.binding(id));
         let binding = binding.filter(|binding| binding.provider == provider).ok_or_else(Problem::webhook_unknown)?;
         let bound = BoundWebhook {
             id,
             binding,
             secrets: secrets.as_deref().map_or(&binding.secrets, |secrets| secrets),
-            provider: policy.providers.get(provider).ok_or_else(Problem::webhook_unknown)?,
+            provider: policy.provider(provider).ok_or_else(Problem::webhook_unknown)?,
         };
 
         let url = public_url(policy, headers, &head);
@@ -182,7 +182,7 @@ impl Exchange {
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
-            subject: policy.webhook_subject.clone().ok_or_else(Problem::policy_invalid)?,
+            subject: policy.webhook_subject().cloned().ok_or_else(Problem::policy_invalid)?,
         };
         let decision = match identifier {
             Some(identifier) => {
@@ -253,7 +253,7 @@ fn names<'r>(block: &'r WebhookBlock, matched: &MatchedRoute<'_, 'r>) -> Option<
 
 /// The URL as the sender addressed it: what proxies before this one have made of scheme and host is configured away.
 pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &RequestHead<'_>) -> Vec<u8> {
-    match &policy.public_base_url {
+    match policy.public_base_url() {
         Some(base) => [base.as_bytes(), head.target].concat(),
         None => {
             let scheme: &[u8] =

@@ -260,17 +260,16 @@ impl LookupCache {
     }
 
     /// Begins a call. `asked`: a request waits for it.
-    pub(super) fn begin(&mut self, ticket: &CallId, now: u64, asked: bool) {
-        let pending =
-            PendingCall { number: ticket.number, since: now, asked, waiters: Vec::new(), current: Vec::new() };
-        self.put(&ticket.key, None, Some(pending));
+    pub(super) fn begin(&mut self, id: &CallId, now: u64, asked: bool) {
+        let pending = PendingCall { number: id.number, since: now, asked, waiters: Vec::new(), current: Vec::new() };
+        self.put(&id.key, None, Some(pending));
         self.asked += usize::from(asked);
     }
 
     /// A further call for the same key.
-    pub(super) fn replace_call(&mut self, ticket: &CallId, current: Vec<Secret>, now: u64) {
-        if let Some(pending) = self.pending(&ticket.key) {
-            pending.number = ticket.number;
+    pub(super) fn replace_call(&mut self, id: &CallId, current: Vec<Secret>, now: u64) {
+        if let Some(pending) = self.pending(&id.key) {
+            pending.number = id.number;
             pending.since = now;
             pending.current = current;
         }

@@ -4,7 +4,8 @@
 //! A secret's data is `{"secret": "…"}`, or `{"secrets": ["…", …]}` with the newest first.
 
 use super::cache::LookupOutcome;
-use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head, places, text};
+use super::{CallId, LookupResult, StoreKind, places, text};
+use crate::call::{Call, CallReply, credential, request_lines};
 use crate::json::scan::{JsonScalar, PointerResult};
 use crate::policy::document::{OpenBao, Secret};
 use crate::time::{self, Unit};
@@ -14,13 +15,13 @@ use std::sync::Arc;
 const MAX_SECRETS: usize = 8;
 
 /// Asks for the secrets of an owner: this version of them, or the newest (0).
-pub(super) fn call(openbao: &OpenBao, ticket: CallId, version: u64) -> Call {
-    let mut path = openbao.request_path(&ticket.key);
+pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> Call<CallId> {
+    let mut path = openbao.request_path(&id.key);
     if version > 0 {
         path.push_str("?version=");
         path.push_str(&version.to_string());
     }
-    let mut headers = head(&openbao.service, "GET", path);
+    let mut headers = request_lines(&openbao.service, "GET", path);
     headers.push(("x-vault-request", "true".to_owned()));
     headers.extend(openbao.namespace.clone().map(|namespace| ("x-vault-namespace", namespace)));
     headers.extend(credential(&openbao.service).map(|token| ("x-vault-token", token)));
@@ -29,7 +30,7 @@ pub(super) fn call(openbao: &OpenBao, ticket: CallId, version: u64) -> Call {
         headers,
         body: Vec::new(),
         timeout_ms: openbao.service.timeout_ms,
-        ticket,
+        id,
     }
 }
 

@@ -5,7 +5,8 @@
 //! (<https://www.unkey.com/docs/api-reference/v2/keys/verify-api-key>).
 
 use super::cache::LookupOutcome;
-use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head, places, text};
+use super::{CallId, LookupResult, StoreKind, places, text};
+use crate::call::{Call, CallReply, credential, request_lines};
 use crate::identity::{Project, Tenant};
 use crate::json::scan::{JsonScalar, PointerResult};
 use crate::policy::document::{Binding, Unkey};
@@ -13,17 +14,17 @@ use crate::provider::KeyScope;
 use std::sync::Arc;
 
 /// Asks for a webhook id. Verifying it costs no credits.
-pub(super) fn call(unkey: &Unkey, ticket: CallId) -> Call {
-    let mut headers = head(&unkey.service, "POST", unkey.path.clone());
+pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
+    let mut headers = request_lines(&unkey.service, "POST", unkey.path.clone());
     headers.push(("content-type", "application/json".to_owned()));
     headers.extend(credential(&unkey.service).map(|root_key| ("authorization", format!("Bearer {root_key}"))));
     Call {
         cluster: unkey.service.cluster.clone(),
         headers,
         // A webhook id holds nothing that JSON would have to escape.
-        body: format!(r#"{{"key":"{}","credits":{{"cost":0}}}}"#, ticket.key).into_bytes(),
+        body: format!(r#"{{"key":"{}","credits":{{"cost":0}}}}"#, id.key).into_bytes(),
         timeout_ms: unkey.service.timeout_ms,
-        ticket,
+        id,
     }
 }
 
