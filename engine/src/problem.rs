@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457): what a refused caller is told (DESIGN section 8). Details name the limit that was
+//! Problem documents (RFC 9457): what a refused caller is told (docs/contract.md section 8). Details name the limit that was
 //! broken and never echo a value (invariant I6).
 
 use crate::identity::{IdentityError, IdentityPart};

@@ -1,5 +1,5 @@
 //! A caller that signs its requests: the whole request is verified over the exact bytes received, and then is Case A
-//! with the caller's own subject and key grammar (DESIGN section 7).
+//! with the caller's own subject and key grammar (docs/contract.md section 7).
 
 use super::request::{MatchedRoute, RequestHead};
 use super::webhook::{body_can_be_awaited, public_url};

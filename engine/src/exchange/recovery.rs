@@ -1,4 +1,4 @@
-//! Recovery: a caller asks for the stored result of a call of its own, with the key of that call in the path (DESIGN
+//! Recovery: a caller asks for the stored result of a call of its own, with the key of that call in the path (docs/contract.md
 //! section 6). The key gets the present caller's namespace, so nobody can name another's result.
 
 use super::request::{MatchedRoute, RequestHead};

@@ -1,4 +1,4 @@
-//! The request's way through the policy. The order of decisions is DESIGN section 2's: path normalisation, closed
+//! The request's way through the policy. The order of decisions is that of docs/contract.md section 2: path normalisation, closed
 //! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
 
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowVerdict, State, unmatched_name};

@@ -1,5 +1,5 @@
 //! The answer's way back: what became of the key, the operation id under its public name, and nothing that names the
-//! backend, its services or its files (DESIGN section 6). What is decided here is decided by the head; `answer` does
+//! backend, its services or its files (docs/contract.md section 6). What is decided here is decided by the head; `answer` does
 //! what needs the body.
 
 use super::edits::{REPLAYED, RETRY, STATUS, is_hidden, is_replay_header, set, set_body, set_problem};

@@ -1,5 +1,5 @@
 //! Case B: a third party's delivery. Nothing goes on before its signature is verified over the exact bytes received;
-//! then its identifier becomes the key, in the namespace of the webhook's binding (DESIGN section 5, invariant I4).
+//! then its identifier becomes the key, in the namespace of the webhook's binding (docs/contract.md section 5, invariant I4).
 
 use super::request::{MatchedRoute, RequestHead};
 use super::{Decision, Effect, Exchange, RequestFlow, State};

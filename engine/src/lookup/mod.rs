@@ -1,4 +1,4 @@
-//! Looking up whose webhook a delivery is for, and with which secrets it is signed (DESIGN section 5).
+//! Looking up whose webhook a delivery is for, and with which secrets it is signed (docs/contract.md section 5).
 //!
 //! [`Lookups`] is a state machine: what happens goes in (a request asks, a reply comes or does not, time passes, a request
 //! leaves), what is to be done comes out (calls to make, results for requests that waited). It has no clock, no I/O and no

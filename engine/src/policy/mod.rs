@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use target::Target;
 
-/// Set on requests that the filter rewrote to a target, and on no other (DESIGN section 2).
+/// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";
 
 /// A compiled policy: everything a request needs, nothing it has to look for.
