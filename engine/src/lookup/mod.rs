@@ -18,7 +18,6 @@ mod unkey;
 
 pub use fake::FakeStores;
 
-use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Service, Unkey};
 use cache::{Decision, LookupCache};
@@ -264,19 +263,5 @@ fn credential(service: &Service) -> Option<String> {
     match &service.credential {
         Some(Secret::Value(value)) => String::from_utf8(value.clone()).ok(),
         Some(Secret::Env(_)) | None => None,
-    }
-}
-
-/// The value at each of these places of a JSON text; none if it is no JSON.
-fn places<'b>(body: &'b [u8], places: &[&str]) -> Option<Vec<PointerResult<'b>>> {
-    let pointers: Vec<Pointer> = places.iter().filter_map(|place| Pointer::parse(place, false)).collect();
-    scan::find(body, &pointers.iter().collect::<Vec<_>>()).ok()
-}
-
-/// The text that was found, if it is one.
-fn text(found: PointerResult<'_>) -> Option<Vec<u8>> {
-    match found {
-        PointerResult::Value(JsonScalar::Text(text)) => Some(text.decode().into_owned()),
-        _ => None,
     }
 }
