@@ -110,6 +110,17 @@ e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
 	@echo "== e2e"
 	@cargo test --no-fail-fast -p e2e
 
+# So many cases; a seed of your own tries others, and ONLY=N repeats the one that a finding names.
+CASES ?= 100000
+SEED ?= 1
+ONLY ?=
+
+.PHONY: hostile
+hostile: $(WASM_NEEDED) ## random hostile requests against a model of who is let in: CASES=100000 SEED=1 [ONLY=4711]
+	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
+	@echo "== hostile"
+	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet -p e2e --test hostile -- --quiet adversary
+
 # Shortened by `make bench-quick`; `--compare NAME=FILE` measures another build of the module beside it.
 BENCH_ARGS ?=
 

@@ -6,6 +6,7 @@
 //! | [`wire`] | HTTP/1.1 messages, byte for byte |
 //! | [`raw`] | requests, sent over a plain socket as they stand |
 //! | [`http2`] | the same requests over HTTP/2 |
+//! | [`frames`] | HTTP/2, frame by frame, for what no library sends |
 //! | [`capture`] | an upstream that keeps what it gets and answers as told |
 //! | [`config`] | changes to the configuration that the demo ships |
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
@@ -21,6 +22,7 @@ pub mod chain;
 pub mod config;
 pub mod deliveries;
 pub mod discovery;
+pub mod frames;
 pub mod gateway;
 pub mod harness;
 pub mod http2;

@@ -1,7 +1,7 @@
 //! HTTP/1.1 messages as they stand on the wire (RFC 9112): no names folded, no lines joined, nothing validated.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -62,6 +62,12 @@ impl Reader {
     /// Writes to the same connection.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
+    }
+
+    /// Nothing more will be written.
+    pub fn end(&self) {
+        // A peer that has gone has no use for it.
+        drop(self.stream.shutdown(Shutdown::Write));
     }
 
     /// The next message's start line and headers; `None` if the connection ended before it.
@@ -205,7 +211,7 @@ pub fn shown_lines(lines: &[Line]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Shutdown, TcpListener};
+    use std::net::TcpListener;
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! What hostile and careless clients can send, over raw sockets and HTTP/2: each gets an answer, the upstream gets exactly
-//! what it may, and the next request works.
+//! what it may, and the next request works. `differ` sends random ones.
 
+mod differ;
 mod identity;
 mod keys;
 mod paths;
@@ -30,7 +31,9 @@ const REQUIRED_B: &str = "/api/v1/hooks/stripe/wh_01JABCDE";
 
 fn main() -> ExitCode {
     let tests = [keys::tests(), trailers::tests(), identity::tests(), paths::tests()];
-    run(Ok(sharing(World::start, tests.into_iter().flatten().collect())))
+    let mut trials = sharing(World::start, tests.into_iter().flatten().collect());
+    trials.extend(differ::trials());
+    run(Ok(trials))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

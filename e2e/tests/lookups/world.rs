@@ -44,8 +44,9 @@ const DOORS: [(&str, Times); 6] = [
     (BRIEF, Times { cache_ttl_s: 1, stale_if_error_s: 0, negative_ttl_s: 1, ..LONG }),
     (STALE, Times { cache_ttl_s: 1, stale_if_error_s: 800, ..LONG }),
     (HASTY, Times { timeout_ms: 100, ..LONG }),
-    (FLOODED, LONG),
-    (LIMITED, LONG),
+    // Envoy gives listeners with the same plugin configuration one root context, and so one cache: these have their own.
+    (FLOODED, Times { cache_ttl_s: 599, ..LONG }),
+    (LIMITED, Times { cache_ttl_s: 598, ..LONG }),
 ];
 
 /// The policy with these times.

@@ -23,6 +23,7 @@ const SECRET: &str = "whsec_planted";
 fn main() -> ExitCode {
     let refused = [
         ("errors of every kind", include_str!("bad-policy.json").to_owned(), BAD_POLICY.as_slice()),
+        ("a signed caller of two hosts", TWO_HOSTS.to_owned(), &["/callers/timer/routes"]),
         ("no identity", NO_IDENTITY.to_owned(), &["/routes/0/policy", "/routes/1/policy"]),
         ("no members", "{}".to_owned(), &["", ""]),
         ("an empty document", String::new(), &[""]),
@@ -35,7 +36,10 @@ fn main() -> ExitCode {
             Test::new(format!("refused: {name}"), move |command: &PathBuf| refuses(command, &policy, pointers))
         })
         .collect();
-    tests.push(Test::new("accepted: the demo's policy", |command: &PathBuf| accepts(command, POLICY, &[])));
+    tests.push(Test::new("accepted: the demo's policy", |command: &PathBuf| {
+        // Defaults that have changed with this release.
+        accepts(command, POLICY, &["/webhooks/static/wh_01JGITHUB", "/webhooks/unkey"])
+    }));
     tests.push(Test::new("accepted: a policy in shadow mode", |command: &PathBuf| {
         accepts(command, IN_SHADOW, &["/mode"])
     }));
@@ -62,6 +66,24 @@ const BAD_POLICY: [&str; 16] = [
     "/webhooks/static/wh_01JABC/provider",
     "/webhooks/static/wh_01JABC/secrets/0",
 ];
+
+/// The same signed bytes with another `Host` would run both routes.
+const TWO_HOSTS: &str = r#"{
+    "version": 1,
+    "routes": [
+        {"endpoint": "a", "path": "/jobs", "hosts": ["a.example.com"], "policy": "REQUIRED_A"},
+        {"endpoint": "b", "path": "/jobs", "hosts": ["b.example.com"], "policy": "REQUIRED_A"}
+    ],
+    "callers": {"timer": {
+        "subject": "service:timer", "routes": ["a", "b"], "secrets": [{"env": "TIMER_SECRET"}],
+        "signature": {
+            "algorithm": "hmac-sha256",
+            "signature": {"header": "x-timer-signature", "encoding": "hex"},
+            "timestamp": {"header": "x-timer-time", "unit": "s", "max_age_s": 300},
+            "template": "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"
+        }
+    }}
+}"#;
 
 const NO_IDENTITY: &str = r#"{"version": 1, "routes": [
     {"endpoint": "a", "path": "/a", "policy": "REQUIRED_A"},

@@ -244,6 +244,10 @@ fn recovered(head: &ResponseHead<'_>, wait: Wait) -> ResponseVerdict {
             ResponseVerdict::Pass(true, Some(status), retry)
         }
         429 | 500.. => ResponseVerdict::Replace(Problem::backend_unavailable()),
+        // The gateway has refused the request itself, for a malformed body for example.
+        400 | 408 if head.source.is_none() => ResponseVerdict::Replace(Problem::request_invalid(head.status)),
+        413 if head.source.is_none() => ResponseVerdict::Replace(Problem::body_refused()),
+        431 if head.source.is_none() => ResponseVerdict::Replace(Problem::headers_too_large()),
         _ => ResponseVerdict::Replace(Problem::policy_invalid()),
     }
 }

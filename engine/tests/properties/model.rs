@@ -215,7 +215,8 @@ pub(crate) fn normalised(path: &[u8]) -> Option<String> {
     if path.len() > 1 && path.ends_with('/') {
         path.pop();
     }
-    Some(path)
+    let dots = |segment: &str| segment.contains("%2F") && segment.split("%2F").any(|part| [".", ".."].contains(&part));
+    (!path.split('/').any(dots)).then_some(path)
 }
 
 pub(crate) fn segments(path: &str) -> Vec<&str> {

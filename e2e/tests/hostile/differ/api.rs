@@ -1,0 +1,303 @@
+//! The API that the differ attacks: its routes, and the rules of Envoy's RBAC filter that deny some of them. The policy
+//! document, Envoy's configuration and the model are all made of these tables.
+
+use e2e::config::{Change, Door};
+use serde_json::{Value, json};
+
+/// How a route treats keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// `REQUIRED_A`
+    Required,
+    /// `ACCEPTED`
+    Accepted,
+    /// `HANDLER_INTERNAL_C`
+    Internal,
+    /// `PROHIBITED`
+    Prohibited,
+}
+
+impl Keys {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Required => "REQUIRED_A",
+            Self::Accepted => "ACCEPTED",
+            Self::Internal => "HANDLER_INTERNAL_C",
+            Self::Prohibited => "PROHIBITED",
+        }
+    }
+}
+
+/// A route of the policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    /// Its name.
+    pub(crate) endpoint: &'static str,
+    /// Its only method.
+    pub(crate) method: &'static str,
+    /// Its template.
+    pub(crate) path: &'static str,
+    /// Its hosts; none for every host.
+    pub(crate) hosts: &'static [&'static str],
+    /// Its policy.
+    pub(crate) keys: Keys,
+    /// Where the rewriting listener sends it.
+    pub(crate) target: &'static str,
+    /// Whether its keys belong to the tenant instead of the project: on the listeners that do not rewrite, this tells a
+    /// denied host's route from the one that has the same path and no host.
+    pub(crate) tenant_wide: bool,
+    /// A request that takes this route.
+    pub(crate) example: (&'static str, &'static str),
+}
+
+const ROUTE: Route = Route {
+    endpoint: "",
+    method: "POST",
+    path: "",
+    hosts: &[],
+    keys: Keys::Required,
+    target: "",
+    tenant_wide: false,
+    example: (PUBLIC, ""),
+};
+
+/// A host that nothing denies.
+pub(crate) const PUBLIC: &str = "api.example.com";
+/// A host that RBAC denies in exactly this spelling.
+pub(crate) const ADMIN: &str = "admin.example.com";
+/// A host that RBAC denies in upper and lower case.
+pub(crate) const INTERNAL: &str = "internal.example.com";
+/// RBAC denies every host that ends so, in upper and lower case.
+pub(crate) const PRIVATE: &str = ".private.example.com";
+/// RBAC denies this path, and the paths by which its results are asked for.
+pub(crate) const DENIED: &str = "/api/v1/denied";
+/// RBAC denies every path that begins so.
+pub(crate) const DENIED_PREFIX: &str = "/api/v1/ops";
+/// RBAC denies this method.
+pub(crate) const DENIED_METHOD: &str = "DELETE";
+
+/// Every route.
+pub(crate) const ROUTES: [Route; 15] = [
+    Route {
+        endpoint: "orders.create",
+        path: "/api/v1/orders",
+        target: "Orders/create",
+        example: (PUBLIC, "/api/v1/orders"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "orders.list",
+        method: "GET",
+        path: "/api/v1/orders",
+        keys: Keys::Prohibited,
+        target: "Orders/list",
+        example: (PUBLIC, "/api/v1/orders"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "carts.checkout",
+        path: "/api/v1/carts/{cart}/checkout",
+        keys: Keys::Accepted,
+        target: "Cart/{tenant}:{cart}/checkout",
+        example: (PUBLIC, "/api/v1/carts/c-1/checkout"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "devices.register",
+        path: "/api/v1/devices",
+        keys: Keys::Internal,
+        target: "Devices/register",
+        example: ("other.example", "/api/v1/devices"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "items.put",
+        path: "/api/v1/items/{item}",
+        target: "Items/{item}/put",
+        example: (PUBLIC, "/api/v1/items/i-1"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "any.run",
+        path: "/api/v1/{name}/run",
+        keys: Keys::Accepted,
+        target: "Any/{name}/run",
+        example: (PUBLIC, "/api/v1/reports/run"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "records.put",
+        method: "PUT",
+        path: "/api/v1/records/{id}",
+        keys: Keys::Accepted,
+        target: "Records/{id}/put",
+        example: (PUBLIC, "/api/v1/records/r-1"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "records.delete",
+        method: "DELETE",
+        path: "/api/v1/records/{id}",
+        keys: Keys::Internal,
+        target: "Erasure/{id}/delete",
+        example: (PUBLIC, "/api/v1/records/r-1"),
+        ..ROUTE
+    },
+    Route { endpoint: "denied", path: DENIED, target: "Closed/denied", example: (PUBLIC, DENIED), ..ROUTE },
+    Route {
+        endpoint: "ops.run",
+        path: "/api/v1/ops/{op}",
+        keys: Keys::Accepted,
+        target: "Ops/{op}/run",
+        example: (PUBLIC, "/api/v1/ops/restart"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "admin.orders",
+        path: "/api/v1/orders",
+        hosts: &[ADMIN],
+        target: "Admin/orders",
+        tenant_wide: true,
+        example: (ADMIN, "/api/v1/orders"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "internal.orders",
+        path: "/api/v1/orders",
+        hosts: &[INTERNAL],
+        target: "Internal/orders",
+        tenant_wide: true,
+        example: (INTERNAL, "/api/v1/orders"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "vault.open",
+        path: "/api/v1/vault",
+        hosts: &["*.private.example.com"],
+        target: "Vault/open",
+        tenant_wide: true,
+        example: ("eu.private.example.com", "/api/v1/vault"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "only.run",
+        path: "/api/v1/only",
+        hosts: &[PUBLIC, "[2001:db8::1]"],
+        keys: Keys::Accepted,
+        target: "Only/run",
+        example: (PUBLIC, "/api/v1/only"),
+        ..ROUTE
+    },
+    Route {
+        endpoint: "shop.run",
+        path: "/api/v1/shop",
+        hosts: &["*.example.net"],
+        target: "Shop/run",
+        example: ("eu.example.net", "/api/v1/shop"),
+        ..ROUTE
+    },
+];
+
+/// The services that no request may get to, since RBAC denies every way there.
+pub(crate) const DENIED_SERVICES: [&str; 6] = ["Erasure", "Closed", "Ops", "Admin", "Internal", "Vault"];
+
+/// A listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Listener {
+    /// The shipped one; the filter rewrites paths to targets.
+    Rewriting,
+    /// The shipped one; paths stay as clients know them.
+    Plain,
+    /// Paths and trailers reach the filter as clients wrote them. Rules by path would not hold there (docs/security.md),
+    /// so RBAC has those by host and by method only.
+    AsWritten,
+}
+
+/// Every listener.
+pub(crate) const LISTENERS: [Listener; 3] = [Listener::Rewriting, Listener::Plain, Listener::AsWritten];
+
+impl Listener {
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Rewriting => "rewriting",
+            Self::Plain => "plain",
+            Self::AsWritten => "as written",
+        }
+    }
+
+    /// Whether the filter rewrites paths to targets.
+    pub(crate) const fn rewrites(self) -> bool {
+        matches!(self, Self::Rewriting)
+    }
+
+    /// Whether Envoy normalises paths before any rule.
+    pub(crate) const fn normalises(self) -> bool {
+        !matches!(self, Self::AsWritten)
+    }
+
+    /// Its difference from the shipped listener.
+    pub(crate) fn door(self) -> Door {
+        let mut changes = vec![Change::Before(rbac(self.normalises()))];
+        if self == Self::AsWritten {
+            changes.extend([Change::PathsAsWritten, Change::Trailers, Change::EveryPath]);
+        }
+        Door { policy: policy(self.rewrites()), changes }
+    }
+}
+
+fn policy(rewrites: bool) -> String {
+    let route = |route: &Route| {
+        let mut object = json!({
+            "endpoint": route.endpoint, "path": route.path, "methods": [route.method], "policy": route.keys.name(),
+        });
+        if let Some(object) = object.as_object_mut() {
+            if rewrites {
+                object.insert("target".to_owned(), json!(route.target));
+            }
+            if !route.hosts.is_empty() {
+                object.insert("hosts".to_owned(), json!(route.hosts));
+            }
+            if route.tenant_wide {
+                object.insert("scope".to_owned(), json!("tenant"));
+            }
+        }
+        object
+    };
+    json!({
+        "version": 1,
+        "identity": {
+            "sources": [{
+                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+            }],
+            "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
+        },
+        "backend": {"kind": "restate", "rewrite_path": rewrites},
+        "routes": ROUTES.iter().map(route).collect::<Vec<_>>(),
+    })
+    .to_string()
+}
+
+/// The rules, as docs/security.md tells operators to write them.
+fn rbac(by_path: bool) -> Value {
+    let header = |name: &str, matcher: Value| json!({"header": {"name": name, "string_match": matcher}});
+    let mut permissions = vec![
+        header(":method", json!({"exact": DENIED_METHOD})),
+        header(":authority", json!({"exact": ADMIN})),
+        header(":authority", json!({"exact": INTERNAL, "ignore_case": true})),
+        header(":authority", json!({"suffix": PRIVATE, "ignore_case": true})),
+        header(":authority", json!({"safe_regex": {"regex": r".*(\.|:[0-9]*)"}})),
+    ];
+    if by_path {
+        let regex = format!("{DENIED}(/by-idempotency-key/[^/]+(/output)?)?/?");
+        permissions.push(json!({"url_path": {"path": {"safe_regex": {"regex": regex}}}}));
+        permissions.push(json!({"url_path": {"path": {"prefix": DENIED_PREFIX}}}));
+    }
+    json!({"name": "envoy.filters.http.rbac", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
+        "rules": {"action": "DENY", "policies": {"closed": {
+            "permissions": [{"or_rules": {"rules": permissions}}], "principals": [{"any": true}],
+        }}},
+    }})
+}

@@ -1,0 +1,245 @@
+//! The standing adversary: random requests through Envoy with RBAC rules before the filter. A model that shares no code
+//! with the filter says of each who is let in, and everything that the upstream got is held against the invariants.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`api`] | routes, rules and listeners |
+//! | [`case`] | a request, and how it stands on the wire |
+//! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`] and [`framing`] mutate it |
+//! | [`model`] | what has to become of it; [`reading`] reads paths, hosts and keys for it |
+//! | [`client`], [`upstream`] | who sends it, and who gets it |
+//! | [`judge`] | what is wrong |
+//! | [`report`] | counts and findings |
+//! | [`checks`] | the judge itself, shown faults of every kind |
+
+mod api;
+mod case;
+mod checks;
+mod client;
+mod framing;
+mod generate;
+mod hosts;
+mod judge;
+mod lines;
+mod model;
+mod paths;
+mod random;
+mod reading;
+mod report;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use e2e::gateway::{Gateway, Surroundings};
+use e2e::harness::{Test, sharing};
+use edge_idempotency_demo::tokens::Signer;
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use api::{LISTENERS, Listener};
+use case::Case;
+use client::{Client, Outcome, Tokens};
+use report::Report;
+use upstream::Upstream;
+
+/// What a run of the tests does without being told otherwise.
+const CASES: u64 = 5_000;
+/// So many cases are sent before those of the batch before are judged: what comes late is still found.
+const BATCH: u64 = 2_000;
+/// Clients that send at the same time. So many, because Envoy closes a connection of HTTP/2 that was misused only after a
+/// second, without a word.
+const CLIENTS: usize = 128;
+
+/// What `make hostile` says in the environment.
+struct Settings {
+    seed: u64,
+    cases: u64,
+    only: Option<u64>,
+    /// Whether somebody watches.
+    shown: bool,
+}
+
+impl Settings {
+    fn read() -> Result<Self> {
+        let number = |name: &str| match env::var(name) {
+            Ok(text) if !text.is_empty() => {
+                text.parse().map(Some).with_context(|| format!("{name}={text} is no number"))
+            }
+            _ => Ok(None),
+        };
+        let (seed, cases, only) = (number("HOSTILE_SEED")?, number("HOSTILE_CASES")?, number("HOSTILE_ONLY")?);
+        Ok(Self { seed: seed.unwrap_or(1), cases: cases.unwrap_or(CASES), only, shown: cases.or(only).is_some() })
+    }
+}
+
+/// The tests: the judge, and the run.
+pub(crate) fn trials() -> Vec<Trial> {
+    let run = Test::new("adversary: random requests, and a model of who is let in", |world: &World| world.run());
+    let mut trials = checks::trials();
+    trials.extend(sharing(World::start, vec![run]));
+    trials
+}
+
+struct World {
+    gateway: Gateway,
+    upstream: Upstream,
+    tokens: Tokens,
+    addresses: BTreeMap<Listener, SocketAddr>,
+}
+
+/// A case that was sent, and what came of it.
+type Sent = (Case, Outcome);
+
+impl World {
+    fn start() -> Result<Self> {
+        let upstream = Upstream::start()?;
+        let around = Surroundings { backend: Some(upstream.address()), ..Surroundings::default() };
+        let doors: Vec<_> = LISTENERS.iter().map(|listener| (listener.name().to_owned(), listener.door())).collect();
+        let gateway = Gateway::start_within(&around, &doors)?;
+        let addresses = LISTENERS.iter().map(|listener| Ok((*listener, gateway.address(listener.name())?)));
+        let addresses = addresses.collect::<Result<_>>()?;
+        let one = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
+        let other = json!({"tenant_id": "globex", "project_id": "shop", "sub": "u2"});
+        let expired = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1", "exp": 1_000_000_000});
+        let tokens = Tokens {
+            one: gateway.token(&one)?,
+            other: gateway.token(&other)?,
+            expired: gateway.token(&expired)?,
+            forged: Signer::generate().mint(&one)?,
+        };
+        Ok(Self { gateway, upstream, tokens, addresses })
+    }
+
+    fn run(&self) -> Result<()> {
+        let settings = Settings::read()?;
+        if let Some(number) = settings.only {
+            return self.one(settings.seed, number);
+        }
+        let start = Instant::now();
+        let mut report = Report::new(settings.seed);
+        let mut clients: Vec<Client<'_>> = (0..CLIENTS).map(|_| Client::new(&self.addresses, &self.tokens)).collect();
+        let mut waiting: Vec<Sent> = Vec::new();
+        let mut told = 0;
+        let mut next = 0;
+        while next < settings.cases {
+            let end = (next + BATCH).min(settings.cases);
+            let sent = batch(&mut clients, settings.seed, next, end);
+            let judged = next;
+            self.judge(std::mem::replace(&mut waiting, sent), &mut report);
+            self.after(judged, settings.seed, &mut report)?;
+            next = end;
+            if settings.shown {
+                report.findings().iter().skip(told).for_each(|finding| eprintln!("{finding}"));
+                told = report.findings().len();
+                if report.cases() > 0 {
+                    eprintln!("{}", report.progress(settings.cases, start.elapsed()));
+                }
+            }
+        }
+        drop(clients);
+        self.settle()?;
+        self.judge(waiting, &mut report);
+        self.after(settings.cases, settings.seed, &mut report)?;
+        if settings.shown {
+            report.findings().iter().skip(told).for_each(|finding| eprintln!("{finding}"));
+            eprintln!("\n{}", report.summary(start.elapsed()));
+        }
+        ensure!(report.cases() == settings.cases, "{} cases were judged", report.cases());
+        if report.disagreements() > 0 {
+            bail!("{} disagreements, the first of them:\n{}", report.disagreements(), report.findings().join("\n"));
+        }
+        Ok(())
+    }
+
+    /// One case, and all there is to say about it.
+    fn one(&self, seed: u64, number: u64) -> Result<()> {
+        let case = generate::case(seed, number);
+        let outcome = Client::new(&self.addresses, &self.tokens).send(&case);
+        self.settle()?;
+        let records = self.upstream.take(number);
+        let expected = model::expect(&case);
+        let wrong = judge::judge(&case, &expected, &outcome, &records);
+        eprintln!("\n{}", report::told(&case, &expected, &outcome, &records, &wrong));
+        let mut report = Report::new(seed);
+        self.after(number + 1, seed, &mut report)?;
+        ensure!(wrong.is_empty(), "the model disagrees");
+        ensure!(report.disagreements() == 0, "{}", report.findings().join("\n"));
+        Ok(())
+    }
+
+    fn judge(&self, sent: Vec<Sent>, report: &mut Report) {
+        for (case, outcome) in sent {
+            let records = self.upstream.take(case.number);
+            let expected = model::expect(&case);
+            let wrong = judge::judge(&case, &expected, &outcome, &records);
+            report.add(&case, &expected, &outcome, &records, &wrong);
+        }
+    }
+
+    /// What holds after every batch: nothing came that belongs to no case or to one that is judged, a plain request
+    /// works on every listener, and nothing trapped.
+    fn after(&self, judged: u64, seed: u64, report: &mut Report) -> Result<()> {
+        for astray in self.upstream.astray() {
+            report.find(format!("  the upstream got what belongs to no case, near case {judged}: {astray}"));
+        }
+        for late in self.upstream.late(judged.saturating_sub(BATCH)) {
+            let records = judge::shown_records(&self.upstream.take(late));
+            report.find(format!("  after its judgement, make hostile SEED={seed} ONLY={late}:\n{records}"));
+        }
+        for listener in LISTENERS {
+            let plain = generate::plain(listener);
+            let outcome = Client::new(&self.addresses, &self.tokens).send(&plain);
+            let records = self.upstream.take(plain.number);
+            let expected = model::expect(&plain);
+            let wrong = judge::judge(&plain, &expected, &outcome, &records);
+            if !wrong.is_empty() {
+                report.find(format!(
+                    "  near case {judged}, a plain request:\n{}",
+                    report::told(&plain, &expected, &outcome, &records, &wrong)
+                ));
+            }
+        }
+        let log = self.gateway.log()?;
+        if let Some(line) = log.lines().find(|line| line.contains("[critical]") || line.contains("panicked")) {
+            report.find(format!("Envoy's log near case {judged}: {line}"));
+        }
+        Ok(())
+    }
+
+    /// Waits until no request is under way any more.
+    fn settle(&self) -> Result<()> {
+        self.gateway.until("no request is under way", |gateway| {
+            Ok(gateway.stat("^http.gateway.downstream_rq_active$")? == 0
+                && gateway.stat("^cluster.backend.upstream_rq_active$")? == 0)
+        })
+    }
+}
+
+/// Sends the cases from one number to another, several at a time.
+fn batch(clients: &mut [Client<'_>], seed: u64, from: u64, to: u64) -> Vec<Sent> {
+    let next = AtomicU64::new(from);
+    let sent = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for client in clients {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= to {
+                        return;
+                    }
+                    let case = generate::case(seed, number);
+                    let outcome = client.send(&case);
+                    sent.lock().unwrap_or_else(PoisonError::into_inner).push((case, outcome));
+                }
+            });
+        }
+    });
+    sent.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
