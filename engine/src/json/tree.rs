@@ -6,8 +6,8 @@ use serde::ser::{Serialize, Serializer};
 use serde_json::Number;
 use std::fmt;
 
-/// A JSON value. It is not `serde_json::Value`, whose objects either lose the order of their members or need a source of
-/// random numbers from the host.
+/// A JSON value. It is not `serde_json::Value`, which keeps the last of two members of one name, and keeps their order
+/// with a hash map only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
     /// `null`
