@@ -43,8 +43,8 @@ impl Request {
         let mut issues = Issues::default();
         let request = match Json::parse(document) {
             Ok(json) => Self::read(&JsonCursor::root(&json), &mut issues),
-            Err(message) => {
-                issues.add("", message);
+            Err(error) => {
+                issues.add("", error.to_string());
                 None
             }
         };

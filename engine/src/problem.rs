@@ -2,9 +2,10 @@
 //! broken and never echo a value (invariant I6).
 
 use crate::identity::{IdentityError, IdentityPart};
-use crate::json::Object;
+use crate::json::to_text;
 use crate::key::KeyError;
 use crate::policy::path::PathError;
+use serde::Serialize;
 use std::borrow::Cow;
 
 /// What a caller can do about a refusal.
@@ -180,6 +181,20 @@ pub struct Problem {
     pub retry_after: Option<u32>,
     /// What the caller can do, where it is not the code's advice
     pub advice: Option<Retry>,
+}
+
+/// The members of a problem document, in their order (RFC 9457 section 3.1; `code`, `reason` and `retry` are our own).
+#[derive(Serialize)]
+struct Document<'p> {
+    #[serde(rename = "type")]
+    kind: &'p str,
+    title: &'p str,
+    status: u16,
+    detail: &'p str,
+    code: &'p str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'p str>,
+    retry: &'p str,
 }
 
 impl Problem {
@@ -400,15 +415,15 @@ impl Problem {
     pub fn document(&self, docs_url: Option<&str>) -> String {
         let (name, _, title, _) = self.code.facts();
         let kind = docs_url.map_or_else(|| "about:blank".to_owned(), |url| format!("{url}#{name}"));
-        let mut document = Object::new();
-        document.text("type", &kind);
-        document.text("title", title);
-        document.number("status", self.status().into());
-        document.text("detail", &self.detail);
-        document.text("code", name);
-        document.text_if("reason", self.reason);
-        document.text("retry", self.retry().name());
-        document.finish()
+        to_text(&Document {
+            kind: &kind,
+            title,
+            status: self.status(),
+            detail: &self.detail,
+            code: name,
+            reason: self.reason,
+            retry: self.retry().name(),
+        })
     }
 
     /// The headers that go with the document.

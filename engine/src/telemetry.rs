@@ -1,9 +1,9 @@
 //! What is told about an exchange: the log fields of docs/contract.md section 9.
 
-use crate::json::Object;
+use crate::json::to_text;
 use crate::policy::KeyInLogs;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 
 /// Which of the three cases an exchange is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,56 +54,53 @@ impl Outcome {
 }
 
 /// One exchange, in the words of the log.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Record<'a> {
     /// `idempotency_case`
+    #[serde(rename = "idempotency_case", skip_serializing_if = "Option::is_none")]
     pub case: Option<&'static str>,
     /// `idempotency_key_namespaced`, in the form that `telemetry.key_in_logs` asks for
+    #[serde(rename = "idempotency_key_namespaced", skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// `idempotency_source`
+    #[serde(rename = "idempotency_source", skip_serializing_if = "Option::is_none")]
     pub source: Option<&'static str>,
     /// `idempotency_policy`
+    #[serde(rename = "idempotency_policy", skip_serializing_if = "Option::is_none")]
     pub policy: Option<&'a str>,
     /// `idempotency_outcome`
+    #[serde(rename = "idempotency_outcome")]
     pub outcome: &'static str,
     /// `idempotency_code`
+    #[serde(rename = "idempotency_code", skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
     /// `idempotency_reason`
+    #[serde(rename = "idempotency_reason", skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
     /// `restate_invocation_id`
+    #[serde(rename = "restate_invocation_id", skip_serializing_if = "Option::is_none")]
     pub invocation: Option<&'a str>,
     /// `restate_cache_hit`
+    #[serde(rename = "restate_cache_hit", skip_serializing_if = "Option::is_none")]
     pub cache_hit: Option<bool>,
     /// `tenant`
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<&'a str>,
     /// `project`
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<&'a str>,
     /// `endpoint`
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<&'a str>,
     /// `original_path`, without its query
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub original_path: Option<&'a str>,
 }
 
 impl Record<'_> {
     /// The fields as a JSON text; those without a value are left out.
     pub fn to_json(&self) -> String {
-        let mut line = Object::new();
-        line.text_if("idempotency_case", self.case);
-        line.text_if("idempotency_key_namespaced", self.key.as_deref());
-        line.text_if("idempotency_source", self.source);
-        line.text_if("idempotency_policy", self.policy);
-        line.text_if("idempotency_outcome", Some(self.outcome));
-        line.text_if("idempotency_code", self.code);
-        line.text_if("idempotency_reason", self.reason);
-        line.text_if("restate_invocation_id", self.invocation);
-        if let Some(hit) = self.cache_hit {
-            line.boolean("restate_cache_hit", hit);
-        }
-        line.text_if("tenant", self.tenant);
-        line.text_if("project", self.project);
-        line.text_if("endpoint", self.endpoint);
-        line.text_if("original_path", self.original_path);
-        line.finish()
+        to_text(self)
     }
 }
 
@@ -113,12 +110,8 @@ pub fn key_in_logs(form: KeyInLogs, key: &str) -> Option<String> {
         KeyInLogs::Full => Some(key.to_owned()),
         KeyInLogs::Off => None,
         KeyInLogs::Hash => {
-            let mut text = "sha256:".to_owned();
-            for byte in Sha256::digest(key.as_bytes()) {
-                // Writing to a String cannot fail.
-                let _ = write!(text, "{byte:02x}");
-            }
-            Some(text)
+            let digest = base16ct::lower::encode_string(&Sha256::digest(key.as_bytes()));
+            Some(format!("sha256:{digest}"))
         }
     }
 }

@@ -197,7 +197,7 @@ struct ProviderFile(Value);
 
 impl ProviderFile {
     fn read(provider: &str) -> Self {
-        let file = format!("{REPOSITORY}/policies/providers/{provider}.json");
+        let file = format!("{REPOSITORY}/../policies/providers/{provider}.json");
         Self(serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap())
     }
 

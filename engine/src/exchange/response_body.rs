@@ -4,11 +4,11 @@
 use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem};
 use super::{Decision, Effect, Exchange, HeaderMapKind, State, TrailerRule, clean};
 use crate::headers::{Headers, distinct};
-use crate::json::Object;
-use crate::json::scan;
+use crate::json::{Json, to_text};
 use crate::policy::Policy;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
+use serde::Serialize;
 
 /// The longest error that is looked at, in bytes. A longer one is not passed on.
 pub(super) const ERROR_LIMIT: u64 = 65_536;
@@ -102,14 +102,16 @@ impl Exchange {
 
 /// `{"invocationId": "…", "status": "PreviouslyAccepted"}`: the work was taken over when the key came first.
 fn was_accepted_before(body: &[u8]) -> bool {
-    let status = scan::members(body).ok().into_iter().flatten().find(|(name, _)| name.is("status"));
-    status.is_some_and(|(_, value)| value == br#""PreviouslyAccepted""#)
+    Json::parse(body).is_ok_and(|body| body.at(&["status"]).and_then(Json::text) == Some("PreviouslyAccepted"))
 }
 
 /// What is told of work under way.
 pub(super) fn processing(operation: Option<&str>) -> Vec<u8> {
-    let mut body = Object::new();
-    body.text_if("operation_id", operation);
-    body.text("status", "processing");
-    body.finish().into_bytes()
+    #[derive(Serialize)]
+    struct Processing<'p> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        operation_id: Option<&'p str>,
+        status: &'p str,
+    }
+    to_text(&Processing { operation_id: operation, status: "processing" }).into_bytes()
 }

@@ -166,8 +166,11 @@ impl<'j> JsonCursor<'j> {
     #[inline(never)]
     pub fn integer(&self, bounds: RangeInclusive<u64>, issues: &mut Issues) -> Option<u64> {
         match self.json {
-            Json::Integer(value) if bounds.contains(value) => Some(*value),
-            Json::Integer(_) | Json::Number => {
+            Json::Number(_) => {
+                let value = self.json.integer().filter(|value| bounds.contains(value));
+                if value.is_some() {
+                    return value;
+                }
                 self.refuse(format!("expected an integer from {} to {}", bounds.start(), bounds.end()), issues);
                 None
             }

@@ -70,25 +70,6 @@ pub(crate) fn find<'b>(text: &'b [u8], pointers: &[&Pointer]) -> Result<Vec<Poin
     Ok(search.targets.into_iter().map(|target| target.found).collect())
 }
 
-/// The members of an object, each with its value as it was written; none if `text` is another value.
-///
-/// # Errors
-/// [`NotJson`]
-pub(crate) fn members(text: &[u8]) -> Result<Vec<(Text<'_>, &[u8])>, NotJson> {
-    scan(text, &mut Search::new(&[])).ok_or(NotJson)?;
-    let mut members = Vec::new();
-    let mut rest = skip_space(text).strip_prefix(b"{").map(skip_space);
-    while let Some([b'"', after @ ..]) = rest {
-        let (name, after) = string(after).ok_or(NotJson)?;
-        let value = skip_space(skip_space(after).strip_prefix(b":").ok_or(NotJson)?);
-        let after = skip_value(value).ok_or(NotJson)?;
-        let (value, _) = value.split_at_checked(value.len().saturating_sub(after.len())).ok_or(NotJson)?;
-        members.push((name, value));
-        rest = skip_space(after).strip_prefix(b",").map(skip_space);
-    }
-    Ok(members)
-}
-
 /// Skips a value of a text that has been found to be JSON.
 pub(crate) fn skip_value(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;

@@ -3,7 +3,7 @@
 
 use super::{CallId, LookupRequest, LookupResult, Lookups, StoreKind};
 use crate::call::{Call, CallReply};
-use crate::json::{Json, push_string};
+use crate::json::{Json, to_text};
 
 /// What two stores hold.
 ///
@@ -37,7 +37,7 @@ impl FakeStores {
         for (name, value) in members {
             let (place, is_known): (_, fn(&Json) -> bool) = match name.as_str() {
                 "bindings" => (&mut bindings, |value| matches!(value, Json::Null | Json::Object(_))),
-                "secrets" => (&mut secrets, |value| !matches!(value, Json::Bool(_) | Json::Integer(_) | Json::Number)),
+                "secrets" => (&mut secrets, |value| !matches!(value, Json::Bool(_) | Json::Number(_))),
                 _ => return Err(format!("unknown member `{name}`; known here: `bindings`, `secrets`")),
             };
             let Json::Object(entries) = value else { return Err(format!("`{name}` is no object")) };
@@ -74,11 +74,11 @@ impl FakeStores {
         let entry = member(entries, key).filter(|entry| **entry != Json::Null);
         let entry = if previous { entry.and_then(|entry| member(members(entry), "previous")) } else { entry };
         if let Some(status) = entry.and_then(|entry| member(members(entry), "status")) {
-            let status = if let Json::Integer(status) = status { u16::try_from(*status).ok() } else { None };
+            let status = status.integer().and_then(|status| u16::try_from(status).ok());
             let body = match entry.and_then(|entry| member(members(entry), "body")) {
                 None => String::new(),
                 Some(Json::String(text)) => text.clone(),
-                Some(json) => text(json),
+                Some(json) => to_text(json),
             };
             return (status, body.into_bytes());
         }
@@ -89,9 +89,9 @@ impl FakeStores {
             }
             (StoreKind::Secrets, Some(secret)) => {
                 let data = match secret {
-                    Json::String(_) => format!(r#"{{"secret":{}}}"#, text(secret)),
-                    Json::Array(_) => format!(r#"{{"secrets":{}}}"#, text(secret)),
-                    data => text(data),
+                    Json::String(_) => format!(r#"{{"secret":{}}}"#, to_text(secret)),
+                    Json::Array(_) => format!(r#"{{"secrets":{}}}"#, to_text(secret)),
+                    data => to_text(data),
                 };
                 let metadata = r#"{"created_time":"2025-01-01T00:00:00Z","destroyed":false,"version":1}"#;
                 (200, format!(r#"{{"data":{{"data":{data},"metadata":{metadata}}}}}"#))
@@ -120,49 +120,10 @@ fn verified(binding: &[(String, Json)]) -> String {
     ];
     let optional = binding.iter().filter(|(name, _)| ["key_scope", "bind_body"].contains(&name.as_str()));
     meta.extend(optional.cloned());
-    let (tenant, meta) = (text(&of("tenant")), text(&Json::Object(meta)));
+    let (tenant, meta) = (to_text(&of("tenant")), to_text(&Json::Object(meta)));
     format!(
         r#"{{"meta":{{"requestId":"req_1"}},"data":{{"valid":true,"code":"VALID","keyId":"key_1","enabled":true,"identity":{{"id":"id_1","externalId":{tenant}}},"meta":{meta}}}}}"#
     )
-}
-
-/// JSON as a text. Numbers that are no integer of 0 or more are not kept by who has read them; they become -1.
-fn text(json: &Json) -> String {
-    let mut out = String::new();
-    push(json, &mut out);
-    out
-}
-
-fn push(json: &Json, out: &mut String) {
-    match json {
-        Json::Null => out.push_str("null"),
-        Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Json::Integer(value) => out.push_str(&value.to_string()),
-        Json::Number => out.push_str("-1"),
-        Json::String(value) => push_string(value, out),
-        Json::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                push(item, out);
-            }
-            out.push(']');
-        }
-        Json::Object(members) => {
-            out.push('{');
-            for (index, (name, value)) in members.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                push_string(name, out);
-                out.push(':');
-                push(value, out);
-            }
-            out.push('}');
-        }
-    }
 }
 
 #[cfg(test)]

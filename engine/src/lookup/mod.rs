@@ -19,7 +19,6 @@ mod unkey;
 pub use fake::FakeStores;
 
 use crate::call::{Call, CallReply};
-use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
 use cache::{Decision, LookupCache};
@@ -222,19 +221,5 @@ impl Lookups {
     fn settle(&mut self, kind: StoreKind, key: &Arc<str>, verdict: cache::LookupOutcome, now: u64) {
         let results = self.store(kind).settle(key, verdict, now);
         self.results.extend(results);
-    }
-}
-
-/// The value at each of these places of a JSON text; none if it is no JSON.
-fn places<'b>(body: &'b [u8], places: &[&str]) -> Option<Vec<PointerResult<'b>>> {
-    let pointers: Vec<Pointer> = places.iter().filter_map(|place| Pointer::parse(place, false)).collect();
-    scan::find(body, &pointers.iter().collect::<Vec<_>>()).ok()
-}
-
-/// The text that was found, if it is one.
-fn text(found: PointerResult<'_>) -> Option<Vec<u8>> {
-    match found {
-        PointerResult::Value(JsonScalar::Text(text)) => Some(text.decode().into_owned()),
-        _ => None,
     }
 }

@@ -4,9 +4,9 @@
 //! A secret's data is `{"secret": "…"}`, or `{"secrets": ["…", …]}` with the newest first.
 
 use super::cache::LookupOutcome;
-use super::{CallId, LookupResult, StoreKind, places, text};
+use super::{CallId, LookupResult, StoreKind};
 use crate::call::{Call, CallReply, credential, request_lines};
-use crate::json::scan::{JsonScalar, PointerResult};
+use crate::json::{Json, is_json};
 use crate::policy::document::{OpenBao, Secret};
 use crate::time::{self, Unit};
 use std::sync::Arc;
@@ -80,85 +80,64 @@ struct Version {
 
 fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
     let failed = |reason| Err(LookupOutcome::Failed { reason, down: false });
-    let malformed = failed("secret_store_reply_malformed");
     let Some(status) = reply.status else { return Err(LookupOutcome::unreachable(StoreKind::Secrets)) };
-    let body = reply.body.filter(|body| places(body, &[]).is_some());
-    match (status, body) {
+    let json = reply.body.map(Json::parse);
+    let is_json = json.as_ref().is_some_and(is_json);
+    match (status, json) {
         (504, _) => Err(LookupOutcome::Failed { reason: "secret_store_timeout", down: true }),
         // Its errors are JSON, those that a gateway makes for it are not.
-        (500.., None) => Err(LookupOutcome::unreachable(StoreKind::Secrets)),
-        (503, Some(body)) if is_sealed(body) => {
+        (500.., _) if !is_json => Err(LookupOutcome::unreachable(StoreKind::Secrets)),
+        (503, Some(Ok(json))) if is_sealed(&json) => {
             Err(LookupOutcome::Failed { reason: "secret_store_sealed", down: true })
         }
-        (500.., Some(_)) => Err(LookupOutcome::Failed { reason: "secret_store_error", down: true }),
+        (500.., _) => Err(LookupOutcome::Failed { reason: "secret_store_error", down: true }),
         (401 | 403, _) => failed("secret_store_forbidden"),
         (429, _) => failed("secret_store_throttled"),
         (300..=399, _) => failed("secret_store_moved"),
-        (404, Some(body)) if is_gone(body) => Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_missing"))),
+        (404, Some(Ok(json))) if is_gone(&json) => {
+            Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_missing")))
+        }
         (404, _) => failed("secret_store_refused"),
-        (200, Some(body)) => read_data(body),
-        (200, None) => malformed,
+        (200, Some(Ok(json))) => read_data(&json),
+        // A member stands twice, and no two readers agree which of them counts.
+        (200, _) if is_json => Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_malformed"))),
+        (200, _) => failed("secret_store_reply_malformed"),
         _ => failed("secret_store_refused"),
     }
 }
 
-fn is_sealed(body: &[u8]) -> bool {
-    let found = places(body, &["/errors/0"]);
-    found
-        .into_iter()
-        .flatten()
-        .find_map(text)
-        .is_some_and(|text| text.to_ascii_lowercase().windows(6).any(|word| word == b"sealed"))
+fn is_sealed(json: &Json) -> bool {
+    let Some(Json::Array(errors)) = json.at(&["errors"]) else { return false };
+    errors.first().and_then(Json::text).is_some_and(|text| text.to_ascii_lowercase().contains("sealed"))
 }
 
 /// Whether a 404 says that there is no secret, and not that there is no such mount: `{"errors": []}` where there never was
 /// one, `{"data": {"data": null, "metadata": {…}}}` where its version is deleted.
-fn is_gone(body: &[u8]) -> bool {
-    let found = places(body, &["/errors", "/errors/0", "/data/data", "/data/metadata"]);
-    let Some(&[errors, first, data, metadata]) = found.as_deref() else { return false };
-    let container = PointerResult::Value(JsonScalar::Container);
-    (errors == container && first == PointerResult::Missing)
-        || (data == PointerResult::Value(JsonScalar::Null) && metadata == container)
+fn is_gone(json: &Json) -> bool {
+    let is_empty = matches!(json.at(&["errors"]), Some(Json::Array(errors)) if errors.is_empty());
+    let is_deleted = json.at(&["data", "data"]) == Some(&Json::Null)
+        && matches!(json.at(&["data", "metadata"]), Some(Json::Object(_)));
+    is_empty || is_deleted
 }
 
-fn read_data(body: &[u8]) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
-    let lacking = |reason| Err(LookupOutcome::Negative(LookupResult::Unavailable(reason)));
-    let found = places(
-        body,
-        &[
-            "/data/data",
-            "/data/data/secret",
-            "/data/data/secrets",
-            "/data/metadata/version",
-            "/data/metadata/created_time",
-        ],
-    );
-    let Some(&[data, one, list, number, created]) = found.as_deref() else {
+fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
+    let Some(data @ Json::Object(_)) = json.at(&["data", "data"]) else {
         return Err(LookupOutcome::Failed { reason: "secret_store_reply_malformed", down: false });
     };
-    if data != PointerResult::Value(JsonScalar::Container) {
-        return Err(LookupOutcome::Failed { reason: "secret_store_reply_malformed", down: false });
-    }
-    let secrets = match (one, list) {
-        (one, PointerResult::Missing) => text(one).map(|text| vec![text]),
-        (PointerResult::Missing, PointerResult::Value(JsonScalar::Container)) => items(body),
+    let texts: Option<Vec<&str>> = match (data.at(&["secret"]), data.at(&["secrets"])) {
+        (Some(Json::String(text)), None) => Some(vec![text]),
+        (None, Some(Json::Array(items))) => items.iter().map(Json::text).collect(),
         _ => None,
     };
-    let Some(secrets) = secrets.filter(|secrets| !secrets.is_empty()) else { return lacking("secret_malformed") };
-    let version = || {
-        let PointerResult::Value(JsonScalar::Number(number)) = number else { return None };
-        let number = std::str::from_utf8(number).ok()?.parse().ok()?;
-        let created = u64::try_from(time::parse(Unit::Rfc3339, &text(created)?)?).ok()?;
-        Some(Version { number, created })
+    let Some(texts) = texts.filter(|texts| (1..=MAX_SECRETS).contains(&texts.len())) else {
+        return Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_malformed")));
     };
-    Ok((secrets.into_iter().map(Secret::Value).collect(), version()))
-}
-
-/// The items of `secrets`; none if there are too many or one is no string.
-fn items(body: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let all: Vec<String> = (0..=MAX_SECRETS).map(|index| format!("/data/data/secrets/{index}")).collect();
-    let found = places(body, &all.iter().map(String::as_str).collect::<Vec<_>>())?;
-    let items: Vec<Vec<u8>> =
-        found.iter().filter(|item| **item != PointerResult::Missing).map(|item| text(*item)).collect::<Option<_>>()?;
-    (items.len() <= MAX_SECRETS).then_some(items)
+    let secrets = texts.iter().map(|text| Secret::Value(text.as_bytes().to_vec())).collect();
+    let of = |name| json.at(&["data", "metadata", name]);
+    let version = || {
+        let created = of("created_time").and_then(Json::text)?;
+        let created = u64::try_from(time::parse(Unit::Rfc3339, created.as_bytes())?).ok()?;
+        Some(Version { number: of("version").and_then(Json::integer)?, created })
+    };
+    Ok((secrets, version()))
 }

@@ -5,13 +5,27 @@
 //! (<https://www.unkey.com/docs/api-reference/v2/keys/verify-api-key>).
 
 use super::cache::LookupOutcome;
-use super::{CallId, LookupResult, StoreKind, places, text};
+use super::{CallId, LookupResult, StoreKind};
 use crate::call::{Call, CallReply, credential, request_lines};
 use crate::identity::{Project, Tenant};
-use crate::json::scan::{JsonScalar, PointerResult};
+use crate::json::{Json, is_json, to_text};
 use crate::policy::document::{Binding, Unkey};
 use crate::provider::KeyScope;
+use serde::Serialize;
 use std::sync::Arc;
+
+/// The body of `keys.verifyKey`.
+#[derive(Serialize)]
+struct VerifyKey<'k> {
+    key: &'k str,
+    credits: Credits,
+}
+
+/// What a verification costs.
+#[derive(Serialize)]
+struct Credits {
+    cost: u32,
+}
 
 /// Asks for a webhook id. Verifying it costs no credits.
 pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
@@ -21,24 +35,11 @@ pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
     Call {
         cluster: unkey.service.cluster.clone(),
         headers,
-        // A webhook id holds nothing that JSON would have to escape.
-        body: format!(r#"{{"key":"{}","credits":{{"cost":0}}}}"#, id.key).into_bytes(),
+        body: to_text(&VerifyKey { key: &id.key, credits: Credits { cost: 0 } }).into_bytes(),
         timeout_ms: unkey.service.timeout_ms,
         id,
     }
 }
-
-/// The members that are read.
-const MEMBERS: [&str; 8] = [
-    "/data/valid",
-    "/data/code",
-    "/data/identity/externalId",
-    "/data/meta/project_id",
-    "/data/meta/provider",
-    "/data/meta/kind",
-    "/data/meta/key_scope",
-    "/data/meta/bind_body",
-];
 
 /// What a reply says of a webhook id.
 pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
@@ -49,7 +50,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
         (None, _) => return LookupOutcome::unreachable(StoreKind::Bindings),
         (Some(504), _) => return LookupOutcome::Failed { reason: "registry_timeout", down: true },
         // Unkey's errors are JSON, those that a gateway makes for it are not.
-        (Some(500..), body) if body.is_none_or(|body| places(body, &[]).is_none()) => {
+        (Some(500..), body) if !body.is_some_and(|body| is_json(&Json::parse(body))) => {
             return LookupOutcome::unreachable(StoreKind::Bindings);
         }
         (Some(500..), _) => return LookupOutcome::Failed { reason: "registry_error", down: true },
@@ -57,52 +58,52 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
         (Some(429), _) => return failed("registry_throttled"),
         (Some(_), _) => return failed("registry_refused"),
     };
-    let found = places(body, &MEMBERS);
-    let Some(&[valid, code, tenant, project, provider, kind, key_scope, bind_body]) = found.as_deref() else {
+    let malformed = LookupOutcome::Negative(LookupResult::Unavailable("binding_malformed"));
+    let reply = match Json::parse(body) {
+        Ok(reply) => reply,
+        // No two readers agree which of two members of one name counts.
+        Err(error) if error.is_duplicate() => return malformed,
+        Err(_) => return failed("registry_reply_malformed"),
+    };
+    let of = |names: &[&str]| reply.at(&["data"]).and_then(|data| data.at(names));
+    let (Some(Json::Bool(valid)), Some(Json::String(code))) = (of(&["valid"]), of(&["code"])) else {
         return failed("registry_reply_malformed");
     };
-    let (PointerResult::Value(JsonScalar::Boolean(valid)), Some(code)) = (valid, text(code)) else {
-        return failed("registry_reply_malformed");
-    };
-    match (valid, code.as_slice()) {
-        (b"true", b"VALID") => {}
+    match (valid, code.as_str()) {
+        (true, "VALID") => {}
         // Also what a root key of another API is told.
-        (_, b"NOT_FOUND") => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_found")),
-        (_, b"RATE_LIMITED") => return failed("registry_throttled"),
+        (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_found")),
+        (_, "RATE_LIMITED") => return failed("registry_throttled"),
         // Disabled, expired, forbidden, used up, and whatever codes there will be.
         _ => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_valid")),
     }
-    if text(kind).as_deref() != Some(b"webhook") {
+    if of(&["meta", "kind"]).and_then(Json::text) != Some("webhook") {
         return LookupOutcome::Negative(LookupResult::Unknown("binding_of_another_kind"));
     }
-    match binding(tenant, project, provider, key_scope, bind_body) {
+    match binding(of) {
         Some(binding) => LookupOutcome::Found { answer: LookupResult::Binding(Arc::new(binding)), partial: None },
-        None => LookupOutcome::Negative(LookupResult::Unavailable("binding_malformed")),
+        None => malformed,
     }
 }
 
-fn binding(
-    tenant: PointerResult<'_>,
-    project: PointerResult<'_>,
-    provider: PointerResult<'_>,
-    key_scope: PointerResult<'_>,
-    bind_body: PointerResult<'_>,
-) -> Option<Binding> {
+/// The binding that these members of `data` make, if they do.
+fn binding<'j>(of: impl Fn(&[&str]) -> Option<&'j Json>) -> Option<Binding> {
+    let text = |names: &[&str]| of(names).and_then(Json::text);
     Some(Binding {
-        tenant: Tenant::parse(&text(tenant)?).ok()?,
-        project: Project::parse(&text(project)?).ok()?,
-        provider: String::from_utf8(text(provider)?).ok()?,
+        tenant: Tenant::parse(text(&["identity", "externalId"])?.as_bytes()).ok()?,
+        project: Project::parse(text(&["meta", "project_id"])?.as_bytes()).ok()?,
+        provider: text(&["meta", "provider"])?.to_owned(),
         secrets: Vec::new(),
-        key_scope: match (key_scope, text(key_scope).as_deref()) {
-            (PointerResult::Missing, _) => None,
-            (_, Some(b"project")) => Some(KeyScope::Project),
-            (_, Some(b"webhook")) => Some(KeyScope::Webhook),
-            _ => return None,
+        key_scope: match of(&["meta", "key_scope"]).map(Json::text) {
+            None => None,
+            Some(Some("project")) => Some(KeyScope::Project),
+            Some(Some("webhook")) => Some(KeyScope::Webhook),
+            Some(_) => return None,
         },
-        bind_body: match bind_body {
-            PointerResult::Missing => None,
-            PointerResult::Value(JsonScalar::Boolean(value)) => Some(value == b"true"),
-            _ => return None,
+        bind_body: match of(&["meta", "bind_body"]) {
+            None => None,
+            Some(Json::Bool(value)) => Some(*value),
+            Some(_) => return None,
         },
     })
 }

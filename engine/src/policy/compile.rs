@@ -34,8 +34,8 @@ const METHOD_OVERRIDES: [&str; 4] =
 /// Compiles a document.
 #[inline(never)]
 pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
-    let json = Json::parse(document).map_err(|message| {
-        PolicyErrors(vec![Issue { pointer: String::new(), message: format!("not a JSON document: {message}") }])
+    let json = Json::parse(document).map_err(|error| {
+        PolicyErrors(vec![Issue { pointer: String::new(), message: format!("not a JSON document: {error}") }])
     })?;
     let mut issues = Issues::default();
     let document = Document::read(&JsonCursor::root(&json), &mut issues);

@@ -1,5 +1,6 @@
 //! The cryptography behind signatures: each takes the signed text in pieces, so that a body is never copied.
 
+use base16ct::{lower, mixed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::Hmac;
@@ -104,11 +105,12 @@ impl SignatureEncoding {
     fn matches(self, tag: &[u8], candidates: &[&[u8]]) -> bool {
         match self {
             Self::Base64 => any_equals(STANDARD.encode(tag).as_bytes(), candidates),
-            Self::Hex => any_equals(&to_hex(tag), candidates),
+            Self::Hex => any_equals(lower::encode_string(tag).as_bytes(), candidates),
             Self::HexAnyCase => {
-                let lower: Vec<Vec<u8>> = candidates.iter().map(|candidate| candidate.to_ascii_lowercase()).collect();
-                let lower: Vec<&[u8]> = lower.iter().map(Vec::as_slice).collect();
-                any_equals(&to_hex(tag), &lower)
+                let candidates: Vec<Vec<u8>> =
+                    candidates.iter().map(|candidate| candidate.to_ascii_lowercase()).collect();
+                let candidates: Vec<&[u8]> = candidates.iter().map(Vec::as_slice).collect();
+                any_equals(lower::encode_string(tag).as_bytes(), &candidates)
             }
         }
     }
@@ -117,18 +119,11 @@ impl SignatureEncoding {
     fn decode(self, candidates: &[&[u8]]) -> Vec<Vec<u8>> {
         let decode = |candidate: &&[u8]| match self {
             Self::Base64 => STANDARD.decode(candidate).ok(),
-            Self::Hex if candidate.iter().any(u8::is_ascii_uppercase) => None,
-            Self::Hex | Self::HexAnyCase => super::secret::hex(candidate),
+            Self::Hex => lower::decode_vec(candidate).ok(),
+            Self::HexAnyCase => mixed::decode_vec(candidate).ok(),
         };
         candidates.iter().filter_map(decode).collect()
     }
-}
-
-/// Lower-case hexadecimal digits.
-#[inline(never)]
-pub(super) fn to_hex(bytes: &[u8]) -> Vec<u8> {
-    let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' + value - 10 };
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// SHA-256 of a body.
@@ -237,13 +232,14 @@ mod tests {
         };
         assert_eq!(passes(Algorithm::HmacSha256, b"key", b"AAAA"), 1);
         assert_eq!(passes(Algorithm::Token, b"key", b"AAAA"), 0);
-        let base_point = super::super::secret::hex(
+        let base_point = base16ct::mixed::decode_vec(
             b"046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296\
               4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5",
         );
         assert_eq!(passes(Algorithm::EcdsaP256, &base_point.unwrap(), b"MAYCAQECAQE="), 1);
         // An Ed25519 signature is part of what is hashed.
-        let base_point = super::super::secret::hex(b"5866666666666666666666666666666666666666666666666666666666666666");
+        let base_point =
+            base16ct::mixed::decode_vec(b"5866666666666666666666666666666666666666666666666666666666666666");
         let zeros = STANDARD.encode([0; 64]);
         assert_eq!(passes(Algorithm::Ed25519, &base_point.unwrap(), zeros.as_bytes()), 3);
     }

@@ -17,8 +17,8 @@ impl Provider {
     /// # Errors
     /// Every problem of the file at once.
     pub fn read(name: &str, file: &[u8]) -> Result<Self, Vec<Issue>> {
-        let whole = |message| vec![Issue { pointer: String::new(), message }];
-        let json = Json::parse(file).map_err(whole)?;
+        let json =
+            Json::parse(file).map_err(|error| vec![Issue { pointer: String::new(), message: error.to_string() }])?;
         let mut issues = Issues::default();
         match Self::from_json(name, &JsonCursor::root(&json), &mut issues) {
             Some(provider) if issues.0.is_empty() => Ok(provider),

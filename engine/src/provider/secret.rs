@@ -71,7 +71,7 @@ impl SecretForm {
                 Ok(key) => Some(Cow::Owned(key)),
                 Err(_) => own.is_none().then_some(Cow::Borrowed(text)),
             },
-            SecretEncoding::Hex => hex(text).map(Cow::Owned),
+            SecretEncoding::Hex => base16ct::mixed::decode_vec(text).ok().map(Cow::Owned),
             SecretEncoding::Spki => LENIENT.decode(text).ok().and_then(|der| public_key(&der)).map(Cow::Owned),
         };
         match key {
@@ -79,13 +79,6 @@ impl SecretForm {
             _ => Fit::Unusable,
         }
     }
-}
-
-/// Decodes hexadecimal digits of either case.
-pub(super) fn hex(text: &[u8]) -> Option<Vec<u8>> {
-    let (pairs, []) = text.as_chunks::<2>() else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 /// The key in a SubjectPublicKeyInfo: an uncompressed P-256 point, or an Ed25519 key. Both have one encoding only.

@@ -163,9 +163,9 @@ impl Scheme {
         if hashes.next().is_some() {
             return Err(VerifyError::AmbiguousBodyHash);
         }
-        let expected = crypto::to_hex(&crypto::sha_256(delivery.body));
+        let expected = base16ct::lower::encode_string(&crypto::sha_256(delivery.body));
         let hash: Vec<u8> = form::decoded(hash.value).collect();
-        if crypto::equal(&expected, &hash) { Ok(true) } else { Err(VerifyError::BodyHashMismatch) }
+        if crypto::equal(expected.as_bytes(), &hash) { Ok(true) } else { Err(VerifyError::BodyHashMismatch) }
     }
 }
 

@@ -111,6 +111,9 @@ fn every_answer_of_unkey_means_something() {
     let twice =
         verified("acme").to_string().replace(r#""externalId":"acme""#, r#""externalId":"acme","externalId":"evil""#);
     assert_eq!(one(StoreKind::Bindings, Some(200), Some(twice.as_bytes())), "unavailable:binding_malformed");
+    let elsewhere = verified("acme").to_string().replace(r#""valid":true"#, r#""valid":true,"x":1,"x":1"#);
+    assert_eq!(one(StoreKind::Bindings, Some(200), Some(elsewhere.as_bytes())), "unavailable:binding_malformed");
+    assert_eq!(one(StoreKind::Bindings, Some(500), Some(br#"{"x":1,"x":1}"#)), "unavailable:registry_error");
     assert_eq!(
         one(StoreKind::Bindings, Some(503), Some(b"upstream connect error")),
         "unavailable:registry_unreachable"
@@ -167,6 +170,11 @@ fn every_answer_of_openbao_means_something() {
     );
     assert_eq!(one(StoreKind::Secrets, Some(404), Some(b"<html>not found</html>")), "unavailable:secret_store_refused");
     assert_eq!(one(StoreKind::Secrets, Some(200), Some(b"")), malformed);
+    let twice = secret("whsec_1").to_string().replace(r#""secret":"whsec_1""#, r#""secret":"whsec_1","secret":"evil""#);
+    assert!(twice.contains("evil"));
+    assert_eq!(one(StoreKind::Secrets, Some(200), Some(twice.as_bytes())), "unavailable:secret_malformed");
+    assert_eq!(one(StoreKind::Secrets, Some(503), Some(br#"{"x":1,"x":1}"#)), "unavailable:secret_store_error");
+    assert_eq!(one(StoreKind::Secrets, Some(200), Some(br#"{"data":{"data":{"secret":"\ud800"}}}"#)), malformed);
     assert_eq!(one(StoreKind::Secrets, Some(200), None), malformed);
     assert_eq!(one(StoreKind::Secrets, None, None), "unavailable:secret_store_unreachable");
     let whole = secret("whsec_1").to_string();

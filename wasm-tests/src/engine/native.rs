@@ -104,6 +104,7 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
 pub(super) fn stores(case: &Case) -> Result<FakeStores, String> {
     let Some(lookups) = &case.lookups else { return Ok(FakeStores::default()) };
     Json::parse(lookups.to_string().as_bytes())
+        .map_err(|error| error.to_string())
         .and_then(|json| FakeStores::read(&json))
         .map_err(|error| format!("`lookups`: {error}"))
 }
