@@ -26,7 +26,7 @@ pub(crate) enum MapType {
 
 /// `proxy_log_level_t`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogLevel {
+pub(crate) enum AbiLogLevel {
     Info = 2,
     Warn = 3,
     Error = 4,
@@ -125,7 +125,7 @@ fn returned(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8
 }
 
 /// Writes a line to the host's log.
-pub(crate) fn log(level: LogLevel, message: &str) {
+pub(crate) fn log(level: AbiLogLevel, message: &str) {
     // SAFETY: the message is valid for reads of its length during the call.
     let _ = unsafe { proxy_log(level as u32, message.as_ptr(), message.len()) };
 }

@@ -5,7 +5,7 @@
 //! (docs/decisions/0002-host-calls.md).
 #![allow(unsafe_code)]
 
-use crate::abi::{self, Action, LogLevel, MapType};
+use crate::abi::{self, AbiLogLevel, Action, MapType};
 use crate::host::WasmHost;
 use crate::root::Root;
 use edge_idempotency_engine::call::{CallReply, MAX_REPLY_BYTES};
@@ -93,7 +93,7 @@ extern "C" fn proxy_abi_version_0_2_1() {}
 /// The first call: from here on a panic's message reaches the log before it ends the VM.
 #[unsafe(no_mangle)]
 extern "C" fn _initialize() {
-    std::panic::set_hook(Box::new(|panic| abi::log(LogLevel::Critical, &panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| abi::log(AbiLogLevel::Critical, &panic.to_string())));
 }
 
 /// Room for what a call returns; [`abi`] takes it over.

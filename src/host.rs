@@ -96,8 +96,8 @@ impl Host for WasmHost {
 
     fn log(&self, level: LogLevel, line: &str) {
         let level = match level {
-            LogLevel::Info => abi::LogLevel::Info,
-            LogLevel::Warn => abi::LogLevel::Warn,
+            LogLevel::Info => abi::AbiLogLevel::Info,
+            LogLevel::Warn => abi::AbiLogLevel::Warn,
         };
         abi::log(level, line);
     }

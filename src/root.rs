@@ -1,6 +1,6 @@
 //! A root context: start, configuration, and the policy that all requests of one configuration share.
 
-use crate::abi::{self, LogLevel};
+use crate::abi::{self, AbiLogLevel};
 use edge_idempotency_engine::SharedLookups;
 use edge_idempotency_engine::lookup::TICK_MS;
 use edge_idempotency_engine::policy::{Policy, PolicyErrors};
@@ -16,7 +16,7 @@ pub(crate) struct Root {
 /// Says what has started.
 pub(crate) fn log_version() {
     let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
-    abi::log(LogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
+    abi::log(AbiLogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
 }
 
 impl Root {
@@ -35,9 +35,9 @@ impl Root {
         let document = abi::configuration().unwrap_or_default();
         match Policy::from_json(&document).and_then(with_secrets) {
             Ok(policy) => {
-                abi::log(LogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
+                abi::log(AbiLogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
                 for warning in policy.warnings() {
-                    abi::log(LogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
+                    abi::log(AbiLogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
                 }
                 self.lookups = SharedLookups::of(&policy);
                 if self.lookups.is_some() {
@@ -48,9 +48,9 @@ impl Root {
                 true
             }
             Err(errors) => {
-                abi::log(LogLevel::Error, &format!("edge-idempotency: {}", errors.headline()));
+                abi::log(AbiLogLevel::Error, &format!("edge-idempotency: {}", errors.headline()));
                 for error in &errors.0 {
-                    abi::log(LogLevel::Error, &format!("edge-idempotency: policy {error}"));
+                    abi::log(AbiLogLevel::Error, &format!("edge-idempotency: policy {error}"));
                 }
                 false
             }

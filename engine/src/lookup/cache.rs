@@ -52,7 +52,7 @@ impl LookupOutcome {
 }
 
 /// What comes of a question: an answer, or a wait; and a call, unless one is under way.
-pub(super) struct Decision {
+pub(super) struct CacheDecision {
     pub(super) answer: Option<LookupResult>,
     pub(super) call: bool,
 }
@@ -218,7 +218,7 @@ impl LookupCache {
         self.entry(key)?.pending.as_mut()
     }
 
-    pub(super) fn decide(&mut self, key: &str, force_refresh: bool, now: u64) -> Decision {
+    pub(super) fn decide(&mut self, key: &str, force_refresh: bool, now: u64) -> CacheDecision {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let exhausted = if self.asked >= MAX_ASKED {
             Some("lookups_exhausted")
@@ -246,7 +246,7 @@ impl LookupCache {
                         _ => held.answer.clone(),
                     };
                     let call = !force_refresh && fresh && !under_way && held.is_due(now, ahead_ms);
-                    return Decision { answer: Some(answer), call };
+                    return CacheDecision { answer: Some(answer), call };
                 }
                 if force_refresh {
                     held.force_refresh = now;
@@ -254,9 +254,9 @@ impl LookupCache {
             }
         }
         if let Some(reason) = exhausted.filter(|_| !under_way && !known) {
-            return Decision { answer: Some(LookupResult::Unavailable(reason)), call: false };
+            return CacheDecision { answer: Some(LookupResult::Unavailable(reason)), call: false };
         }
-        Decision { answer: None, call: !under_way }
+        CacheDecision { answer: None, call: !under_way }
     }
 
     /// Begins a call. `asked`: a request waits for it.

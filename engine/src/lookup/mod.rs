@@ -21,7 +21,7 @@ pub use fake::FakeStores;
 use crate::call::{Call, CallReply};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
-use cache::{Decision, LookupCache};
+use cache::{CacheDecision, LookupCache};
 use std::sync::Arc;
 
 /// How often [`Lookups::tick`] wants to be called, in milliseconds.
@@ -111,7 +111,7 @@ impl Lookups {
     /// A request, known by `stream`, asks. Without an answer it has to wait: [`Lookups::next_result`] tells. It waits for
     /// one thing at a time.
     pub fn look_up(&mut self, stream: u32, request: &LookupRequest, now: u64) -> Option<LookupResult> {
-        let Decision { answer, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
+        let CacheDecision { answer, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
         let asked = answer.is_none();
         if call {
             self.call(request.kind, &request.key, now, asked);
