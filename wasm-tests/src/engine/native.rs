@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use edge_idempotency_engine::headers::Headers as Lines;
+use edge_idempotency_engine::host::RouterHints;
 use edge_idempotency_engine::identity::{AttributeValue as Found, Attributes, MetadataPath};
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::lookup::FakeStores;
@@ -144,6 +145,10 @@ impl Attributes for Known<'_> {
 
     fn route_endpoint(&self) -> Found<'_> {
         look_up(&self.0.route_metadata, ["edge.idempotency", "endpoint"])
+    }
+
+    fn router(&self) -> Option<&'static RouterHints> {
+        Some(&edge_idempotency_envoy::ROUTER)
     }
 }
 
