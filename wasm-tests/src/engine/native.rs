@@ -36,7 +36,8 @@ impl Native {
 
 fn policy(document: &[u8], environment: &BTreeMap<String, String>) -> Result<Policy, PolicyErrors> {
     let mut policy = Policy::from_json(document)?;
-    policy.take_secrets(|name| environment.get(name).map(|value| value.clone().into_bytes()))?;
+    let variable = |name: &str| environment.get(name).map(|value| value.clone().into_bytes());
+    policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)?;
     Ok(policy)
 }
 
