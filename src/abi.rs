@@ -2,6 +2,7 @@
 //! encodings are those of the proxy-wasm ABI 0.2.1.
 #![allow(unsafe_code)]
 
+use edge_idempotency_engine::FilterAction;
 use std::ptr::null_mut;
 
 /// A host's answer other than "done".
@@ -25,11 +26,30 @@ pub(crate) enum MapType {
 
 /// `proxy_log_level_t`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogLevel {
+pub(crate) enum AbiLogLevel {
     Info = 2,
     Warn = 3,
     Error = 4,
     Critical = 5,
+}
+
+/// What a callback tells the host (`proxy_action_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Action {
+    /// On to the next filter
+    Continue = 0,
+    /// Not yet, or not at all
+    Pause = 1,
+}
+
+impl From<FilterAction> for Action {
+    fn from(action: FilterAction) -> Self {
+        match action {
+            FilterAction::Continue => Self::Continue,
+            FilterAction::Pause => Self::Pause,
+        }
+    }
 }
 
 /// `proxy_buffer_type_t`
@@ -105,7 +125,7 @@ fn returned(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8
 }
 
 /// Writes a line to the host's log.
-pub(crate) fn log(level: LogLevel, message: &str) {
+pub(crate) fn log(level: AbiLogLevel, message: &str) {
     // SAFETY: the message is valid for reads of its length during the call.
     let _ = unsafe { proxy_log(level as u32, message.as_ptr(), message.len()) };
 }

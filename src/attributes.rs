@@ -6,7 +6,7 @@
 //! as the message it is, which has types.
 
 use crate::abi::{self, Status};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::identity::{AttributeValue, MetadataPath};
 use std::borrow::Cow;
 
 /// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
@@ -15,27 +15,22 @@ const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idemp
 /// How long a number is.
 const NUMBER_SIZE: usize = 8;
 
-/// The request of the current callback.
-pub(crate) struct CurrentRequest;
-
-impl Attributes for CurrentRequest {
-    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        match abi::property(path.property()) {
-            Ok(bytes) if bytes.len() == NUMBER_SIZE && kind(path.segments()) != Some(STRING) => {
-                AttributeValue::Unusable
-            }
-            Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
-            Ok(_) | Err(Status::NOT_FOUND) => AttributeValue::Absent,
-            Err(_) if kind(path.segments()) == Some(NULL) => AttributeValue::Absent,
-            Err(_) => AttributeValue::Unusable,
-        }
+/// The value at a path of the current request's dynamic metadata.
+pub(crate) fn metadata(path: &MetadataPath) -> AttributeValue<'static> {
+    match abi::property(path.property()) {
+        Ok(bytes) if bytes.len() == NUMBER_SIZE && kind(path.segments()) != Some(STRING) => AttributeValue::Unusable,
+        Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
+        Ok(_) | Err(Status::NOT_FOUND) => AttributeValue::Absent,
+        Err(_) if kind(path.segments()) == Some(NULL) => AttributeValue::Absent,
+        Err(_) => AttributeValue::Unusable,
     }
+}
 
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        match abi::property(ROUTE_ENDPOINT) {
-            Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
-            Ok(_) | Err(_) => AttributeValue::Absent,
-        }
+/// The endpoint that the gateway's route names.
+pub(crate) fn route_endpoint() -> AttributeValue<'static> {
+    match abi::property(ROUTE_ENDPOINT) {
+        Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
+        Ok(_) | Err(_) => AttributeValue::Absent,
     }
 }
 

@@ -5,22 +5,13 @@
 //! (docs/decisions/0002-host-calls.md).
 #![allow(unsafe_code)]
 
-use crate::abi::{self, LogLevel};
+use crate::abi::{self, AbiLogLevel, Action, MapType};
+use crate::host::WasmHost;
 use crate::root::Root;
-use crate::stores::Stores;
-use crate::stream::Stream;
+use edge_idempotency_engine::call::{CallReply, MAX_REPLY_BYTES};
+use edge_idempotency_engine::{Driver, FilterAction, SharedLookups};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-
-/// What a callback tells the host (`proxy_action_t`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Action {
-    /// On to the next filter
-    Continue = 0,
-    /// Not yet, or not at all
-    Pause = 1,
-}
 
 /// The contexts of this VM. Ids are the host's. Each listener's configuration has a root of its own: those with the same
 /// `vm_id` share a VM, and while a listener is replaced its old and its new policy are both there.
@@ -28,6 +19,13 @@ pub(crate) enum Action {
 struct Contexts {
     roots: Roots,
     streams: BTreeMap<u32, Stream>,
+}
+
+/// The context of one request.
+struct Stream {
+    /// The context of the configuration
+    root: u32,
+    driver: Driver<WasmHost>,
 }
 
 /// The root contexts: one or two for each listener.
@@ -58,28 +56,31 @@ fn with_contexts<T>(event: impl FnOnce(&mut Contexts) -> T) -> Option<T> {
     CONTEXTS.with(|contexts| contexts.try_borrow_mut().ok().map(|mut contexts| event(&mut contexts)))
 }
 
-/// Runs `event` with a request's context and the stores of its configuration. What has none is `otherwise`.
-fn with_stream(id: u32, otherwise: Action, event: impl FnOnce(&mut Stream, Option<&mut Stores>) -> Action) -> Action {
+/// Runs `event` with a request's driver and the lookups of its configuration. What has none is `otherwise`.
+fn with_stream(
+    id: u32,
+    otherwise: Action,
+    event: impl FnOnce(&mut Driver<WasmHost>, &WasmHost, Option<&mut SharedLookups>) -> FilterAction,
+) -> Action {
     let found = |contexts: &mut Contexts| {
         let stream = contexts.streams.get_mut(&id)?;
-        let stores = contexts.roots.get_mut(stream.root()).and_then(Root::stores);
-        Some(event(stream, stores))
+        let lookups = contexts.roots.get_mut(stream.root).and_then(Root::lookups);
+        Some(event(&mut stream.driver, &WasmHost::new(stream.root, id), lookups).into())
     };
     with_contexts(found).flatten().unwrap_or(otherwise)
 }
 
-/// Runs `event` with the stores of a configuration; then everybody goes on who waited for what it brought.
-fn with_stores(root_id: u32, event: impl FnOnce(&mut Stores)) {
+/// Runs `event` with the lookups of a configuration; then every request goes on that waited for what it brought.
+fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost)) {
     with_contexts(|contexts| {
-        let Some(stores) = contexts.roots.get_mut(root_id).and_then(Root::stores) else { return };
-        event(stores);
-        stores.make_calls();
-        while let Some((id, answer)) = stores.next_result() {
+        let Some(lookups) = contexts.roots.get_mut(root).and_then(Root::lookups) else { return };
+        event(lookups, &WasmHost::new(root, root));
+        while let Some((id, result)) = lookups.next_result() {
             // One that has gone meanwhile is no context any more.
             if let Some(stream) = contexts.streams.get_mut(&id)
                 && abi::act_for(id).is_ok()
             {
-                stream.answered(answer, stores);
+                stream.driver.on_lookup_result(&WasmHost::new(root, id), result, lookups);
             }
         }
     });
@@ -92,7 +93,7 @@ extern "C" fn proxy_abi_version_0_2_1() {}
 /// The first call: from here on a panic's message reaches the log before it ends the VM.
 #[unsafe(no_mangle)]
 extern "C" fn _initialize() {
-    std::panic::set_hook(Box::new(|panic| abi::log(LogLevel::Critical, &panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| abi::log(AbiLogLevel::Critical, &panic.to_string())));
 }
 
 /// Room for what a call returns; [`abi`] takes it over.
@@ -109,72 +110,84 @@ extern "C" fn proxy_on_context_create(id: u32, root_id: u32) {
             contexts.roots.insert(id);
         } else {
             let policy = contexts.roots.get_mut(root_id).and_then(|root| root.policy());
-            contexts.streams.insert(id, Stream::new(id, root_id, policy));
+            contexts.streams.insert(id, Stream { root: root_id, driver: Driver::new(id, policy) });
         }
     });
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
-    crate::root::greet();
+    crate::root::log_version();
     true
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
-    let configure =
-        |contexts: &mut Contexts| contexts.roots.get_mut(root_id).is_some_and(|root| root.configure(root_id));
+    let configure = |contexts: &mut Contexts| contexts.roots.get_mut(root_id).is_some_and(|root| root.configure());
     with_contexts(configure).unwrap_or_default()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |stream, stores| stream.request_headers(end_of_stream != 0, stores))
+    with_stream(id, Action::Pause, |driver, host, lookups| driver.on_request_headers(host, end_of_stream != 0, lookups))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |stream, stores| stream.request_body(size, end_of_stream != 0, stores))
+    with_stream(id, Action::Pause, |driver, host, lookups| {
+        driver.on_request_body(host, size, end_of_stream != 0, lookups)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Pause, Stream::request_trailers)
+    with_stream(id, Action::Pause, |driver, host, lookups| driver.on_request_trailers(host, lookups))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |stream, _| stream.response_headers(end_of_stream != 0))
+    with_stream(id, Action::Continue, |driver, host, _| driver.on_response_headers(host, end_of_stream != 0))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |stream, _| stream.response_body(size, end_of_stream != 0))
+    with_stream(id, Action::Continue, |driver, host, _| driver.on_response_body(host, size, end_of_stream != 0))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Continue, |stream, _| stream.response_trailers())
+    with_stream(id, Action::Continue, |driver, host, _| driver.on_response_trailers(host))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_http_call_response(root_id: u32, token: u32, _: usize, size: usize, _: usize) {
-    with_stores(root_id, |stores| stores.replied(token, size));
+    with_lookups(root_id, |lookups, host| {
+        let lines = abi::header_map(MapType::CallResponseHeaders).unwrap_or_default();
+        let body = if size > MAX_REPLY_BYTES { None } else { abi::call_response_body(MAX_REPLY_BYTES).ok() };
+        let status = abi::pairs(&lines).and_then(|lines| status(&lines));
+        lookups.on_call_reply(host, token, &CallReply { status, body: body.as_deref() });
+    });
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_tick(root_id: u32) {
-    with_stores(root_id, Stores::tick);
+    with_lookups(root_id, SharedLookups::on_tick);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_delete(id: u32) {
     with_contexts(|contexts| {
         if let Some(stream) = contexts.streams.remove(&id)
-            && let Some(stores) = contexts.roots.get_mut(stream.root()).and_then(Root::stores)
+            && let Some(lookups) = contexts.roots.get_mut(stream.root).and_then(Root::lookups)
         {
-            stream.leave(stores);
+            stream.driver.cancel_lookup(lookups);
         }
         contexts.roots.remove(id);
     });
+}
+
+/// The status of a reply, by its header lines.
+fn status(lines: &[(&[u8], &[u8])]) -> Option<u16> {
+    let (_, value) = lines.iter().find(|(name, _)| *name == b":status")?;
+    std::str::from_utf8(value).ok()?.parse().ok()
 }

@@ -1,56 +1,56 @@
 //! A root context: start, configuration, and the policy that all requests of one configuration share.
 
-use crate::abi::{self, LogLevel};
-use crate::stores::Stores;
-use edge_idempotency_engine::lookup::{Lookups, TICK_MS};
+use crate::abi::{self, AbiLogLevel};
+use edge_idempotency_engine::SharedLookups;
+use edge_idempotency_engine::lookup::TICK_MS;
 use edge_idempotency_engine::policy::{Policy, PolicyErrors};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What all requests of one configuration share.
 #[derive(Default)]
 pub(crate) struct Root {
-    policy: Option<Rc<Policy>>,
-    stores: Option<Stores>,
+    policy: Option<Arc<Policy>>,
+    lookups: Option<SharedLookups>,
 }
 
 /// Says what has started.
-pub(crate) fn greet() {
+pub(crate) fn log_version() {
     let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
-    abi::log(LogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
+    abi::log(AbiLogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
 }
 
 impl Root {
     /// The policy; none before there is a configuration.
-    pub(crate) fn policy(&self) -> Option<Rc<Policy>> {
+    pub(crate) fn policy(&self) -> Option<Arc<Policy>> {
         self.policy.clone()
     }
 
     /// Where requests look bindings and secrets up; none if the policy names no store.
-    pub(crate) const fn stores(&mut self) -> Option<&mut Stores> {
-        self.stores.as_mut()
+    pub(crate) const fn lookups(&mut self) -> Option<&mut SharedLookups> {
+        self.lookups.as_mut()
     }
 
     /// Takes the plugin's configuration; `false` makes the gateway refuse it, with every reason in its log.
-    pub(crate) fn configure(&mut self, id: u32) -> bool {
+    pub(crate) fn configure(&mut self) -> bool {
         let document = abi::configuration().unwrap_or_default();
         match Policy::from_json(&document).and_then(with_secrets) {
             Ok(policy) => {
-                abi::log(LogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
-                for warning in &policy.warnings {
-                    abi::log(LogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
+                abi::log(AbiLogLevel::Info, &format!("edge-idempotency: {}", policy.summary()));
+                for warning in policy.warnings() {
+                    abi::log(AbiLogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
                 }
-                self.stores = Lookups::of(&policy).map(|lookups| Stores::new(id, lookups));
-                if self.stores.is_some() {
+                self.lookups = SharedLookups::of(&policy);
+                if self.lookups.is_some() {
                     // Without ticks nothing is fetched ahead, and that is all.
                     let _ = abi::set_tick_period(TICK_MS);
                 }
-                self.policy = Some(Rc::new(policy));
+                self.policy = Some(Arc::new(policy));
                 true
             }
             Err(errors) => {
-                abi::log(LogLevel::Error, &format!("edge-idempotency: {}", errors.headline()));
+                abi::log(AbiLogLevel::Error, &format!("edge-idempotency: {}", errors.headline()));
                 for error in &errors.0 {
-                    abi::log(LogLevel::Error, &format!("edge-idempotency: policy {error}"));
+                    abi::log(AbiLogLevel::Error, &format!("edge-idempotency: policy {error}"));
                 }
                 false
             }

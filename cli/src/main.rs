@@ -98,7 +98,7 @@ fn explain(args: &ExplainArgs) -> Result<u8, String> {
 
 fn check(args: &PolicyArgs) -> Result<u8, String> {
     let Some(mut policy) = read_policy(args)? else { return Ok(BAD_INPUT) };
-    let mut warnings = std::mem::take(&mut policy.warnings);
+    let mut warnings = policy.warnings().to_vec();
     if let Err(PolicyErrors(missing)) = policy.take_secrets(variable) {
         warnings.extend(missing.into_iter().map(|mut issue| {
             issue.message = format!("not set here: {}", issue.message);

@@ -125,7 +125,7 @@ fn headers(bench: &mut Criterion) {
                 assert_eq!(flow, expected);
                 // What a gateway is given: the refusal as a document.
                 match effects.first() {
-                    Some(Effect::Reply(problem)) => problem.document(policy.docs_url.as_deref()).len(),
+                    Some(Effect::Reply(problem)) => problem.document(policy.docs_url()).len(),
                     _ => effects.len(),
                 }
             });

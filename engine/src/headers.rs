@@ -1,7 +1,7 @@
 //! Header lines as a host gives them: bytes, in order, repetitions kept, names in lower case.
 //!
 //! Names are compared with `_` read as `-` wherever something is removed: many servers turn both into the same
-//! variable, so `Idempotency_Key` would otherwise walk past the filter (DESIGN section 2).
+//! variable, so `Idempotency_Key` would otherwise walk past the filter (docs/contract.md section 2).
 
 /// The header that carries an idempotency key.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -19,8 +19,11 @@
 #![deny(unsafe_code)]
 
 mod bytes;
+pub mod call;
+pub mod driver;
 pub mod exchange;
 pub mod headers;
+pub mod host;
 pub mod identity;
 pub mod json;
 pub mod key;
@@ -32,5 +35,6 @@ pub mod provider;
 pub mod telemetry;
 mod time;
 
+pub use driver::{Driver, FilterAction, SharedLookups};
 pub use exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, ResponseFlow};
 pub use policy::{Policy, PolicyErrors};

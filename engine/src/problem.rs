@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457): what a refused caller is told (DESIGN section 8). Details name the limit that was
+//! Problem documents (RFC 9457): what a refused caller is told (docs/contract.md section 8). Details name the limit that was
 //! broken and never echo a value (invariant I6).
 
 use crate::identity::{IdentityError, IdentityPart};
@@ -185,7 +185,7 @@ pub struct Problem {
 
 /// The members of a problem document, in their order (RFC 9457 section 3.1; `code`, `reason` and `retry` are our own).
 #[derive(Serialize)]
-struct Document<'p> {
+struct ProblemDocument<'p> {
     #[serde(rename = "type")]
     kind: &'p str,
     title: &'p str,
@@ -415,7 +415,7 @@ impl Problem {
     pub fn document(&self, docs_url: Option<&str>) -> String {
         let (name, _, title, _) = self.code.facts();
         let kind = docs_url.map_or_else(|| "about:blank".to_owned(), |url| format!("{url}#{name}"));
-        to_text(&Document {
+        to_text(&ProblemDocument {
             kind: &kind,
             title,
             status: self.status(),

@@ -1,4 +1,4 @@
-//! What is told about an exchange: the log fields of DESIGN section 9.
+//! What is told about an exchange: the log fields of docs/contract.md section 9.
 
 use crate::json::to_text;
 use crate::policy::KeyInLogs;

@@ -87,8 +87,8 @@ fn every_policy_compiles_and_warns_of_what_it_should() {
         let document = read(&path);
         let policy =
             Policy::from_json(&std::fs::read(&path).unwrap()).unwrap_or_else(|errors| panic!("{name}: {errors}"));
-        let warnings: Vec<&str> = policy.warnings.iter().map(|warning| warning.pointer.as_str()).collect();
-        assert_eq!(json!(warnings), cases(&name)["warnings"], "{name}: {:?}", policy.warnings);
+        let warnings: Vec<&str> = policy.warnings().iter().map(|warning| warning.pointer.as_str()).collect();
+        assert_eq!(json!(warnings), cases(&name)["warnings"], "{name}: {:?}", policy.warnings());
         let wrong: Vec<String> = schema.iter_errors(&document).map(|error| error.to_string()).collect();
         assert!(wrong.is_empty(), "{name}: {wrong:?}");
         let schema = document["$schema"].as_str().unwrap();

@@ -736,7 +736,7 @@ fn nothing_is_said_that_no_test_shows() {
     let mut said = String::new();
     let mut hear = |text: &[u8]| match Policy::from_json(text) {
         Ok(mut policy) => {
-            policy.warnings.iter().for_each(|warning| said += &warning.message);
+            policy.warnings().iter().for_each(|warning| said += &warning.message);
             said += &policy.summary();
             said += &policy.take_secrets(|_| None).err().map(|errors| errors.to_string()).unwrap_or_default();
             policy.take_secrets(|_| Some(Vec::new())).unwrap();
@@ -866,6 +866,6 @@ fn warnings() -> Vec<Row> {
 fn warnings_have_pointers_too() {
     for row in warnings() {
         let policy = Policy::from_json(changed(&row).to_string().as_bytes()).unwrap();
-        compare(&row, &policy.warnings);
+        compare(&row, policy.warnings());
     }
 }

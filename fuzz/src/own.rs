@@ -25,8 +25,8 @@ pub(crate) fn provider(file: &Value) -> Provider {
                     "webhook": {"provider": "own", "id": "wh_01JFUZZ"}}],
         "webhooks": {"static": {}, "providers": {"own": file}},
     });
-    let mut policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
-    policy.providers.remove("own").unwrap()
+    let policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
+    policy.provider("own").unwrap().clone()
 }
 
 /// Calls `then` with a delivery of these lines and this body.

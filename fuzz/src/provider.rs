@@ -20,7 +20,7 @@ pub fn provider(input: &[u8]) {
     let now_ms = parts.next().and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or_default();
     let (head, body) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let Some(policy) = policy(file, &secret) else { return };
-    let provider = &policy.providers["own"];
+    let provider = policy.provider("own").unwrap();
     assert_eq!(provider.name(), "own");
 
     let mut given = lines(head);

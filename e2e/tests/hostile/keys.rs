@@ -106,7 +106,7 @@ fn shapes() -> Vec<(&'static str, Lines, Meaning)> {
     ]
 }
 
-/// Sends the lines to a route of each policy; the table is DESIGN's.
+/// Sends the lines to a route of each policy; the table is that of docs/contract.md section 2.
 fn everywhere(world: &World, protocol: Protocol, lines: &[(&str, Vec<u8>)], meaning: Meaning) -> Result<()> {
     let refused = |code, reason| Expected::Refused(400, code, reason);
     let invalid = |reason| refused("idempotency_key_invalid", Some(reason));

@@ -1,9 +1,9 @@
 //! A caller that signs its requests: the whole request is verified over the exact bytes received, and then is Case A
-//! with the caller's own subject and key grammar (DESIGN section 7).
+//! with the caller's own subject and key grammar (docs/contract.md section 7).
 
 use super::request::{MatchedRoute, RequestHead};
 use super::webhook::{body_can_be_awaited, public_url};
-use super::{Effect, Exchange, RequestFlow};
+use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityError, IdentityPart, Project, Tenant};
 use crate::policy::document::{Caller, CallerHeaders, Secret};
@@ -20,7 +20,7 @@ impl Policy {
     }
 
     fn signers(&self, route: &Route, headers: &Headers<'_>) -> impl Iterator<Item = usize> {
-        let signed = |id: &usize| self.callers.get(*id).is_some_and(|caller| caller.signature.is_signed(headers));
+        let signed = |id: &usize| self.callers().get(*id).is_some_and(|caller| caller.signature.is_signed(headers));
         route.callers.iter().copied().filter(signed)
     }
 }
@@ -30,13 +30,13 @@ impl Exchange {
     pub(super) fn await_signed(
         &mut self,
         id: usize,
-        rule: &MatchedRoute<'_, '_>,
+        matched: &MatchedRoute<'_, '_>,
         headers: &Headers<'_>,
     ) -> Result<RequestFlow, Problem> {
-        self.case = Some(Case::A);
-        self.signer = Some(id);
-        let limit = rule.route.map_or(0, |route| route.max_body_bytes);
+        self.facts.case = Some(Case::A);
+        let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
+        self.state = State::AwaitsSignedBody(id);
         Ok(RequestFlow::AwaitBody { limit })
     }
 
@@ -49,14 +49,13 @@ impl Exchange {
         body: &[u8],
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Result<(), Problem> {
+    ) -> Result<RequestFlow, Problem> {
         let head = RequestHead::read(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
-        let waiting = self.route.and_then(|id| policy.route(id)).zip(policy.callers.get(id));
-        let ((route, caller), names) =
-            waiting.zip(policy.caller_headers.as_ref()).ok_or_else(Problem::policy_invalid)?;
-        let rule = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
+        let waiting = self.route(policy).zip(policy.callers().get(id));
+        let ((route, caller), names) = waiting.zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
+        let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
 
         if policy.signers(route, headers).count() > 1 {
             return Err(self.unverified(VerifyError::AmbiguousHeader));
@@ -70,14 +69,15 @@ impl Exchange {
         let verified = caller.signature.verify(&delivery, &secrets.collect::<Vec<_>>(), now_unix_ms);
         verified.map_err(|refused| self.unverified(refused))?;
 
-        let resolve = || identity(caller, names, rule.wider_scope(), headers);
-        self.apply_key_policy(policy, &head, &path, &rule, &caller.keys, &resolve, effects)?;
-        // In shadow mode too: a text with parts that cannot be could be another request's as well.
-        resolve().map(drop).map_err(Problem::identity)
+        let resolve = || identity(caller, names, matched.wider_scope(), headers);
+        let decision = self.apply_key_policy(policy, &head, &matched, &caller.keys, &resolve)?;
+        // In shadow mode, too: a text with parts that cannot be could be another request's as well.
+        resolve().map(drop).map_err(Problem::identity)?;
+        self.forward(decision, policy, &head, &path, &matched, effects)
     }
 
     fn unverified(&mut self, refused: VerifyError) -> Problem {
-        self.inner_reason = Some(refused.reason());
+        self.facts.reason = Some(refused.reason());
         if refused.is_receivers_fault() { Problem::dependency_unavailable() } else { Problem::signature_invalid() }
     }
 }

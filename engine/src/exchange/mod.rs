@@ -14,10 +14,13 @@ mod webhook;
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity};
 use crate::lookup::{FakeStores, LookupRequest, LookupResult, Lookups};
-use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
+use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
+use request::KeyLines;
+use response_body::AwaitedBody;
 use std::borrow::Cow;
+use webhook::DeliveryLookup;
 
 /// Which headers an edit is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub enum Effect<'a> {
     },
     /// Put this in the place of the answer's whole body; its headers are set apart.
     Body(Vec<u8>),
-    /// LookupResult the request with a problem document and forward nothing.
+    /// Answer the request with a problem document and forward nothing.
     Reply(Problem),
 }
 
@@ -69,9 +72,9 @@ pub enum RequestFlow {
         /// The longest body that may come, in bytes; a longer one goes to [`Exchange::body_too_large`].
         limit: u64,
     },
-    /// Only with the answer to [`Exchange::pending_lookup`], which goes to [`Exchange::on_lookup_result`]; headers and body wait until
-    /// then.
-    AwaitLookup {
+    /// Only with the result of a call. Today every call is a lookup: [`Exchange::pending_lookup`] says which, and its result
+    /// goes to [`Exchange::on_lookup_result`]. Headers and body wait until then.
+    AwaitCall {
         /// As of [`RequestFlow::AwaitBody`]: the body may come meanwhile.
         limit: u64,
     },
@@ -89,38 +92,81 @@ pub enum ResponseFlow {
     },
 }
 
-/// The state of one exchange.
+/// One request and its response.
 #[derive(Debug, Default)]
 pub struct Exchange {
-    route: Option<RouteId>,
+    state: State,
+    facts: Facts,
+}
+
+/// How far an exchange has come. What may come next follows from it.
+#[derive(Debug, Default)]
+enum State {
+    /// The request's headers have not come.
+    #[default]
+    Begun,
+    /// The request waits for its whole body; the signed caller of this index has to have signed it.
+    AwaitsSignedBody(usize),
+    /// A webhook's delivery waits for its whole body, and where something has to be looked up for it, for that before.
+    AwaitsDelivery(Box<DeliveryLookup>),
+    /// The request was decided on and goes to the backend.
+    Forwarded(Decision),
+    /// The response's headers have come, and its whole body is waited for.
+    AwaitsResponseBody(Decision, AwaitedBody, TrailerRule),
+    /// The response goes to the client; where the filter has replaced its error, with this problem.
+    Responded(Decision, Option<Problem>, TrailerRule),
+    /// The request was refused. The decision is empty unless it was made before.
+    Refused(Decision, Problem),
+}
+
+/// What was decided about a request that is not refused.
+#[derive(Debug, Default)]
+struct Decision {
+    /// The caller, as far as the route needs one.
+    identity: Option<Identity>,
+    /// The namespaced key; in shadow mode the one that is not set.
+    key: Option<String>,
+    /// What becomes of the `Idempotency-Key` lines.
+    lines: KeyLines,
+    /// Whether a key, namespaced or in shadow mode as it came, reaches the backend.
+    keyed: bool,
+    /// In shadow mode, the verdict that is not acted on.
+    shadow: Option<ShadowVerdict>,
+    /// How a stored result is asked for, on a recovery path.
+    recovery: Option<Wait>,
+}
+
+/// What would have become of a request's key without shadow mode.
+#[derive(Debug)]
+enum ShadowVerdict {
+    /// It would have been rewritten, or there was nothing to do.
+    Forward,
+    /// The request would have been refused.
+    Refuse(Problem),
+}
+
+/// What becomes of a response's trailers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TrailerRule {
+    /// Names that no client sees are removed.
+    Clean,
+    /// All of them are removed: they belong to a body that the client does not get, or to an error of Restate's.
+    Remove,
+}
+
+/// What logs and metrics tell of an exchange. No decision depends on it.
+#[derive(Debug, Default)]
+struct Facts {
     policy: Option<&'static str>,
     case: Option<Case>,
     form: Option<crate::key::Form>,
-    identity: Option<Identity>,
-    /// The namespaced key.
-    key: Option<String>,
-    /// The signed caller that the request has still to be proved to come from.
-    signer: Option<usize>,
-    /// Whether a key, namespaced or in shadow mode as it came, reached the backend.
-    keyed: bool,
-    /// Whether the decision about the key is computed and not acted on.
-    shadowed: bool,
-    shadow_refusal: Option<Problem>,
-    /// Set where a stored result is asked for.
-    recovery: Option<Wait>,
-    /// The answer's body that is waited for.
-    awaited: Option<response_body::AwaitedBody>,
-    /// Whether the answer's trailers go, whatever their names.
-    without_trailers: bool,
-    refusal: Option<Problem>,
+    source: Option<&'static str>,
     original_path: String,
     /// What a problem document does not tell.
-    inner_reason: Option<&'static str>,
-    source: Option<&'static str>,
+    reason: Option<&'static str>,
     outcome: Outcome,
     invocation: Option<String>,
-    /// What is being looked up, and what has been.
-    found: Option<Box<webhook::DeliveryLookup>>,
+    route: Option<RouteId>,
 }
 
 impl Exchange {
@@ -151,11 +197,13 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
-        let verdict = match self.signer {
-            Some(id) => self
-                .verify_signed_request(id, policy, headers, body, now_unix_ms, effects)
-                .map(|()| RequestFlow::Continue),
-            None => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
+        let verdict = match self.state {
+            State::AwaitsSignedBody(caller) => {
+                self.verify_signed_request(caller, policy, headers, body, now_unix_ms, effects)
+            }
+            State::AwaitsDelivery(_) => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
+            // No host hands over a body that nothing waits for.
+            _ => Err(Problem::policy_invalid()),
         };
         self.flow_of(verdict, effects)
     }
@@ -176,7 +224,7 @@ impl Exchange {
             flow = match flow {
                 RequestFlow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
                 RequestFlow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
-                RequestFlow::AwaitLookup { .. } => {
+                RequestFlow::AwaitCall { .. } => {
                     let asked = lookups.as_mut().zip(self.pending_lookup());
                     let answer = asked.map(|(lookups, ask)| stores.look_up(lookups, ask, now_unix_ms));
                     self.on_lookup_result(policy, answer.unwrap_or(LookupResult::Unavailable("lookup_lost")), effects)
@@ -186,19 +234,22 @@ impl Exchange {
         }
     }
 
-    /// What a request that awaits a lookup wants to know.
+    /// The lookup that the request waits for.
     pub fn pending_lookup(&self) -> Option<&LookupRequest> {
-        self.found.as_ref()?.ask.as_ref()
+        match &self.state {
+            State::AwaitsDelivery(delivery) => delivery.pending.as_ref(),
+            _ => None,
+        }
     }
 
-    /// The answer to [`Exchange::pending_lookup`] has come. The flow may be to await another.
+    /// The result of [`Exchange::pending_lookup`] has come. The flow may be to await another call.
     pub fn on_lookup_result(
         &mut self,
         policy: &Policy,
-        answer: LookupResult,
+        result: LookupResult,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
-        let verdict = self.take_lookup_result(policy, answer);
+        let verdict = self.take_lookup_result(policy, result);
         self.flow_of(verdict, effects)
     }
 
@@ -209,7 +260,7 @@ impl Exchange {
 
     /// The request has to wait, and the gateway has no room left for what it would keep meanwhile.
     pub fn no_room_to_wait(&mut self, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
-        self.inner_reason = Some("waiting_full");
+        self.facts.reason = Some("waiting_full");
         self.flow_of(Err(Problem::dependency_unavailable()), effects)
     }
 
@@ -217,76 +268,111 @@ impl Exchange {
         verdict.unwrap_or_else(|problem| {
             effects.clear();
             effects.push(Effect::Reply(problem.clone()));
-            self.outcome = Outcome::Rejected;
-            self.refusal = Some(problem);
+            self.facts.outcome = Outcome::Rejected;
+            let decision = match std::mem::take(&mut self.state) {
+                State::Forwarded(decision) => decision,
+                _ => Decision::default(),
+            };
+            self.state = State::Refused(decision, problem);
             RequestFlow::Replied
         })
     }
 
+    /// What was decided, if anything was.
+    const fn decision(&self) -> Option<&Decision> {
+        match &self.state {
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => None,
+            State::Forwarded(decision)
+            | State::AwaitsResponseBody(decision, ..)
+            | State::Responded(decision, ..)
+            | State::Refused(decision, _) => Some(decision),
+        }
+    }
+
     /// The refusal, if the request was refused, or the problem that was told in place of the backend's own error.
     pub const fn refusal(&self) -> Option<&Problem> {
-        self.refusal.as_ref()
+        match &self.state {
+            State::Refused(_, problem) | State::Responded(_, Some(problem), _) => Some(problem),
+            _ => None,
+        }
     }
 
     /// Why the request was refused, in more detail than its caller is told; for logs.
     pub fn reason(&self) -> Option<&'static str> {
-        let refusal = self.refusal.as_ref().or(self.shadow_refusal.as_ref());
-        self.inner_reason.or_else(|| refusal.and_then(|problem| problem.reason))
+        self.facts.reason.or_else(|| self.told().and_then(|problem| problem.reason))
+    }
+
+    /// The refusal, or the one that shadow mode does not act on.
+    fn told(&self) -> Option<&Problem> {
+        self.refusal().or_else(|| self.shadow().flatten())
     }
 
     /// In shadow mode, the verdict that was not acted on: a refusal, or none where the key would have been rewritten
     /// or nothing done. `None` where nothing was in shadow.
-    pub const fn shadow(&self) -> Option<Option<&Problem>> {
-        if self.shadowed { Some(self.shadow_refusal.as_ref()) } else { None }
+    pub fn shadow(&self) -> Option<Option<&Problem>> {
+        match self.decision()?.shadow.as_ref()? {
+            ShadowVerdict::Forward => Some(None),
+            ShadowVerdict::Refuse(problem) => Some(Some(problem)),
+        }
     }
 
     /// The namespaced key; in shadow mode the one that was not set.
     pub fn key(&self) -> Option<&str> {
-        self.key.as_deref()
+        self.decision()?.key.as_deref()
+    }
+
+    /// The caller, if the exchange needed one.
+    fn identity(&self) -> Option<&Identity> {
+        self.decision()?.identity.as_ref()
+    }
+
+    /// The route that the request led to.
+    fn route<'p>(&self, policy: &'p Policy) -> Option<&'p Route> {
+        policy.route(self.facts.route?)
     }
 
     /// The form in which the caller sent the key.
     pub const fn key_form(&self) -> Option<crate::key::Form> {
-        self.form
+        self.facts.form
     }
 
     /// The case.
     pub const fn case(&self) -> Option<Case> {
-        self.case
+        self.facts.case
     }
 
     /// What there is to tell about the exchange so far.
     pub fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
-        let refusal = self.refusal.as_ref().or(self.shadow_refusal.as_ref());
+        let facts = &self.facts;
         Record {
-            case: self.case.map(Case::name),
-            key: self.key.as_deref().and_then(|key| key_in_logs(policy.key_in_logs, key)),
-            source: self.source,
-            policy: self.policy,
-            outcome: self.outcome.name(),
-            code: refusal.map(|problem| problem.code.name()),
+            case: facts.case.map(Case::name),
+            key: self.key().and_then(|key| key_in_logs(policy.key_in_logs(), key)),
+            source: facts.source,
+            policy: facts.policy,
+            outcome: facts.outcome.name(),
+            code: self.told().map(|problem| problem.code.name()),
             reason: self.reason(),
-            invocation: self.invocation.as_deref(),
-            cache_hit: match self.outcome {
+            invocation: facts.invocation.as_deref(),
+            cache_hit: match facts.outcome {
                 Outcome::Replayed => Some(true),
                 Outcome::Stored => Some(false),
                 Outcome::Forwarded | Outcome::Rejected => None,
             },
-            tenant: self.identity.as_ref().map(|identity| identity.tenant.as_str()),
-            project: self.identity.as_ref().map(|identity| identity.project.as_str()),
+            tenant: self.identity().map(|identity| identity.tenant.as_str()),
+            project: self.identity().map(|identity| identity.project.as_str()),
             endpoint: self.endpoint(policy),
-            original_path: Some(self.original_path.as_str()).filter(|path| !path.is_empty()),
+            original_path: Some(facts.original_path.as_str()).filter(|path| !path.is_empty()),
         }
     }
 
     /// The endpoint that the request led to.
     pub fn endpoint<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
-        policy.route(self.route?).map(|route| route.endpoint.as_str())
+        self.route(policy).map(|route| route.endpoint.as_str())
     }
 
     /// The policy that decided.
     pub const fn policy_name(&self) -> Option<&'static str> {
-        self.policy
+        self.facts.policy
     }
 }
 

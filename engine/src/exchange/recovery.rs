@@ -1,10 +1,10 @@
-//! Recovery: a caller asks for the stored result of a call of its own, with the key of that call in the path (DESIGN
+//! Recovery: a caller asks for the stored result of a call of its own, with the key of that call in the path (docs/contract.md
 //! section 6). The key gets the present caller's namespace, so nobody can name another's result.
 
-use super::request::{KeyLines, MatchedRoute, RequestHead};
-use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
+use super::request::{MatchedRoute, RequestHead};
+use super::{Decision, Effect, Exchange, HeaderMapKind, State};
 use crate::headers::{Headers, distinct};
-use crate::identity::{self, AttributeValue, Attributes, Rules};
+use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
 use crate::percent::percent_decode;
 use crate::policy::Policy;
@@ -28,16 +28,15 @@ const ASK_AGAIN: [(&str, &[u8]); 3] = [
 ];
 
 impl Exchange {
-    /// Asks the backend for a stored result if the path is a recovery path of a route that has any; `None` if it is not.
-    pub(super) fn recover<'a>(
+    /// Reads a request for a stored result, if the path is a recovery path of a route that has any. Nothing is edited yet.
+    pub(super) fn recovery_request(
         &mut self,
-        policy: &'a Policy,
-        head: &RequestHead<'a>,
+        policy: &Policy,
+        head: &RequestHead<'_>,
         (authority, path): (&str, &NormalPath<'_>),
-        headers: &Headers<'a>,
-        attributes: &'a dyn Attributes,
-        effects: &mut Vec<Effect<'a>>,
-    ) -> Result<Option<RequestFlow>, Problem> {
+        headers: &Headers<'_>,
+        attributes: &dyn Attributes,
+    ) -> Result<Option<RecoveryRequest>, Problem> {
         let Some(asked) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
         let endpoint = match attributes.route_endpoint() {
             AttributeValue::Absent => None,
@@ -47,38 +46,61 @@ impl Exchange {
         let found = policy.recovered(authority, endpoint.as_deref(), &asked);
         let Some((route, values)) = found else { return Ok(None) };
         let Some(target) = &route.recovery else { return Ok(None) };
-        self.route = Some(route.id);
-        self.policy = Some(route.policy.name());
-        self.case = Some(Case::A);
+        self.facts.route = Some(route.id);
+        self.facts.policy = Some(route.policy.name());
+        self.facts.case = Some(Case::A);
         if head.method != b"GET" {
             return Err(Problem::method_not_allowed(&["GET"]));
         }
         let raw = percent_decode(asked.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
-        let rule = MatchedRoute::of(route, values);
+        let matched = MatchedRoute::of(route, values);
         let rules = policy.identity_of(Some(route));
-        let of_scope = Rules { scope: rule.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
+        let of_scope =
+            Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
         let identity = identity::resolve(&rules.sources, &of_scope, headers, attributes).map_err(Problem::identity)?;
         let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
-        let wait = if policy.recovery_wait_ms == 0 { Wait::Output } else { asked.wait };
+        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { asked.wait };
         let path = target
-            .result_path(&rule.decoded(), &identity, &key, wait == Wait::Attach)
+            .result_path(&matched.decoded(), &identity, &key, wait == Wait::Attach)
             .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
+        Ok(Some(RecoveryRequest { identity, key, wait, path }))
+    }
 
-        self.identity = Some(identity);
-        self.key = Some(key);
-        self.recovery = Some(wait);
-        let told = headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(ROUTER_PREFIX)).collect();
-        effects.extend(distinct(told).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
-        self.edit_headers(head, KeyLines::Removed, &rules.forward, Some("1"), effects);
+    /// Makes the request one to the backend for a stored result.
+    pub(super) fn edit_recovery<'a>(
+        &mut self,
+        policy: &'a Policy,
+        head: &RequestHead<'a>,
+        request: RecoveryRequest,
+        headers: &Headers<'a>,
+        effects: &mut Vec<Effect<'a>>,
+    ) {
+        let RecoveryRequest { identity, key, wait, path } = request;
+        let decision =
+            Decision { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Decision::default() };
+        let steering = headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(ROUTER_PREFIX)).collect();
+        effects.extend(distinct(steering).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        let forward = &policy.identity_of(self.route(policy)).forward;
+        decision.edit_headers(head, forward, Some("1"), effects);
+        self.state = State::Forwarded(decision);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
         };
         set(":path", Cow::Owned(path.into_bytes()));
         if wait == Wait::Attach {
-            set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms.to_string().into_bytes()));
+            set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
             ASK_AGAIN.into_iter().for_each(|(name, value)| set(name, Cow::Borrowed(value)));
         }
-        Ok(Some(RequestFlow::Continue))
     }
+}
+
+/// A caller's request for the stored result of a call.
+pub(super) struct RecoveryRequest {
+    identity: Identity,
+    /// The namespaced key of the call
+    key: String,
+    wait: Wait,
+    /// The backend's path for the result
+    path: String,
 }

@@ -1,7 +1,7 @@
-//! The request's way through the policy. The order of decisions is DESIGN section 2's: path normalisation, closed
+//! The request's way through the policy. The order of decisions is that of docs/contract.md section 2: path normalisation, closed
 //! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
 
-use super::{Effect, Exchange, HeaderMapKind, RequestFlow, unmatched_name};
+use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowVerdict, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityError, Project, Rules};
 use crate::key::{self, KeyGrammar, RESERVED_PREFIX, RawKey};
@@ -60,15 +60,16 @@ impl<'a> RequestHead<'a> {
 
 /// Whether a line of this name never reaches the backend as it came; the plain `Idempotency-Key` is another matter.
 fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
-    same_name(IDEMPOTENCY_KEY, name) || policy.strip.contains(name)
+    same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
 }
 
 /// What becomes of the `Idempotency-Key` lines.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum KeyLines {
     /// Replaced by the namespaced key, or in shadow mode left as they are.
     Used,
     /// Removed, if there are any.
+    #[default]
     Removed,
 }
 
@@ -96,6 +97,11 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
         }
     }
 
+    /// Where the request is rewritten to, if it is.
+    pub(super) fn target(&self) -> Option<&'p Target> {
+        self.route?.target.as_ref()
+    }
+
     /// The values of the path's parameters, decoded.
     pub(super) fn decoded(&self) -> Vec<Vec<u8>> {
         // The path is normalised, so its escapes are well formed.
@@ -120,7 +126,7 @@ impl Exchange {
     ) -> Result<RequestFlow, Problem> {
         let head = RequestHead::read(policy, headers);
         let (raw_path, query) = split_query(head.target);
-        self.original_path = match std::str::from_utf8(raw_path) {
+        self.facts.original_path = match std::str::from_utf8(raw_path) {
             Ok(text) => text.to_owned(),
             Err(_) => String::from_utf8_lossy(raw_path).into_owned(),
         };
@@ -133,78 +139,68 @@ impl Exchange {
         if policy.is_closed(path.as_str()) {
             return Err(Problem::not_found());
         }
-        if let Some(flow) = self.recover(policy, &head, (authority, &path), headers, attributes, effects)? {
-            return Ok(flow);
+        let target = (authority, &path);
+        if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
+            self.edit_recovery(policy, &head, recovery, headers, effects);
+            return Ok(RequestFlow::Continue);
         }
-        let rule = self.rule(policy, &head, (authority, &path), attributes)?;
-        if let Some(block) = rule.route.and_then(|route| route.webhook.as_ref()) {
-            return self.await_delivery(policy, block, &rule, headers);
+        let matched = self.match_route(policy, &head, target, attributes)?;
+        if let Some(block) = matched.route.and_then(|route| route.webhook.as_ref()) {
+            return self.await_delivery(policy, block, &matched, headers);
         }
-        if let Some(id) = rule.route.and_then(|route| policy.signer(route, headers)) {
-            return self.await_signed(id, &rule, headers);
+        if let Some(caller) = matched.route.and_then(|route| policy.signer(route, headers)) {
+            return self.await_signed(caller, &matched, headers);
         }
-        let rules = policy.identity_of(rule.route);
+        let rules = policy.identity_of(matched.route);
         let resolve = || {
             let rules_of_scope =
-                Rules { scope: rule.wider_scope(), types: &rules.types, reserved: &policy.reserved_subjects };
+                Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
-        self.apply_key_policy(policy, &head, &path, &rule, &KeyGrammar::CLIENT, &resolve, effects)?;
-        Ok(RequestFlow::Continue)
+        let decision = self.apply_key_policy(policy, &head, &matched, &KeyGrammar::CLIENT, &resolve)?;
+        self.forward(decision, policy, &head, &path, &matched, effects)
     }
 
-    /// Key and identity, and the request as the backend gets it.
-    #[expect(clippy::too_many_arguments, reason = "what a request and its caller are made of")]
-    pub(super) fn apply_key_policy<'a>(
+    /// Decides about key and identity. Nothing is edited yet.
+    pub(super) fn apply_key_policy(
         &mut self,
-        policy: &'a Policy,
-        head: &RequestHead<'a>,
-        path: &NormalPath<'_>,
-        rule: &MatchedRoute<'a, '_>,
+        policy: &Policy,
+        head: &RequestHead<'_>,
+        matched: &MatchedRoute<'_, '_>,
         keys: &KeyGrammar,
         resolve: &dyn Fn() -> Result<Identity, IdentityError>,
-        effects: &mut Vec<Effect<'a>>,
-    ) -> Result<(), Problem> {
-        let target = rule.route.and_then(|route| route.target.as_ref());
-        let lines = self.evaluate_key(rule, head, keys, resolve)?;
-        if self.identity.is_none() {
-            let needed = target.is_some_and(Target::needs_identity);
-            if needed || policy.identity_of(rule.route).forward.names().next().is_some() {
+    ) -> Result<Decision, Problem> {
+        let mut decision = self.evaluate_key(matched, head, keys, resolve)?;
+        if decision.identity.is_none() {
+            let needed = matched.target().is_some_and(Target::needs_identity);
+            if needed || policy.identity_of(matched.route).forward.names().next().is_some() {
                 match resolve() {
-                    Ok(identity) => self.identity = Some(identity),
+                    Ok(identity) => decision.identity = Some(identity),
                     Err(why) if needed => return Err(Problem::identity(why)),
                     Err(_) => {}
                 }
             }
         }
-        self.edit(policy, head, path, rule, lines, effects)
+        Ok(decision)
     }
 
-    /// Makes the request what the backend gets.
-    pub(super) fn edit<'a>(
-        &self,
+    /// Acts on a decision: makes the request what the backend gets.
+    pub(super) fn forward<'a>(
+        &mut self,
+        decision: Decision,
         policy: &'a Policy,
         head: &RequestHead<'a>,
         path: &NormalPath<'_>,
-        rule: &MatchedRoute<'a, '_>,
-        lines: KeyLines,
+        matched: &MatchedRoute<'a, '_>,
         effects: &mut Vec<Effect<'a>>,
-    ) -> Result<(), Problem> {
-        let target = rule.route.and_then(|route| route.target.as_ref());
-        let rewritten = target.map(|target| self.rewrite(target, rule)).transpose()?;
-        let listed = rule.route.map(|route| route.query.as_slice()).unwrap_or_default();
-        if target.is_some() && policy.restate && matches!(head.method, b"PUT" | b"PATCH" | b"DELETE") {
-            // Restate's handlers are called with GET and POST only.
-            effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value: Cow::Borrowed(b"POST") });
-        }
-        edit_path(head, path, rewritten, listed, effects);
-        let forward = &policy.identity_of(rule.route).forward;
-        self.edit_headers(head, lines, forward, rewritten_mark(target), effects);
-        Ok(())
+    ) -> Result<RequestFlow, Problem> {
+        let edited = decision.edit(policy, head, path, matched, effects);
+        self.state = State::Forwarded(decision);
+        edited.map(|()| RequestFlow::Continue)
     }
 
     /// Endpoint and method.
-    fn rule<'p, 'r>(
+    fn match_route<'p, 'r>(
         &mut self,
         policy: &'p Policy,
         head: &RequestHead<'_>,
@@ -222,8 +218,8 @@ impl Exchange {
         let misplaced = |values: &[&str]| path.has_encoded_slash() && !values.iter().any(|value| value.contains("%2F"));
         match declared {
             RouteLookup::Route(route, values) => {
-                self.route = Some(route.id);
-                self.policy = Some(route.policy.name());
+                self.facts.route = Some(route.id);
+                self.facts.policy = Some(route.policy.name());
                 if misplaced(&values) {
                     return Err(Problem::path_ambiguous(PathError::EncodedSlash));
                 }
@@ -232,77 +228,104 @@ impl Exchange {
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
             RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),
             RouteLookup::Nothing => {
-                self.policy = Some(unmatched_name(policy.unmatched));
-                let kind = match policy.unmatched {
+                self.facts.policy = Some(unmatched_name(policy.unmatched()));
+                let kind = match policy.unmatched() {
                     Unmatched::Reject => return Err(Problem::not_found()),
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };
-                Ok(MatchedRoute { kind, mode: policy.mode, scope: Scope::Project, route: None, values: Vec::new() })
+                Ok(MatchedRoute { kind, mode: policy.mode(), scope: Scope::Project, route: None, values: Vec::new() })
             }
         }
     }
 
-    /// Policy, key present, key grammar, identity, namespaced length; in shadow mode without consequences, but that a
+    /// Policy, key present, key grammar, identity, namespaced length; in shadow mode without consequences, except that a
     /// key which could pass for a namespaced one does not get in.
     fn evaluate_key(
         &mut self,
-        rule: &MatchedRoute<'_, '_>,
+        matched: &MatchedRoute<'_, '_>,
         head: &RequestHead<'_>,
         keys: &KeyGrammar,
         resolve: &dyn Fn() -> Result<Identity, IdentityError>,
-    ) -> Result<KeyLines, Problem> {
-        match rule.kind {
+    ) -> Result<Decision, Problem> {
+        match matched.kind {
             PolicyKind::HandlerInternalC => {
-                self.case = Some(Case::C);
-                return Ok(KeyLines::Removed);
+                self.facts.case = Some(Case::C);
+                return Ok(Decision::default());
             }
-            PolicyKind::RequiredA => self.case = Some(Case::A),
-            PolicyKind::Accepted if head.has_key() => self.case = Some(Case::A),
+            PolicyKind::RequiredA => self.facts.case = Some(Case::A),
+            PolicyKind::Accepted if head.has_key() => self.facts.case = Some(Case::A),
             _ => {}
         }
-        let verdict = self.namespaced(rule, head, keys, resolve);
-        if rule.mode == Mode::Enforce {
-            self.key = verdict?;
-            self.keyed = self.key.is_some();
-            return Ok(if self.keyed { KeyLines::Used } else { KeyLines::Removed });
+        let verdict = self.namespaced(matched, head, keys, resolve);
+        if matched.mode == Mode::Enforce {
+            return verdict.map(Decision::of_key);
         }
-        self.shadowed = true;
-        match verdict {
-            Ok(key) => self.key = key,
-            Err(problem) => self.shadow_refusal = Some(problem),
-        }
+        let (decision, shadow) = match verdict {
+            Ok(keyed) => (Decision::of_key(keyed), ShadowVerdict::Forward),
+            Err(problem) => (Decision::default(), ShadowVerdict::Refuse(problem)),
+        };
         let forged = |line: &[u8]| key::unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes());
-        self.keyed = matches!(head.key, [Some(line), None] if !forged(line));
-        Ok(if self.keyed { KeyLines::Used } else { KeyLines::Removed })
+        let keyed = matches!(head.key, [Some(line), None] if !forged(line));
+        let lines = if keyed { KeyLines::Used } else { KeyLines::Removed };
+        Ok(Decision { lines, keyed, shadow: Some(shadow), ..decision })
     }
 
-    /// The namespaced key that the request should go on with, `None` for none.
+    /// The caller and the namespaced key that the request should go on with; `None` for no key.
     fn namespaced(
         &mut self,
-        rule: &MatchedRoute<'_, '_>,
+        matched: &MatchedRoute<'_, '_>,
         head: &RequestHead<'_>,
         keys: &KeyGrammar,
         resolve: &dyn Fn() -> Result<Identity, IdentityError>,
-    ) -> Result<Option<String>, Problem> {
-        if rule.kind == PolicyKind::Prohibited {
+    ) -> Result<Option<(Identity, String)>, Problem> {
+        if matched.kind == PolicyKind::Prohibited {
             return if head.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
         }
         let Some((raw, form)) = key::read_as(keys, head.key_lines()).map_err(Problem::key_invalid)? else {
-            return if rule.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
+            return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
-        self.form = Some(form);
-        self.source = Some("header");
+        self.facts.form = Some(form);
+        self.facts.source = Some("header");
         let identity = resolve().map_err(Problem::identity)?;
         let key = key::encode(&identity, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
-        self.identity = Some(identity);
-        Ok(Some(key))
+        Ok(Some((identity, key)))
+    }
+}
+
+impl Decision {
+    /// The decision to forward a request under a key, or without one.
+    pub(super) fn of_key(keyed: Option<(Identity, String)>) -> Self {
+        let Some((identity, key)) = keyed else { return Self::default() };
+        Self { identity: Some(identity), key: Some(key), lines: KeyLines::Used, keyed: true, ..Self::default() }
+    }
+
+    /// Makes the request what the backend gets.
+    fn edit<'a>(
+        &self,
+        policy: &'a Policy,
+        head: &RequestHead<'a>,
+        path: &NormalPath<'_>,
+        matched: &MatchedRoute<'a, '_>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<(), Problem> {
+        let target = matched.target();
+        let rewritten = target.map(|target| self.rewrite(target, matched)).transpose()?;
+        let listed = matched.route.map(|route| route.query.as_slice()).unwrap_or_default();
+        if target.is_some() && policy.restate() && matches!(head.method, b"PUT" | b"PATCH" | b"DELETE") {
+            // Restate's handlers are called with GET and POST only.
+            effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value: Cow::Borrowed(b"POST") });
+        }
+        edit_path(head, path, rewritten, listed, effects);
+        let forward = &policy.identity_of(matched.route).forward;
+        self.edit_headers(head, forward, rewritten_mark(target), effects);
+        Ok(())
     }
 
     /// The target's path, without a query.
-    fn rewrite<'p>(&self, target: &'p Target, rule: &MatchedRoute<'_, '_>) -> Result<Cow<'p, str>, Problem> {
+    fn rewrite<'p>(&self, target: &'p Target, matched: &MatchedRoute<'_, '_>) -> Result<Cow<'p, str>, Problem> {
         target
-            .path(&rule.decoded(), self.identity.as_ref())
+            .path(&matched.decoded(), self.identity.as_ref())
             .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))
     }
 
@@ -310,7 +333,6 @@ impl Exchange {
     pub(super) fn edit_headers<'a>(
         &self,
         head: &RequestHead<'a>,
-        lines: KeyLines,
         forward: &'a Forward,
         mark: Option<&'static str>,
         effects: &mut Vec<Effect<'a>>,
@@ -335,8 +357,8 @@ impl Exchange {
         if let Some(value) = mark {
             set.push((REWRITE_MARK, Cow::Borrowed(value.as_bytes())));
         }
-        match (lines, &self.key) {
-            (KeyLines::Used, Some(key)) if !self.shadowed => {
+        match (self.lines, &self.key) {
+            (KeyLines::Used, Some(key)) if self.shadow.is_none() => {
                 set.push((IDEMPOTENCY_KEY, Cow::Owned(key.clone().into_bytes())));
             }
             (KeyLines::Removed, _) if head.has_key() => {
@@ -350,7 +372,9 @@ impl Exchange {
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
         effects.extend(set.into_iter().map(|(name, value)| Effect::Set { map: HeaderMapKind::Request, name, value }));
     }
+}
 
+impl Exchange {
     /// The request's trailers have come: what would not reach the backend as a header does not as a trailer either.
     pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
         let names = trailers.iter().map(|(name, _)| name).filter(|name| is_stripped(policy, name)).collect();

@@ -1,10 +1,10 @@
 //! The answer's way back: what became of the key, the operation id under its public name, and nothing that names the
-//! backend, its services or its files (DESIGN section 6). What is decided here is decided by the head; `answer` does
+//! backend, its services or its files (docs/contract.md section 6). What is decided here is decided by the head; `answer` does
 //! what needs the body.
 
-use super::edits::{REPLAYED, RETRY, STATUS, is_hidden, is_replay_header, set, set_body};
+use super::edits::{REPLAYED, RETRY, STATUS, is_hidden, is_replay_header, set, set_body, set_problem};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
-use super::{Effect, Exchange, HeaderMapKind, ResponseFlow};
+use super::{Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerRule};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
 use crate::policy::recovery::Wait;
@@ -75,19 +75,27 @@ impl Exchange {
         headers: &Headers<'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> ResponseFlow {
-        if self.refusal.is_some() {
-            return ResponseFlow::Stream;
-        }
-        let head = read(policy, headers, effects);
-        let verdict = match self.recovery {
-            Some(wait) => recovered(&head, wait),
-            None if policy.restate => self.called(policy, &head),
-            None => self.called_elsewhere(&head),
+        let decision = match std::mem::take(&mut self.state) {
+            State::Forwarded(decision) => decision,
+            // The gateway has ended the wait with a response of its own.
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
+            over @ (State::Refused(..) | State::AwaitsResponseBody(..) | State::Responded(..)) => {
+                self.state = over;
+                return ResponseFlow::Stream;
+            }
         };
-        let retry;
-        match verdict {
+        let head = read(policy, headers, effects);
+        let verdict = match decision.recovery {
+            Some(wait) => recovered(&head, wait),
+            None if policy.restate() => self.called(policy, decision.keyed, &head),
+            None => self.called_elsewhere(decision.keyed, &head),
+        };
+        let retry = match verdict {
             ResponseVerdict::Replace(problem) => {
-                self.replace(policy, problem, effects);
+                set(":status", problem.status().to_string().into_bytes(), effects);
+                set(RETRY, problem.retry().name().as_bytes(), effects);
+                set_problem(policy, &problem, effects);
+                self.state = State::Responded(decision, Some(problem), TrailerRule::Remove);
                 return ResponseFlow::Stream;
             }
             ResponseVerdict::Processing => {
@@ -96,48 +104,57 @@ impl Exchange {
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
                 set("cache-control", b"no-store".as_slice(), effects);
                 set_body(processing(None), effects);
-                self.without_trailers = true;
+                self.state = State::Responded(decision, None, TrailerRule::Remove);
                 return ResponseFlow::Stream;
             }
             ResponseVerdict::Pass(replayed, status, advice) => {
-                retry = advice;
-                if let (Some(value), Some(id)) = (head.operation, &policy.operation_id) {
-                    self.invocation = Some(String::from_utf8_lossy(value).into_owned());
+                if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
+                    self.facts.invocation = Some(String::from_utf8_lossy(value).into_owned());
                     set(&id.to, value, effects);
                 }
                 let marks = [
                     (REPLAYED, replayed.then_some("true")),
                     (STATUS, status),
                     (RETRY, advice.map(Retry::name)),
-                    ("cache-control", self.recovery.map(|_| "no-store")),
+                    ("cache-control", decision.recovery.map(|_| "no-store")),
                 ];
                 for (name, value) in marks {
                     if let Some(value) = value {
                         set(name, value.as_bytes(), effects);
                     }
                 }
+                advice
+            }
+        };
+        match self.awaited_body(policy, &decision, &head, retry) {
+            Some((body, limit, trailers)) => {
+                self.state = State::AwaitsResponseBody(decision, body, trailers);
+                ResponseFlow::AwaitBody { limit }
+            }
+            None => {
+                self.state = State::Responded(decision, None, TrailerRule::Clean);
+                ResponseFlow::Stream
             }
         }
-        self.await_body(policy, &head, retry)
     }
 
     /// An answer of Restate's to a call.
-    fn called(&mut self, policy: &Policy, head: &ResponseHead<'_>) -> ResponseVerdict {
-        let route = self.route.and_then(|id| policy.route(id));
+    fn called(&mut self, policy: &Policy, keyed: bool, head: &ResponseHead<'_>) -> ResponseVerdict {
+        let route = self.route(policy);
         let to_target = route.is_some_and(|route| route.target.is_some());
         if head.is_error()
             && !head.by_handler()
-            && let Some(problem) = refused(head, to_target, to_target && self.keyed)
+            && let Some(problem) = refused(head, to_target, to_target && keyed)
         {
             return ResponseVerdict::Replace(problem);
         }
-        if !self.keyed {
+        if !keyed {
             return ResponseVerdict::Pass(false, None, None);
         }
         // What is stored is given again, an error too, to the same key.
         let retry = (head.is_error() && head.by_handler()).then_some(Retry::NewKey);
         if head.expires {
-            self.outcome = Outcome::Replayed;
+            self.facts.outcome = Outcome::Replayed;
             ResponseVerdict::Pass(true, Some("replayed"), retry)
         } else if !head.by_handler() {
             // Nothing says who made it. With its key the request can be sent again whatever became of it.
@@ -146,14 +163,14 @@ impl Exchange {
         } else if route.is_some_and(|route| route.one_way) {
             ResponseVerdict::Pass(false, Some("processing"), retry)
         } else {
-            self.outcome = Outcome::Stored;
+            self.facts.outcome = Outcome::Stored;
             ResponseVerdict::Pass(false, Some("stored"), retry)
         }
     }
 
     /// An answer of a backend that is not Restate: all that is known of it is what it marks as a replay.
-    fn called_elsewhere(&mut self, head: &ResponseHead<'_>) -> ResponseVerdict {
-        if !self.keyed {
+    fn called_elsewhere(&mut self, keyed: bool, head: &ResponseHead<'_>) -> ResponseVerdict {
+        if !keyed {
             return ResponseVerdict::Pass(false, None, None);
         }
         let retry = match head.status {
@@ -162,36 +179,34 @@ impl Exchange {
             _ => None,
         };
         if head.replay {
-            self.outcome = Outcome::Replayed;
+            self.facts.outcome = Outcome::Replayed;
         }
         ResponseVerdict::Pass(head.replay, head.replay.then_some("replayed"), retry)
     }
 
-    /// Puts a problem document in an answer's place.
-    fn replace(&mut self, policy: &Policy, problem: Problem, effects: &mut Vec<Effect<'_>>) {
-        set(":status", problem.status().to_string().into_bytes(), effects);
-        set(RETRY, problem.retry().name().as_bytes(), effects);
-        self.put_in_place(policy, problem, effects);
-    }
-
-    /// Whether the body has to be looked at, and which.
-    fn await_body(&mut self, policy: &Policy, head: &ResponseHead<'_>, retry: Option<Retry>) -> ResponseFlow {
-        let route = self.route.and_then(|id| policy.route(id)).filter(|route| policy.restate && route.target.is_some());
-        let one_way = self.recovery.is_none() && route.is_some_and(|route| route.one_way);
+    /// The body that has to be looked at, if any: which, the most bytes of it that are looked at, and what becomes of the
+    /// trailers behind it.
+    fn awaited_body(
+        &self,
+        policy: &Policy,
+        decision: &Decision,
+        head: &ResponseHead<'_>,
+        retry: Option<Retry>,
+    ) -> Option<(AwaitedBody, u64, TrailerRule)> {
+        let route = self.route(policy).filter(|route| policy.restate() && route.target.is_some());
+        let one_way = decision.recovery.is_none() && route.is_some_and(|route| route.one_way);
         // Only Restate has the first two; what else comes from a target is Restate's or the gateway's own.
-        let of_restate = policy.restate && (head.invoked || head.source.is_some()) || route.is_some();
+        let of_restate = policy.restate() && (head.invoked || head.source.is_some()) || route.is_some();
         let error = AwaitedBody::Error(head.status, retry);
-        let (awaited, limit) = match head.is_error() {
+        let (body, limit) = match head.is_error() {
             false if one_way => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
-            false => return ResponseFlow::Stream,
+            false => return None,
             true if head.is_json && !head.is_encoded => (error, ERROR_LIMIT),
             // What cannot be read is replaced, unless there is nothing in it.
             true if of_restate => (error, 0),
-            true => return ResponseFlow::Stream,
+            true => return None,
         };
-        self.without_trailers = of_restate;
-        self.awaited = Some(awaited);
-        ResponseFlow::AwaitBody { limit }
+        Some((body, limit, if of_restate { TrailerRule::Remove } else { TrailerRule::Clean }))
     }
 }
 
@@ -204,7 +219,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
         match name {
             b":status" => head.status = number(value).and_then(|status| status.try_into().ok()).unwrap_or_default(),
             INVOCATION => head.invoked = true,
-            EXPIRES => head.expires = policy.restate,
+            EXPIRES => head.expires = policy.restate(),
             ERROR_SOURCE if value == b"ingress" => head.source = Some(ErrorSource::Ingress),
             ERROR_SOURCE if value == b"invocation" => head.source = Some(ErrorSource::Invocation),
             b"content-type" => {
@@ -213,10 +228,10 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
             }
             b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
             // Restate's own, for the CORS that it does by itself.
-            b"vary" => hidden |= policy.restate && value.starts_with(b"origin, access-control-request-"),
+            b"vary" => hidden |= policy.restate() && value.starts_with(b"origin, access-control-request-"),
             _ => {}
         }
-        if policy.operation_id.as_ref().is_some_and(|id| id.from.as_bytes() == name) {
+        if policy.operation_id().as_ref().is_some_and(|id| id.from.as_bytes() == name) {
             head.operation = Some(value);
         }
         if is_replay_header(policy, name) {

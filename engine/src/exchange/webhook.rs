@@ -1,8 +1,8 @@
 //! Case B: a third party's delivery. Nothing goes on before its signature is verified over the exact bytes received;
-//! then its identifier becomes the key, in the namespace of the webhook's binding (DESIGN section 5, invariant I4).
+//! then its identifier becomes the key, in the namespace of the webhook's binding (docs/contract.md section 5, invariant I4).
 
-use super::request::{KeyLines, MatchedRoute, RequestHead};
-use super::{Effect, Exchange, RequestFlow};
+use super::request::{MatchedRoute, RequestHead};
+use super::{Decision, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
@@ -13,26 +13,26 @@ use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
 use crate::provider::{Delivery, Identifier, KeyScope, NoIdentifier, Provider, Verified, VerifyError, body_digest};
 use crate::telemetry::Case;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What is being looked up for a delivery, and what has been.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DeliveryLookup {
-    /// What it waits for.
-    pub(super) ask: Option<LookupRequest>,
+    /// The lookup that it waits for; none if it waits for its body alone.
+    pub(super) pending: Option<LookupRequest>,
     /// The provider that the route or its path names.
     provider: String,
-    binding: Option<Rc<Binding>>,
-    secrets: Option<Rc<Vec<Secret>>>,
+    binding: Option<Arc<Binding>>,
+    secrets: Option<Arc<Vec<Secret>>>,
     /// Why it was refused with the secrets that were at hand.
     refused: Option<VerifyError>,
 }
 
 impl DeliveryLookup {
     /// The secrets of a binding; in place of others, if they have failed.
-    fn ask_secrets(&mut self, binding: &Binding, force_refresh: bool) {
+    fn look_up_secrets(&mut self, binding: &Binding, force_refresh: bool) {
         let key = format!("{}:{}:{}", binding.tenant.as_str(), binding.project.as_str(), binding.provider);
-        self.ask = Some(LookupRequest { kind: StoreKind::Secrets, key: key.into(), force_refresh });
+        self.pending = Some(LookupRequest { kind: StoreKind::Secrets, key: key.into(), force_refresh });
     }
 }
 
@@ -78,68 +78,68 @@ impl Exchange {
         &mut self,
         policy: &Policy,
         block: &WebhookBlock,
-        rule: &MatchedRoute<'_, '_>,
+        matched: &MatchedRoute<'_, '_>,
         headers: &Headers<'_>,
     ) -> Result<RequestFlow, Problem> {
-        self.case = Some(Case::B);
-        let limit = rule.route.map_or(0, |route| route.max_body_bytes);
-        let (id, provider) = names(block, rule).ok_or_else(Problem::webhook_unknown)?;
-        let listed = policy.bindings.get(id);
+        self.facts.case = Some(Case::B);
+        let limit = matched.route.map_or(0, |route| route.max_body_bytes);
+        let (id, provider) = names(block, matched).ok_or_else(Problem::webhook_unknown)?;
+        let listed = policy.binding(id);
         let is_bound = match listed {
             Some(binding) => binding.provider == provider,
-            None => policy.unkey.is_some() && is_webhook_id(id),
+            None => policy.unkey().is_some() && is_webhook_id(id),
         };
-        let signs = policy.providers.get(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
+        let signs = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
         body_can_be_awaited(headers, limit)?;
         if is_encoded(headers) && signs.parses_body() {
             return Err(Problem::unsupported_content_encoding());
         }
-        if listed.is_some_and(|binding| !binding.secrets.is_empty() || policy.openbao.is_none()) {
-            return Ok(RequestFlow::AwaitBody { limit });
-        }
-        let mut found =
-            DeliveryLookup { ask: None, provider: provider.to_owned(), binding: None, secrets: None, refused: None };
-        match listed {
-            Some(binding) => found.ask_secrets(binding, false),
-            None => found.ask = Some(LookupRequest { kind: StoreKind::Bindings, key: id.into(), force_refresh: false }),
-        }
-        self.found = Some(Box::new(found));
-        Ok(RequestFlow::AwaitLookup { limit })
+        let mut delivery = DeliveryLookup { provider: provider.to_owned(), ..DeliveryLookup::default() };
+        let flow = match listed {
+            Some(binding) if !binding.secrets.is_empty() || policy.openbao().is_none() => {
+                RequestFlow::AwaitBody { limit }
+            }
+            Some(binding) => {
+                delivery.look_up_secrets(binding, false);
+                RequestFlow::AwaitCall { limit }
+            }
+            None => {
+                let binding = LookupRequest { kind: StoreKind::Bindings, key: id.into(), force_refresh: false };
+                delivery.pending = Some(binding);
+                RequestFlow::AwaitCall { limit }
+            }
+        };
+        self.state = State::AwaitsDelivery(Box::new(delivery));
+        Ok(flow)
     }
 
     /// A store has answered.
-    pub(super) fn take_lookup_result(&mut self, policy: &Policy, answer: LookupResult) -> Result<RequestFlow, Problem> {
-        let limit = self.route.and_then(|id| policy.route(id)).map_or(0, |route| route.max_body_bytes);
-        let found = self.found.as_deref_mut().ok_or_else(Problem::policy_invalid)?;
-        found.ask = None;
-        match answer {
-            LookupResult::Binding(binding) if binding.provider == found.provider => {
-                found.ask_secrets(&binding, false);
-                found.binding = Some(binding);
-                Ok(RequestFlow::AwaitLookup { limit })
-            }
-            LookupResult::Binding(_) => {
-                self.inner_reason = Some("provider_mismatch");
-                Err(Problem::webhook_unknown())
-            }
-            // They have failed it already.
-            LookupResult::Secrets(secrets) if found.refused.is_some() && found.secrets.as_ref() == Some(&secrets) => {
-                let refused = found.refused.take();
-                Err(refused.map_or_else(Problem::policy_invalid, |refused| self.refused(refused)))
+    pub(super) fn take_lookup_result(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
+        let limit = self.route(policy).map_or(0, |route| route.max_body_bytes);
+        let State::AwaitsDelivery(delivery) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        delivery.pending = None;
+        let (reason, problem) = match result {
+            LookupResult::Binding(binding) if binding.provider == delivery.provider => {
+                delivery.look_up_secrets(&binding, false);
+                delivery.binding = Some(binding);
+                return Ok(RequestFlow::AwaitCall { limit });
             }
             LookupResult::Secrets(secrets) => {
-                found.secrets = Some(secrets);
-                Ok(RequestFlow::AwaitBody { limit })
+                match delivery.refused.take_if(|_| delivery.secrets.as_ref() == Some(&secrets)) {
+                    // They have failed it already.
+                    Some(refused) => return Err(self.refused(refused)),
+                    None => {
+                        delivery.secrets = Some(secrets);
+                        return Ok(RequestFlow::AwaitBody { limit });
+                    }
+                }
             }
-            LookupResult::Unknown(reason) => {
-                self.inner_reason = Some(reason);
-                Err(Problem::webhook_unknown())
-            }
-            LookupResult::Unavailable(reason) => {
-                self.inner_reason = Some(reason);
-                Err(Problem::dependency_unavailable())
-            }
-        }
+            LookupResult::Binding(_) => ("provider_mismatch", Problem::webhook_unknown()),
+            LookupResult::Unknown(reason) => (reason, Problem::webhook_unknown()),
+            LookupResult::Unavailable(reason) => (reason, Problem::dependency_unavailable()),
+        };
+        self.facts.reason = Some(reason);
+        Err(problem)
     }
 
     /// The whole delivery is there: verify, extract, namespace.
@@ -154,21 +154,19 @@ impl Exchange {
         let head = RequestHead::read(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
-        let waiting = self.route.and_then(|id| policy.route(id));
-        let route = waiting.ok_or_else(Problem::policy_invalid)?;
-        let rule = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
+        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
+        let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
         let block = route.webhook.as_ref().ok_or_else(Problem::policy_invalid)?;
-        let (id, provider) = names(block, &rule).ok_or_else(Problem::webhook_unknown)?;
-        let looked_up = self.found.as_deref();
-        let (binding, secrets) =
-            looked_up.map(|found| (found.binding.clone(), found.secrets.clone())).unwrap_or_default();
-        let binding = binding.as_deref().or_else(|| policy.bindings.get(id));
+        let (id, provider) = names(block, &matched).ok_or_else(Problem::webhook_unknown)?;
+        let State::AwaitsDelivery(delivery) = &self.state else { return Err(Problem::policy_invalid()) };
+        let (binding, secrets) = (delivery.binding.clone(), delivery.secrets.clone());
+        let binding = binding.as_deref().or_else(|| policy.binding(id));
         let binding = binding.filter(|binding| binding.provider == provider).ok_or_else(Problem::webhook_unknown)?;
         let bound = BoundWebhook {
             id,
             binding,
             secrets: secrets.as_deref().map_or(&binding.secrets, |secrets| secrets),
-            provider: policy.providers.get(provider).ok_or_else(Problem::webhook_unknown)?,
+            provider: policy.provider(provider).ok_or_else(Problem::webhook_unknown)?,
         };
 
         let url = public_url(policy, headers, &head);
@@ -176,33 +174,35 @@ impl Exchange {
         let verified = match bound.verify(&delivery, now_unix_ms) {
             Ok(verified) => verified,
             Err(refused) if self.needs_fresh_secrets(&bound, refused) => {
-                return Ok(RequestFlow::AwaitLookup { limit: route.max_body_bytes });
+                return Ok(RequestFlow::AwaitCall { limit: route.max_body_bytes });
             }
             Err(refused) => return Err(self.refused(refused)),
         };
         let identifier = self.identifier(route, &bound, &delivery, &verified)?;
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
-            project: rule.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
-            subject: policy.webhook_subject.clone().ok_or_else(Problem::policy_invalid)?,
+            project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
+            subject: policy.webhook_subject().cloned().ok_or_else(Problem::policy_invalid)?,
         };
-        if let Some(identifier) = identifier {
-            self.key = Some(bound.key(&identity, &identifier, &verified, body)?);
-            self.keyed = true;
-        }
-        self.identity = Some(identity);
-        let lines = if self.keyed { KeyLines::Used } else { KeyLines::Removed };
-        self.edit(policy, &head, &path, &rule, lines, effects)?;
-        Ok(RequestFlow::Continue)
+        let decision = match identifier {
+            Some(identifier) => {
+                let key = bound.key(&identity, &identifier, &verified, body)?;
+                Decision::of_key(Some((identity, key)))
+            }
+            None => Decision { identity: Some(identity), ..Decision::default() },
+        };
+        self.forward(decision, policy, &head, &path, &matched, effects)
     }
 
     /// Whether other secrets could verify what these did not: then they are asked for, once.
     fn needs_fresh_secrets(&mut self, bound: &BoundWebhook<'_, '_>, refused: VerifyError) -> bool {
         let depends_on_secrets = matches!(refused, VerifyError::SignatureMismatch | VerifyError::SecretInvalid);
-        match self.found.as_deref_mut() {
-            Some(found) if depends_on_secrets && found.secrets.is_some() && found.refused.is_none() => {
-                found.ask_secrets(bound.binding, true);
-                found.refused = Some(refused);
+        match &mut self.state {
+            State::AwaitsDelivery(delivery)
+                if depends_on_secrets && delivery.secrets.is_some() && delivery.refused.is_none() =>
+            {
+                delivery.look_up_secrets(bound.binding, true);
+                delivery.refused = Some(refused);
                 true
             }
             _ => false,
@@ -211,7 +211,7 @@ impl Exchange {
 
     /// What a delivery that does not verify is answered.
     fn refused(&mut self, refused: VerifyError) -> Problem {
-        self.inner_reason = Some(refused.reason());
+        self.facts.reason = Some(refused.reason());
         if refused.is_receivers_fault() {
             Problem::dependency_unavailable()
         } else {
@@ -232,13 +232,13 @@ impl Exchange {
         }
         match bound.provider.identifier(delivery, verified) {
             Ok(Some(identifier)) => {
-                self.source = Some(identifier.kind.name());
+                self.facts.source = Some(identifier.kind.name());
                 Ok(Some(identifier))
             }
             Ok(None) if route.policy == PolicyKind::Accepted => Ok(None),
             Err(why) if route.policy == PolicyKind::Accepted && why.is_absence() => Ok(None),
             found => {
-                self.inner_reason = Some(found.err().unwrap_or(NoIdentifier::Missing).reason());
+                self.facts.reason = Some(found.err().unwrap_or(NoIdentifier::Missing).reason());
                 Err(Problem::transport_translation_failed())
             }
         }
@@ -246,14 +246,14 @@ impl Exchange {
 }
 
 /// The webhook id and the provider that a block and a path name.
-fn names<'r>(block: &'r WebhookBlock, rule: &MatchedRoute<'_, 'r>) -> Option<(&'r str, &'r str)> {
-    let id = block.id.as_deref().or_else(|| rule.value("webhook_id"))?;
-    Some((id, block.provider.as_deref().or_else(|| rule.value("provider"))?))
+fn names<'r>(block: &'r WebhookBlock, matched: &MatchedRoute<'_, 'r>) -> Option<(&'r str, &'r str)> {
+    let id = block.id.as_deref().or_else(|| matched.value("webhook_id"))?;
+    Some((id, block.provider.as_deref().or_else(|| matched.value("provider"))?))
 }
 
 /// The URL as the sender addressed it: what proxies before this one have made of scheme and host is configured away.
 pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &RequestHead<'_>) -> Vec<u8> {
-    match &policy.public_base_url {
+    match policy.public_base_url() {
         Some(base) => [base.as_bytes(), head.target].concat(),
         None => {
             let scheme: &[u8] =

@@ -1,4 +1,4 @@
-//! Who calls: tenant, project and subject, as types that can only hold what the grammar allows (DESIGN section 3).
+//! Who calls: tenant, project and subject, as types that can only hold what the grammar allows (docs/contract.md section 3).
 //!
 //! Nothing is repaired: no case folding, no Unicode normalisation, no trimming. A value fits or is refused.
 

@@ -1,5 +1,5 @@
-//! The client key's grammar: `^[A-Za-z0-9._~\-]{1,255}$`, not starting with `t-` (DESIGN section 3), and those of signed
-//! callers, which may begin in a certain way and hold a few characters more (DESIGN section 7).
+//! The client key's grammar: `^[A-Za-z0-9._~\-]{1,255}$`, not starting with `t-` (docs/contract.md section 3), and those of signed
+//! callers, which may begin in a certain way and hold a few characters more (docs/contract.md section 7).
 
 use crate::percent::is_unreserved;
 use std::borrow::Cow;

@@ -61,7 +61,7 @@ pub fn read_as<'a>(
 }
 
 /// A header value from the first byte on that is neither whitespace nor a quote: what shadow mode looks at
-/// (DESIGN section 2). However many quotes a reader behind takes off, it finds nothing else in front.
+/// (docs/contract.md section 2). However many quotes a reader behind takes off, it finds nothing else in front.
 pub(crate) fn unwrapped(mut line: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'"', rest @ ..] = line {
         line = rest;

@@ -1,4 +1,4 @@
-//! The namespaced key, `t-{tenant}:{project}:{subject}:{raw}`, and the way back (DESIGN section 3, invariants I2, I3).
+//! The namespaced key, `t-{tenant}:{project}:{subject}:{raw}`, and the way back (docs/contract.md section 3, invariants I2, I3).
 //!
 //! Tenant, project, subject type and subject id hold no colon, so the text parses from the left in one way only,
 //! whatever the raw key holds. Its form is a contract with what backends have stored: changing it is a breaking change.

@@ -5,7 +5,7 @@
 
 use super::{CallId, LookupResult, StoreKind};
 use crate::policy::document::{Secret, Service};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most positive answers that are held.
 const MAX_POSITIVE: usize = 10_000;
@@ -52,7 +52,7 @@ impl LookupOutcome {
 }
 
 /// What comes of a question: an answer, or a wait; and a call, unless one is under way.
-pub(super) struct Decision {
+pub(super) struct CacheDecision {
     pub(super) answer: Option<LookupResult>,
     pub(super) call: bool,
 }
@@ -103,13 +103,13 @@ pub(super) struct LookupCache {
     stale_ms: u64,
     timeout_ms: u64,
     /// By key; sorted, for a tree's code is larger than moving some thousand items is slow
-    entries: Vec<(Rc<str>, Box<KeyState>)>,
+    entries: Vec<(Arc<str>, Box<KeyState>)>,
     held: usize,
     negative: usize,
     asked: usize,
     misses: Misses,
     /// Negative answers in the order in which they came; one that came at another time by now is another one
-    oldest: Vec<(Rc<str>, u64)>,
+    oldest: Vec<(Arc<str>, u64)>,
     trouble: Option<&'static str>,
     reported: Option<&'static str>,
 }
@@ -205,12 +205,12 @@ impl LookupCache {
     }
 
     /// The entry of a key, with what is held or under way in it.
-    fn put(&mut self, key: &Rc<str>, held: Option<CacheEntry>, pending: Option<PendingCall>) {
+    fn put(&mut self, key: &Arc<str>, held: Option<CacheEntry>, pending: Option<PendingCall>) {
         if let Some(entry) = self.entry(key) {
             entry.held = held.or_else(|| entry.held.take());
             entry.pending = pending.or_else(|| entry.pending.take());
         } else if let Err(place) = self.place(key) {
-            self.entries.insert(place, (Rc::clone(key), Box::new(KeyState { held, pending })));
+            self.entries.insert(place, (Arc::clone(key), Box::new(KeyState { held, pending })));
         }
     }
 
@@ -218,7 +218,7 @@ impl LookupCache {
         self.entry(key)?.pending.as_mut()
     }
 
-    pub(super) fn decide(&mut self, key: &str, force_refresh: bool, now: u64) -> Decision {
+    pub(super) fn decide(&mut self, key: &str, force_refresh: bool, now: u64) -> CacheDecision {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let exhausted = if self.asked >= MAX_ASKED {
             Some("lookups_exhausted")
@@ -246,7 +246,7 @@ impl LookupCache {
                         _ => held.answer.clone(),
                     };
                     let call = !force_refresh && fresh && !under_way && held.is_due(now, ahead_ms);
-                    return Decision { answer: Some(answer), call };
+                    return CacheDecision { answer: Some(answer), call };
                 }
                 if force_refresh {
                     held.force_refresh = now;
@@ -254,23 +254,22 @@ impl LookupCache {
             }
         }
         if let Some(reason) = exhausted.filter(|_| !under_way && !known) {
-            return Decision { answer: Some(LookupResult::Unavailable(reason)), call: false };
+            return CacheDecision { answer: Some(LookupResult::Unavailable(reason)), call: false };
         }
-        Decision { answer: None, call: !under_way }
+        CacheDecision { answer: None, call: !under_way }
     }
 
     /// Begins a call. `asked`: a request waits for it.
-    pub(super) fn begin(&mut self, ticket: &CallId, now: u64, asked: bool) {
-        let pending =
-            PendingCall { number: ticket.number, since: now, asked, waiters: Vec::new(), current: Vec::new() };
-        self.put(&ticket.key, None, Some(pending));
+    pub(super) fn begin(&mut self, id: &CallId, now: u64, asked: bool) {
+        let pending = PendingCall { number: id.number, since: now, asked, waiters: Vec::new(), current: Vec::new() };
+        self.put(&id.key, None, Some(pending));
         self.asked += usize::from(asked);
     }
 
     /// A further call for the same key.
-    pub(super) fn replace_call(&mut self, ticket: &CallId, current: Vec<Secret>, now: u64) {
-        if let Some(pending) = self.pending(&ticket.key) {
-            pending.number = ticket.number;
+    pub(super) fn replace_call(&mut self, id: &CallId, current: Vec<Secret>, now: u64) {
+        if let Some(pending) = self.pending(&id.key) {
+            pending.number = id.number;
             pending.since = now;
             pending.current = current;
         }
@@ -301,7 +300,7 @@ impl LookupCache {
     }
 
     /// Ends a call with what came of it; everybody who waited, and the answer.
-    pub(super) fn settle(&mut self, key: &Rc<str>, verdict: LookupOutcome, now: u64) -> Vec<(u32, LookupResult)> {
+    pub(super) fn settle(&mut self, key: &Arc<str>, verdict: LookupOutcome, now: u64) -> Vec<(u32, LookupResult)> {
         let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
         self.asked = self.asked.saturating_sub(usize::from(pending.asked));
         self.trouble = None;
@@ -329,7 +328,7 @@ impl LookupCache {
     /// Holds an answer in place of what was held for its key, or if that is too much of another's.
     fn hold(
         &mut self,
-        key: &Rc<str>,
+        key: &Arc<str>,
         answer: &LookupResult,
         life_ms: u64,
         negative: bool,
@@ -359,7 +358,7 @@ impl LookupCache {
             if self.oldest.len() >= 2 * MAX_NEGATIVE {
                 self.forget_replaced();
             }
-            self.oldest.push((Rc::clone(key), now));
+            self.oldest.push((Arc::clone(key), now));
         }
         *self.count(negative) += 1;
     }
@@ -394,7 +393,7 @@ impl LookupCache {
         }
         let positive = |entry: &KeyState| entry.held.as_ref().filter(|held| !held.negative).map(|held| held.used);
         let used = self.entries.iter().filter_map(|(key, entry)| Some((positive(entry)?, key)));
-        if let Some(key) = used.min().filter(|_| !negative).map(|(_, key)| Rc::clone(key)) {
+        if let Some(key) = used.min().filter(|_| !negative).map(|(_, key)| Arc::clone(key)) {
             self.take(&key);
         }
     }
@@ -420,7 +419,7 @@ impl LookupCache {
     }
 
     /// Drops what has expired. What is used and about to expire, and (`true`) the calls that no reply comes of any more.
-    pub(super) fn tick(&mut self, now: u64) -> Vec<(Rc<str>, bool)> {
+    pub(super) fn tick(&mut self, now: u64) -> Vec<(Arc<str>, bool)> {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let limit = self.lost_after_ms();
         let (mut expired, mut due, mut refreshes) = (Vec::new(), Vec::new(), 0);
@@ -428,16 +427,16 @@ impl LookupCache {
             let lost = entry.pending.as_ref().is_some_and(|pending| now.abs_diff(pending.since) >= limit);
             let held = entry.held.as_ref();
             if held.is_some_and(|held| !held.is_usable(now, stale_ms)) {
-                expired.push(Rc::clone(key));
+                expired.push(Arc::clone(key));
             } else if entry.pending.is_none()
                 && refreshes < MAX_REFRESHES
                 && held.is_some_and(|held| held.in_use && held.is_due(now, ahead_ms))
             {
                 refreshes += 1;
-                due.push((Rc::clone(key), false));
+                due.push((Arc::clone(key), false));
             }
             if lost {
-                due.push((Rc::clone(key), true));
+                due.push((Arc::clone(key), true));
             }
         }
         for key in expired {

@@ -1,7 +1,8 @@
 //! Stores as a document describes them, for `explain` and for tests: they answer in the formats of the real ones, so
 //! that what reads those formats is tried too.
 
-use super::{Call, CallReply, LookupRequest, LookupResult, Lookups, StoreKind};
+use super::{CallId, LookupRequest, LookupResult, Lookups, StoreKind};
+use crate::call::{Call, CallReply};
 use crate::json::{Json, to_text};
 
 /// What two stores hold.
@@ -56,14 +57,14 @@ impl FakeStores {
         }
         while let Some(call) = lookups.next_call() {
             let (status, body) = self.reply(&call);
-            lookups.replied(&call.ticket, &CallReply { status, body: Some(&body) }, now);
+            lookups.replied(&call.id, &CallReply { status, body: Some(&body) }, now);
         }
         lookups.result_for(STREAM).unwrap_or(LookupResult::Unavailable("lookup_lost"))
     }
 
     /// What the store answers to a call: its status, if it answers at all, and the body.
-    pub fn reply(&self, call: &Call) -> (Option<u16>, Vec<u8>) {
-        self.answer(call.ticket.kind, &call.ticket.key, call.ticket.previous)
+    pub fn reply(&self, call: &Call<CallId>) -> (Option<u16>, Vec<u8>) {
+        self.answer(call.id.kind, &call.id.key, call.id.previous)
     }
 
     /// What a store answers when asked for a key, or for the version of it before the current one.

@@ -1,4 +1,4 @@
-//! Looking up whose webhook a delivery is for, and with which secrets it is signed (DESIGN section 5).
+//! Looking up whose webhook a delivery is for, and with which secrets it is signed (docs/contract.md section 5).
 //!
 //! [`Lookups`] is a state machine: what happens goes in (a request asks, a reply comes or does not, time passes, a request
 //! leaves), what is to be done comes out (calls to make, results for requests that waited). It has no clock, no I/O and no
@@ -18,13 +18,12 @@ mod unkey;
 
 pub use fake::FakeStores;
 
+use crate::call::{Call, CallReply};
 use crate::policy::Policy;
-use crate::policy::document::{Binding, OpenBao, Secret, Service, Unkey};
-use cache::{Decision, LookupCache};
-use std::rc::Rc;
+use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
+use cache::{CacheDecision, LookupCache};
+use std::sync::Arc;
 
-/// The longest body of a reply that is read, in bytes.
-pub const MAX_REPLY_BYTES: usize = 65_536;
 /// How often [`Lookups::tick`] wants to be called, in milliseconds.
 pub const TICK_MS: u32 = 1000;
 
@@ -43,7 +42,7 @@ pub struct LookupRequest {
     /// To which store
     pub kind: StoreKind,
     /// For what
-    pub key: Rc<str>,
+    pub key: Arc<str>,
     /// What is held has failed the asker: fetch it anew, unless that was done a moment ago
     pub force_refresh: bool,
 }
@@ -52,9 +51,9 @@ pub struct LookupRequest {
 #[derive(Debug, Clone)]
 pub enum LookupResult {
     /// The webhook's binding; it lists no secrets
-    Binding(Rc<Binding>),
+    Binding(Arc<Binding>),
     /// Secrets, in the order in which they are tried
-    Secrets(Rc<Vec<Secret>>),
+    Secrets(Arc<Vec<Secret>>),
     /// The store says that there is none, and why
     Unknown(&'static str),
     /// It cannot be had or used, and why
@@ -65,33 +64,10 @@ pub enum LookupResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallId {
     kind: StoreKind,
-    key: Rc<str>,
+    key: Arc<str>,
     number: u32,
     /// It is for the version before the current one.
     previous: bool,
-}
-
-/// An HTTP request to make. It holds credentials and is never shown.
-pub struct Call {
-    /// To tell what became of it
-    pub ticket: CallId,
-    /// The gateway's cluster
-    pub cluster: String,
-    /// Pseudo headers first; names in lower case
-    pub headers: Vec<(&'static str, String)>,
-    /// The body
-    pub body: Vec<u8>,
-    /// When it has failed, in milliseconds
-    pub timeout_ms: u32,
-}
-
-/// What a call brought.
-#[derive(Debug, Clone, Copy)]
-pub struct CallReply<'r> {
-    /// The status; none if there was no HTTP answer
-    pub status: Option<u16>,
-    /// The body; none if it is longer than [`MAX_REPLY_BYTES`]
-    pub body: Option<&'r [u8]>,
 }
 
 /// What a store's health came to, for the log.
@@ -110,14 +86,14 @@ pub struct Lookups {
     bindings: LookupCache,
     secrets: LookupCache,
     last_call: u32,
-    calls: Vec<Call>,
+    calls: Vec<Call<CallId>>,
     results: Vec<(u32, LookupResult)>,
 }
 
 impl Lookups {
     /// The stores that a policy names; none if it names none.
     pub fn of(policy: &Policy) -> Option<Self> {
-        let (unkey, openbao) = (policy.unkey.clone(), policy.openbao.clone());
+        let (unkey, openbao) = (policy.unkey().cloned(), policy.openbao().cloned());
         if unkey.is_none() && openbao.is_none() {
             return None;
         }
@@ -135,7 +111,7 @@ impl Lookups {
     /// A request, known by `stream`, asks. Without an answer it has to wait: [`Lookups::next_result`] tells. It waits for
     /// one thing at a time.
     pub fn look_up(&mut self, stream: u32, request: &LookupRequest, now: u64) -> Option<LookupResult> {
-        let Decision { answer, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
+        let CacheDecision { answer, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
         let asked = answer.is_none();
         if call {
             self.call(request.kind, &request.key, now, asked);
@@ -147,7 +123,7 @@ impl Lookups {
     }
 
     /// A call to make.
-    pub fn next_call(&mut self) -> Option<Call> {
+    pub fn next_call(&mut self) -> Option<Call<CallId>> {
         self.calls.pop()
     }
 
@@ -163,8 +139,8 @@ impl Lookups {
     }
 
     /// A call has been answered, or ([`CallReply::status`]) has not and never will be.
-    pub fn replied(&mut self, ticket: &CallId, reply: &CallReply<'_>, now: u64) {
-        let CallId { kind, key, number, previous } = ticket;
+    pub fn replied(&mut self, id: &CallId, reply: &CallReply<'_>, now: u64) {
+        let CallId { kind, key, number, previous } = id;
         let Some(in_time) = self.store(*kind).reply_of(key, *number, now) else { return };
         let verdict = match (in_time, kind, previous) {
             (None, ..) => cache::LookupOutcome::unreachable(*kind),
@@ -176,9 +152,9 @@ impl Lookups {
                     openbao::Read::Outcome(verdict) => verdict,
                     // A version that is new brings the one before it along.
                     openbao::Read::AlsoVersion(version, current) => {
-                        let ticket = self.ticket(StoreKind::Secrets, key, true);
-                        self.secrets.replace_call(&ticket, current, now);
-                        return self.calls.extend(self.openbao.as_ref().map(|bao| openbao::call(bao, ticket, version)));
+                        let id = self.call_id(StoreKind::Secrets, key, true);
+                        self.secrets.replace_call(&id, current, now);
+                        return self.calls.extend(self.openbao.as_ref().map(|bao| openbao::call(bao, id, version)));
                     }
                 }
             }
@@ -225,43 +201,25 @@ impl Lookups {
         }
     }
 
-    fn ticket(&mut self, kind: StoreKind, key: &Rc<str>, previous: bool) -> CallId {
+    fn call_id(&mut self, kind: StoreKind, key: &Arc<str>, previous: bool) -> CallId {
         self.last_call = self.last_call.wrapping_add(1);
-        CallId { kind, key: Rc::clone(key), number: self.last_call, previous }
+        CallId { kind, key: Arc::clone(key), number: self.last_call, previous }
     }
 
     /// Begins a call, of which there is one for each key. `asked`: a request waits for it.
-    fn call(&mut self, kind: StoreKind, key: &Rc<str>, now: u64, asked: bool) {
-        let ticket = self.ticket(kind, key, false);
-        self.store(kind).begin(&ticket, now, asked);
+    fn call(&mut self, kind: StoreKind, key: &Arc<str>, now: u64, asked: bool) {
+        let id = self.call_id(kind, key, false);
+        self.store(kind).begin(&id, now, asked);
         // Nobody asks for what the policy does not name; if it were so, the call would be lost after a while.
         self.calls.extend(match kind {
-            StoreKind::Bindings => self.unkey.as_ref().map(|unkey| unkey::call(unkey, ticket)),
-            StoreKind::Secrets => self.openbao.as_ref().map(|openbao| openbao::call(openbao, ticket, 0)),
+            StoreKind::Bindings => self.unkey.as_ref().map(|unkey| unkey::call(unkey, id)),
+            StoreKind::Secrets => self.openbao.as_ref().map(|openbao| openbao::call(openbao, id, 0)),
         });
     }
 
     /// Keeps a verdict and results everybody who waits for it.
-    fn settle(&mut self, kind: StoreKind, key: &Rc<str>, verdict: cache::LookupOutcome, now: u64) {
+    fn settle(&mut self, kind: StoreKind, key: &Arc<str>, verdict: cache::LookupOutcome, now: u64) {
         let results = self.store(kind).settle(key, verdict, now);
         self.results.extend(results);
-    }
-}
-
-/// The header lines that every call begins with.
-fn head(service: &Service, method: &str, path: String) -> Vec<(&'static str, String)> {
-    vec![
-        (":method", method.to_owned()),
-        (":path", path),
-        (":authority", service.authority.clone()),
-        ("accept", "application/json".to_owned()),
-    ]
-}
-
-/// A credential as the value of a header; none if the gateway adds it.
-fn credential(service: &Service) -> Option<String> {
-    match &service.credential {
-        Some(Secret::Value(value)) => String::from_utf8(value.clone()).ok(),
-        Some(Secret::Env(_)) | None => None,
     }
 }

@@ -4,23 +4,24 @@
 //! A secret's data is `{"secret": "…"}`, or `{"secrets": ["…", …]}` with the newest first.
 
 use super::cache::LookupOutcome;
-use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head};
+use super::{CallId, LookupResult, StoreKind};
+use crate::call::{Call, CallReply, credential, request_lines};
 use crate::json::{Json, is_json};
 use crate::policy::document::{OpenBao, Secret};
 use crate::time::{self, Unit};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most items that `secrets` may have.
 const MAX_SECRETS: usize = 8;
 
 /// Asks for the secrets of an owner: this version of them, or the newest (0).
-pub(super) fn call(openbao: &OpenBao, ticket: CallId, version: u64) -> Call {
-    let mut path = openbao.request_path(&ticket.key);
+pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> Call<CallId> {
+    let mut path = openbao.request_path(&id.key);
     if version > 0 {
         path.push_str("?version=");
         path.push_str(&version.to_string());
     }
-    let mut headers = head(&openbao.service, "GET", path);
+    let mut headers = request_lines(&openbao.service, "GET", path);
     headers.push(("x-vault-request", "true".to_owned()));
     headers.extend(openbao.namespace.clone().map(|namespace| ("x-vault-namespace", namespace)));
     headers.extend(credential(&openbao.service).map(|token| ("x-vault-token", token)));
@@ -29,7 +30,7 @@ pub(super) fn call(openbao: &OpenBao, ticket: CallId, version: u64) -> Call {
         headers,
         body: Vec::new(),
         timeout_ms: openbao.service.timeout_ms,
-        ticket,
+        id,
     }
 }
 
@@ -67,7 +68,7 @@ pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> 
 }
 
 fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> LookupOutcome {
-    LookupOutcome::Found { answer: LookupResult::Secrets(Rc::new(secrets)), partial }
+    LookupOutcome::Found { answer: LookupResult::Secrets(Arc::new(secrets)), partial }
 }
 
 /// A version of a secret.

@@ -5,13 +5,14 @@
 //! (<https://www.unkey.com/docs/api-reference/v2/keys/verify-api-key>).
 
 use super::cache::LookupOutcome;
-use super::{Call, CallId, CallReply, LookupResult, StoreKind, credential, head};
+use super::{CallId, LookupResult, StoreKind};
+use crate::call::{Call, CallReply, credential, request_lines};
 use crate::identity::{Project, Tenant};
 use crate::json::{Json, is_json, to_text};
 use crate::policy::document::{Binding, Unkey};
 use crate::provider::KeyScope;
 use serde::Serialize;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The body of `keys.verifyKey`.
 #[derive(Serialize)]
@@ -27,16 +28,16 @@ struct Credits {
 }
 
 /// Asks for a webhook id. Verifying it costs no credits.
-pub(super) fn call(unkey: &Unkey, ticket: CallId) -> Call {
-    let mut headers = head(&unkey.service, "POST", unkey.path.clone());
+pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
+    let mut headers = request_lines(&unkey.service, "POST", unkey.path.clone());
     headers.push(("content-type", "application/json".to_owned()));
     headers.extend(credential(&unkey.service).map(|root_key| ("authorization", format!("Bearer {root_key}"))));
     Call {
         cluster: unkey.service.cluster.clone(),
         headers,
-        body: to_text(&VerifyKey { key: &ticket.key, credits: Credits { cost: 0 } }).into_bytes(),
+        body: to_text(&VerifyKey { key: &id.key, credits: Credits { cost: 0 } }).into_bytes(),
         timeout_ms: unkey.service.timeout_ms,
-        ticket,
+        id,
     }
 }
 
@@ -80,7 +81,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
         return LookupOutcome::Negative(LookupResult::Unknown("binding_of_another_kind"));
     }
     match binding(of) {
-        Some(binding) => LookupOutcome::Found { answer: LookupResult::Binding(Rc::new(binding)), partial: None },
+        Some(binding) => LookupOutcome::Found { answer: LookupResult::Binding(Arc::new(binding)), partial: None },
         None => malformed,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Filters before this one decide by the authority too, and not all of them read a strange one in the same way. So an
 //! authority that could be read in two ways is refused, and a route's host is compared with the whole of it, byte for
-//! byte, as the gateway's exact rules are (DESIGN section 2). A port makes it another authority. The gateway removes
+//! byte, as the gateway's exact rules are (docs/contract.md section 2). A port makes it another authority. The gateway removes
 //! ports; what still has one afterwards had two (`a:80:80`), and no rule of the gateway has seen its host.
 
 use super::path::PathError;

@@ -1,4 +1,4 @@
-//! The policy document (DESIGN section 4) as its author wrote it: members known, types and grammars checked, defaults
+//! The policy document (docs/contract.md section 4) as its author wrote it: members known, types and grammars checked, defaults
 //! filled in. What members mean together is `compile`'s business.
 
 mod backend;
@@ -25,7 +25,7 @@ pub enum Mode {
     /// Decisions act.
     #[default]
     Enforce,
-    /// Case A refusals and the key rewrite do not act (DESIGN section 2).
+    /// Case A refusals and the key rewrite do not act (docs/contract.md section 2).
     Shadow,
 }
 

@@ -25,26 +25,26 @@ use std::collections::BTreeMap;
 use std::fmt;
 use target::Target;
 
-/// Set on requests that the filter rewrote to a target, and on no other (DESIGN section 2).
+/// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";
 
 /// A compiled policy: everything a request needs, nothing it has to look for.
 #[derive(Debug)]
 pub struct Policy {
     /// What happens to requests that no route declares.
-    pub unmatched: Unmatched,
+    unmatched: Unmatched,
     /// The document's mode, for requests that no route declares.
-    pub mode: Mode,
+    mode: Mode,
     /// Where problem documents point to.
-    pub docs_url: Option<String>,
+    docs_url: Option<String>,
     /// How keys appear in logs.
-    pub key_in_logs: KeyInLogs,
+    key_in_logs: KeyInLogs,
     /// What a start has to say although it succeeds.
-    pub warnings: Vec<Issue>,
+    warnings: Vec<Issue>,
     /// Identity rules: the document's first, then those of routes.
     identities: Vec<IdentityRules>,
     /// Subjects that no outside identity may have.
-    pub reserved_subjects: Vec<String>,
+    reserved_subjects: Vec<String>,
     routes: Vec<Route>,
     table: RouteTable,
     endpoints: BTreeMap<String, RouteId>,
@@ -53,33 +53,33 @@ pub struct Policy {
     /// First segments closed to clients where paths are rewritten.
     closed_services: Vec<String>,
     /// Request headers that never reach the backend as they came.
-    pub strip: NameSet,
+    strip: NameSet,
     /// Response headers that never reach the client.
-    pub hide: NameSet,
+    hide: NameSet,
     /// The response header with the operation id.
-    pub operation_id: Option<OperationId>,
+    operation_id: Option<OperationId>,
     /// Whether replays are told by Restate's `idempotency-expires`.
-    pub restate: bool,
+    restate: bool,
     /// Callers that sign their requests.
-    pub callers: Vec<Caller>,
+    callers: Vec<Caller>,
     /// Where signed callers name tenant and project; there is this where there are such callers.
-    pub caller_headers: Option<CallerHeaders>,
+    caller_headers: Option<CallerHeaders>,
     /// Response headers by which a backend that is not Restate marks replays; lower case.
-    pub replay_headers: Vec<String>,
+    replay_headers: Vec<String>,
     /// How long a recovery waits for a result, in milliseconds.
-    pub recovery_wait_ms: u64,
+    recovery_wait_ms: u64,
     /// Bindings of webhook ids.
-    pub bindings: BTreeMap<String, Binding>,
+    bindings: BTreeMap<String, Binding>,
     /// Where other bindings are looked up.
-    pub unkey: Option<Unkey>,
+    unkey: Option<Unkey>,
     /// Where the secrets are looked up that bindings do not list.
-    pub openbao: Option<OpenBao>,
+    openbao: Option<OpenBao>,
     /// The providers that bindings may name.
-    pub providers: BTreeMap<String, Provider>,
+    providers: BTreeMap<String, Provider>,
     /// The subject of webhook keys; there is one where there are webhooks.
-    pub webhook_subject: Option<Subject>,
+    webhook_subject: Option<Subject>,
     /// The API's public URL without a path, where the document says.
-    pub public_base_url: Option<String>,
+    public_base_url: Option<String>,
 }
 
 /// A compiled route.
@@ -150,6 +150,106 @@ pub enum RouteLookup<'p, 'r> {
 }
 
 impl Policy {
+    /// What happens to requests that no route declares.
+    pub(crate) fn unmatched(&self) -> Unmatched {
+        self.unmatched
+    }
+
+    /// The document's mode, for requests that no route declares.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Where problem documents point to.
+    pub fn docs_url(&self) -> Option<&str> {
+        self.docs_url.as_deref()
+    }
+
+    /// How keys appear in logs.
+    pub(crate) fn key_in_logs(&self) -> KeyInLogs {
+        self.key_in_logs
+    }
+
+    /// What a start has to say although it succeeds.
+    pub fn warnings(&self) -> &[Issue] {
+        &self.warnings
+    }
+
+    /// Subjects that no outside identity may have.
+    pub(crate) fn reserved_subjects(&self) -> &[String] {
+        &self.reserved_subjects
+    }
+
+    /// Request headers that never reach the backend as they came.
+    pub(crate) fn strip(&self) -> &NameSet {
+        &self.strip
+    }
+
+    /// Response headers that never reach the client.
+    pub(crate) fn hide(&self) -> &NameSet {
+        &self.hide
+    }
+
+    /// The response header with the operation id.
+    pub(crate) fn operation_id(&self) -> Option<&OperationId> {
+        self.operation_id.as_ref()
+    }
+
+    /// Whether replays are told by Restate's `idempotency-expires`.
+    pub(crate) fn restate(&self) -> bool {
+        self.restate
+    }
+
+    /// Callers that sign their requests.
+    pub(crate) fn callers(&self) -> &[Caller] {
+        &self.callers
+    }
+
+    /// Where signed callers name tenant and project; there is this where there are such callers.
+    pub(crate) fn caller_headers(&self) -> Option<&CallerHeaders> {
+        self.caller_headers.as_ref()
+    }
+
+    /// Response headers by which a backend that is not Restate marks replays; lower case.
+    pub(crate) fn replay_headers(&self) -> &[String] {
+        &self.replay_headers
+    }
+
+    /// How long a recovery waits for a result, in milliseconds.
+    pub(crate) fn recovery_wait_ms(&self) -> u64 {
+        self.recovery_wait_ms
+    }
+
+    /// Where other bindings are looked up.
+    pub(crate) fn unkey(&self) -> Option<&Unkey> {
+        self.unkey.as_ref()
+    }
+
+    /// Where the secrets are looked up that bindings do not list.
+    pub(crate) fn openbao(&self) -> Option<&OpenBao> {
+        self.openbao.as_ref()
+    }
+
+    /// The subject of webhook keys; there is one where there are webhooks.
+    pub(crate) fn webhook_subject(&self) -> Option<&Subject> {
+        self.webhook_subject.as_ref()
+    }
+
+    /// The API's public URL without a path, where the document says.
+    pub(crate) fn public_base_url(&self) -> Option<&str> {
+        self.public_base_url.as_deref()
+    }
+
+    /// The binding of a webhook id that the document lists.
+    pub(crate) fn binding(&self, webhook_id: &str) -> Option<&Binding> {
+        self.bindings.get(webhook_id)
+    }
+
+    /// A provider that bindings or routes name.
+    pub fn provider(&self, name: &str) -> Option<&Provider> {
+        self.providers.get(name)
+    }
+
     /// Compiles a policy document.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Path normalisation: one spelling of a path for the filter, the gateway and the upstream (DESIGN section 2).
+//! Path normalisation: one spelling of a path for the filter, the gateway and the upstream (docs/contract.md section 2).
 //!
 //! RFC 3986 section 6.2.2: unreserved characters are decoded, other escapes written in upper case, dot segments
 //! removed, slashes merged, one trailing slash dropped, the query cut off. What two readers could take for different

@@ -1,4 +1,4 @@
-//! Recovery paths, `{path}/by-idempotency-key/{key}[/output]`: which route's stored result a path asks for (DESIGN
+//! Recovery paths, `{path}/by-idempotency-key/{key}[/output]`: which route's stored result a path asks for (docs/contract.md
 //! section 6).
 
 use super::routes::{Template, TemplateSegment};

@@ -1,4 +1,4 @@
-//! Signed callers: a scheme of a provider file that has to cover a whole request (DESIGN section 7).
+//! Signed callers: a scheme of a provider file that has to cover a whole request (docs/contract.md section 7).
 
 use super::file::read_scheme;
 use super::identifier::{IdentifierPlace, IdentifierSource, Slot};

@@ -1,4 +1,4 @@
-//! The raw key of a delivery: `{provider}-{identifier}`, or a digest in the identifier's place (DESIGN section 5).
+//! The raw key of a delivery: `{provider}-{identifier}`, or a digest in the identifier's place (docs/contract.md section 5).
 //!
 //! # Why different things never get the same key (invariant I2)
 //!

@@ -1,4 +1,4 @@
-//! Webhook providers: how each signs its deliveries and where a delivery's identifier is (DESIGN section 5).
+//! Webhook providers: how each signs its deliveries and where a delivery's identifier is (docs/contract.md section 5).
 //!
 //! A provider is a JSON file under `policies/providers/`; the engine knows a vocabulary and no provider by name. A
 //! delivery is verified over the exact bytes received, then its identifier is read, then it becomes a raw key.

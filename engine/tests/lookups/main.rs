@@ -6,7 +6,8 @@ mod model;
 mod replies;
 
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::lookup::{Call, CallReply, LookupRequest, LookupResult, Lookups, StoreKind};
+use edge_idempotency_engine::call::{Call, CallReply};
+use edge_idempotency_engine::lookup::{CallId, LookupRequest, LookupResult, Lookups, StoreKind};
 use edge_idempotency_engine::policy::document::Secret;
 use serde_json::{Value, json};
 
@@ -70,27 +71,27 @@ impl World {
         self.lookups.cancel(stream, &LookupRequest { kind, key: key.into(), force_refresh: false });
     }
 
-    fn calls(&mut self) -> Vec<Call> {
+    fn calls(&mut self) -> Vec<Call<CallId>> {
         std::iter::from_fn(|| self.lookups.next_call()).collect()
     }
 
     /// The only call that is due.
-    fn call(&mut self) -> Call {
+    fn call(&mut self) -> Call<CallId> {
         let mut calls = self.calls();
         assert_eq!(calls.len(), 1, "{:?}", calls.iter().map(path).collect::<Vec<_>>());
         calls.remove(0)
     }
 
-    fn reply(&mut self, call: &Call, status: u16, body: &Value) {
+    fn reply(&mut self, call: &Call<CallId>, status: u16, body: &Value) {
         self.reply_bytes(call, Some(status), Some(body.to_string().as_bytes()));
     }
 
-    fn reply_bytes(&mut self, call: &Call, status: Option<u16>, body: Option<&[u8]>) {
-        self.lookups.replied(&call.ticket, &CallReply { status, body }, self.now);
+    fn reply_bytes(&mut self, call: &Call<CallId>, status: Option<u16>, body: Option<&[u8]>) {
+        self.lookups.replied(&call.id, &CallReply { status, body }, self.now);
     }
 
     /// No answer ever comes.
-    fn fail(&mut self, call: &Call) {
+    fn fail(&mut self, call: &Call<CallId>) {
         self.reply_bytes(call, None, None);
     }
 
@@ -115,17 +116,17 @@ impl World {
         answers[0].1.clone()
     }
 
-    fn tick(&mut self) -> Vec<Call> {
+    fn tick(&mut self) -> Vec<Call<CallId>> {
         self.lookups.tick(self.now);
         self.calls()
     }
 }
 
-fn path(call: &Call) -> &str {
+fn path(call: &Call<CallId>) -> &str {
     header(call, ":path").unwrap()
 }
 
-fn header<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
+fn header<'c>(call: &'c Call<CallId>, name: &str) -> Option<&'c str> {
     let mut lines = call.headers.iter().filter(|(line, _)| *line == name);
     let value = lines.next().map(|(_, value)| value.as_str());
     assert!(lines.next().is_none(), "{name} twice");

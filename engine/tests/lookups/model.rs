@@ -2,7 +2,8 @@
 //! time, nothing that grows.
 
 use super::{World, not_found, secret, verified, version};
-use edge_idempotency_engine::lookup::{Call, CallId, StoreKind};
+use edge_idempotency_engine::call::Call;
+use edge_idempotency_engine::lookup::{CallId, StoreKind};
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use serde_json::{Value, json};
@@ -69,7 +70,7 @@ fn made(answer: &str) -> Option<u64> {
 
 fn model(events: Vec<Event>) -> Result<(), TestCaseError> {
     let mut world = World::new();
-    let mut calls: Vec<(StoreKind, Call)> = Vec::new();
+    let mut calls: Vec<(StoreKind, Call<CallId>)> = Vec::new();
     let mut waiting: BTreeMap<u32, (StoreKind, String)> = BTreeMap::new();
     let check = |now: u64, answer: &str| {
         let age = made(answer).map_or(0, |made| now - made);
@@ -162,15 +163,15 @@ proptest! {
 
 /// Tickets of different calls are different: a late reply is not taken for another's.
 #[test]
-fn tickets_are_unique() {
+fn call_ids_are_unique() {
     let mut world = World::new();
     let mut seen: Vec<CallId> = Vec::new();
     for number in 0..50_u8 {
         world.ask(StoreKind::Secrets, &format!("acme:shop:p{}", number % 5));
         for call in world.calls() {
-            assert!(!seen.contains(&call.ticket));
+            assert!(!seen.contains(&call.id));
             world.fail(&call);
-            seen.push(call.ticket);
+            seen.push(call.id);
         }
         world.answers();
     }

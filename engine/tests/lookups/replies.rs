@@ -1,7 +1,8 @@
 //! What the stores are asked, and what is made of what they answer.
 
 use super::{HOOK, OWNER, World, header, path, secret, verified, version};
-use edge_idempotency_engine::lookup::{Lookups, MAX_REPLY_BYTES, StoreKind};
+use edge_idempotency_engine::call::MAX_REPLY_BYTES;
+use edge_idempotency_engine::lookup::{Lookups, StoreKind};
 use serde_json::{Value, json};
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the filter does, said once more from DESIGN sections 2 and 3: with regular expressions, with lists that are
+//! What the filter does, said once more from docs/contract.md sections 2 and 3: with regular expressions, with lists that are
 //! searched from end to end, without a thought for speed.
 
 use crate::generate::{Kind, Place, PolicyModel, RouteModel, Scope, Segment, SourceModel};

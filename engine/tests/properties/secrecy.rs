@@ -71,8 +71,8 @@ proptest! {
         let shadow = exchange.shadow().flatten().cloned();
         let refusal = if let Verdict::Refused(problem) = verdict { Some(problem) } else { None };
         for problem in shadow.into_iter().chain(refusal) {
-            is_clean("a problem document", &problem.document(compiled.docs_url.as_deref()));
-            is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.docs_url.as_deref())));
+            is_clean("a problem document", &problem.document(compiled.docs_url()));
+            is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.docs_url())));
         }
     }
 }
@@ -110,7 +110,7 @@ fn judge_document(text: &[u8]) {
             let missing = policy.take_secrets(|_| None).err();
             is_clean("a missing secret", &format!("{missing:?}"));
             let taken = policy.take_secrets(|_| Some(PLANTED.into()));
-            is_clean("a policy with secrets", &format!("{taken:?} {policy:?} {:?}", policy.warnings));
+            is_clean("a policy with secrets", &format!("{taken:?} {policy:?} {:?}", policy.warnings()));
         }
         Err(errors) => is_clean("a start failure", &format!("{errors} {errors:?}")),
     }

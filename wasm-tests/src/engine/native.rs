@@ -115,7 +115,7 @@ fn lines(headers: &Headers) -> Lines<'_> {
 
 fn reply(effect: &Effect<'_>, policy: &Policy) -> Option<LocalReply> {
     let Effect::Reply(problem) = effect else { return None };
-    let docs_url = policy.docs_url.as_deref();
+    let docs_url = policy.docs_url();
     Some(LocalReply {
         status: u32::from(problem.status()),
         headers: problem.headers(docs_url).into_iter().collect(),

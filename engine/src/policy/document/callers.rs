@@ -1,4 +1,4 @@
-//! `callers`: schedulers and other services that sign their requests (DESIGN section 7).
+//! `callers`: schedulers and other services that sign their requests (docs/contract.md section 7).
 
 use super::parse_name;
 use super::secrets::{Secret, read_secrets};

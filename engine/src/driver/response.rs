@@ -1,0 +1,124 @@
+//! The way of the response through the driver.
+
+use super::{Driver, FilterAction, edit};
+use crate::exchange::{Effect, HeaderMapKind, ResponseFlow};
+use crate::headers::Headers;
+use crate::host::{HeaderLines as _, Host, LocalReply};
+
+/// What becomes of the response's body.
+#[derive(Default)]
+pub(super) enum ResponseBody {
+    /// It goes on as it comes.
+    #[default]
+    Streamed,
+    /// It waits until all of it is there, or more than so many bytes.
+    Awaited(usize),
+    /// This stands in its place.
+    Replaced(Vec<u8>),
+}
+
+impl<H: Host> Driver<H> {
+    /// The response's headers have come; `end_of_stream` says that nothing follows.
+    pub fn on_response_headers(&mut self, host: &H, end_of_stream: bool) -> FilterAction {
+        let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };
+        let lines = host.header_lines(HeaderMapKind::Response);
+        let Some(headers) = lines.headers() else { return FilterAction::Continue };
+        let mut effects = Vec::new();
+        let flow = self.exchange.response_headers(&policy, &headers, &mut effects);
+        if let ResponseFlow::AwaitBody { limit } = flow {
+            if !end_of_stream {
+                let _ = edit(host, &effects);
+                self.response = ResponseBody::Awaited(usize::try_from(limit).unwrap_or(usize::MAX));
+                return FilterAction::Pause;
+            }
+            self.exchange.response_body(&policy, &[], &mut effects);
+        }
+        if end_of_stream && effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
+            return self.reply_instead(host, &headers, &effects);
+        }
+        // The work is done: a response with a header too many is better than none.
+        let _ = edit(host, &effects);
+        if let Some(body) = body_of(effects) {
+            self.response = ResponseBody::Replaced(body);
+        }
+        FilterAction::Continue
+    }
+
+    /// More of the response's body has come; `size` bytes are there by now, with what is buffered.
+    pub fn on_response_body(&mut self, host: &H, size: usize, end_of_stream: bool) -> FilterAction {
+        match std::mem::take(&mut self.response) {
+            ResponseBody::Streamed => {}
+            ResponseBody::Replaced(body) => {
+                let _ = host.set_response_body(&body);
+                self.response = ResponseBody::Replaced(Vec::new());
+            }
+            ResponseBody::Awaited(limit) if size <= limit && !end_of_stream => {
+                self.response = ResponseBody::Awaited(limit);
+                return FilterAction::Pause;
+            }
+            ResponseBody::Awaited(limit) => self.evaluate_response_body(host, size, limit),
+        }
+        FilterAction::Continue
+    }
+
+    /// The response's trailers have come: what is awaited of its body is there.
+    pub fn on_response_trailers(&mut self, host: &H) -> FilterAction {
+        if let ResponseBody::Awaited(limit) = std::mem::take(&mut self.response) {
+            self.evaluate_response_body(host, 0, limit);
+        }
+        let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };
+        let lines = host.header_lines(HeaderMapKind::ResponseTrailers);
+        let Some(trailers) = lines.headers() else { return FilterAction::Continue };
+        let mut effects = Vec::new();
+        self.exchange.response_trailers(&policy, &trailers, &mut effects);
+        let _ = edit(host, &effects);
+        FilterAction::Continue
+    }
+
+    /// Ends the wait for the response's body: all of it is buffered, or too much.
+    fn evaluate_response_body(&mut self, host: &H, size: usize, limit: usize) {
+        let Some(policy) = self.policy.clone() else { return };
+        let body = if size > limit { None } else { host.response_body(limit).ok() };
+        let mut effects = Vec::new();
+        match body {
+            Some(body) => self.exchange.response_body(&policy, &body, &mut effects),
+            None => self.exchange.response_body_too_large(&policy, &mut effects),
+        }
+        let _ = edit(host, &effects);
+        if let Some(body) = body_of(effects) {
+            let _ = host.set_response_body(&body);
+            self.response = ResponseBody::Replaced(Vec::new());
+        }
+    }
+
+    /// Gives a response without a body one: no host lets a filter add it, so the filter answers in its place.
+    fn reply_instead(&mut self, host: &H, response: &Headers<'_>, effects: &[Effect<'_>]) -> FilterAction {
+        let number = |value: &[u8]| std::str::from_utf8(value).ok().and_then(|status| status.parse().ok());
+        let own = response.iter().find(|(name, _)| *name == b":status");
+        let mut status = own.and_then(|(_, value)| number(value)).unwrap_or(502);
+        let (mut headers, mut body) = (Vec::new(), &[][..]);
+        for effect in effects {
+            match effect {
+                Effect::Set { name: "content-length", .. } => {}
+                Effect::Set { name: ":status", value, .. } => {
+                    status = number(value).unwrap_or(status);
+                }
+                Effect::Set { name, value, .. } => headers.push((*name, String::from_utf8_lossy(value).into_owned())),
+                Effect::Body(content) => body = content,
+                Effect::Remove { .. } | Effect::Reply(_) => {}
+            }
+        }
+        self.replied = true;
+        let details = self.exchange.refusal().map_or("processing", |problem| problem.code.name());
+        let _ = host.reply(&LocalReply { status, details, headers: &headers, body });
+        FilterAction::Pause
+    }
+}
+
+/// The body that an event puts in the place of the response's.
+fn body_of(effects: Vec<Effect<'_>>) -> Option<Vec<u8>> {
+    effects.into_iter().find_map(|effect| match effect {
+        Effect::Body(body) => Some(body),
+        Effect::Set { .. } | Effect::Remove { .. } | Effect::Reply(_) => None,
+    })
+}

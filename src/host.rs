@@ -1,0 +1,113 @@
+//! The gateway as the engine sees it, by proxy-wasm's host calls.
+
+use crate::abi::{self, MapType};
+use crate::attributes;
+use edge_idempotency_engine::call::Call;
+use edge_idempotency_engine::exchange::HeaderMapKind;
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+
+/// The host of the current callback.
+pub(crate) struct WasmHost {
+    /// The context of the configuration. Calls are made for it, since replies to calls of a request's context are dropped
+    /// with the request.
+    root: u32,
+    /// The context that the callback is for.
+    current: u32,
+}
+
+impl WasmHost {
+    /// The host in a callback for the context `current`, whose configuration has the context `root`.
+    pub(crate) const fn new(root: u32, current: u32) -> Self {
+        Self { root, current }
+    }
+}
+
+/// A header map in the host's encoding.
+pub(crate) struct SerializedLines(Vec<u8>);
+
+impl HeaderLines for SerializedLines {
+    fn headers(&self) -> Option<Headers<'_>> {
+        abi::pairs(&self.0).map(Headers::new)
+    }
+
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Attributes for WasmHost {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
+        attributes::metadata(path)
+    }
+
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        attributes::route_endpoint()
+    }
+}
+
+impl Host for WasmHost {
+    type Lines = SerializedLines;
+
+    fn header_lines(&self, map: HeaderMapKind) -> SerializedLines {
+        SerializedLines(abi::header_map(map_type(map)).unwrap_or_default())
+    }
+
+    fn set_header(&self, map: HeaderMapKind, name: &str, value: &[u8]) -> Result<(), HostError> {
+        abi::set_header(map_type(map), name.as_bytes(), value).map_err(|_| HostError)
+    }
+
+    fn remove_header(&self, map: HeaderMapKind, name: &[u8]) -> Result<(), HostError> {
+        abi::remove_header(map_type(map), name).map_err(|_| HostError)
+    }
+
+    fn request_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
+        abi::request_body(max).map_err(|_| HostError)
+    }
+
+    fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
+        abi::response_body(max).map_err(|_| HostError)
+    }
+
+    fn set_response_body(&self, body: &[u8]) -> Result<(), HostError> {
+        abi::set_response_body(body).map_err(|_| HostError)
+    }
+
+    fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError> {
+        abi::reply(reply.status, reply.details, reply.headers, reply.body).map_err(|_| HostError)
+    }
+
+    fn resume_request(&self) -> Result<(), HostError> {
+        abi::continue_request().map_err(|_| HostError)
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        abi::now_unix_ms()
+    }
+
+    fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
+        let made = abi::act_for(self.root)
+            .and_then(|()| abi::http_call(&call.cluster, &call.headers, &call.body, call.timeout_ms));
+        // The context is there: the callback is its own.
+        let _ = abi::act_for(self.current);
+        made.map_err(|_| HostError)
+    }
+
+    fn log(&self, level: LogLevel, line: &str) {
+        let level = match level {
+            LogLevel::Info => abi::AbiLogLevel::Info,
+            LogLevel::Warn => abi::AbiLogLevel::Warn,
+        };
+        abi::log(level, line);
+    }
+}
+
+const fn map_type(map: HeaderMapKind) -> MapType {
+    match map {
+        HeaderMapKind::Request => MapType::RequestHeaders,
+        HeaderMapKind::RequestTrailers => MapType::RequestTrailers,
+        HeaderMapKind::Response => MapType::ResponseHeaders,
+        HeaderMapKind::ResponseTrailers => MapType::ResponseTrailers,
+    }
+}
