@@ -3,8 +3,8 @@
 use hmac::Hmac;
 use serde_json::Value;
 use sha2::Sha256;
-use wasm_tests::cases::Case;
-use wasm_tests::http::Message;
+use testkit::cases::Case;
+use testkit::http::Message;
 
 use crate::deliveries::{hex, hmac};
 

@@ -1,4 +1,4 @@
-//! The behaviour cases of `wasm-tests/cases`, in a real Envoy: one gateway for each file, one listener for each policy.
+//! The behaviour cases of `testkit/cases`, in a real Envoy: one gateway for each file, one listener for each policy.
 //!
 //! A case states what reaches the filter. Claims arrive in a signed token; metadata that no token can bring is left there
 //! by a filter in front, and route metadata stands on the gateway's route.
@@ -15,8 +15,8 @@ use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
 use libtest_mimic::Trial;
 use serde_json::{Map, Value};
-use wasm_tests::cases::{Case, CaseFile, Outcome, compare, directory, load_dir};
-use wasm_tests::http::{Headers, Message};
+use testkit::cases::{Case, CaseFile, Outcome, compare, directory, load_dir};
+use testkit::http::{Headers, Message};
 
 /// How a request gets to the filter.
 #[derive(Clone, Copy, Debug)]

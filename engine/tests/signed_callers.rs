@@ -72,7 +72,7 @@ fn policy() -> Policy {
 }
 
 fn vectors() -> Vec<Vector> {
-    let file: Json = serde_json::from_str(include_str!("vectors/signed_callers.json")).unwrap();
+    let file: Json = serde_json::from_str(testkit::vectors::SIGNED_CALLERS).unwrap();
     let read = |vector: &Json| {
         let text = |name: &str| vector[name].as_str().expect(name).to_owned();
         let parts = Parts {

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use serde_json::json;
+use testkit::http::{Headers, Message};
 use wasm_tests::host::{
     BootError, CallReply, Ending, Exchange, LogLine, Options, Program, Route, StreamInfo, Vm, decode_pairs,
     encode_pairs,
 };
-use wasm_tests::http::{Headers, Message};
 
 /// A guest with the functions of `tests/guests/prelude.wat` in front.
 fn program(text: &str) -> Program {

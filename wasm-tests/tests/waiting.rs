@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use serde_json::{Value, json};
+use testkit::http::Headers;
 use wasm_tests::engine::Wasm;
 use wasm_tests::host::{CallReply, Ending, Options, StreamInfo, Vm};
-use wasm_tests::http::Headers;
 
 /// How many bytes of header lines a VM keeps.
 const LIMIT: usize = 16 * 1024 * 1024;

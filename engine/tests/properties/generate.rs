@@ -1,13 +1,14 @@
 //! Policies and requests made of near misses.
 
 use crate::model::{Caller, percent_encoded};
-use crate::support::{Line, Request};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Map, Value as Json, json};
 use std::fmt;
+use testkit::attributes::JsonAttributes;
+use testkit::requests::{Line, Request};
 
 /// The policies that a caller's key can meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -788,7 +789,8 @@ pub(crate) fn request(policy: &PolicyModel) -> BoxedStrategy<Request> {
                     .map(|(name, value)| (name.into(), value.into()))
                     .to_vec();
             headers.extend(lines);
-            Request { headers, trailers, metadata, endpoint, ..Request::default() }
+            let attributes = JsonAttributes { metadata, endpoint };
+            Request { headers, trailers, attributes, ..Request::default() }
         })
         .boxed()
 }

@@ -7,7 +7,7 @@ use super::state::{Deferred, Life, LogLevel, LogLine, State};
 use super::status::{HostError, Status};
 use super::stream::Direction;
 use super::{memory, pairs, properties, wasi};
-use crate::http::{Headers, LocalReply};
+use testkit::http::{Headers, LocalReply};
 
 /// Functions of the ABI that this host does not carry out.
 const UNIMPLEMENTED: [&str; 15] = [
