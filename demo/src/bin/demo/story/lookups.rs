@@ -12,7 +12,7 @@ use crate::teller::Teller;
 fn delivery(teller: &Teller<'_>, hook: LookedUp, charge: &str) -> Result<Request> {
     let event = json!({"id": format!("evt_{charge}"), "type": "charge.refunded", "data": {"object": {"id": charge}}});
     let path = hook.path();
-    Ok(Request { path, ..stripe(0, &[&teller.senders().looked_up], &event)? })
+    Ok(Request { path, ..stripe(0, &[&teller.senders().looked_up], &event) })
 }
 
 fn namespaced(hook: LookedUp, charge: &str) -> String {
