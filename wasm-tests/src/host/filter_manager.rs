@@ -8,7 +8,7 @@ use super::stream::{Direction, FlowState, Side, Stream};
 use super::vm::{Called, Vm};
 
 /// What the guest wants with a part of a message.
-enum Answer {
+enum FilterAnswer {
     Continue,
     Pause,
     /// Another answer is under way; this part goes nowhere.
@@ -69,14 +69,14 @@ impl Vm {
         }
         side.headers_visible = true;
         match self.ask(id, direction, "headers", &[size(count), u32::from(end)]) {
-            Answer::Continue => {
+            FilterAnswer::Continue => {
                 self.side(id, direction, |side| side.headers_visible = false);
                 self.pass_headers(id, direction, end);
             }
-            Answer::Pause => self.side(id, direction, |side| {
+            FilterAnswer::Pause => self.side(id, direction, |side| {
                 side.flow = if stop_iteration { FlowState::Stopped } else { FlowState::StoppedAll };
             }),
-            Answer::Nothing => {}
+            FilterAnswer::Nothing => {}
         }
     }
 
@@ -112,7 +112,7 @@ impl Vm {
         side.piece_visible = true;
         let length = if was_holding { side.held.len() } else { side.piece.len() };
         match self.ask(id, direction, "body", &[size(length), u32::from(end)]) {
-            Answer::Continue => {
+            FilterAnswer::Continue => {
                 let mut go_on = None;
                 self.side(id, direction, |side| {
                     side.holding = false;
@@ -131,7 +131,7 @@ impl Vm {
                     None => self.resume(id, direction),
                 }
             }
-            Answer::Pause => {
+            FilterAnswer::Pause => {
                 let mut length = 0;
                 self.side(id, direction, |side| {
                     let piece = std::mem::take(&mut side.piece);
@@ -144,7 +144,7 @@ impl Vm {
                     self.too_large(id, direction);
                 }
             }
-            Answer::Nothing => {}
+            FilterAnswer::Nothing => {}
         }
     }
 
@@ -168,7 +168,7 @@ impl Vm {
         side.trailers_visible = true;
         let count = side.trailers.as_ref().map_or(0, Headers::len);
         match self.ask(id, direction, "trailers", &[size(count)]) {
-            Answer::Continue => {
+            FilterAnswer::Continue => {
                 let mut stopped = false;
                 self.side(id, direction, |side| {
                     side.trailers_visible = false;
@@ -176,8 +176,8 @@ impl Vm {
                 });
                 if stopped { self.resume(id, direction) } else { self.pass_trailers(id, direction) }
             }
-            Answer::Pause => self.side(id, direction, |side| side.flow = FlowState::Stopped),
-            Answer::Nothing => {}
+            FilterAnswer::Pause => self.side(id, direction, |side| side.flow = FlowState::Stopped),
+            FilterAnswer::Nothing => {}
         }
     }
 
@@ -283,7 +283,7 @@ impl Vm {
     }
 
     /// Asks the guest about a part of a message.
-    fn ask(&mut self, id: u32, direction: Direction, part: &str, args: &[u32]) -> Answer {
+    fn ask(&mut self, id: u32, direction: Direction, part: &str, args: &[u32]) -> FilterAnswer {
         let name = direction.callback(part);
         let mut all = vec![id];
         all.extend(args);
@@ -294,15 +294,15 @@ impl Vm {
         match called {
             Called::Trapped => {
                 self.fail_stream(id);
-                Answer::Nothing
+                FilterAnswer::Nothing
             }
             // It was answered meanwhile, so it does not matter what the callback returned.
-            _ if !still_wanted => Answer::Nothing,
-            Called::Missing | Called::Returned(0) => Answer::Continue,
-            Called::Returned(1) => Answer::Pause,
+            _ if !still_wanted => FilterAnswer::Nothing,
+            Called::Missing | Called::Returned(0) => FilterAnswer::Continue,
+            Called::Returned(1) => FilterAnswer::Pause,
             Called::Returned(other) => {
                 self.state_mut().fail(format!("{name} returned {other}; the ABI has 0 and 1"));
-                Answer::Pause
+                FilterAnswer::Pause
             }
         }
     }
