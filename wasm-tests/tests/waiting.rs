@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use serde_json::{Value, json};
+use testkit::http::Headers;
 use wasm_tests::engine::Wasm;
 use wasm_tests::host::{CallReply, Ending, Options, StreamInfo, Vm};
-use wasm_tests::http::Headers;
 
 /// How many bytes of header lines a VM keeps.
 const LIMIT: usize = 16 * 1024 * 1024;
@@ -122,8 +122,8 @@ fn many_waiting_requests_are_bounded_by_their_bytes() {
 
 #[test]
 fn every_way_a_wait_ends_gives_its_bytes_back() {
-    type Way = (&'static str, fn(&mut Vm, u32), Option<u16>);
-    let ways: [Way; 6] = [
+    type End = (&'static str, fn(&mut Vm, u32), Option<u16>);
+    let ends: [End; 6] = [
         ("verified", |vm, id| vm.request_body(id, b"{}", true), None),
         (
             "not verified",
@@ -148,7 +148,7 @@ fn every_way_a_wait_ends_gives_its_bytes_back() {
         ("no body", |vm, id| vm.request_body(id, b"", true), None),
         ("gone", |_, _| {}, None),
     ];
-    for (name, end, expected) in ways {
+    for (name, end, expected) in ends {
         let mut vm = start();
         let mut waiting = fill(&mut vm, KNOWN);
         let ending = waiting.pop().unwrap();

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use edge_idempotency_engine::lookup::{FakeStores, StoreKind};
 
-use super::native::stores;
-use crate::cases::{Case, Outcome, StartErrors, workspace};
 use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
-use crate::http::Message;
+use testkit::cases::{Case, Outcome, StartErrors, workspace};
+use testkit::http::Message;
+use testkit::native::fake_stores;
 
 /// The clusters of every case's gateway, beside those that only Envoy knows.
 const CLUSTERS: [&str; 2] = ["unkey", "openbao"];
@@ -53,7 +53,7 @@ impl Wasm {
             metadata: case.metadata.clone(),
             route: Some(Route { metadata: case.route_metadata.clone(), ..Route::default() }),
         };
-        let stores = match stores(case) {
+        let stores = match fake_stores(case) {
             Ok(stores) => stores,
             Err(error) => return Outcome { failures: vec![error], ..Outcome::default() },
         };

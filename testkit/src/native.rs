@@ -1,20 +1,18 @@
-//! A case through the core, without any host: effects are carried out on the messages themselves.
+//! A case through the engine, without any host: effects are carried out on the messages themselves.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use edge_idempotency_engine::headers::Headers as Lines;
-use edge_idempotency_engine::host::RouterHints;
-use edge_idempotency_engine::identity::{AttributeValue as Found, Attributes, MetadataPath};
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, PolicyErrors, ResponseFlow};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::attributes::JsonAttributes;
 use crate::cases::{Case, Outcome, StartErrors};
 use crate::http::{Headers, LocalReply};
 
-/// Runs cases through the core.
+/// Runs cases through the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
@@ -43,16 +41,16 @@ fn policy(document: &[u8], environment: &BTreeMap<String, String>) -> Result<Pol
 
 fn exchange(case: &Case, policy: &Policy) -> Outcome {
     let mut exchange = Exchange::new();
-    let known = Known(case);
+    let attributes = attributes(case);
     let mut request = case.request.clone();
     let mut effects = Vec::new();
     let head = lines(&case.request.headers);
-    let stores = match stores(case) {
+    let stores = match fake_stores(case) {
         Ok(stores) => stores,
         Err(error) => return Outcome { failures: vec![error], ..Outcome::default() },
     };
     let now = case.now_unix_ms.unwrap_or_default();
-    exchange.whole_request(policy, (&head, &case.request.body), &known, &stores, now, &mut effects);
+    exchange.whole_request(policy, (&head, &case.request.body), &attributes, &stores, now, &mut effects);
     if let Some(reply) = effects.iter().find_map(|effect| reply(effect, policy)) {
         let mut answer = reply.into_message();
         if request.headers.get(":method") == Some(b"HEAD") {
@@ -102,8 +100,11 @@ fn exchange(case: &Case, policy: &Policy) -> Outcome {
     Outcome { upstream: Some(request), client: Some(response), ..Outcome::default() }
 }
 
-/// The stores of a case.
-pub(super) fn stores(case: &Case) -> Result<FakeStores, String> {
+/// The stores of a case, or what is wrong with its `lookups`.
+///
+/// # Errors
+/// `lookups` is not in the form that `explain` takes.
+pub fn fake_stores(case: &Case) -> Result<FakeStores, String> {
     let Some(lookups) = &case.lookups else { return Ok(FakeStores::default()) };
     Json::parse(lookups.to_string().as_bytes())
         .map_err(|error| error.to_string())
@@ -137,32 +138,6 @@ fn apply(effects: &[Effect<'_>], here: HeaderMapKind, headers: &mut Headers) {
 }
 
 /// What the gateway knows about a case's request.
-struct Known<'a>(&'a Case);
-
-impl Attributes for Known<'_> {
-    fn metadata(&self, path: &MetadataPath) -> Found<'_> {
-        look_up(&self.0.metadata, path.segments().iter().map(String::as_str))
-    }
-
-    fn route_endpoint(&self) -> Found<'_> {
-        look_up(&self.0.route_metadata, ["edge.idempotency", "endpoint"])
-    }
-
-    fn router(&self) -> Option<&'static RouterHints> {
-        Some(&edge_idempotency_envoy::ROUTER)
-    }
-}
-
-fn look_up<'a, 's>(root: &'a Map<String, Value>, path: impl IntoIterator<Item = &'s str>) -> Found<'a> {
-    let mut path = path.into_iter();
-    let first = path.next().and_then(|segment| root.get(segment));
-    let step = |value: &'a Value, segment: &str| match value {
-        Value::Array(items) => segment.parse().ok().and_then(|index: usize| items.get(index)),
-        other => other.get(segment),
-    };
-    match path.fold(first, |value, segment| step(value?, segment)) {
-        None | Some(Value::Null) => Found::Absent,
-        Some(Value::String(text)) => Found::Text(Cow::Borrowed(text.as_bytes())),
-        Some(_) => Found::Unusable,
-    }
+fn attributes(case: &Case) -> JsonAttributes {
+    JsonAttributes::new(Value::Object(case.metadata.clone()), &Value::Object(case.route_metadata.clone()))
 }
