@@ -190,3 +190,16 @@ fn lookups_that_end_give_their_bytes_back() {
     fill(&mut vm, KNOWN);
     assert_eq!(vm.take_failures(), [""; 0]);
 }
+
+#[test]
+fn the_request_that_asked_first_may_leave_and_the_others_are_answered() {
+    let mut vm = start();
+    let [first, second] = [(); 2].map(|()| begin(&mut vm, LOOKED_UP, 10));
+    assert_eq!(vm.calls().len(), 1, "they wait for one call");
+    let token = vm.calls().first().unwrap().token;
+    vm.close(first);
+    vm.answer_call(token, CallReply::Failed);
+    assert!(!waits(&vm, second));
+    assert_eq!(status(&mut vm, second), Some(503));
+    assert_eq!(vm.take_failures(), [""; 0]);
+}

@@ -4,6 +4,7 @@
 use super::request::{MatchedRoute, RequestHead};
 use super::{Decision, Effect, Exchange, HeaderMapKind, State};
 use crate::headers::{Headers, distinct};
+use crate::host::RouterHints;
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
 use crate::percent::percent_decode;
@@ -13,19 +14,6 @@ use crate::policy::recovery::{RecoveryPath, Wait};
 use crate::problem::Problem;
 use crate::telemetry::Case;
 use std::borrow::Cow;
-
-/// What the gateway's router is told about one request, by the names that Envoy's has. What came under these names, or
-/// any that begin so, goes.
-const ROUTER_PREFIX: &[u8] = b"x-envoy-";
-/// The wait for an answer, in milliseconds; longer than this is a 504. It outranks the route's own.
-const TIMEOUT: &str = "x-envoy-upstream-rq-timeout-ms";
-/// To an attach Restate says 404 both for a key that it does not know and for work under way that then ends in a 404 of
-/// the handler's. Asked once more it tells the second by its expiry.
-const ASK_AGAIN: [(&str, &[u8]); 3] = [
-    ("x-envoy-retry-on", b"retriable-status-codes"),
-    ("x-envoy-retriable-status-codes", b"404"),
-    ("x-envoy-max-retries", b"1"),
-];
 
 impl Exchange {
     /// Reads a request for a stored result, if the path is a recovery path of a route that has any. Nothing is edited yet.
@@ -74,13 +62,18 @@ impl Exchange {
         head: &RequestHead<'a>,
         request: RecoveryRequest,
         headers: &Headers<'a>,
+        router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
     ) {
         let RecoveryRequest { identity, key, wait, path } = request;
         let decision =
             Decision { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Decision::default() };
-        let steering = headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(ROUTER_PREFIX)).collect();
-        effects.extend(distinct(steering).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        // How long the router waits is the filter's to say.
+        if let Some(router) = router {
+            let steers = |name: &&[u8]| name.starts_with(router.prefix.as_bytes());
+            let steering = distinct(headers.iter().map(|(name, _)| name).filter(steers).collect());
+            effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        }
         let forward = &policy.identity_of(self.route(policy)).forward;
         decision.edit_headers(head, forward, Some("1"), effects);
         self.state = State::Forwarded(decision);
@@ -88,9 +81,11 @@ impl Exchange {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
         };
         set(":path", Cow::Owned(path.into_bytes()));
-        if wait == Wait::Attach {
-            set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
-            ASK_AGAIN.into_iter().for_each(|(name, value)| set(name, Cow::Borrowed(value)));
+        if let Some(router) = router.filter(|_| wait == Wait::Attach) {
+            set(router.timeout_ms, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
+            // To an attach Restate says 404 both for a key that it does not know and for work under way that then ends in a
+            // 404 of the handler's. Asked once more it tells the second by its expiry.
+            router.retry_not_found.iter().for_each(|(name, value)| set(name, Cow::Borrowed(value.as_bytes())));
         }
     }
 }

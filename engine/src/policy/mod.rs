@@ -264,14 +264,23 @@ impl Policy {
     /// # Errors
     /// Every variable that `variable` does not know, with its place in the document.
     pub fn take_secrets(&mut self, variable: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), PolicyErrors> {
+        self.take_secrets_or_advise(variable, "set it in the gateway's environment")
+    }
+
+    /// [`Policy::take_secrets`] for a gateway of which it is known how the filter gets to see a variable: `advice` says it.
+    ///
+    /// # Errors
+    /// Every variable that `variable` does not know, with its place in the document and the advice.
+    pub fn take_secrets_or_advise(
+        &mut self,
+        variable: impl Fn(&str) -> Option<Vec<u8>>,
+        advice: &str,
+    ) -> Result<(), PolicyErrors> {
         let mut issues = Issues::default();
         let mut take = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
             if let Secret::Env(name) = secret {
                 let Some(value) = variable(name) else {
-                    let message = format!(
-                        "the VM has no variable `{name}`: set it in the gateway's environment, and list it in \
-                         vm_config.environment_variables.host_env_keys"
-                    );
+                    let message = format!("the VM has no variable `{name}`: {advice}");
                     return issues.add(pointer(), message);
                 };
                 *secret = Secret::Value(value);

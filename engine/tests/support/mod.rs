@@ -1,6 +1,7 @@
 //! Requests as a host shows them to the core, and what becomes of them: effects applied the way a proxy does.
 
 use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::host::RouterHints;
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::problem::Problem;
@@ -51,6 +52,10 @@ impl Attributes for Request {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         typed(self.endpoint.as_ref())
+    }
+
+    fn router(&self) -> Option<&'static RouterHints> {
+        Some(&edge_idempotency_envoy::ROUTER)
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use edge_idempotency_engine::headers::Headers as Lines;
+use edge_idempotency_engine::host::RouterHints;
 use edge_idempotency_engine::identity::{AttributeValue as Found, Attributes, MetadataPath};
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::lookup::FakeStores;
@@ -35,7 +36,8 @@ impl Native {
 
 fn policy(document: &[u8], environment: &BTreeMap<String, String>) -> Result<Policy, PolicyErrors> {
     let mut policy = Policy::from_json(document)?;
-    policy.take_secrets(|name| environment.get(name).map(|value| value.clone().into_bytes()))?;
+    let variable = |name: &str| environment.get(name).map(|value| value.clone().into_bytes());
+    policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)?;
     Ok(policy)
 }
 
@@ -144,6 +146,10 @@ impl Attributes for Known<'_> {
 
     fn route_endpoint(&self) -> Found<'_> {
         look_up(&self.0.route_metadata, ["edge.idempotency", "endpoint"])
+    }
+
+    fn router(&self) -> Option<&'static RouterHints> {
+        Some(&edge_idempotency_envoy::ROUTER)
     }
 }
 
