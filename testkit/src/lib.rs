@@ -1,6 +1,7 @@
 //! What several test suites of this repository share. Nothing here is part of the module or of the command.
 //!
 //! - [`cases`]: behaviour cases as data, and [`native`], which runs them through the engine without a gateway
+//! - [`stores`]: what the registry and the secret store of a case answer
 //! - [`requests`]: requests of property tests, and what the engine makes of them
 //! - [`vectors`]: deliveries of webhook providers with what a receiver has to make of each
 //! - [`signatures`]: signs as providers and callers sign, without the engine's cryptography
@@ -13,4 +14,5 @@ pub mod http;
 pub mod native;
 pub mod requests;
 pub mod signatures;
+pub mod stores;
 pub mod vectors;
