@@ -8,6 +8,8 @@ use crate::exchange::HeaderMapKind;
 use crate::headers::Headers;
 use crate::identity::Attributes;
 
+pub use crate::headers::RouterHints;
+
 /// The gateway could not do what it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostError;
@@ -28,17 +30,6 @@ pub trait HeaderLines {
 
     /// How many bytes the copy takes.
     fn size(&self) -> usize;
-}
-
-/// The headers by which a gateway's router is steered for one request.
-#[derive(Debug)]
-pub struct RouterHints {
-    /// What the names of all such headers begin with, in lower case; what a client sends under such a name is removed.
-    pub prefix: &'static str,
-    /// The longest wait for the response, in milliseconds; it outranks the route's own, and a longer wait is a 504.
-    pub timeout_ms: &'static str,
-    /// Names and values that make the router ask the backend once more after a 404.
-    pub retry_not_found: &'static [(&'static str, &'static str)],
 }
 
 /// A response of the filter's own.

@@ -3,8 +3,7 @@
 
 use super::request::{MatchedRoute, RequestHead};
 use super::{Decision, Effect, Exchange, HeaderMapKind, State};
-use crate::headers::{Headers, distinct};
-use crate::host::RouterHints;
+use crate::headers::{Headers, RouterHints, distinct};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
 use crate::percent::percent_decode;
