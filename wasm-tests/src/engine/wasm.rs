@@ -98,9 +98,9 @@ fn reply(stores: &FakeStores, call: &HttpCall) -> CallReply {
     let (path, query) = path.split_once('?').unwrap_or((&path, ""));
     let (status, body) = if call.headers.get(":method") == Some(b"POST") {
         let body: serde_json::Value = serde_json::from_slice(&call.body).unwrap_or_default();
-        stores.answer(StoreKind::Bindings, body.get("key").and_then(|key| key.as_str()).unwrap_or_default(), false)
+        stores.reply_for(StoreKind::Bindings, body.get("key").and_then(|key| key.as_str()).unwrap_or_default(), false)
     } else {
-        stores.answer(StoreKind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
+        stores.reply_for(StoreKind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
     };
     match status {
         Some(status) => CallReply::Response(Message::new([(":status", status.to_string())], body)),
