@@ -1,8 +1,9 @@
-//! Edge idempotency: a proxy-wasm filter that validates a caller's idempotency key, puts it into the caller's
-//! namespace and forwards the request, or refuses it with a problem document.
+//! The engine of Edge Idempotency: it validates a caller's idempotency key, adds the caller's namespace to it and
+//! forwards the request, or refuses the request with a problem document. All decisions are here; the gateway is behind
+//! the trait [`host::Host`].
 //!
-//! Data goes one way. At start: bytes of configuration → [`policy::document`] → [`Policy`]. Per request: request head →
-//! [`Exchange`] → [`Effect`]s → the host. Only `proxy` knows the host; everything else runs natively as well.
+//! At start: bytes of configuration → [`policy::document`] → [`Policy`]. Per request: request head → [`Exchange`] →
+//! [`Effect`]s → [`Driver`] → the host.
 //!
 //! | module | subject |
 //! |---|---|
@@ -10,7 +11,7 @@
 //! | [`identity`] | tenant, project, subject; where they come from |
 //! | [`policy`] | the policy document, the route table, path normalisation, targets |
 //! | [`exchange`] | one request and its response as a state machine |
-//! | [`lookup`] | bindings and secrets from stores: caches, calls, who waits |
+//! | [`lookup`] | bindings and secrets from stores: caches, calls, waiting requests |
 //! | [`problem`] | problem documents |
 //! | [`provider`] | webhook providers: signatures, identifiers, raw keys |
 //! | [`telemetry`] | log fields |

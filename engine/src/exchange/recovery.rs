@@ -1,5 +1,6 @@
-//! Recovery: a caller asks for the stored result of a call of its own, with the key of that call in the path (docs/contract.md
-//! section 6). The key gets the present caller's namespace, so nobody can name another's result.
+//! Recovery: a caller requests the stored result of its own earlier request, with the key of that request in the path
+//! (docs/contract.md section 6). The key gets the namespace of the caller, so a caller cannot reach another caller's
+//! result.
 
 use super::request::{MatchedRoute, RequestHead};
 use super::{Decision, Effect, Exchange, HeaderMapKind, State};
@@ -14,21 +15,21 @@ use crate::problem::Problem;
 use crate::telemetry::Case;
 use std::borrow::Cow;
 
-/// What the gateway's router is told about one request, by the names that Envoy's has. What came under these names, or
-/// any that begin so, goes.
+/// The prefix of the headers that control Envoy's router for one request. All headers with this prefix that came with
+/// the request are removed.
 const ROUTER_PREFIX: &[u8] = b"x-envoy-";
-/// The wait for an answer, in milliseconds; longer than this is a 504. It outranks the route's own.
+/// The timeout of the response in milliseconds, after which the router replies 504. It overrides the route's timeout.
 const TIMEOUT: &str = "x-envoy-upstream-rq-timeout-ms";
-/// To an attach Restate says 404 both for a key that it does not know and for work under way that then ends in a 404 of
-/// the handler's. Asked once more it tells the second by its expiry.
-const ASK_AGAIN: [(&str, &[u8]); 3] = [
+/// Restate's attach returns 404 for an unknown key, and also for work under way that ends with a 404 of the handler.
+/// The second 404 has an expiry header only in a repeated request, so the router retries once.
+const RETRY_ONCE: [(&str, &[u8]); 3] = [
     ("x-envoy-retry-on", b"retriable-status-codes"),
     ("x-envoy-retriable-status-codes", b"404"),
     ("x-envoy-max-retries", b"1"),
 ];
 
 impl Exchange {
-    /// Reads a request for a stored result, if the path is a recovery path of a route that has any. Nothing is edited yet.
+    /// Reads a recovery request; `None` if the path is no recovery path of a recoverable route. This makes no effects.
     pub(super) fn recovery_request(
         &mut self,
         policy: &Policy,
@@ -37,13 +38,13 @@ impl Exchange {
         headers: &Headers<'_>,
         attributes: &dyn Attributes,
     ) -> Result<Option<RecoveryRequest>, Problem> {
-        let Some(asked) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
+        let Some(recovery_path) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
         let endpoint = match attributes.route_endpoint() {
             AttributeValue::Absent => None,
             AttributeValue::Text(endpoint) => Some(endpoint),
             AttributeValue::Unusable => return Ok(None),
         };
-        let found = policy.recovered(authority, endpoint.as_deref(), &asked);
+        let found = policy.recovered(authority, endpoint.as_deref(), &recovery_path);
         let Some((route, values)) = found else { return Ok(None) };
         let Some(target) = &route.recovery else { return Ok(None) };
         self.facts.route = Some(route.id);
@@ -52,22 +53,23 @@ impl Exchange {
         if head.method != b"GET" {
             return Err(Problem::method_not_allowed(&["GET"]));
         }
-        let raw = percent_decode(asked.key.as_bytes()).unwrap_or_default();
+        let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
         let matched = MatchedRoute::of(route, values);
         let rules = policy.identity_of(Some(route));
-        let of_scope =
+        let rules_of_scope =
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
-        let identity = identity::resolve(&rules.sources, &of_scope, headers, attributes).map_err(Problem::identity)?;
+        let identity =
+            identity::resolve(&rules.sources, &rules_of_scope, headers, attributes).map_err(Problem::identity)?;
         let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
-        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { asked.wait };
+        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { recovery_path.wait };
         let path = target
             .result_path(&matched.decoded(), &identity, &key, wait == Wait::Attach)
             .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
         Ok(Some(RecoveryRequest { identity, key, wait, path }))
     }
 
-    /// Makes the request one to the backend for a stored result.
+    /// Turns the request into the backend's request for a stored result.
     pub(super) fn edit_recovery<'a>(
         &mut self,
         policy: &'a Policy,
@@ -79,8 +81,11 @@ impl Exchange {
         let RecoveryRequest { identity, key, wait, path } = request;
         let decision =
             Decision { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Decision::default() };
-        let steering = headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(ROUTER_PREFIX)).collect();
-        effects.extend(distinct(steering).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        let router_headers =
+            headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(ROUTER_PREFIX)).collect();
+        effects.extend(
+            distinct(router_headers).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }),
+        );
         let forward = &policy.identity_of(self.route(policy)).forward;
         decision.edit_headers(head, forward, Some("1"), effects);
         self.state = State::Forwarded(decision);
@@ -90,17 +95,17 @@ impl Exchange {
         set(":path", Cow::Owned(path.into_bytes()));
         if wait == Wait::Attach {
             set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
-            ASK_AGAIN.into_iter().for_each(|(name, value)| set(name, Cow::Borrowed(value)));
+            RETRY_ONCE.into_iter().for_each(|(name, value)| set(name, Cow::Borrowed(value)));
         }
     }
 }
 
-/// A caller's request for the stored result of a call.
+/// A caller's request for a stored result.
 pub(super) struct RecoveryRequest {
     identity: Identity,
-    /// The namespaced key of the call
+    /// The namespaced key of the earlier request
     key: String,
     wait: Wait,
-    /// The backend's path for the result
+    /// The path of the result at the backend
     path: String,
 }
