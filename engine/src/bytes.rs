@@ -1,4 +1,4 @@
-//! Sets of bytes: what is asked of every byte of a path, a key and an identity is one look into a table.
+//! Sets of bytes. A table makes the test of every byte of a path, a key or an identity one load.
 
 /// A set of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,23 +17,23 @@ impl ByteSet {
         Self(set)
     }
 
-    /// The set and these.
+    /// The set with more bytes in it.
     pub(crate) const fn with(mut self, more: &[u8]) -> Self {
-        let mut place = 0;
-        while place < more.len() {
-            self.0[more[place] as usize] = true;
-            place += 1;
+        let mut index = 0;
+        while index < more.len() {
+            self.0[more[index] as usize] = true;
+            index += 1;
         }
         self
     }
 
-    /// Whether the byte is one of them.
+    /// Whether the byte is in the set.
     #[inline]
     pub(crate) const fn has(&self, byte: u8) -> bool {
         self.0[byte as usize]
     }
 
-    /// Whether every byte is one of them.
+    /// Whether every byte is in the set.
     #[inline]
     pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
         bytes.iter().all(|byte| self.has(*byte))

@@ -1,16 +1,16 @@
-//! HTTP calls to clusters of the gateway: what is called, what comes back, and which calls are under way.
+//! HTTP calls to clusters of the gateway: requests, replies and the list of calls under way.
 //!
-//! This layer knows nothing of what a call is for. Whoever makes one gives it an id of its own (`I`) and gets that back with
-//! the reply.
+//! This layer does not know the purpose of a call. The caller gives each call an id of its own type `I`, and gets the id
+//! back with the reply.
 
 use crate::policy::document::{Secret, Service};
 
-/// The longest body of a reply that is read, in bytes.
+/// The maximum size of a reply's body, in bytes.
 pub const MAX_REPLY_BYTES: usize = 65_536;
 
-/// An HTTP request to make. It holds credentials and is never shown.
+/// An HTTP request to make. It contains credentials, so it has no `Debug`.
 pub struct Call<I> {
-    /// Whose reply it will be
+    /// Identifies the call when its reply comes
     pub id: I,
     /// The gateway's cluster
     pub cluster: String,
@@ -18,21 +18,21 @@ pub struct Call<I> {
     pub headers: Vec<(&'static str, String)>,
     /// The body
     pub body: Vec<u8>,
-    /// After how many milliseconds without a reply it has failed
+    /// The call fails after this many milliseconds without a reply
     pub timeout_ms: u32,
 }
 
-/// What a call brought.
+/// The reply to a call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallReply<'r> {
-    /// The status; none if there was no HTTP answer
+    /// The HTTP status; `None` if there was no HTTP response
     pub status: Option<u16>,
-    /// The body; none if it is longer than [`MAX_REPLY_BYTES`]
+    /// The body; `None` if it is longer than [`MAX_REPLY_BYTES`]
     pub body: Option<&'r [u8]>,
 }
 
 impl CallReply<'_> {
-    /// What a call brought that could not be made.
+    /// The reply to a call that could not be made.
     pub const NONE: Self = Self { status: None, body: None };
 }
 
@@ -46,12 +46,12 @@ impl<I> CallsUnderWay<I> {
         Self(Vec::new())
     }
 
-    /// A call has been made.
+    /// Adds a call.
     pub fn begin(&mut self, token: u32, id: I) {
         self.0.push((token, id));
     }
 
-    /// The host has told the end of a call; `None` for a token that is not known.
+    /// Removes the call with this token and gives its id; `None` for an unknown token.
     pub fn end(&mut self, token: u32) -> Option<I> {
         let index = self.0.iter().position(|(known, _)| *known == token)?;
         Some(self.0.swap_remove(index).1)
@@ -64,7 +64,7 @@ impl<I> Default for CallsUnderWay<I> {
     }
 }
 
-/// The header lines that every call to a service begins with.
+/// The header lines that every call to a service has.
 pub(crate) fn request_lines(service: &Service, method: &str, path: String) -> Vec<(&'static str, String)> {
     vec![
         (":method", method.to_owned()),
@@ -74,7 +74,7 @@ pub(crate) fn request_lines(service: &Service, method: &str, path: String) -> Ve
     ]
 }
 
-/// The credential of a service as the value of a header; none if the gateway adds it.
+/// The credential of a service as a header value; `None` if the gateway adds it.
 pub(crate) fn credential(service: &Service) -> Option<String> {
     match &service.credential {
         Some(Secret::Value(value)) => String::from_utf8(value.clone()).ok(),

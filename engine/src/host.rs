@@ -1,7 +1,7 @@
-//! What the engine asks of a gateway. One implementation for each kind of gateway is all that knows it: the proxy-wasm
-//! filter has one, the tests have one, a native module of Envoy's would have one.
+//! The interface between the engine and a gateway. The proxy-wasm filter implements it with host calls, the tests
+//! implement it in memory. Another kind of gateway needs one more implementation and nothing else.
 //!
-//! A host never has to panic: where it cannot do what it is asked, it says so.
+//! No method panics: a failed operation is a [`HostError`].
 
 use crate::call::Call;
 use crate::exchange::HeaderMapKind;
@@ -10,16 +10,16 @@ use crate::identity::Attributes;
 
 pub use crate::headers::RouterHints;
 
-/// The gateway could not do what it was asked.
+/// An operation of the gateway failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostError;
 
 /// How important a line of the gateway's log is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
-    /// Something has started or works again
+    /// Something started, or works again
     Info,
-    /// Something does not work, and the filter goes on
+    /// Something failed, and the filter goes on
     Warn,
 }
 
@@ -32,12 +32,12 @@ pub trait HeaderLines {
     fn size(&self) -> usize;
 }
 
-/// A response of the filter's own.
+/// A response that the filter makes itself.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalReply<'r> {
     /// The HTTP status
     pub status: u16,
-    /// What the access log tells as the response's details
+    /// The response details in the access log (`%RESPONSE_CODE_DETAILS%`)
     pub details: &'r str,
     /// Header lines beside the status
     pub headers: &'r [(&'r str, String)],
@@ -45,16 +45,16 @@ pub struct LocalReply<'r> {
     pub body: &'r [u8],
 }
 
-/// One request and its response in a gateway, as far as the engine needs them; [`Attributes`] are what the gateway knows
-/// about the request beside its headers. Every method is about the callback that the gateway makes just now.
+/// One request and its response in a gateway. [`Attributes`] are what the gateway knows about the request in addition
+/// to its headers. Every method acts on the request of the current callback.
 pub trait Host: Attributes {
     /// A copy of a header map.
     type Lines: HeaderLines;
 
-    /// A header map as it is now; without lines if it is not there.
+    /// The current state of a header map; it has no lines if the map does not exist.
     fn header_lines(&self, map: HeaderMapKind) -> Self::Lines;
 
-    /// Leaves one line with this name (lower case) and value, whatever was there.
+    /// Replaces all lines with this name (lower case) by one line with this value.
     ///
     /// # Errors
     /// The gateway did not change the map.
@@ -78,28 +78,28 @@ pub trait Host: Attributes {
     /// The gateway has no such buffer.
     fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError>;
 
-    /// Puts `body` in the place of the part of the response's body that is buffered or passing.
+    /// Replaces the part of the response's body that is buffered, or in the current callback, by `body`.
     ///
     /// # Errors
     /// The gateway did not change the body.
     fn set_response_body(&self, body: &[u8]) -> Result<(), HostError>;
 
-    /// Answers the client and forwards nothing.
+    /// Sends a local reply to the client. The request is not forwarded.
     ///
     /// # Errors
     /// The gateway has ended the stream already.
     fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError>;
 
-    /// Lets a request go on that waited, in a callback that is not its own.
+    /// Resumes the paused request of this host. The current callback may belong to another context.
     ///
     /// # Errors
-    /// There is no such request any more.
+    /// The request has ended.
     fn resume_request(&self) -> Result<(), HostError>;
 
     /// Unix time in milliseconds.
     fn now_unix_ms(&self) -> u64;
 
-    /// Begins an HTTP call and returns the token that its reply will come with. The call outlives the request.
+    /// Begins an HTTP call and returns the token that identifies its reply. The call goes on if the request ends.
     ///
     /// # Errors
     /// The call was not made, and no reply will come.

@@ -25,8 +25,8 @@ pub fn answer(stores: &FakeStores, method: &[u8], path: &[u8], body: &[u8]) -> (
     let (path, query) = path.split_once('?').unwrap_or((&path, ""));
     if method == b"POST" {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        stores.answer(StoreKind::Bindings, body.get("key").and_then(Value::as_str).unwrap_or_default(), false)
+        stores.reply_for(StoreKind::Bindings, body.get("key").and_then(Value::as_str).unwrap_or_default(), false)
     } else {
-        stores.answer(StoreKind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
+        stores.reply_for(StoreKind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
     }
 }

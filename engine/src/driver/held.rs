@@ -1,15 +1,15 @@
-//! The header lines of requests that wait, and how many bytes of them are kept at once.
+//! The header lines of waiting requests, with a limit on their total size.
 
 use crate::headers::Headers;
 use crate::host::HeaderLines;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes of header lines all waiting requests of a VM may keep. With the 60 KiB that Envoy takes of one
-/// request's headers these are about 280 requests at their worst, and ten thousand ordinary ones.
+/// The maximum size of the header lines of all waiting requests of a VM, in bytes: about 280 requests with 60 KiB of
+/// headers, which is Envoy's limit for one request, or ten thousand ordinary requests.
 const LIMIT: usize = 16 * 1024 * 1024;
 
-/// How many bytes are kept.
-static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// The current size of these header lines, in bytes.
+static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// A request's header lines. Their bytes are counted until this is dropped.
 pub(super) struct HeldLines<L: HeaderLines> {
@@ -18,11 +18,11 @@ pub(super) struct HeldLines<L: HeaderLines> {
 }
 
 impl<L: HeaderLines> HeldLines<L> {
-    /// Keeps the lines; `None` if there is no room for them.
+    /// Keeps the lines; `None` if they would exceed the limit.
     pub(super) fn keep(lines: L) -> Option<Self> {
         let size = lines.size();
         let add = |kept: usize| kept.checked_add(size).filter(|kept| *kept <= LIMIT);
-        KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        HELD_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
         Some(Self { lines, size })
     }
 
@@ -34,6 +34,6 @@ impl<L: HeaderLines> HeldLines<L> {
 
 impl<L: HeaderLines> Drop for HeldLines<L> {
     fn drop(&mut self) {
-        KEPT.fetch_sub(self.size, Ordering::Relaxed);
+        HELD_BYTES.fetch_sub(self.size, Ordering::Relaxed);
     }
 }

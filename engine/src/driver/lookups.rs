@@ -1,5 +1,5 @@
-//! The lookups of one configuration: its caches, and the calls that the host makes for them. They belong to the
-//! configuration and not to a request, so a reply comes whoever has left meanwhile.
+//! The lookups of one configuration: the caches, and the calls that the host makes for them. A call belongs to the
+//! configuration and not to a request, so its reply comes even if the request has ended.
 
 use crate::call::{CallReply, CallsUnderWay};
 use crate::host::{Host, LogLevel};
@@ -13,12 +13,12 @@ pub struct SharedLookups {
 }
 
 impl SharedLookups {
-    /// The lookups of a policy; none if it names no store.
+    /// The lookups of a policy; `None` if it names neither `unkey` nor `openbao`.
     pub fn of(policy: &Policy) -> Option<Self> {
         Lookups::of(policy).map(|lookups| Self { lookups, calls: CallsUnderWay::new() })
     }
 
-    /// The request known by `stream` looks something up; `None` if it has to wait.
+    /// Looks something up for the request with the number `stream`; `None` if the request has to wait.
     pub(super) fn look_up<H: Host>(&mut self, host: &H, stream: u32, request: &LookupRequest) -> Option<LookupResult> {
         let result = self.lookups.look_up(stream, request, host.now_unix_ms());
         self.make_calls(host);
@@ -26,20 +26,20 @@ impl SharedLookups {
         result.or_else(|| self.lookups.result_for(stream))
     }
 
-    /// The request known by `stream` waits no longer.
+    /// Forgets the request with the number `stream`, which waits for a lookup.
     pub(super) fn cancel(&mut self, stream: u32, request: &LookupRequest) {
         self.lookups.cancel(stream, request);
     }
 
-    /// A call has ended, with a reply or with nothing at all. [`SharedLookups::next_result`] tells who goes on.
+    /// Takes the reply to a call, or its failure. Then [`SharedLookups::next_result`] gives the requests that continue.
     pub fn on_call_reply<H: Host>(&mut self, host: &H, token: u32, reply: &CallReply<'_>) {
         let Some(id) = self.calls.end(token) else { return };
         self.lookups.replied(&id, reply, host.now_unix_ms());
         self.make_calls(host);
     }
 
-    /// Time has passed. To be called every [`crate::lookup::TICK_MS`] milliseconds; [`SharedLookups::next_result`] tells
-    /// who goes on.
+    /// Has to be called every [`crate::lookup::TICK_MS`] milliseconds. Then [`SharedLookups::next_result`] gives the
+    /// requests that continue.
     pub fn on_tick<H: Host>(&mut self, host: &H) {
         self.lookups.tick(host.now_unix_ms());
         self.make_calls(host);
@@ -57,7 +57,7 @@ impl SharedLookups {
         }
     }
 
-    /// A request that waited, and its result.
+    /// The next request that has waited, and its result.
     pub fn next_result(&mut self) -> Option<(u32, LookupResult)> {
         self.lookups.next_result()
     }

@@ -1,9 +1,9 @@
-//! Drives one exchange over a [`Host`]: fetches what an event needs, hands it to the [`Exchange`], carries out the effects,
-//! and holds a request back until its body and its calls are there.
+//! Drives one exchange over a [`Host`]: reads headers and bodies from the host, gives them to the [`Exchange`], carries
+//! out the effects, and pauses a request until its body and its lookups are complete.
 //!
 //! | module | subject |
 //! |---|---|
-//! | `response` | the way of the response |
+//! | `response` | the response's callbacks |
 //! | `lookups` | caches and calls that all requests of a configuration share |
 //! | `held` | the header lines of requests that wait, bounded in bytes |
 
@@ -22,52 +22,52 @@ use held::HeldLines;
 use response::ResponseBody;
 use std::sync::Arc;
 
-/// What a callback tells the gateway.
+/// What a callback returns to the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterAction {
-    /// On to the next filter
+    /// The message goes to the next filter
     Continue,
-    /// Not yet, or not at all
+    /// The message waits, or the filter has replied
     Pause,
 }
 
 /// One request and its response in a gateway.
 pub struct Driver<H: Host> {
-    /// The request's number, by which shared lookups know it
+    /// The number of the request in [`SharedLookups`]
     stream: u32,
     policy: Option<Arc<Policy>>,
     exchange: Exchange,
-    /// Whether the response is the filter's own; it passes the response callbacks too.
+    /// Whether the response is a local reply. A local reply passes the response callbacks too.
     replied: bool,
     pending: Option<PendingRequest<H>>,
     response: ResponseBody,
 }
 
-/// A request that goes on only with its whole body, and with the result of what it looks up.
+/// A request that waits for its whole body, and maybe for lookups.
 struct PendingRequest<H: Host> {
-    /// The headers. However the wait ends, this is dropped, and makes room for others.
+    /// The request's headers, which count towards the limit of [`HeldLines`] until the wait ends.
     lines: HeldLines<H::Lines>,
-    /// The longest body that may come, in bytes.
+    /// The body limit of the route, in bytes.
     limit: usize,
-    /// Whether all of the body is buffered.
+    /// Whether the whole body is buffered.
     has_body: bool,
     /// Whether a call is under way.
     awaits_call: bool,
 }
 
 impl<H: Host> Driver<H> {
-    /// A request of which nothing has come. `stream` is a number that no other request of the configuration has.
+    /// The driver of a new request. `stream` is a number that is unique among the requests of the configuration.
     pub fn new(stream: u32, policy: Option<Arc<Policy>>) -> Self {
         let (exchange, response) = (Exchange::new(), ResponseBody::default());
         Self { stream, policy, exchange, replied: false, pending: None, response }
     }
 
-    /// What is known of the exchange so far.
+    /// The state of the exchange.
     pub const fn exchange(&self) -> &Exchange {
         &self.exchange
     }
 
-    /// The request's headers have come; `end_of_stream` says that nothing follows.
+    /// Handles the request's headers; `end_of_stream`: neither a body nor trailers follow.
     pub fn on_request_headers(
         &mut self,
         host: &H,
@@ -96,7 +96,7 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// More of the request's body has come; `size` bytes are buffered by now.
+    /// Handles a part of the request's body; `size` is the number of bytes buffered so far.
     pub fn on_request_body(
         &mut self,
         host: &H,
@@ -113,7 +113,7 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// The request's trailers have come.
+    /// Handles the request's trailers.
     pub fn on_request_trailers(&mut self, host: &H, lookups: Option<&mut SharedLookups>) -> FilterAction {
         let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::policy_invalid()) };
         if self.replied {
@@ -124,24 +124,24 @@ impl<H: Host> Driver<H> {
         let mut effects = Vec::new();
         self.exchange.request_trailers(&policy, &trailers, &mut effects);
         match self.apply(host, &effects) {
-            // Where trailers follow, the body's own end was not told.
+            // If trailers follow, no body callback has `end_of_stream` set.
             FilterAction::Continue if self.pending.is_some() => self.complete_body(host, lookups),
             action => action,
         }
     }
 
-    /// The result of a lookup has come, in a callback that is not the request's own.
+    /// Handles the result of a lookup, in a callback that belongs to another context.
     pub fn on_lookup_result(&mut self, host: &H, result: LookupResult, lookups: &mut SharedLookups) {
         let (Some(policy), Some(pending)) = (self.policy.clone(), &mut self.pending) else { return };
         pending.awaits_call = false;
         let flow = self.take_result(host, &policy, result);
         if self.drive(host, &policy, flow, Some(lookups)) == FilterAction::Continue {
-            // A host that has no such request any more has nothing to let go.
+            // If the request has ended meanwhile, there is nothing to resume.
             let _ = host.resume_request();
         }
     }
 
-    /// The request waits for no lookup any more.
+    /// Ends the wait for a lookup, if there is one.
     pub fn cancel_lookup(&self, lookups: &mut SharedLookups) {
         let awaits_call = self.pending.as_ref().is_some_and(|pending| pending.awaits_call);
         if let Some(request) = self.exchange.pending_lookup().filter(|_| awaits_call) {
@@ -149,7 +149,7 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Goes on as far as body and calls let it.
+    /// Continues until the request is decided, or has to wait for its body or a call.
     fn drive(
         &mut self,
         host: &H,
@@ -193,13 +193,13 @@ impl<H: Host> Driver<H> {
         flow
     }
 
-    /// All of the body is buffered: what becomes of the request, unless there is something left to look up.
+    /// Decides the request, whose whole body is buffered. `Ok` if it needs another lookup first.
     fn evaluate_body(&mut self, host: &H, policy: &Policy) -> Result<RequestFlow, FilterAction> {
         let Some(pending) = self.pending.take() else { return Err(FilterAction::Continue) };
         let Some(headers) = pending.lines.headers() else {
             return Err(self.reply(host, &Problem::policy_invalid()));
         };
-        // One byte more than may come tells a body that is too long.
+        // One byte above the limit is enough to recognise a body that is too long.
         let Ok(body) = host.request_body(pending.limit.saturating_add(1)) else {
             return Err(self.reply(host, &Problem::dependency_unavailable()));
         };
@@ -218,7 +218,7 @@ impl<H: Host> Driver<H> {
         Err(self.apply(host, &effects))
     }
 
-    /// All of the body has come.
+    /// Handles the end of the body.
     fn complete_body(&mut self, host: &H, lookups: Option<&mut SharedLookups>) -> FilterAction {
         let (Some(policy), Some(pending)) = (self.policy.clone(), &mut self.pending) else {
             return FilterAction::Continue;
@@ -231,7 +231,7 @@ impl<H: Host> Driver<H> {
         self.drive(host, &policy, RequestFlow::AwaitBody { limit }, lookups)
     }
 
-    /// More of the body has come than the request may have.
+    /// Refuses a body that is too long.
     fn refuse_body(&mut self, host: &H, lookups: Option<&mut SharedLookups>) -> FilterAction {
         if let Some(lookups) = lookups {
             self.cancel_lookup(lookups);
@@ -254,7 +254,7 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Answers instead of the backend.
+    /// Sends a problem document as a local reply.
     fn reply(&mut self, host: &H, problem: &Problem) -> FilterAction {
         let docs_url = self.policy.as_ref().and_then(|policy| policy.docs_url());
         let document = problem.document(docs_url);
@@ -266,13 +266,13 @@ impl<H: Host> Driver<H> {
         self.pending = None;
         let headers = problem.headers(docs_url);
         let (status, body) = (problem.status(), document.as_bytes());
-        // A host that cannot even reply has ended the stream; paused, nothing is forwarded in any case.
+        // If the host cannot send the reply, it has ended the stream. Pausing makes sure that nothing is forwarded.
         let _ = host.reply(&LocalReply { status, details: &details, headers: &headers, body });
         FilterAction::Pause
     }
 }
 
-/// Carries out edits, up to the first that fails.
+/// Carries out edits, up to the first one that fails.
 fn edit<H: Host>(host: &H, effects: &[Effect<'_>]) -> Result<(), HostError> {
     effects.iter().try_for_each(|effect| match effect {
         Effect::Set { map, name, value } => host.set_header(*map, name, value),

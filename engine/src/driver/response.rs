@@ -1,24 +1,24 @@
-//! The way of the response through the driver.
+//! The response's callbacks.
 
 use super::{Driver, FilterAction, edit};
 use crate::exchange::{Effect, HeaderMapKind, ResponseFlow};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, LocalReply};
 
-/// What becomes of the response's body.
+/// How the response's body is handled.
 #[derive(Default)]
 pub(super) enum ResponseBody {
-    /// It goes on as it comes.
+    /// It passes unchanged.
     #[default]
     Streamed,
-    /// It waits until all of it is there, or more than so many bytes.
+    /// It waits until it is complete, or longer than this many bytes.
     Awaited(usize),
-    /// This stands in its place.
+    /// It is replaced by this.
     Replaced(Vec<u8>),
 }
 
 impl<H: Host> Driver<H> {
-    /// The response's headers have come; `end_of_stream` says that nothing follows.
+    /// Handles the response's headers; `end_of_stream`: neither a body nor trailers follow.
     pub fn on_response_headers(&mut self, host: &H, end_of_stream: bool) -> FilterAction {
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };
         let lines = host.header_lines(HeaderMapKind::Response);
@@ -36,7 +36,7 @@ impl<H: Host> Driver<H> {
         if end_of_stream && effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
             return self.reply_instead(host, &headers, &effects);
         }
-        // The work is done: a response with a header too many is better than none.
+        // The backend has done the work, so the response goes to the client even if an edit failed.
         let _ = edit(host, &effects);
         if let Some(body) = body_of(effects) {
             self.response = ResponseBody::Replaced(body);
@@ -44,7 +44,7 @@ impl<H: Host> Driver<H> {
         FilterAction::Continue
     }
 
-    /// More of the response's body has come; `size` bytes are there by now, with what is buffered.
+    /// Handles a part of the response's body; `size` is the number of bytes so far, buffered ones included.
     pub fn on_response_body(&mut self, host: &H, size: usize, end_of_stream: bool) -> FilterAction {
         match std::mem::take(&mut self.response) {
             ResponseBody::Streamed => {}
@@ -61,7 +61,7 @@ impl<H: Host> Driver<H> {
         FilterAction::Continue
     }
 
-    /// The response's trailers have come: what is awaited of its body is there.
+    /// Handles the response's trailers. If the body was awaited, it is complete now.
     pub fn on_response_trailers(&mut self, host: &H) -> FilterAction {
         if let ResponseBody::Awaited(limit) = std::mem::take(&mut self.response) {
             self.evaluate_response_body(host, 0, limit);
@@ -75,7 +75,7 @@ impl<H: Host> Driver<H> {
         FilterAction::Continue
     }
 
-    /// Ends the wait for the response's body: all of it is buffered, or too much.
+    /// Ends the wait for the response's body, which is complete or longer than `limit`.
     fn evaluate_response_body(&mut self, host: &H, size: usize, limit: usize) {
         let Some(policy) = self.policy.clone() else { return };
         let body = if size > limit { None } else { host.response_body(limit).ok() };
@@ -91,11 +91,11 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Gives a response without a body one: no host lets a filter add it, so the filter answers in its place.
+    /// Replaces a response without a body by a local reply, since a host does not let a filter add a body.
     fn reply_instead(&mut self, host: &H, response: &Headers<'_>, effects: &[Effect<'_>]) -> FilterAction {
         let number = |value: &[u8]| std::str::from_utf8(value).ok().and_then(|status| status.parse().ok());
-        let own = response.iter().find(|(name, _)| *name == b":status");
-        let mut status = own.and_then(|(_, value)| number(value)).unwrap_or(502);
+        let status_line = response.iter().find(|(name, _)| *name == b":status");
+        let mut status = status_line.and_then(|(_, value)| number(value)).unwrap_or(502);
         let (mut headers, mut body) = (Vec::new(), &[][..]);
         for effect in effects {
             match effect {
@@ -115,7 +115,7 @@ impl<H: Host> Driver<H> {
     }
 }
 
-/// The body that an event puts in the place of the response's.
+/// The new body among the effects, if there is one.
 fn body_of(effects: Vec<Effect<'_>>) -> Option<Vec<u8>> {
     effects.into_iter().find_map(|effect| match effect {
         Effect::Body(body) => Some(body),

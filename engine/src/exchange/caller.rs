@@ -1,5 +1,5 @@
-//! A caller that signs its requests: the whole request is verified over the exact bytes received, and then is Case A
-//! with the caller's own subject and key grammar (docs/contract.md section 7).
+//! Signed callers: the signature is verified over the exact bytes of the whole request. Then the request is Case A,
+//! with the subject and the key grammar of the caller (docs/contract.md section 7).
 
 use super::request::{MatchedRoute, RequestHead};
 use super::webhook::{body_can_be_awaited, public_url};
@@ -14,7 +14,7 @@ use crate::provider::{Delivery, VerifyError};
 use crate::telemetry::Case;
 
 impl Policy {
-    /// The signed caller of the route whose signature a request brings, as an index; the first of several.
+    /// The index of the first signed caller of the route whose signature header the request has.
     pub(super) fn signer(&self, route: &Route, headers: &Headers<'_>) -> Option<usize> {
         self.signers(route, headers).next()
     }
@@ -26,7 +26,7 @@ impl Policy {
 }
 
 impl Exchange {
-    /// The headers of a signed request have come: what can be refused without its body is.
+    /// Makes the checks of a signed request that need no body, and waits for the body.
     pub(super) fn await_signed(
         &mut self,
         id: usize,
@@ -40,7 +40,7 @@ impl Exchange {
         Ok(RequestFlow::AwaitBody { limit })
     }
 
-    /// The whole signed request is there.
+    /// Verifies a whole signed request and forwards it.
     pub(super) fn verify_signed_request<'a>(
         &mut self,
         id: usize,
@@ -54,7 +54,8 @@ impl Exchange {
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let waiting = self.route(policy).zip(policy.callers().get(id));
-        let ((route, caller), names) = waiting.zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
+        let ((route, caller), header_names) =
+            waiting.zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
 
         if policy.signers(route, headers).count() > 1 {
@@ -67,26 +68,26 @@ impl Exchange {
             Secret::Env(_) => None,
         });
         let verified = caller.signature.verify(&delivery, &secrets.collect::<Vec<_>>(), now_unix_ms);
-        verified.map_err(|refused| self.unverified(refused))?;
+        verified.map_err(|error| self.unverified(error))?;
 
-        let resolve = || identity(caller, names, matched.wider_scope(), headers);
+        let resolve = || identity(caller, header_names, matched.wider_scope(), headers);
         let decision = self.apply_key_policy(policy, &head, &matched, &caller.keys, &resolve)?;
-        // In shadow mode, too: a text with parts that cannot be could be another request's as well.
+        // Shadow mode checks the identity too: with malformed parts, the signed text could fit another request as well.
         resolve().map(drop).map_err(Problem::identity)?;
         self.forward(decision, policy, &head, &path, &matched, effects)
     }
 
-    fn unverified(&mut self, refused: VerifyError) -> Problem {
-        self.facts.reason = Some(refused.reason());
-        if refused.is_receivers_fault() { Problem::dependency_unavailable() } else { Problem::signature_invalid() }
+    fn unverified(&mut self, error: VerifyError) -> Problem {
+        self.facts.reason = Some(error.reason());
+        if error.is_receivers_fault() { Problem::dependency_unavailable() } else { Problem::signature_invalid() }
     }
 }
 
-/// Tenant and project as they were signed, with the caller's own subject.
+/// The identity: tenant and project from the signed headers, and the subject of the caller.
 #[inline(never)]
 fn identity(
     caller: &Caller,
-    names: &CallerHeaders,
+    header_names: &CallerHeaders,
     wider: Option<Project>,
     headers: &Headers<'_>,
 ) -> Result<Identity, IdentityError> {
@@ -95,12 +96,13 @@ fn identity(
         FieldValue::Absent => Err(IdentityError::Missing(part)),
         FieldValue::Many => Err(IdentityError::Invalid(part)),
     };
-    let tenant = signed(IdentityPart::Tenant, &names.tenant)?;
-    let project = signed(IdentityPart::Project, &names.project)?;
+    let tenant = signed(IdentityPart::Tenant, &header_names.tenant)?;
+    let project = signed(IdentityPart::Project, &header_names.project)?;
     let named = Project::parse(project).map_err(|_| IdentityError::Invalid(IdentityPart::Project))?;
     Ok(Identity {
         tenant: Tenant::parse(tenant).map_err(|_| IdentityError::Invalid(IdentityPart::Tenant))?,
-        // Also where it is not used: its alphabet is what sets it apart from the text beside it.
+        // The project is parsed even if a wider scope replaces it: its alphabet separates it from the rest of the
+        // signed text.
         project: wider.unwrap_or(named),
         subject: caller.subject.clone(),
     })

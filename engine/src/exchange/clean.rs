@@ -1,25 +1,25 @@
-//! Errors without what they tell about the machine they come from: stack traces and paths of files.
+//! Removes stack traces and file paths from JSON errors, since they describe the machine of the backend.
 //!
-//! Nothing here calls itself, so no nesting of a text exhausts the stack.
+//! Nothing here is recursive, so deep nesting cannot exhaust the stack.
 
 use super::paths;
 use crate::json::lex::{JsonScalar, Text, scalar, skip_space, string};
 use crate::json::scan::{self, NotJson, skip_value};
 
-/// A JSON error without the members `stacktrace`, wherever they stand and however they are spelled, and with `…` for
-/// each path of a file in its strings; `None` if there is nothing of the kind in it.
+/// Removes the members `stacktrace` at any depth and in any spelling (`stack_trace`, `StackTrace`), and replaces each
+/// file path in a string by `…`. `None` if there is nothing to remove.
 ///
 /// # Errors
 /// [`NotJson`] if the text is no JSON, or is nested too deeply.
 pub(super) fn error(body: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
-    // Whatever follows relies on this check of the whole text.
+    // The functions below rely on this check that the text is JSON.
     scan::find(body, &[])?;
     let without_traces = without_traces(body)?;
     let without_paths = without_paths(without_traces.as_deref().unwrap_or(body))?;
     Ok(without_paths.or(without_traces))
 }
 
-/// The text without its stack traces, and without space between its values; `None` if there are none in it.
+/// The text without stack traces and without space between values; `None` if it has no stack trace.
 fn without_traces(text: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
     let mut out = Vec::with_capacity(text.len());
     let mut found = false;
@@ -30,14 +30,14 @@ fn without_traces(text: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
                 out.push(*first);
                 after
             }
-            // Commas separate what is kept: none stands where nothing was kept before it.
+            // No comma if no member or item was kept before it.
             b',' => {
                 if !matches!(out.last(), Some(b'{' | b',')) {
                     out.push(b',');
                 }
                 after
             }
-            // Nor where nothing is kept behind it.
+            // No comma if no member or item is kept after it.
             b'}' | b']' => {
                 if out.last() == Some(&b',') {
                     out.pop();
@@ -71,7 +71,7 @@ fn is_trace(name: Text<'_>) -> bool {
     letters.eq(*b"stacktrace")
 }
 
-/// The text without paths of files in its strings; `None` if there are none in it. All else stays as it was written.
+/// The text with `…` for each file path in its strings; `None` if it has no file path. All other bytes stay the same.
 fn without_paths(text: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
     let mut out = Vec::with_capacity(text.len());
     let mut found = false;

@@ -1,5 +1,6 @@
-//! One exchange, a request and its response, as a state machine: events in (headers, trailers), effects out (edits and
-//! replies). No clock, no I/O, no host: the same code runs in the gateway, in `explain` and in tests.
+//! One exchange, a request and its response, as a state machine. Its inputs are events (headers, bodies, trailers,
+//! lookup results), its outputs are effects (edits and replies). It has no clock, no I/O and no host, so the same code
+//! runs in the gateway, in `explain` and in tests.
 
 mod caller;
 mod clean;
@@ -22,7 +23,7 @@ use response_body::AwaitedBody;
 use std::borrow::Cow;
 use webhook::DeliveryLookup;
 
-/// Which headers an edit is about.
+/// The header map that an edit changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderMapKind {
     /// The request's headers
@@ -35,10 +36,10 @@ pub enum HeaderMapKind {
     ResponseTrailers,
 }
 
-/// Something for the host to do, in order.
+/// An operation for the host. The host carries out effects in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect<'a> {
-    /// Leave one line with this name and value, whatever was there.
+    /// Replace all lines with this name by one line with this value.
     Set {
         /// Where
         map: HeaderMapKind,
@@ -54,40 +55,40 @@ pub enum Effect<'a> {
         /// As it came
         name: &'a [u8],
     },
-    /// Put this in the place of the answer's whole body; its headers are set apart.
+    /// Replace the whole body of the response. Separate effects set its headers.
     Body(Vec<u8>),
-    /// Answer the request with a problem document and forward nothing.
+    /// Reply with a problem document. The request is not forwarded.
     Reply(Problem),
 }
 
-/// How the exchange goes on after an event.
+/// How the request continues after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestFlow {
-    /// To the next filter.
+    /// It goes to the next filter.
     Continue,
-    /// Not at all: there is a reply.
+    /// It ends here: the effects hold a reply.
     Replied,
-    /// Only with the whole body, which goes to [`Exchange::request_body`]; the headers wait until then.
+    /// It waits for the whole body, which goes to [`Exchange::request_body`]. The host keeps the headers until then.
     AwaitBody {
-        /// The longest body that may come, in bytes; a longer one goes to [`Exchange::body_too_large`].
+        /// The longest allowed body, in bytes. [`Exchange::body_too_large`] handles a longer one.
         limit: u64,
     },
-    /// Only with the result of a call. Today every call is a lookup: [`Exchange::pending_lookup`] says which, and its result
-    /// goes to [`Exchange::on_lookup_result`]. Headers and body wait until then.
+    /// It waits for a call. Today every call is a lookup: [`Exchange::pending_lookup`] is its request, and
+    /// [`Exchange::on_lookup_result`] takes its result. The host keeps headers and body until then.
     AwaitCall {
-        /// As of [`RequestFlow::AwaitBody`]: the body may come meanwhile.
+        /// As in [`RequestFlow::AwaitBody`], since the body may come during the call.
         limit: u64,
     },
 }
 
-/// How an answer goes on after its headers.
+/// How the response continues after its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseFlow {
-    /// As it comes; where there is an [`Effect::Body`], with that body instead of its own.
+    /// It passes as it comes; if there is an [`Effect::Body`], with that body.
     Stream,
-    /// Only with the whole body, which goes to [`Exchange::response_body`]; the headers wait until then.
+    /// It waits for the whole body, which goes to [`Exchange::response_body`]. The host keeps the headers until then.
     AwaitBody {
-        /// The longest body that is looked at, in bytes; a longer one goes to [`Exchange::response_body_too_large`].
+        /// The longest body that is read, in bytes. [`Exchange::response_body_too_large`] handles a longer one.
         limit: u64,
     },
 }
@@ -99,62 +100,62 @@ pub struct Exchange {
     facts: Facts,
 }
 
-/// How far an exchange has come. What may come next follows from it.
+/// The state of an exchange.
 #[derive(Debug, Default)]
 enum State {
-    /// The request's headers have not come.
+    /// The request's headers have not come yet.
     #[default]
     Begun,
-    /// The request waits for its whole body; the signed caller of this index has to have signed it.
+    /// The request waits for its whole body. Its signature has to be that of the signed caller with this index.
     AwaitsSignedBody(usize),
-    /// A webhook's delivery waits for its whole body, and where something has to be looked up for it, for that before.
+    /// A webhook delivery waits for a lookup, or for its whole body.
     AwaitsDelivery(Box<DeliveryLookup>),
-    /// The request was decided on and goes to the backend.
+    /// The request goes to the backend.
     Forwarded(Decision),
-    /// The response's headers have come, and its whole body is waited for.
-    AwaitsResponseBody(Decision, AwaitedBody, TrailerRule),
-    /// The response goes to the client; where the filter has replaced its error, with this problem.
-    Responded(Decision, Option<Problem>, TrailerRule),
-    /// The request was refused. The decision is empty unless it was made before.
+    /// The response's headers have come, and the exchange waits for its whole body.
+    AwaitsResponseBody(Decision, AwaitedBody, TrailerEdit),
+    /// The response goes to the client. The problem is there if it replaces an error of the backend.
+    Responded(Decision, Option<Problem>, TrailerEdit),
+    /// The request was refused. The decision is empty if the refusal came before it.
     Refused(Decision, Problem),
 }
 
-/// What was decided about a request that is not refused.
+/// The decision about a request that is forwarded.
 #[derive(Debug, Default)]
 struct Decision {
-    /// The caller, as far as the route needs one.
+    /// The caller's identity, if the route needs one.
     identity: Option<Identity>,
-    /// The namespaced key; in shadow mode the one that is not set.
+    /// The namespaced key, also in shadow mode, where the request keeps the client's.
     key: Option<String>,
-    /// What becomes of the `Idempotency-Key` lines.
+    /// The edit of the `Idempotency-Key` lines.
     lines: KeyLines,
-    /// Whether a key, namespaced or in shadow mode as it came, reaches the backend.
+    /// Whether the backend gets a key: a namespaced one, or in shadow mode the client's.
     keyed: bool,
-    /// In shadow mode, the verdict that is not acted on.
-    shadow: Option<ShadowVerdict>,
-    /// How a stored result is asked for, on a recovery path.
+    /// In shadow mode, the decision that has no effect.
+    shadow: Option<ShadowDecision>,
+    /// On a recovery path, whether to wait for the result.
     recovery: Option<Wait>,
 }
 
-/// What would have become of a request's key without shadow mode.
+/// What the filter would have done with a request's key without shadow mode.
 #[derive(Debug)]
-enum ShadowVerdict {
-    /// It would have been rewritten, or there was nothing to do.
+enum ShadowDecision {
+    /// The request would have been forwarded, with its key rewritten if it has one.
     Forward,
     /// The request would have been refused.
     Refuse(Problem),
 }
 
-/// What becomes of a response's trailers.
+/// How a response's trailers are edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TrailerRule {
-    /// Names that no client sees are removed.
+enum TrailerEdit {
+    /// Hidden names are removed.
     Clean,
-    /// All of them are removed: they belong to a body that the client does not get, or to an error of Restate's.
+    /// All of them are removed, since they belong to a replaced body or to an error of Restate.
     Remove,
 }
 
-/// What logs and metrics tell of an exchange. No decision depends on it.
+/// Facts for logs and metrics. No decision depends on them.
 #[derive(Debug, Default)]
 struct Facts {
     policy: Option<&'static str>,
@@ -162,7 +163,7 @@ struct Facts {
     form: Option<crate::key::Form>,
     source: Option<&'static str>,
     original_path: String,
-    /// What a problem document does not tell.
+    /// The detailed reason, which the problem document does not show.
     reason: Option<&'static str>,
     outcome: Outcome,
     invocation: Option<String>,
@@ -170,13 +171,13 @@ struct Facts {
 }
 
 impl Exchange {
-    /// An exchange of which nothing is known yet.
+    /// An exchange before its first event.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The request's headers have come. Unless the flow is [`RequestFlow::Replied`] the effects make them what the backend
-    /// gets.
+    /// Handles the request's headers. If the flow is [`RequestFlow::Continue`], the effects turn them into the headers
+    /// for the backend.
     pub fn request_headers<'a>(
         &mut self,
         policy: &'a Policy,
@@ -184,11 +185,12 @@ impl Exchange {
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
-        let verdict = self.evaluate_request(policy, headers, attributes, effects);
-        self.flow_of(verdict, effects)
+        let result = self.evaluate_request(policy, headers, attributes, effects);
+        self.flow_of(result, effects)
     }
 
-    /// The whole body has come of a request that waits for it, and its headers still wait.
+    /// Handles the whole body of a request that waits for it ([`RequestFlow::AwaitBody`]). The effects edit its
+    /// headers.
     pub fn request_body<'a>(
         &mut self,
         policy: &'a Policy,
@@ -197,18 +199,19 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
-        let verdict = match self.state {
+        let result = match self.state {
             State::AwaitsSignedBody(caller) => {
                 self.verify_signed_request(caller, policy, headers, body, now_unix_ms, effects)
             }
             State::AwaitsDelivery(_) => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
-            // No host hands over a body that nothing waits for.
+            // A host calls this only after `AwaitBody`.
             _ => Err(Problem::policy_invalid()),
         };
-        self.flow_of(verdict, effects)
+        self.flow_of(result, effects)
     }
 
-    /// A request of which everything is there: headers, body, and what stores hold. As the three that it is made of.
+    /// Handles a whole request at once, with the content of the stores. The result is the same as that of
+    /// [`Exchange::request_headers`], [`Exchange::on_lookup_result`] and [`Exchange::request_body`] in turn.
     pub fn whole_request<'a>(
         &mut self,
         policy: &'a Policy,
@@ -225,9 +228,9 @@ impl Exchange {
                 RequestFlow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
                 RequestFlow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
                 RequestFlow::AwaitCall { .. } => {
-                    let asked = lookups.as_mut().zip(self.pending_lookup());
-                    let answer = asked.map(|(lookups, ask)| stores.look_up(lookups, ask, now_unix_ms));
-                    self.on_lookup_result(policy, answer.unwrap_or(LookupResult::Unavailable("lookup_lost")), effects)
+                    let lookup = lookups.as_mut().zip(self.pending_lookup());
+                    let result = lookup.map(|(lookups, request)| stores.look_up(lookups, request, now_unix_ms));
+                    self.on_lookup_result(policy, result.unwrap_or(LookupResult::Unavailable("lookup_lost")), effects)
                 }
                 RequestFlow::Continue | RequestFlow::Replied => return flow,
             };
@@ -242,30 +245,30 @@ impl Exchange {
         }
     }
 
-    /// The result of [`Exchange::pending_lookup`] has come. The flow may be to await another call.
+    /// Handles the result of [`Exchange::pending_lookup`]. The flow may be [`RequestFlow::AwaitCall`] again.
     pub fn on_lookup_result(
         &mut self,
         policy: &Policy,
         result: LookupResult,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
-        let verdict = self.take_lookup_result(policy, result);
-        self.flow_of(verdict, effects)
+        let result = self.take_lookup_result(policy, result);
+        self.flow_of(result, effects)
     }
 
-    /// More of a body has come than the request may have.
+    /// Refuses a body that is longer than the route's limit of `limit` bytes.
     pub fn body_too_large(&mut self, limit: u64, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         self.flow_of(Err(Problem::body_too_large(limit)), effects)
     }
 
-    /// The request has to wait, and the gateway has no room left for what it would keep meanwhile.
+    /// Refuses a request that has to wait, because the waiting requests use all of the memory that they may use.
     pub fn no_room_to_wait(&mut self, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         self.facts.reason = Some("waiting_full");
         self.flow_of(Err(Problem::dependency_unavailable()), effects)
     }
 
-    fn flow_of(&mut self, verdict: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
-        verdict.unwrap_or_else(|problem| {
+    fn flow_of(&mut self, result: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
+        result.unwrap_or_else(|problem| {
             effects.clear();
             effects.push(Effect::Reply(problem.clone()));
             self.facts.outcome = Outcome::Rejected;
@@ -278,7 +281,7 @@ impl Exchange {
         })
     }
 
-    /// What was decided, if anything was.
+    /// The decision, if there is one yet.
     const fn decision(&self) -> Option<&Decision> {
         match &self.state {
             State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => None,
@@ -289,7 +292,7 @@ impl Exchange {
         }
     }
 
-    /// The refusal, if the request was refused, or the problem that was told in place of the backend's own error.
+    /// The problem that refused the request, or that replaced the backend's error.
     pub const fn refusal(&self) -> Option<&Problem> {
         match &self.state {
             State::Refused(_, problem) | State::Responded(_, Some(problem), _) => Some(problem),
@@ -297,36 +300,36 @@ impl Exchange {
         }
     }
 
-    /// Why the request was refused, in more detail than its caller is told; for logs.
+    /// The reason of a refusal for logs, in more detail than the caller gets.
     pub fn reason(&self) -> Option<&'static str> {
-        self.facts.reason.or_else(|| self.told().and_then(|problem| problem.reason))
+        self.facts.reason.or_else(|| self.problem().and_then(|problem| problem.reason))
     }
 
-    /// The refusal, or the one that shadow mode does not act on.
-    fn told(&self) -> Option<&Problem> {
+    /// The refusal, or the one that has no effect in shadow mode.
+    fn problem(&self) -> Option<&Problem> {
         self.refusal().or_else(|| self.shadow().flatten())
     }
 
-    /// In shadow mode, the verdict that was not acted on: a refusal, or none where the key would have been rewritten
-    /// or nothing done. `None` where nothing was in shadow.
+    /// The decision that had no effect in shadow mode. `None`: not in shadow mode. `Some(None)`: the request would have
+    /// been forwarded. `Some(Some(problem))`: it would have been refused.
     pub fn shadow(&self) -> Option<Option<&Problem>> {
         match self.decision()?.shadow.as_ref()? {
-            ShadowVerdict::Forward => Some(None),
-            ShadowVerdict::Refuse(problem) => Some(Some(problem)),
+            ShadowDecision::Forward => Some(None),
+            ShadowDecision::Refuse(problem) => Some(Some(problem)),
         }
     }
 
-    /// The namespaced key; in shadow mode the one that was not set.
+    /// The namespaced key. In shadow mode the request does not carry it.
     pub fn key(&self) -> Option<&str> {
         self.decision()?.key.as_deref()
     }
 
-    /// The caller, if the exchange needed one.
+    /// The caller's identity, if the exchange needed one.
     fn identity(&self) -> Option<&Identity> {
         self.decision()?.identity.as_ref()
     }
 
-    /// The route that the request led to.
+    /// The matched route.
     fn route<'p>(&self, policy: &'p Policy) -> Option<&'p Route> {
         policy.route(self.facts.route?)
     }
@@ -336,12 +339,12 @@ impl Exchange {
         self.facts.form
     }
 
-    /// The case.
+    /// The case, if it is known.
     pub const fn case(&self) -> Option<Case> {
         self.facts.case
     }
 
-    /// What there is to tell about the exchange so far.
+    /// The log record of the exchange.
     pub fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
         let facts = &self.facts;
         Record {
@@ -350,7 +353,7 @@ impl Exchange {
             source: facts.source,
             policy: facts.policy,
             outcome: facts.outcome.name(),
-            code: self.told().map(|problem| problem.code.name()),
+            code: self.problem().map(|problem| problem.code.name()),
             reason: self.reason(),
             invocation: facts.invocation.as_deref(),
             cache_hit: match facts.outcome {
@@ -365,12 +368,12 @@ impl Exchange {
         }
     }
 
-    /// The endpoint that the request led to.
+    /// The endpoint of the matched route.
     pub fn endpoint<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
         self.route(policy).map(|route| route.endpoint.as_str())
     }
 
-    /// The policy that decided.
+    /// The name of the policy that applied.
     pub const fn policy_name(&self) -> Option<&'static str> {
         self.facts.policy
     }

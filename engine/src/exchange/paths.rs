@@ -1,13 +1,12 @@
-//! Paths of files in the text of errors: what they look like on Unix, in containers and on Windows, however JSON
-//! escapes them.
+//! Recognises file paths in the text of errors: those of Unix, of containers and of Windows, in any JSON escaping.
 
 use crate::json::lex;
 use std::ops::Range;
 
-/// What stands where a path stood.
+/// The replacement of a path.
 const GONE: &[u8] = "…".as_bytes();
 
-/// Directories that a file system's paths begin with, of machines and of containers.
+/// The first directories of absolute paths, on machines and in containers.
 const ROOTS: [&str; 41] = [
     "Applications",
     "Library",
@@ -51,28 +50,29 @@ const ROOTS: [&str; 41] = [
     "workspace",
     "workspaces",
 ];
-/// The one of [`ROOTS`] that pointers into the documents of JSON:API begin with.
+/// The member of [`ROOTS`] that is also the first segment of pointers into JSON:API documents.
 const JSON_API: &[u8] = b"data";
 
-/// What source and object files are named.
+/// File extensions of source and object files.
 const SOURCES: [&str; 33] = [
     "c", "cc", "cjs", "cpp", "cs", "dart", "dll", "ex", "exs", "fs", "go", "h", "hpp", "jar", "java", "js", "jsx",
     "kt", "kts", "mjs", "mts", "php", "py", "pyc", "rb", "rs", "scala", "so", "swift", "ts", "tsx", "vue", "zig",
 ];
 
-/// Where packages lie: what holds one of these is a path wherever it begins.
+/// Package directories. Any text with one of them is a path.
 const PACKAGES: [&[u8]; 3] = [b"node_modules/", b"site-packages/", b"dist-packages/"];
 
-/// Stands for a character beyond ASCII.
+/// Stands for any character beyond ASCII.
 const BEYOND: u8 = 0x80;
-/// Stands for a slash that is still escaped when the string has been read: `\/` or `\u002f`, as in JSON inside of JSON.
+/// Stands for a slash that is still escaped in the decoded string (`\/` or `\u002f`), as in JSON within JSON.
 const ESCAPED_SLASH: u8 = 2;
 
-/// Appends the inside of a JSON string to `out`, with `…` for each path of a file; all else as it was written. Gives
-/// whether there was one. In a `pointer` into a document `/data/…` is none.
+/// Appends the content of a JSON string to `out`, with `…` for each file path; all other bytes stay the same. Returns
+/// whether there was a path. With `pointer`, the string is a pointer into a document, so `/data/…` is no file path.
 pub(super) fn clean(raw: &[u8], pointer: bool, out: &mut Vec<u8>) -> bool {
     let mut found = false;
-    // Whether a Windows path has just ended, and a space behind it: its directory's name may hold one.
+    // Whether a Windows path and a space have just ended: the path may go on, since a directory name can contain a
+    // space.
     let mut broken = false;
     let (mut word, mut ends) = (Vec::new(), Vec::new());
     let mut rest = raw;
@@ -91,18 +91,18 @@ pub(super) fn clean(raw: &[u8], pointer: bool, out: &mut Vec<u8>) -> bool {
             ends.push(rest.len().saturating_sub(after.len()));
             left = after;
         }
-        let place = |index: usize| index.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or_default();
+        let offset = |index: usize| index.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or_default();
         let mut done = 0;
         let goes_on = broken && word.contains(&b'\\');
         let files = if goes_on { one(0, word.len()) } else { files(&word, pointer) };
         broken = files.last().is_some_and(|last| word.get(last.clone()).is_some_and(|text| text.contains(&b'\\')));
         for Range { start, end } in files {
             found = true;
-            out.extend(written(rest, done..place(start)));
+            out.extend(written(rest, done..offset(start)));
             out.extend(GONE);
-            done = place(end);
+            done = offset(end);
         }
-        out.extend(written(rest, done..place(word.len())));
+        out.extend(written(rest, done..offset(word.len())));
         rest = left;
     }
     found
@@ -112,7 +112,7 @@ fn written(text: &[u8], range: Range<usize>) -> &[u8] {
     text.get(range).unwrap_or_default()
 }
 
-/// Reads one character of the inside of a JSON string, and gives what follows it.
+/// Reads one character of a JSON string's content. Returns it and the rest.
 fn read(text: &[u8]) -> Option<(u8, &[u8])> {
     let (byte, rest) = match text {
         [b'\\', b'u', digits @ ..] => {
@@ -157,9 +157,9 @@ fn one(start: usize, end: usize) -> Vec<Range<usize>> {
     std::iter::once(start..end).collect()
 }
 
-/// The places of files' paths in a word, in order.
+/// The ranges of file paths in a word, in order.
 fn files(word: &[u8], pointer: bool) -> Vec<Range<usize>> {
-    // Quotation marks of other languages touch what they enclose; inside of a path such characters are part of it.
+    // Characters beyond ASCII at the ends are taken as quotation marks, those in the middle as a part of the path.
     let Some(first) = word.iter().position(|byte| *byte != BEYOND) else { return Vec::new() };
     let end = word.iter().rposition(|byte| *byte != BEYOND).map_or(0, |last| last + 1);
     let plain: Vec<u8> =
@@ -177,7 +177,7 @@ fn files(word: &[u8], pointer: bool) -> Vec<Range<usize>> {
     if whole.contains(&b'\\') && (is_source(whole, is_separator) || is_rooted(whole, pointer)) {
         return one(first, end);
     }
-    // What is left of escapes separates words: that of a line break in JSON inside of JSON, say.
+    // A remaining backslash is an escape, such as that of a line break in JSON within JSON, and separates words.
     let mut found = Vec::new();
     let mut start = first;
     while start < end {
@@ -191,7 +191,8 @@ fn files(word: &[u8], pointer: bool) -> Vec<Range<usize>> {
     found
 }
 
-/// Where in a piece of a word a path begins; it then ends with the piece. `written` has escaped slashes as such.
+/// The index at which a path begins in a piece of a word; the path ends with the piece. In `written`, escaped slashes
+/// are [`ESCAPED_SLASH`].
 fn file_begins(piece: &[u8], written: &[u8], pointer: bool) -> Option<usize> {
     let is_home = piece.starts_with(b"~/") && piece.len() > 2;
     let is_above = piece.starts_with(b"../") && piece.iter().any(u8::is_ascii_alphanumeric);
@@ -201,7 +202,7 @@ fn file_begins(piece: &[u8], written: &[u8], pointer: bool) -> Option<usize> {
     }
     let mut before = None;
     for (at, (byte, as_written)) in piece.iter().zip(written).enumerate() {
-        // An escaped slash may as well be a backslash before a path.
+        // An escaped slash can also be a backslash in front of a path.
         let begins = match before {
             None | Some(b':' | b'@' | b'+' | b'-' | b'~' | b'$' | BEYOND) => true,
             Some(other) => other != b'/' && *as_written == ESCAPED_SLASH,
@@ -214,7 +215,7 @@ fn file_begins(piece: &[u8], written: &[u8], pointer: bool) -> Option<usize> {
     None
 }
 
-/// Where a path with a drive (`C:\app`) or a server (`\\server\share`) begins.
+/// The index at which a path with a drive (`C:\app`) or a server (`\\server\share`) begins.
 fn windows_path(word: &[u8]) -> Option<usize> {
     let mut before = 0;
     let mut rest = word;
@@ -238,7 +239,7 @@ fn has_drive(text: &[u8]) -> bool {
     letter.is_ascii_alphabetic() && is_separator(*separator) && (*separator, *next) != (b'/', b'/')
 }
 
-/// Whether what follows two backslashes names a server and a share.
+/// Whether the text after two backslashes names a server and a share.
 fn is_share(text: &[u8]) -> bool {
     let mut names = text.split(|byte| is_separator(*byte)).filter(|name| !name.is_empty());
     let is_server = |name: &[u8]| {
@@ -248,7 +249,7 @@ fn is_share(text: &[u8]) -> bool {
     names.next().is_some_and(is_server) && names.next().is_some()
 }
 
-/// Whether it begins with a scheme of at least two letters and `://`.
+/// Whether the word begins with a scheme of at least two letters and `://`.
 fn is_url(word: &[u8]) -> bool {
     let scheme = position(word, b"://").and_then(|end| word.get(..end));
     scheme.is_some_and(|scheme| {
@@ -256,7 +257,7 @@ fn is_url(word: &[u8]) -> bool {
     })
 }
 
-/// Whether the path of a source file, or the place of a line in one.
+/// Whether the word is the path of a source file, or a file and a line number.
 fn is_source(word: &[u8], is_separator: fn(u8) -> bool) -> bool {
     let path = trimmed(word, |byte| matches!(byte, b':' | b'.'));
     let name = trimmed(path, |byte| byte.is_ascii_digit() || byte == b':');
@@ -266,7 +267,7 @@ fn is_source(word: &[u8], is_separator: fn(u8) -> bool) -> bool {
     is_source && (has_line || name.iter().any(|byte| is_separator(*byte)))
 }
 
-/// Whether a path from the root of a file system, at least two names long.
+/// Whether the path begins at the root of a file system and has at least two names.
 fn is_rooted(path: &[u8], pointer: bool) -> bool {
     let mut names = path.split(|byte| is_separator(*byte));
     let from_root = names.next() == Some(b"");
@@ -280,7 +281,7 @@ fn position(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 
-/// The text without such bytes at its end.
+/// The text without the bytes at its end for which `is_cut` is true.
 fn trimmed(mut text: &[u8], is_cut: fn(u8) -> bool) -> &[u8] {
     while let [rest @ .., last] = text {
         if !is_cut(*last) {

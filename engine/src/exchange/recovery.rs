@@ -1,5 +1,6 @@
-//! Recovery: a caller asks for the stored result of a call of its own, with the key of that call in the path (docs/contract.md
-//! section 6). The key gets the present caller's namespace, so nobody can name another's result.
+//! Recovery: a caller requests the stored result of its own earlier request, with the key of that request in the path
+//! (docs/contract.md section 6). The key gets the namespace of the caller, so a caller cannot reach another caller's
+//! result.
 
 use super::request::{MatchedRoute, RequestHead};
 use super::{Decision, Effect, Exchange, HeaderMapKind, State};
@@ -15,7 +16,7 @@ use crate::telemetry::Case;
 use std::borrow::Cow;
 
 impl Exchange {
-    /// Reads a request for a stored result, if the path is a recovery path of a route that has any. Nothing is edited yet.
+    /// Reads a recovery request; `None` if the path is no recovery path of a recoverable route. This makes no effects.
     pub(super) fn recovery_request(
         &mut self,
         policy: &Policy,
@@ -24,13 +25,13 @@ impl Exchange {
         headers: &Headers<'_>,
         attributes: &dyn Attributes,
     ) -> Result<Option<RecoveryRequest>, Problem> {
-        let Some(asked) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
+        let Some(recovery_path) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
         let endpoint = match attributes.route_endpoint() {
             AttributeValue::Absent => None,
             AttributeValue::Text(endpoint) => Some(endpoint),
             AttributeValue::Unusable => return Ok(None),
         };
-        let found = policy.recovered(authority, endpoint.as_deref(), &asked);
+        let found = policy.recovered(authority, endpoint.as_deref(), &recovery_path);
         let Some((route, values)) = found else { return Ok(None) };
         let Some(target) = &route.recovery else { return Ok(None) };
         self.facts.route = Some(route.id);
@@ -39,22 +40,23 @@ impl Exchange {
         if head.method != b"GET" {
             return Err(Problem::method_not_allowed(&["GET"]));
         }
-        let raw = percent_decode(asked.key.as_bytes()).unwrap_or_default();
+        let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
         let matched = MatchedRoute::of(route, values);
         let rules = policy.identity_of(Some(route));
-        let of_scope =
+        let rules_of_scope =
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
-        let identity = identity::resolve(&rules.sources, &of_scope, headers, attributes).map_err(Problem::identity)?;
+        let identity =
+            identity::resolve(&rules.sources, &rules_of_scope, headers, attributes).map_err(Problem::identity)?;
         let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
-        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { asked.wait };
+        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { recovery_path.wait };
         let path = target
             .result_path(&matched.decoded(), &identity, &key, wait == Wait::Attach)
             .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
         Ok(Some(RecoveryRequest { identity, key, wait, path }))
     }
 
-    /// Makes the request one to the backend for a stored result.
+    /// Turns the request into the backend's request for a stored result.
     pub(super) fn edit_recovery<'a>(
         &mut self,
         policy: &'a Policy,
@@ -67,7 +69,7 @@ impl Exchange {
         let RecoveryRequest { identity, key, wait, path } = request;
         let decision =
             Decision { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Decision::default() };
-        // How long the router waits is the filter's to say.
+        // The filter decides how long the router waits, so the client's headers for the router are removed.
         if let Some(router) = router {
             let steers = |name: &&[u8]| name.starts_with(router.prefix.as_bytes());
             let steering = distinct(headers.iter().map(|(name, _)| name).filter(steers).collect());
@@ -82,19 +84,19 @@ impl Exchange {
         set(":path", Cow::Owned(path.into_bytes()));
         if let Some(router) = router.filter(|_| wait == Wait::Attach) {
             set(router.timeout_ms, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
-            // To an attach Restate says 404 both for a key that it does not know and for work under way that then ends in a
-            // 404 of the handler's. Asked once more it tells the second by its expiry.
+            // Restate's attach returns 404 for an unknown key, and also for work under way that ends with a 404 of the
+            // handler. Only the reply to a repeated request tells them apart: the handler's 404 then has an expiry header.
             router.retry_not_found.iter().for_each(|(name, value)| set(name, Cow::Borrowed(value.as_bytes())));
         }
     }
 }
 
-/// A caller's request for the stored result of a call.
+/// A caller's request for a stored result.
 pub(super) struct RecoveryRequest {
     identity: Identity,
-    /// The namespaced key of the call
+    /// The namespaced key of the earlier request
     key: String,
     wait: Wait,
-    /// The backend's path for the result
+    /// The path of the result at the backend
     path: String,
 }

@@ -1,7 +1,7 @@
-//! The request's way through the policy. The order of decisions is that of docs/contract.md section 2: path normalisation, closed
+//! Evaluates a request against the policy, in the order of docs/contract.md section 2: path normalisation, closed
 //! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
 
-use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowVerdict, State, unmatched_name};
+use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityError, Project, Rules};
 use crate::key::{self, KeyGrammar, RESERVED_PREFIX, RawKey};
@@ -15,14 +15,14 @@ use crate::problem::Problem;
 use crate::telemetry::Case;
 use std::borrow::Cow;
 
-/// A request's head after one look at every line.
+/// The parts of a request's head that decisions need.
 pub(super) struct RequestHead<'a> {
     pub(super) method: &'a [u8],
     pub(super) target: &'a [u8],
     pub(super) authority: &'a [u8],
-    /// The first two `Idempotency-Key` lines; more need not be told apart from two.
+    /// The first two `Idempotency-Key` lines. Two are an error already, so further ones do not matter.
     key: [Option<&'a [u8]>; 2],
-    /// The names of lines that do not reach the backend as they came, each once.
+    /// The header names to remove before the backend, without duplicates.
     strip: Vec<&'a [u8]>,
 }
 
@@ -58,22 +58,22 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// Whether a line of this name never reaches the backend as it came; the plain `Idempotency-Key` is another matter.
+/// Whether headers with this name are removed. [`KeyLines`] decides about the exact name `idempotency-key`.
 fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
     same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
 }
 
-/// What becomes of the `Idempotency-Key` lines.
+/// The edit of the `Idempotency-Key` lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum KeyLines {
-    /// Replaced by the namespaced key, or in shadow mode left as they are.
+    /// The namespaced key replaces them; in shadow mode they stay unchanged.
     Used,
-    /// Removed, if there are any.
+    /// They are removed.
     #[default]
     Removed,
 }
 
-/// What a route, or its absence, asks for.
+/// The route of a request, or the policy for unmatched requests.
 pub(super) struct MatchedRoute<'p, 'r> {
     pub(super) kind: PolicyKind,
     mode: Mode,
@@ -83,7 +83,7 @@ pub(super) struct MatchedRoute<'p, 'r> {
 }
 
 impl<'p, 'r> MatchedRoute<'p, 'r> {
-    /// What a route asks for of a path that led to it.
+    /// A route and the values of its path parameters.
     pub(super) fn of(route: &'p Route, values: Vec<&'r str>) -> Self {
         Self { kind: route.policy, mode: route.mode, scope: route.scope, route: Some(route), values }
     }
@@ -97,7 +97,7 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
         }
     }
 
-    /// Where the request is rewritten to, if it is.
+    /// The target, if the path is rewritten.
     pub(super) fn target(&self) -> Option<&'p Target> {
         self.route?.target.as_ref()
     }
@@ -110,13 +110,13 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
 
     /// The value of a path parameter, still escaped.
     pub(super) fn value(&self, name: &str) -> Option<&'r str> {
-        let place = self.route?.template.parameters().position(|parameter| parameter == name)?;
-        self.values.get(place).copied()
+        let index = self.route?.template.parameters().position(|parameter| parameter == name)?;
+        self.values.get(index).copied()
     }
 }
 
 impl Exchange {
-    /// Decides, and edits the request if it may go on.
+    /// Decides about a request from its head, and edits it if it is forwarded.
     pub(super) fn evaluate_request<'a>(
         &mut self,
         policy: &'a Policy,
@@ -131,7 +131,7 @@ impl Exchange {
             Err(_) => String::from_utf8_lossy(raw_path).into_owned(),
         };
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
-        // Behind the query it would be forwarded, and be no part of the URL that a signature covers.
+        // A `#` after the query would be forwarded, but it is not in the URL that a signature covers.
         if query.is_some_and(|query| query.contains(&b'#')) {
             return Err(Problem::path_ambiguous(PathError::Forbidden));
         }
@@ -161,7 +161,7 @@ impl Exchange {
         self.forward(decision, policy, &head, &path, &matched, effects)
     }
 
-    /// Decides about key and identity. Nothing is edited yet.
+    /// Decides about key and identity. This makes no effects.
     pub(super) fn apply_key_policy(
         &mut self,
         policy: &Policy,
@@ -184,7 +184,7 @@ impl Exchange {
         Ok(decision)
     }
 
-    /// Acts on a decision: makes the request what the backend gets.
+    /// Edits the request for the backend, by the decision.
     pub(super) fn forward<'a>(
         &mut self,
         decision: Decision,
@@ -199,7 +199,7 @@ impl Exchange {
         edited.map(|()| RequestFlow::Continue)
     }
 
-    /// Endpoint and method.
+    /// Finds the route by endpoint, path and method.
     fn match_route<'p, 'r>(
         &mut self,
         policy: &'p Policy,
@@ -214,13 +214,14 @@ impl Exchange {
             }
             AttributeValue::Unusable => return Err(Problem::policy_invalid()),
         };
-        // A literal segment never holds an escaped slash, so one that no value holds has no place.
-        let misplaced = |values: &[&str]| path.has_encoded_slash() && !values.iter().any(|value| value.contains("%2F"));
+        // Only the value of a path parameter may contain an escaped slash.
+        let has_misplaced_slash =
+            |values: &[&str]| path.has_encoded_slash() && !values.iter().any(|value| value.contains("%2F"));
         match declared {
             RouteLookup::Route(route, values) => {
                 self.facts.route = Some(route.id);
                 self.facts.policy = Some(route.policy.name());
-                if misplaced(&values) {
+                if has_misplaced_slash(&values) {
                     return Err(Problem::path_ambiguous(PathError::EncodedSlash));
                 }
                 Ok(MatchedRoute::of(route, values))
@@ -239,8 +240,8 @@ impl Exchange {
         }
     }
 
-    /// Policy, key present, key grammar, identity, namespaced length; in shadow mode without consequences, except that a
-    /// key which could pass for a namespaced one does not get in.
+    /// Checks policy, key present, key grammar, identity and namespaced length. In shadow mode a failed check has no
+    /// effect, except that a key which looks like a namespaced one is removed.
     fn evaluate_key(
         &mut self,
         matched: &MatchedRoute<'_, '_>,
@@ -257,13 +258,13 @@ impl Exchange {
             PolicyKind::Accepted if head.has_key() => self.facts.case = Some(Case::A),
             _ => {}
         }
-        let verdict = self.namespaced(matched, head, keys, resolve);
+        let result = self.namespaced(matched, head, keys, resolve);
         if matched.mode == Mode::Enforce {
-            return verdict.map(Decision::of_key);
+            return result.map(Decision::of_key);
         }
-        let (decision, shadow) = match verdict {
-            Ok(keyed) => (Decision::of_key(keyed), ShadowVerdict::Forward),
-            Err(problem) => (Decision::default(), ShadowVerdict::Refuse(problem)),
+        let (decision, shadow) = match result {
+            Ok(keyed) => (Decision::of_key(keyed), ShadowDecision::Forward),
+            Err(problem) => (Decision::default(), ShadowDecision::Refuse(problem)),
         };
         let forged = |line: &[u8]| key::unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes());
         let keyed = matches!(head.key, [Some(line), None] if !forged(line));
@@ -271,7 +272,7 @@ impl Exchange {
         Ok(Decision { lines, keyed, shadow: Some(shadow), ..decision })
     }
 
-    /// The caller and the namespaced key that the request should go on with; `None` for no key.
+    /// The caller's identity and the namespaced key; `None` if the request goes on without a key.
     fn namespaced(
         &mut self,
         matched: &MatchedRoute<'_, '_>,
@@ -294,13 +295,13 @@ impl Exchange {
 }
 
 impl Decision {
-    /// The decision to forward a request under a key, or without one.
+    /// The decision to forward a request with a key, or without one.
     pub(super) fn of_key(keyed: Option<(Identity, String)>) -> Self {
         let Some((identity, key)) = keyed else { return Self::default() };
         Self { identity: Some(identity), key: Some(key), lines: KeyLines::Used, keyed: true, ..Self::default() }
     }
 
-    /// Makes the request what the backend gets.
+    /// Edits the request for the backend.
     fn edit<'a>(
         &self,
         policy: &'a Policy,
@@ -329,7 +330,7 @@ impl Decision {
             .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))
     }
 
-    /// Leaves the headers as the backend gets them.
+    /// Edits the headers for the backend.
     pub(super) fn edit_headers<'a>(
         &self,
         head: &RequestHead<'a>,
@@ -367,15 +368,15 @@ impl Decision {
             _ => {}
         }
         // Setting a header replaces all lines of that name, so those need no removal.
-        let stays_set = |name: &[u8]| set.iter().any(|(header, _)| header.as_bytes() == name);
-        let removed = head.strip.iter().filter(|name| !stays_set(name));
+        let is_set = |name: &[u8]| set.iter().any(|(header, _)| header.as_bytes() == name);
+        let removed = head.strip.iter().filter(|name| !is_set(name));
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
         effects.extend(set.into_iter().map(|(name, value)| Effect::Set { map: HeaderMapKind::Request, name, value }));
     }
 }
 
 impl Exchange {
-    /// The request's trailers have come: what would not reach the backend as a header does not as a trailer either.
+    /// Handles the request's trailers: names that are removed from the headers are removed here too.
     pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
         let names = trailers.iter().map(|(name, _)| name).filter(|name| is_stripped(policy, name)).collect();
         let removed = distinct(names).into_iter();
@@ -387,8 +388,8 @@ const fn rewritten_mark(target: Option<&Target>) -> Option<&'static str> {
     if target.is_some() { Some("1") } else { None }
 }
 
-/// Sets the path if what is forwarded differs from what came: the target's path with the listed query parameters, or
-/// the normalised path with the query as it came.
+/// Sets the path if it changes: the target's path with the listed query parameters, or the normalised path with the
+/// unchanged query.
 fn edit_path<'a>(
     head: &RequestHead<'a>,
     path: &NormalPath<'_>,
@@ -422,7 +423,7 @@ fn edit_path<'a>(
     }
 }
 
-/// Whether a query pair's name, read as a form field's, is listed.
+/// Whether the name of a query parameter, decoded as in a form (`+` is a space), is in the list.
 fn is_listed(pair: &[u8], listed: &[String]) -> bool {
     if listed.is_empty() {
         return false;

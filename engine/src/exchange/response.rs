@@ -1,53 +1,53 @@
-//! The answer's way back: what became of the key, the operation id under its public name, and nothing that names the
-//! backend, its services or its files (docs/contract.md section 6). What is decided here is decided by the head; `answer` does
-//! what needs the body.
+//! Evaluates a response by its head: it reports the status of the key, renames the operation id, and hides everything
+//! that names the backend, its services or its files (docs/contract.md section 6). `response_body` handles the bodies.
 
 use super::edits::{REPLAYED, RETRY, STATUS, is_hidden, is_replay_header, set, set_body, set_problem};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
-use super::{Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerRule};
+use super::{Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
 use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
 
-/// When the stored answer goes: Restate's one sign that an answer comes from its store, and the public name too.
+/// The expiry of a stored response. Restate sends it with stored responses only, and clients get it under the same
+/// name.
 const EXPIRES: &[u8] = b"idempotency-expires";
-/// The invocation's id, whatever name clients get it by.
+/// The id of the Restate invocation.
 const INVOCATION: &[u8] = b"x-restate-id";
-/// Who made an error, the ingress or the handler.
+/// The origin of an error: `ingress` or `invocation`.
 const ERROR_SOURCE: &[u8] = b"x-restate-error-source";
-/// "The invocation exists but has not completed yet", a status of Restate's own.
+/// Restate's status for "The invocation exists but has not completed yet".
 const NOT_COMPLETED: u16 = 470;
-/// After how many seconds work under way is worth asking for again.
+/// `Retry-After` of a result that is not ready yet, in seconds.
 const PROCESSING_RETRY_AFTER: &[u8] = b"2";
 
-/// Who made an error.
+/// The origin of an error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ErrorSource {
     Ingress,
     Invocation,
 }
 
-/// What an answer's headers say.
+/// The parts of a response's head that decisions need.
 #[derive(Default)]
 struct ResponseHead<'a> {
     status: u16,
     operation: Option<&'a [u8]>,
-    /// There is an invocation.
+    /// The response names an invocation.
     invoked: bool,
     source: Option<ErrorSource>,
     expires: bool,
-    /// One of a generic backend's own replay headers is there.
+    /// A generic backend has marked the response as a replay.
     replay: bool,
-    /// Every line that names the content's type says JSON, and there is one.
+    /// There is a `content-type`, and every line of it says JSON.
     is_json: bool,
     is_typed: bool,
     is_encoded: bool,
 }
 
 impl ResponseHead<'_> {
-    /// Whether a handler had the request; else the ingress or the gateway made the answer.
+    /// Whether a handler made the response; if not, the ingress or the gateway made it.
     fn by_handler(&self) -> bool {
         self.invoked && self.source != Some(ErrorSource::Ingress)
     }
@@ -57,18 +57,18 @@ impl ResponseHead<'_> {
     }
 }
 
-/// What becomes of an answer.
-enum ResponseVerdict {
-    /// It goes on, with these values of `Idempotent-Replayed`, `Idempotency-Status` and `Idempotency-Retry`.
+/// What happens to a response.
+enum ResponseAction {
+    /// It passes, with these values of `Idempotent-Replayed`, `Idempotency-Status` and `Idempotency-Retry`.
     Pass(bool, Option<&'static str>, Option<Retry>),
-    /// The result is not there yet.
+    /// The result is not ready yet: 202.
     Processing,
-    /// A problem document takes its place.
+    /// A problem document replaces it.
     Replace(Problem),
 }
 
 impl Exchange {
-    /// The answer's headers have come. The filter's own replies pass here too, and pass unchanged.
+    /// Handles the response's headers. Local replies of the filter come here too and pass unchanged.
     pub fn response_headers<'a>(
         &mut self,
         policy: &'a Policy,
@@ -77,37 +77,37 @@ impl Exchange {
     ) -> ResponseFlow {
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) => decision,
-            // The gateway has ended the wait with a response of its own.
+            // The gateway has sent its own response while the request waited.
             State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
-            over @ (State::Refused(..) | State::AwaitsResponseBody(..) | State::Responded(..)) => {
-                self.state = over;
+            decided @ (State::Refused(..) | State::AwaitsResponseBody(..) | State::Responded(..)) => {
+                self.state = decided;
                 return ResponseFlow::Stream;
             }
         };
         let head = read(policy, headers, effects);
-        let verdict = match decision.recovery {
+        let action = match decision.recovery {
             Some(wait) => recovered(&head, wait),
             None if policy.restate() => self.called(policy, decision.keyed, &head),
             None => self.called_elsewhere(decision.keyed, &head),
         };
-        let retry = match verdict {
-            ResponseVerdict::Replace(problem) => {
+        let retry = match action {
+            ResponseAction::Replace(problem) => {
                 set(":status", problem.status().to_string().into_bytes(), effects);
                 set(RETRY, problem.retry().name().as_bytes(), effects);
                 set_problem(policy, &problem, effects);
-                self.state = State::Responded(decision, Some(problem), TrailerRule::Remove);
+                self.state = State::Responded(decision, Some(problem), TrailerEdit::Remove);
                 return ResponseFlow::Stream;
             }
-            ResponseVerdict::Processing => {
+            ResponseAction::Processing => {
                 set(STATUS, b"processing".as_slice(), effects);
                 set(":status", b"202".as_slice(), effects);
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
                 set("cache-control", b"no-store".as_slice(), effects);
                 set_body(processing(None), effects);
-                self.state = State::Responded(decision, None, TrailerRule::Remove);
+                self.state = State::Responded(decision, None, TrailerEdit::Remove);
                 return ResponseFlow::Stream;
             }
-            ResponseVerdict::Pass(replayed, status, advice) => {
+            ResponseAction::Pass(replayed, status, advice) => {
                 if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
                     self.facts.invocation = Some(String::from_utf8_lossy(value).into_owned());
                     set(&id.to, value, effects);
@@ -132,46 +132,46 @@ impl Exchange {
                 ResponseFlow::AwaitBody { limit }
             }
             None => {
-                self.state = State::Responded(decision, None, TrailerRule::Clean);
+                self.state = State::Responded(decision, None, TrailerEdit::Clean);
                 ResponseFlow::Stream
             }
         }
     }
 
-    /// An answer of Restate's to a call.
-    fn called(&mut self, policy: &Policy, keyed: bool, head: &ResponseHead<'_>) -> ResponseVerdict {
+    /// Decides about a response of Restate.
+    fn called(&mut self, policy: &Policy, keyed: bool, head: &ResponseHead<'_>) -> ResponseAction {
         let route = self.route(policy);
         let to_target = route.is_some_and(|route| route.target.is_some());
         if head.is_error()
             && !head.by_handler()
             && let Some(problem) = refused(head, to_target, to_target && keyed)
         {
-            return ResponseVerdict::Replace(problem);
+            return ResponseAction::Replace(problem);
         }
         if !keyed {
-            return ResponseVerdict::Pass(false, None, None);
+            return ResponseAction::Pass(false, None, None);
         }
-        // What is stored is given again, an error too, to the same key.
+        // Restate stores a handler's error too, and replays it for the same key.
         let retry = (head.is_error() && head.by_handler()).then_some(Retry::NewKey);
         if head.expires {
             self.facts.outcome = Outcome::Replayed;
-            ResponseVerdict::Pass(true, Some("replayed"), retry)
+            ResponseAction::Pass(true, Some("replayed"), retry)
         } else if !head.by_handler() {
-            // Nothing says who made it. With its key the request can be sent again whatever became of it.
-            let open = to_target && matches!(head.status, 429 | 500..);
-            ResponseVerdict::Pass(false, None, open.then_some(Retry::SameKey))
+            // The origin of the response is unknown. A retry with the same key is safe in any case.
+            let can_retry = to_target && matches!(head.status, 429 | 500..);
+            ResponseAction::Pass(false, None, can_retry.then_some(Retry::SameKey))
         } else if route.is_some_and(|route| route.one_way) {
-            ResponseVerdict::Pass(false, Some("processing"), retry)
+            ResponseAction::Pass(false, Some("processing"), retry)
         } else {
             self.facts.outcome = Outcome::Stored;
-            ResponseVerdict::Pass(false, Some("stored"), retry)
+            ResponseAction::Pass(false, Some("stored"), retry)
         }
     }
 
-    /// An answer of a backend that is not Restate: all that is known of it is what it marks as a replay.
-    fn called_elsewhere(&mut self, keyed: bool, head: &ResponseHead<'_>) -> ResponseVerdict {
+    /// Decides about a response of a generic backend, which only marks replays.
+    fn called_elsewhere(&mut self, keyed: bool, head: &ResponseHead<'_>) -> ResponseAction {
         if !keyed {
-            return ResponseVerdict::Pass(false, None, None);
+            return ResponseAction::Pass(false, None, None);
         }
         let retry = match head.status {
             400.. if head.replay => Some(Retry::NewKey),
@@ -181,36 +181,36 @@ impl Exchange {
         if head.replay {
             self.facts.outcome = Outcome::Replayed;
         }
-        ResponseVerdict::Pass(head.replay, head.replay.then_some("replayed"), retry)
+        ResponseAction::Pass(head.replay, head.replay.then_some("replayed"), retry)
     }
 
-    /// The body that has to be looked at, if any: which, the most bytes of it that are looked at, and what becomes of the
-    /// trailers behind it.
+    /// Whether the response has to wait for its body: the kind of body, the most bytes to read, and the edit of the
+    /// trailers.
     fn awaited_body(
         &self,
         policy: &Policy,
         decision: &Decision,
         head: &ResponseHead<'_>,
         retry: Option<Retry>,
-    ) -> Option<(AwaitedBody, u64, TrailerRule)> {
+    ) -> Option<(AwaitedBody, u64, TrailerEdit)> {
         let route = self.route(policy).filter(|route| policy.restate() && route.target.is_some());
         let one_way = decision.recovery.is_none() && route.is_some_and(|route| route.one_way);
-        // Only Restate has the first two; what else comes from a target is Restate's or the gateway's own.
+        // Only Restate sends the first two headers. Any other response from a target comes from Restate or the gateway.
         let of_restate = policy.restate() && (head.invoked || head.source.is_some()) || route.is_some();
         let error = AwaitedBody::Error(head.status, retry);
         let (body, limit) = match head.is_error() {
             false if one_way => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
             false => return None,
             true if head.is_json && !head.is_encoded => (error, ERROR_LIMIT),
-            // What cannot be read is replaced, unless there is nothing in it.
+            // An error that is not readable JSON is replaced, unless its body is empty.
             true if of_restate => (error, 0),
             true => return None,
         };
-        Some((body, limit, if of_restate { TrailerRule::Remove } else { TrailerRule::Clean }))
+        Some((body, limit, if of_restate { TrailerEdit::Remove } else { TrailerEdit::Clean }))
     }
 }
 
-/// Reads an answer's head, and removes from it what no client sees.
+/// Reads a response's head and removes hidden headers.
 fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) -> ResponseHead<'a> {
     let mut head = ResponseHead::default();
     let mut removed = Vec::new();
@@ -227,7 +227,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
                 head.is_typed = true;
             }
             b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
-            // Restate's own, for the CORS that it does by itself.
+            // Restate adds this `vary` for its own CORS handling.
             b"vary" => hidden |= policy.restate() && value.starts_with(b"origin, access-control-request-"),
             _ => {}
         }
@@ -245,39 +245,39 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
     head
 }
 
-/// An answer to a request for a stored result.
-fn recovered(head: &ResponseHead<'_>, wait: Wait) -> ResponseVerdict {
+/// Decides about the response to a recovery request.
+fn recovered(head: &ResponseHead<'_>, wait: Wait) -> ResponseAction {
     match head.status {
-        // A handler's own error may have any status.
-        NOT_COMPLETED if !head.by_handler() => ResponseVerdict::Processing,
-        // The gateway has ended the wait.
-        504 if wait == Wait::Attach && !head.invoked && head.source.is_none() => ResponseVerdict::Processing,
-        // A handler's own 404 that is stored expires; that of a key which nothing is stored for does not.
-        404 if !head.expires && head.source.is_some() => ResponseVerdict::Replace(Problem::key_unknown()),
+        // A handler's error can have status 470 too.
+        NOT_COMPLETED if !head.by_handler() => ResponseAction::Processing,
+        // The router's timeout has ended the wait.
+        504 if wait == Wait::Attach && !head.invoked && head.source.is_none() => ResponseAction::Processing,
+        // A stored 404 of the handler has an expiry, the 404 for an unknown key has none.
+        404 if !head.expires && head.source.is_some() => ResponseAction::Replace(Problem::key_unknown()),
         _ if head.by_handler() => {
             let (status, retry) = if head.is_error() { ("failed", Some(Retry::NewKey)) } else { ("completed", None) };
-            ResponseVerdict::Pass(true, Some(status), retry)
+            ResponseAction::Pass(true, Some(status), retry)
         }
-        429 | 500.. => ResponseVerdict::Replace(Problem::backend_unavailable()),
-        // The gateway has refused the request itself, for a malformed body for example.
-        400 | 408 if head.source.is_none() => ResponseVerdict::Replace(Problem::request_invalid(head.status)),
-        413 if head.source.is_none() => ResponseVerdict::Replace(Problem::body_refused()),
-        431 if head.source.is_none() => ResponseVerdict::Replace(Problem::headers_too_large()),
-        _ => ResponseVerdict::Replace(Problem::policy_invalid()),
+        429 | 500.. => ResponseAction::Replace(Problem::backend_unavailable()),
+        // The gateway itself has refused the request, for example because of a malformed body.
+        400 | 408 if head.source.is_none() => ResponseAction::Replace(Problem::request_invalid(head.status)),
+        413 if head.source.is_none() => ResponseAction::Replace(Problem::body_refused()),
+        431 if head.source.is_none() => ResponseAction::Replace(Problem::headers_too_large()),
+        _ => ResponseAction::Replace(Problem::policy_invalid()),
     }
 }
 
-/// What a caller is told of an error that no handler made: `to_target` if the request went to Restate for certain,
-/// `keyed` if it went there with a key.
+/// The problem that replaces an error which no handler made; `None` if the error passes. `to_target`: the request went
+/// to a target in Restate. `keyed`: it had a key there.
 fn refused(head: &ResponseHead<'_>, to_target: bool, keyed: bool) -> Option<Problem> {
     let ingress = head.source == Some(ErrorSource::Ingress);
     Some(match head.status {
         413 if ingress || to_target => Problem::body_refused(),
         431 if ingress || to_target => Problem::headers_too_large(),
         429 | 500.. if ingress => Problem::backend_unavailable(),
-        // To a target the gateway's own 404 is a route that is not there.
+        // Restate's 404 for a target means that the service or handler does not exist.
         404 if ingress || to_target => Problem::policy_invalid(),
-        // Only a HEAD gets there with a method that Restate does not take.
+        // The only method that arrives here and that Restate does not support is HEAD.
         405 if ingress => Problem::method_not_allowed(&["GET"]),
         status if ingress => Problem::request_invalid(status),
         504 if keyed => Problem::gateway_timeout(),
@@ -290,7 +290,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.trim().parse().ok()
 }
 
-/// `application/json`, `application/problem+json` and their like.
+/// Whether a media type is `application/json` or ends in `+json`.
 fn is_json(content_type: &[u8]) -> bool {
     let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     kind.eq_ignore_ascii_case(b"application/json")

@@ -1,8 +1,8 @@
-//! The few answers whose body is looked at: errors, which are cleaned of what they tell about the backend, and what a
-//! one-way target says of a request that it has taken over.
+//! The responses whose body is read: errors, from which stack traces and file paths are removed, and Restate's response
+//! to a one-way request.
 
 use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem};
-use super::{Decision, Effect, Exchange, HeaderMapKind, State, TrailerRule, clean};
+use super::{Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
@@ -10,22 +10,23 @@ use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
 use serde::Serialize;
 
-/// The longest error that is looked at, in bytes. A longer one is not passed on.
+/// The longest error body that is read, in bytes. A problem document replaces a longer one.
 pub(super) const ERROR_LIMIT: u64 = 65_536;
-/// The longest answer of a one-way target, in bytes.
+/// The longest response of a one-way target that is read, in bytes.
 pub(super) const ONE_WAY_LIMIT: u64 = 4096;
 
-/// A body that is waited for.
+/// The kind of body that the exchange waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AwaitedBody {
-    /// That of an error with this status, and the advice that its headers give.
+    /// The body of an error with this status; the retry advice comes from its headers.
     Error(u16, Option<Retry>),
-    /// That of a one-way target.
+    /// The body of a one-way target's response.
     OneWay,
 }
 
 impl Exchange {
-    /// The whole body has come of an answer that waits for it, and its headers still wait.
+    /// Handles the whole body of a response that waits for it ([`super::ResponseFlow::AwaitBody`]). The effects edit
+    /// its headers too.
     pub fn response_body(&mut self, policy: &Policy, body: &[u8], effects: &mut Vec<Effect<'_>>) {
         let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
@@ -33,7 +34,7 @@ impl Exchange {
             AwaitedBody::Error(status, retry) => match clean::error(body) {
                 Ok(None) => {}
                 Ok(Some(cleaned)) => set_content(cleaned, effects),
-                // There is nothing to hide.
+                // An empty body has nothing to hide.
                 Err(_) if body.is_empty() => {}
                 Err(_) => replaced = Some(Problem::backend_error(status, retry)),
             },
@@ -48,7 +49,7 @@ impl Exchange {
         self.respond(decision, replaced, trailers, policy, effects);
     }
 
-    /// More of an answer's body has come than is looked at.
+    /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`].
     pub fn response_body_too_large(&mut self, policy: &Policy, effects: &mut Vec<Effect<'_>>) {
         let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
@@ -59,21 +60,21 @@ impl Exchange {
         self.respond(decision, replaced, trailers, policy, effects);
     }
 
-    /// The answer's trailers have come: what no client sees as a header it does not see as a trailer either. An error of
-    /// Restate's, and what the filter has put in an answer's place, has none.
+    /// Handles the response's trailers. Hidden names are removed. If the filter has replaced the body, or the response
+    /// is an error of Restate, all trailers are removed.
     pub fn response_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
         let without_trailers = matches!(
             self.state,
-            State::Responded(_, _, TrailerRule::Remove) | State::AwaitsResponseBody(_, _, TrailerRule::Remove)
+            State::Responded(_, _, TrailerEdit::Remove) | State::AwaitsResponseBody(_, _, TrailerEdit::Remove)
         );
-        let gone = |name: &[u8]| without_trailers || is_hidden(policy, name);
-        let names = trailers.iter().map(|(name, _)| name).filter(|name| gone(name)).collect();
+        let is_removed = |name: &[u8]| without_trailers || is_hidden(policy, name);
+        let names = trailers.iter().map(|(name, _)| name).filter(|name| is_removed(name)).collect();
         let removed = distinct(names).into_iter();
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::ResponseTrailers, name }));
     }
 
-    /// Ends the wait for the answer's body.
-    fn take_awaited(&mut self) -> Option<(Decision, AwaitedBody, TrailerRule)> {
+    /// Ends the wait for the response's body.
+    fn take_awaited(&mut self) -> Option<(Decision, AwaitedBody, TrailerEdit)> {
         match std::mem::take(&mut self.state) {
             State::AwaitsResponseBody(decision, body, trailers) => Some((decision, body, trailers)),
             other => {
@@ -83,29 +84,30 @@ impl Exchange {
         }
     }
 
-    /// Lets the answer go to the client; with a problem document in the place of its body, if there is one.
+    /// Passes the response to the client, with a problem document as its body if there is one.
     fn respond(
         &mut self,
         decision: Decision,
         replaced: Option<Problem>,
-        trailers: TrailerRule,
+        trailers: TrailerEdit,
         policy: &Policy,
         effects: &mut Vec<Effect<'_>>,
     ) {
         if let Some(problem) = &replaced {
             set_problem(policy, problem, effects);
         }
-        let trailers = if replaced.is_some() { TrailerRule::Remove } else { trailers };
+        let trailers = if replaced.is_some() { TrailerEdit::Remove } else { trailers };
         self.state = State::Responded(decision, replaced, trailers);
     }
 }
 
-/// `{"invocationId": "…", "status": "PreviouslyAccepted"}`: the work was taken over when the key came first.
+/// Whether the body is `{"invocationId": "…", "status": "PreviouslyAccepted"}`: an earlier request with this key
+/// started the work.
 fn was_accepted_before(body: &[u8]) -> bool {
     Json::parse(body).is_ok_and(|body| body.at(&["status"]).and_then(Json::text) == Some("PreviouslyAccepted"))
 }
 
-/// What is told of work under way.
+/// The body that reports work in progress.
 pub(super) fn processing(operation: Option<&str>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Processing<'p> {

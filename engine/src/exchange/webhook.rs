@@ -1,5 +1,6 @@
-//! Case B: a third party's delivery. Nothing goes on before its signature is verified over the exact bytes received;
-//! then its identifier becomes the key, in the namespace of the webhook's binding (docs/contract.md section 5, invariant I4).
+//! Case B: a webhook delivery of a third party. It is forwarded only if its signature fits the exact bytes received.
+//! Then its identifier becomes the key, in the namespace of the webhook's binding (docs/contract.md section 5,
+//! invariant I4).
 
 use super::request::{MatchedRoute, RequestHead};
 use super::{Decision, Effect, Exchange, RequestFlow, State};
@@ -15,28 +16,28 @@ use crate::provider::{Delivery, Identifier, KeyScope, NoIdentifier, Provider, Ve
 use crate::telemetry::Case;
 use std::sync::Arc;
 
-/// What is being looked up for a delivery, and what has been.
+/// The lookups of a delivery and their results.
 #[derive(Debug, Default)]
 pub(super) struct DeliveryLookup {
-    /// The lookup that it waits for; none if it waits for its body alone.
+    /// The lookup that the delivery waits for; `None` if it waits for its body.
     pub(super) pending: Option<LookupRequest>,
     /// The provider that the route or its path names.
     provider: String,
     binding: Option<Arc<Binding>>,
     secrets: Option<Arc<Vec<Secret>>>,
-    /// Why it was refused with the secrets that were at hand.
-    refused: Option<VerifyError>,
+    /// The error of the first verification, during the lookup of newer secrets.
+    first_error: Option<VerifyError>,
 }
 
 impl DeliveryLookup {
-    /// The secrets of a binding; in place of others, if they have failed.
+    /// Requests the lookup of a binding's secrets; `force_refresh` if the cached ones did not verify.
     fn look_up_secrets(&mut self, binding: &Binding, force_refresh: bool) {
         let key = format!("{}:{}:{}", binding.tenant.as_str(), binding.project.as_str(), binding.provider);
         self.pending = Some(LookupRequest { kind: StoreKind::Secrets, key: key.into(), force_refresh });
     }
 }
 
-/// A webhook id, its binding and its provider.
+/// A webhook id with its binding, its secrets and its provider.
 struct BoundWebhook<'p, 'r> {
     id: &'r str,
     binding: &'p Binding,
@@ -45,7 +46,7 @@ struct BoundWebhook<'p, 'r> {
 }
 
 impl BoundWebhook<'_, '_> {
-    /// Tries every secret.
+    /// Verifies the signature with each of the secrets.
     fn verify(&self, delivery: &Delivery<'_>, now_unix_ms: u64) -> Result<Verified, VerifyError> {
         let secrets = self.secrets.iter().filter_map(|secret| match secret {
             Secret::Value(value) => Some(value.as_slice()),
@@ -54,7 +55,8 @@ impl BoundWebhook<'_, '_> {
         self.provider.verify(delivery, &secrets.collect::<Vec<_>>(), now_unix_ms)
     }
 
-    /// The key of a delivery with this identifier; one that makes the key too long is digested.
+    /// The namespaced key of a delivery. If the identifier makes it too long, it has a digest of the identifier
+    /// instead.
     fn key(
         &self,
         identity: &Identity,
@@ -73,7 +75,7 @@ impl BoundWebhook<'_, '_> {
 }
 
 impl Exchange {
-    /// The headers of a delivery have come: what can be refused without its body is.
+    /// Makes the checks of a delivery that need no body. Then the delivery waits for a lookup or its body.
     pub(super) fn await_delivery(
         &mut self,
         policy: &Policy,
@@ -83,19 +85,19 @@ impl Exchange {
     ) -> Result<RequestFlow, Problem> {
         self.facts.case = Some(Case::B);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
-        let (id, provider) = names(block, matched).ok_or_else(Problem::webhook_unknown)?;
-        let listed = policy.binding(id);
-        let is_bound = match listed {
+        let (id, provider) = webhook_id_and_provider(block, matched).ok_or_else(Problem::webhook_unknown)?;
+        let static_binding = policy.binding(id);
+        let is_bound = match static_binding {
             Some(binding) => binding.provider == provider,
             None => policy.unkey().is_some() && is_webhook_id(id),
         };
-        let signs = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
+        let provider_rules = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
         body_can_be_awaited(headers, limit)?;
-        if is_encoded(headers) && signs.parses_body() {
+        if is_encoded(headers) && provider_rules.parses_body() {
             return Err(Problem::unsupported_content_encoding());
         }
         let mut delivery = DeliveryLookup { provider: provider.to_owned(), ..DeliveryLookup::default() };
-        let flow = match listed {
+        let flow = match static_binding {
             Some(binding) if !binding.secrets.is_empty() || policy.openbao().is_none() => {
                 RequestFlow::AwaitBody { limit }
             }
@@ -113,7 +115,7 @@ impl Exchange {
         Ok(flow)
     }
 
-    /// A store has answered.
+    /// Takes the result of a lookup, and returns what the delivery waits for next.
     pub(super) fn take_lookup_result(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
         let limit = self.route(policy).map_or(0, |route| route.max_body_bytes);
         let State::AwaitsDelivery(delivery) = &mut self.state else { return Err(Problem::policy_invalid()) };
@@ -125,9 +127,9 @@ impl Exchange {
                 return Ok(RequestFlow::AwaitCall { limit });
             }
             LookupResult::Secrets(secrets) => {
-                match delivery.refused.take_if(|_| delivery.secrets.as_ref() == Some(&secrets)) {
-                    // They have failed it already.
-                    Some(refused) => return Err(self.refused(refused)),
+                match delivery.first_error.take_if(|_| delivery.secrets.as_ref() == Some(&secrets)) {
+                    // The store has no newer secrets, so the first error stands.
+                    Some(error) => return Err(self.verification_problem(error)),
                     None => {
                         delivery.secrets = Some(secrets);
                         return Ok(RequestFlow::AwaitBody { limit });
@@ -142,7 +144,7 @@ impl Exchange {
         Err(problem)
     }
 
-    /// The whole delivery is there: verify, extract, namespace.
+    /// Verifies a whole delivery, makes its key and forwards it.
     pub(super) fn verify_delivery<'a>(
         &mut self,
         policy: &'a Policy,
@@ -157,7 +159,7 @@ impl Exchange {
         let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
         let block = route.webhook.as_ref().ok_or_else(Problem::policy_invalid)?;
-        let (id, provider) = names(block, &matched).ok_or_else(Problem::webhook_unknown)?;
+        let (id, provider) = webhook_id_and_provider(block, &matched).ok_or_else(Problem::webhook_unknown)?;
         let State::AwaitsDelivery(delivery) = &self.state else { return Err(Problem::policy_invalid()) };
         let (binding, secrets) = (delivery.binding.clone(), delivery.secrets.clone());
         let binding = binding.as_deref().or_else(|| policy.binding(id));
@@ -173,10 +175,10 @@ impl Exchange {
         let delivery = Delivery { method: head.method, url: &url, headers, body };
         let verified = match bound.verify(&delivery, now_unix_ms) {
             Ok(verified) => verified,
-            Err(refused) if self.needs_fresh_secrets(&bound, refused) => {
+            Err(error) if self.needs_fresh_secrets(&bound, error) => {
                 return Ok(RequestFlow::AwaitCall { limit: route.max_body_bytes });
             }
-            Err(refused) => return Err(self.refused(refused)),
+            Err(error) => return Err(self.verification_problem(error)),
         };
         let identifier = self.identifier(route, &bound, &delivery, &verified)?;
         let identity = Identity {
@@ -194,32 +196,32 @@ impl Exchange {
         self.forward(decision, policy, &head, &path, &matched, effects)
     }
 
-    /// Whether other secrets could verify what these did not: then they are asked for, once.
-    fn needs_fresh_secrets(&mut self, bound: &BoundWebhook<'_, '_>, refused: VerifyError) -> bool {
-        let depends_on_secrets = matches!(refused, VerifyError::SignatureMismatch | VerifyError::SecretInvalid);
+    /// Whether newer secrets could verify the delivery. If so, requests their lookup, once for each delivery.
+    fn needs_fresh_secrets(&mut self, bound: &BoundWebhook<'_, '_>, error: VerifyError) -> bool {
+        let depends_on_secrets = matches!(error, VerifyError::SignatureMismatch | VerifyError::SecretInvalid);
         match &mut self.state {
             State::AwaitsDelivery(delivery)
-                if depends_on_secrets && delivery.secrets.is_some() && delivery.refused.is_none() =>
+                if depends_on_secrets && delivery.secrets.is_some() && delivery.first_error.is_none() =>
             {
                 delivery.look_up_secrets(bound.binding, true);
-                delivery.refused = Some(refused);
+                delivery.first_error = Some(error);
                 true
             }
             _ => false,
         }
     }
 
-    /// What a delivery that does not verify is answered.
-    fn refused(&mut self, refused: VerifyError) -> Problem {
-        self.facts.reason = Some(refused.reason());
-        if refused.is_receivers_fault() {
+    /// The problem for a delivery whose verification failed.
+    fn verification_problem(&mut self, error: VerifyError) -> Problem {
+        self.facts.reason = Some(error.reason());
+        if error.is_receivers_fault() {
             Problem::dependency_unavailable()
         } else {
             Problem::webhook_signature_invalid()
         }
     }
 
-    /// The identifier of a delivery that was verified; `None` where it goes on without a key.
+    /// The identifier of a verified delivery; `None` if the delivery goes on without a key.
     fn identifier(
         &mut self,
         route: &Route,
@@ -245,27 +247,28 @@ impl Exchange {
     }
 }
 
-/// The webhook id and the provider that a block and a path name.
-fn names<'r>(block: &'r WebhookBlock, matched: &MatchedRoute<'_, 'r>) -> Option<(&'r str, &'r str)> {
+/// The webhook id and the provider, from the `webhook` block or from the path parameters.
+fn webhook_id_and_provider<'r>(block: &'r WebhookBlock, matched: &MatchedRoute<'_, 'r>) -> Option<(&'r str, &'r str)> {
     let id = block.id.as_deref().or_else(|| matched.value("webhook_id"))?;
     Some((id, block.provider.as_deref().or_else(|| matched.value("provider"))?))
 }
 
-/// The URL as the sender addressed it: what proxies before this one have made of scheme and host is configured away.
+/// The URL that the sender used. `public_base_url` corrects scheme and host if a proxy in front of the gateway changed
+/// them.
 pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &RequestHead<'_>) -> Vec<u8> {
     match policy.public_base_url() {
         Some(base) => [base.as_bytes(), head.target].concat(),
         None => {
             let scheme: &[u8] =
                 if matches!(headers.field(":scheme"), FieldValue::One(b"http")) { b"http" } else { b"https" };
-            // It is known to be a host and a port: with a slash in it the signed path could begin there.
+            // The authority was checked: if it could contain a slash, the signed path could begin in it.
             [scheme, b"://", head.authority, head.target].concat()
         }
     }
 }
 
-/// Whether the whole body of a request can be waited for: one that is not too long by its `content-length`, and not that of
-/// an upgraded connection (RFC 9110 section 7.8), which never ends.
+/// Refuses a request whose `content-length` is above `limit`, and an upgraded connection (RFC 9110 section 7.8), since
+/// its body never ends.
 pub(super) fn body_can_be_awaited(headers: &Headers<'_>, limit: u64) -> Result<(), Problem> {
     if headers.field("upgrade") != FieldValue::Absent {
         return Err(Problem::upgrade_refused());

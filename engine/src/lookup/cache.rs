@@ -1,47 +1,47 @@
-//! One store: what it has answered, how long that holds, and who waits for what it is being asked.
+//! The cache of one store: its results, their lifetimes, the calls under way and the requests that wait for them.
 //!
-//! Positive and negative answers are bounded apart, so that no number of made-up ids drops an answer that is in use.
-//! Keys are kept in order: they come from outside, and the target has no randomness to seed a hash with.
+//! Positive and negative results have separate limits, so that unknown keys cannot evict a positive result. The cache is
+//! a sorted list and not a hash map: clients choose the keys, and the wasm target has no random seed for a hash.
 
 use super::{CallId, LookupResult, StoreKind};
 use crate::policy::document::{Secret, Service};
 use std::sync::Arc;
 
-/// The most positive answers that are held.
+/// The maximum number of positive results.
 const MAX_POSITIVE: usize = 10_000;
-/// The most negative answers that are held.
+/// The maximum number of negative results.
 const MAX_NEGATIVE: usize = 4096;
-/// The most keys that requests have calls under way for; what is held is fetched again all the same.
-const MAX_ASKED: usize = 1024;
-/// Of the negative answers that count among [`MAX_ASKED`], one no longer does after so many milliseconds. In the long run
-/// made-up keys are asked for at this pace: 50 a second.
+/// The maximum number of calls under way that a request waits for. Refreshes are not limited by it.
+const MAX_REQUESTED_CALLS: usize = 1024;
+/// A negative result counts towards [`MAX_REQUESTED_CALLS`] for a while: every `MISS_MS` milliseconds one of them stops
+/// counting. So unknown keys cause at most 50 calls a second in the long run.
 const MISS_MS: u64 = 20;
-/// The most refreshes that one tick begins.
+/// The maximum number of refreshes that one tick begins.
 const MAX_REFRESHES: usize = 64;
-/// For how long a store that has failed is not asked for the same key again while there is an answer to be had.
-const RETRY_MS: u64 = 5000;
-/// How often a key is fetched anew because a request says that what is held fails it.
-const FORCED_REFRESH_MS: u64 = 30_000;
-/// What is younger is not fetched anew.
-const JUST_NOW_MS: u64 = 1000;
-/// For how long an answer holds of which a part could not be had.
+/// After a failed call, the delay before the next call for the same key while the cache still has a result for it.
+const RETRY_DELAY_MS: u64 = 5000;
+/// The minimum time between two forced refreshes of one key.
+const FORCED_REFRESH_INTERVAL_MS: u64 = 30_000;
+/// A result that is younger than this is not refreshed by force.
+const MIN_FORCED_REFRESH_AGE_MS: u64 = 1000;
+/// The lifetime of a result that is incomplete because a second call failed.
 const PARTIAL_MS: u64 = 5000;
-/// How much longer than its own time limit a call may take before it counts as lost.
+/// A call counts as lost when its reply is later than its timeout by this much.
 const LOST_AFTER_MS: u64 = 5000;
 
-/// What a reply comes to.
+/// The outcome of a call, read from its reply.
 #[derive(Debug)]
 pub(super) enum LookupOutcome {
-    /// An answer; `partial` is why some of it could not be had
-    Found { answer: LookupResult, partial: Option<&'static str> },
-    /// There is none: held too, and drops what was held
+    /// A positive result; `partial` is the reason why a part of it is missing
+    Found { result: LookupResult, partial: Option<&'static str> },
+    /// The store says that there is no usable value. This is cached, and replaces a positive result.
     Negative(LookupResult),
-    /// None that could be held; `down` if a store that is down says nothing else
+    /// No result that could be cached; `down` means that the store is down, so that a stale result may be served
     Failed { reason: &'static str, down: bool },
 }
 
 impl LookupOutcome {
-    /// No answer at all.
+    /// The outcome of a call without an HTTP response.
     pub(super) const fn unreachable(kind: StoreKind) -> Self {
         let reason = match kind {
             StoreKind::Bindings => "registry_unreachable",
@@ -51,49 +51,48 @@ impl LookupOutcome {
     }
 }
 
-/// What comes of a question: an answer, or a wait; and a call, unless one is under way.
+/// The cache's decision about a lookup: with no `result` the request waits; `call` says whether to begin a call.
 pub(super) struct CacheDecision {
-    pub(super) answer: Option<LookupResult>,
+    pub(super) result: Option<LookupResult>,
     pub(super) call: bool,
 }
 
-/// What is known of a key, and whether it is being asked for.
+/// The cached result of a key and the call under way for it.
 struct KeyState {
-    held: Option<CacheEntry>,
+    cached: Option<CacheEntry>,
     pending: Option<PendingCall>,
 }
 
-/// An answer.
+/// A cached result. All times are Unix time in milliseconds.
 struct CacheEntry {
-    answer: LookupResult,
-    /// Whether it says that there is nothing
+    result: LookupResult,
+    /// Whether the result came as [`LookupOutcome::Negative`]
     negative: bool,
-    fetched: u64,
-    /// When it expires; a positive one may be used longer while the store is down
+    fetched_at: u64,
+    /// A positive result may be served for `stale_ms` longer while the store is down
     expires_at: u64,
-    /// Why the store, when last asked, said nothing or not all
+    /// The reason why the last call failed, or gave a part of the result only
     failed: Option<&'static str>,
-    /// Whether a store that is down said nothing else
+    /// Whether that call failed because the store is down
     down: bool,
-    /// Not to be asked for again before
-    retry: u64,
-    /// When a request last had it fetched anew; 0 for never
-    force_refresh: u64,
-    /// When it was last used
-    used: u64,
-    /// Whether it was used since it was fetched
+    /// No call is made for the key before this time
+    retry_at: u64,
+    /// The time of the last forced refresh; 0 for never
+    forced_refresh_at: u64,
+    last_used: u64,
+    /// Whether a request has read it since it was stored
     in_use: bool,
 }
 
 /// A call under way.
 struct PendingCall {
     number: u32,
-    since: u64,
-    /// Whether a request waits, or did; refreshes are not counted
-    asked: bool,
-    /// Who waits, and whether for something newer than what is held
+    started_at: u64,
+    /// Whether a request caused the call; if not, it is a refresh and does not count towards [`MAX_REQUESTED_CALLS`]
+    requested: bool,
+    /// The streams of the waiting requests, and whether each of them forced a refresh
     waiters: Vec<(u32, bool)>,
-    /// The current secrets, while those of the version before them are fetched
+    /// The secrets of the current version, during the call for the previous version
     current: Vec<Secret>,
 }
 
@@ -102,37 +101,38 @@ pub(super) struct LookupCache {
     negative_ms: u64,
     stale_ms: u64,
     timeout_ms: u64,
-    /// By key; sorted, for a tree's code is larger than moving some thousand items is slow
+    /// Sorted by key. A `BTreeMap` would add more code to the module than the slower insertion costs.
     entries: Vec<(Arc<str>, Box<KeyState>)>,
-    held: usize,
-    negative: usize,
-    asked: usize,
+    positive_count: usize,
+    negative_count: usize,
+    requested_calls: usize,
     misses: Misses,
-    /// Negative answers in the order in which they came; one that came at another time by now is another one
-    oldest: Vec<(Arc<str>, u64)>,
+    /// The keys of negative results, oldest first, each with the time of its result. A pair whose time differs from that
+    /// of the cached result is outdated.
+    negatives: Vec<(Arc<str>, u64)>,
     trouble: Option<&'static str>,
     reported: Option<&'static str>,
 }
 
-/// The calls of late that brought a negative answer. Each counts as if it were still under way for a while, so that whoever
-/// makes keys up is slowed down, and a gateway that has just started and asks for keys that exist is not.
+/// The recent calls with a negative result. Each of them counts as a call under way for a while. This slows down clients
+/// that invent keys, and does not slow down a gateway that has just started and looks up existing keys.
 #[derive(Default)]
 struct Misses {
     recent: u64,
-    /// Since when fewer than one has been taken off, in milliseconds
-    since: u64,
+    /// The time up to which misses have been subtracted, Unix time in milliseconds
+    drained_to: u64,
 }
 
 impl Misses {
-    /// Takes off what the time that has passed frees.
+    /// Subtracts one miss for each [`MISS_MS`] that has passed. Gives the misses that still count.
     fn drain(&mut self, now: u64) -> usize {
-        let freed = now.saturating_sub(self.since) / MISS_MS;
+        let freed = now.saturating_sub(self.drained_to) / MISS_MS;
         self.recent = self.recent.saturating_sub(freed);
-        // A clock that went back frees nothing for what is gone, and goes on from where it is.
-        if self.recent == 0 || now < self.since {
-            self.since = now;
+        // If the clock went back, nothing is subtracted, and time counts from the new reading.
+        if self.recent == 0 || now < self.drained_to {
+            self.drained_to = now;
         } else {
-            self.since = self.since.saturating_add(freed * MISS_MS);
+            self.drained_to = self.drained_to.saturating_add(freed * MISS_MS);
         }
         usize::try_from(self.recent).unwrap_or(usize::MAX)
     }
@@ -143,35 +143,35 @@ impl Misses {
     }
 }
 
-/// Whether `now` is less than `length` after `since`; a clock that went back before it proves nothing.
+/// Whether `now` is in `since..since + length`; false if the clock went back to before `since`.
 const fn within(since: u64, length: u64, now: u64) -> bool {
     since <= now && now < since.saturating_add(length)
 }
 
 impl CacheEntry {
     const fn is_fresh(&self, now: u64) -> bool {
-        self.fetched <= now && now < self.expires_at
+        self.fetched_at <= now && now < self.expires_at
     }
 
     const fn is_usable(&self, now: u64, stale_ms: u64) -> bool {
         let stale_ms = if self.negative { 0 } else { stale_ms };
-        self.fetched <= now && now < self.expires_at.saturating_add(stale_ms)
+        self.fetched_at <= now && now < self.expires_at.saturating_add(stale_ms)
     }
 
-    /// Whether it is time to fetch it again.
+    /// Whether it is time for a refresh, `ahead_ms` before the result expires.
     fn is_due(&self, now: u64, ahead_ms: u64) -> bool {
-        !self.negative && now >= self.expires_at.saturating_sub(ahead_ms).max(self.retry)
+        !self.negative && now >= self.expires_at.saturating_sub(ahead_ms).max(self.retry_at)
     }
 
-    /// Whether it is so new that fetching it anew brings nothing else, or has just been.
-    const fn is_as_new_as_can_be(&self, now: u64) -> bool {
-        within(self.fetched, JUST_NOW_MS, now)
-            || (self.force_refresh > 0 && within(self.force_refresh, FORCED_REFRESH_MS, now))
+    /// Whether a forced refresh is pointless: the result is new, or the last forced refresh is recent.
+    const fn is_too_new_to_force(&self, now: u64) -> bool {
+        within(self.fetched_at, MIN_FORCED_REFRESH_AGE_MS, now)
+            || (self.forced_refresh_at > 0 && within(self.forced_refresh_at, FORCED_REFRESH_INTERVAL_MS, now))
     }
 }
 
 impl LookupCache {
-    /// The store of a service; one that the policy does not name is never asked.
+    /// The cache for a service; `None` for a service that the policy does not name, which is never called.
     pub(super) fn new(service: Option<&Service>) -> Self {
         Self {
             cache_ms: service.map_or(0, |service| service.cache_ms),
@@ -179,38 +179,38 @@ impl LookupCache {
             stale_ms: service.map_or(0, |service| service.stale_ms),
             timeout_ms: service.map_or(0, |service| u64::from(service.timeout_ms)),
             entries: Vec::new(),
-            held: 0,
-            negative: 0,
-            asked: 0,
+            positive_count: 0,
+            negative_count: 0,
+            requested_calls: 0,
             misses: Misses::default(),
-            oldest: Vec::new(),
+            negatives: Vec::new(),
             trouble: None,
             reported: None,
         }
     }
 
-    /// How long before it expires an answer that is in use is fetched again.
+    /// How long before its end a result that is in use is refreshed.
     fn ahead_ms(&self) -> u64 {
         (self.cache_ms / 8).min(30_000)
     }
 
-    /// Where a key is, or belongs.
-    fn place(&self, key: &str) -> Result<usize, usize> {
+    /// The index of a key, or (`Err`) the index at which to insert it.
+    fn position(&self, key: &str) -> Result<usize, usize> {
         self.entries.binary_search_by(|(known, _)| known.as_ref().cmp(key))
     }
 
     fn entry(&mut self, key: &str) -> Option<&mut KeyState> {
-        let place = self.place(key).ok()?;
-        self.entries.get_mut(place).map(|(_, entry)| entry.as_mut())
+        let index = self.position(key).ok()?;
+        self.entries.get_mut(index).map(|(_, entry)| entry.as_mut())
     }
 
-    /// The entry of a key, with what is held or under way in it.
-    fn put(&mut self, key: &Arc<str>, held: Option<CacheEntry>, pending: Option<PendingCall>) {
+    /// Sets the cached result or the call under way of a key; `None` leaves it as it is.
+    fn insert(&mut self, key: &Arc<str>, cached: Option<CacheEntry>, pending: Option<PendingCall>) {
         if let Some(entry) = self.entry(key) {
-            entry.held = held.or_else(|| entry.held.take());
+            entry.cached = cached.or_else(|| entry.cached.take());
             entry.pending = pending.or_else(|| entry.pending.take());
-        } else if let Err(place) = self.place(key) {
-            self.entries.insert(place, (Arc::clone(key), Box::new(KeyState { held, pending })));
+        } else if let Err(index) = self.position(key) {
+            self.entries.insert(index, (Arc::clone(key), Box::new(KeyState { cached, pending })));
         }
     }
 
@@ -218,219 +218,223 @@ impl LookupCache {
         self.entry(key)?.pending.as_mut()
     }
 
+    /// Decides whether a request is served from the cache. `force_refresh`: the cached result did not fit the request, and
+    /// the request needs a new one.
     pub(super) fn decide(&mut self, key: &str, force_refresh: bool, now: u64) -> CacheDecision {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
-        let exhausted = if self.asked >= MAX_ASKED {
+        let limit = if self.requested_calls >= MAX_REQUESTED_CALLS {
             Some("lookups_exhausted")
         } else {
-            (self.asked + self.misses.drain(now) >= MAX_ASKED).then_some("lookups_paced")
+            (self.requested_calls + self.misses.drain(now) >= MAX_REQUESTED_CALLS).then_some("lookups_paced")
         };
         let (mut under_way, mut known) = (false, false);
         if let Some(entry) = self.entry(key) {
             under_way = entry.pending.is_some();
-            if let Some(held) = &mut entry.held {
-                held.used = now;
-                held.in_use = true;
-                known = !held.negative;
-                let awaits_retry = held.failed.is_some() && now < held.retry;
-                let fresh = held.is_fresh(now);
-                let serves = if force_refresh {
-                    !under_way && (awaits_retry || held.is_as_new_as_can_be(now))
+            if let Some(cached) = &mut entry.cached {
+                cached.last_used = now;
+                cached.in_use = true;
+                known = !cached.negative;
+                let before_retry = cached.failed.is_some() && now < cached.retry_at;
+                let fresh = cached.is_fresh(now);
+                let use_cached = if force_refresh {
+                    !under_way && (before_retry || cached.is_too_new_to_force(now))
                 } else {
-                    fresh || (awaits_retry && held.down && held.is_usable(now, stale_ms))
+                    fresh || (before_retry && cached.down && cached.is_usable(now, stale_ms))
                 };
-                if serves {
-                    let answer = match held.failed {
-                        // What could not be had may be what the asker lacks.
+                if use_cached {
+                    let result = match cached.failed {
+                        // The missing part may be the one that the request needs.
                         Some(reason) if force_refresh => LookupResult::Unavailable(reason),
-                        _ => held.answer.clone(),
+                        _ => cached.result.clone(),
                     };
-                    let call = !force_refresh && fresh && !under_way && held.is_due(now, ahead_ms);
-                    return CacheDecision { answer: Some(answer), call };
+                    let call = !force_refresh && fresh && !under_way && cached.is_due(now, ahead_ms);
+                    return CacheDecision { result: Some(result), call };
                 }
                 if force_refresh {
-                    held.force_refresh = now;
+                    cached.forced_refresh_at = now;
                 }
             }
         }
-        if let Some(reason) = exhausted.filter(|_| !under_way && !known) {
-            return CacheDecision { answer: Some(LookupResult::Unavailable(reason)), call: false };
+        if let Some(reason) = limit.filter(|_| !under_way && !known) {
+            return CacheDecision { result: Some(LookupResult::Unavailable(reason)), call: false };
         }
-        CacheDecision { answer: None, call: !under_way }
+        CacheDecision { result: None, call: !under_way }
     }
 
-    /// Begins a call. `asked`: a request waits for it.
-    pub(super) fn begin(&mut self, id: &CallId, now: u64, asked: bool) {
-        let pending = PendingCall { number: id.number, since: now, asked, waiters: Vec::new(), current: Vec::new() };
-        self.put(&id.key, None, Some(pending));
-        self.asked += usize::from(asked);
+    /// Records a new call. `requested`: a request waits for it.
+    pub(super) fn begin(&mut self, id: &CallId, now: u64, requested: bool) {
+        let pending =
+            PendingCall { number: id.number, started_at: now, requested, waiters: Vec::new(), current: Vec::new() };
+        self.insert(&id.key, None, Some(pending));
+        self.requested_calls += usize::from(requested);
     }
 
-    /// A further call for the same key.
+    /// Records that a second call, for the previous version of the secrets, takes the place of the first.
     pub(super) fn replace_call(&mut self, id: &CallId, current: Vec<Secret>, now: u64) {
         if let Some(pending) = self.pending(&id.key) {
             pending.number = id.number;
-            pending.since = now;
+            pending.started_at = now;
             pending.current = current;
         }
     }
 
-    /// Whether a call is still under way, and how a reply of now comes: with what it is to be added to, or (`None`) too late.
-    pub(super) fn reply_of(&mut self, key: &str, number: u32, now: u64) -> Option<Option<Vec<Secret>>> {
+    /// Matches a reply with the call under way. `None`: unknown call. `Some(None)`: the reply is too late.
+    /// `Some(Some(secrets))`: in time; the reply is merged with these secrets, which are empty after a first call.
+    pub(super) fn match_reply(&mut self, key: &str, number: u32, now: u64) -> Option<Option<Vec<Secret>>> {
         let limit = self.lost_after_ms();
         let pending = self.pending(key).filter(|pending| pending.number == number)?;
-        Some((now.abs_diff(pending.since) < limit).then(|| std::mem::take(&mut pending.current)))
+        Some((now.abs_diff(pending.started_at) < limit).then(|| std::mem::take(&mut pending.current)))
     }
 
-    /// When a call counts as lost.
+    /// The age at which a call counts as lost, in milliseconds.
     const fn lost_after_ms(&self) -> u64 {
         self.timeout_ms.saturating_add(LOST_AFTER_MS)
     }
 
-    pub(super) fn wait(&mut self, key: &str, stream: u32, force_refresh: bool) {
+    pub(super) fn add_waiter(&mut self, key: &str, stream: u32, force_refresh: bool) {
         if let Some(pending) = self.pending(key) {
             pending.waiters.push((stream, force_refresh));
         }
     }
 
-    pub(super) fn forget(&mut self, key: &str, stream: u32) {
+    pub(super) fn remove_waiter(&mut self, key: &str, stream: u32) {
         if let Some(pending) = self.pending(key) {
             pending.waiters.retain(|(waiter, _)| *waiter != stream);
         }
     }
 
-    /// Ends a call with what came of it; everybody who waited, and the answer.
-    pub(super) fn settle(&mut self, key: &Arc<str>, verdict: LookupOutcome, now: u64) -> Vec<(u32, LookupResult)> {
+    /// Ends the call of a key. Gives the streams that waited for it, each with its result.
+    pub(super) fn complete(&mut self, key: &Arc<str>, outcome: LookupOutcome, now: u64) -> Vec<(u32, LookupResult)> {
         let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
-        self.asked = self.asked.saturating_sub(usize::from(pending.asked));
+        self.requested_calls = self.requested_calls.saturating_sub(usize::from(pending.requested));
         self.trouble = None;
-        let (answer, newer) = match verdict {
-            LookupOutcome::Found { answer, partial } => {
-                let life_ms = if partial.is_none() { self.cache_ms } else { self.cache_ms.min(PARTIAL_MS) };
-                self.hold(key, &answer, life_ms, false, partial, now);
-                (answer.clone(), answer)
+        let (result, forced_result) = match outcome {
+            LookupOutcome::Found { result, partial } => {
+                let ttl_ms = if partial.is_none() { self.cache_ms } else { self.cache_ms.min(PARTIAL_MS) };
+                self.store(key, &result, ttl_ms, false, partial, now);
+                (result.clone(), result)
             }
-            LookupOutcome::Negative(answer) => {
+            LookupOutcome::Negative(result) => {
                 self.misses.add(now);
-                self.hold(key, &answer, self.negative_ms, true, None, now);
-                (answer.clone(), answer)
+                self.store(key, &result, self.negative_ms, true, None, now);
+                (result.clone(), result)
             }
             LookupOutcome::Failed { reason, down } => {
                 self.trouble = Some(reason);
-                (self.fail(key, reason, down, now), LookupResult::Unavailable(reason))
+                (self.record_failure(key, reason, down, now), LookupResult::Unavailable(reason))
             }
         };
-        let of =
-            |(stream, force_refresh): (u32, bool)| (stream, if force_refresh { newer.clone() } else { answer.clone() });
+        let of = |(stream, forced): (u32, bool)| (stream, if forced { forced_result.clone() } else { result.clone() });
         pending.waiters.into_iter().map(of).collect()
     }
 
-    /// Holds an answer in place of what was held for its key, or if that is too much of another's.
-    fn hold(
+    /// Stores a result for a key. If the cache is full it evicts another one first.
+    fn store(
         &mut self,
         key: &Arc<str>,
-        answer: &LookupResult,
-        life_ms: u64,
+        result: &LookupResult,
+        ttl_ms: u64,
         negative: bool,
         failed: Option<&'static str>,
         now: u64,
     ) {
-        let before = self.take(key);
-        let full = if negative { self.negative >= MAX_NEGATIVE } else { self.held >= MAX_POSITIVE };
+        let before = self.remove(key);
+        let full = if negative { self.negative_count >= MAX_NEGATIVE } else { self.positive_count >= MAX_POSITIVE };
         if full {
-            self.drop_one(negative);
+            self.evict_one(negative);
         }
-        let held = CacheEntry {
-            answer: answer.clone(),
+        let cached = CacheEntry {
+            result: result.clone(),
             negative,
-            fetched: now,
-            expires_at: now.saturating_add(life_ms),
+            fetched_at: now,
+            expires_at: now.saturating_add(ttl_ms),
             failed,
             down: false,
-            // Nothing is asked for again in the first half of its life.
-            retry: now.saturating_add(life_ms / 2),
-            force_refresh: before.map_or(0, |before| before.force_refresh),
-            used: now,
+            // A refresh in the first half of the lifetime would be too early.
+            retry_at: now.saturating_add(ttl_ms / 2),
+            forced_refresh_at: before.map_or(0, |before| before.forced_refresh_at),
+            last_used: now,
             in_use: false,
         };
-        self.put(key, Some(held), None);
+        self.insert(key, Some(cached), None);
         if negative {
-            if self.oldest.len() >= 2 * MAX_NEGATIVE {
-                self.forget_replaced();
+            if self.negatives.len() >= 2 * MAX_NEGATIVE {
+                self.prune_negatives();
             }
-            self.oldest.push((Arc::clone(key), now));
+            self.negatives.push((Arc::clone(key), now));
         }
         *self.count(negative) += 1;
     }
 
     const fn count(&mut self, negative: bool) -> &mut usize {
-        if negative { &mut self.negative } else { &mut self.held }
+        if negative { &mut self.negative_count } else { &mut self.positive_count }
     }
 
-    /// Drops what is held for a key.
-    fn take(&mut self, key: &str) -> Option<CacheEntry> {
-        let place = self.place(key).ok()?;
-        let (_, entry) = self.entries.get_mut(place)?;
-        let held = entry.held.take();
+    /// Removes the cached result of a key.
+    fn remove(&mut self, key: &str) -> Option<CacheEntry> {
+        let index = self.position(key).ok()?;
+        let (_, entry) = self.entries.get_mut(index)?;
+        let cached = entry.cached.take();
         if entry.pending.is_none() {
-            self.entries.remove(place);
+            self.entries.remove(index);
         }
-        if let Some(held) = &held {
-            let count = self.count(held.negative);
+        if let Some(cached) = &cached {
+            let count = self.count(cached.negative);
             *count = count.saturating_sub(1);
         }
-        held
+        cached
     }
 
-    /// Makes room: the oldest negative answer goes, or the positive one that was not used for the longest time.
-    fn drop_one(&mut self, negative: bool) {
-        while negative && !self.oldest.is_empty() {
-            let (key, fetched) = self.oldest.remove(0);
-            if self.is_negative_since(&key, fetched) {
-                self.take(&key);
+    /// Evicts the oldest negative result, or the least recently read positive one.
+    fn evict_one(&mut self, negative: bool) {
+        while negative && !self.negatives.is_empty() {
+            let (key, fetched_at) = self.negatives.remove(0);
+            if self.is_negative_since(&key, fetched_at) {
+                self.remove(&key);
                 return;
             }
         }
-        let positive = |entry: &KeyState| entry.held.as_ref().filter(|held| !held.negative).map(|held| held.used);
-        let used = self.entries.iter().filter_map(|(key, entry)| Some((positive(entry)?, key)));
-        if let Some(key) = used.min().filter(|_| !negative).map(|(_, key)| Arc::clone(key)) {
-            self.take(&key);
+        let positive =
+            |entry: &KeyState| entry.cached.as_ref().filter(|cached| !cached.negative).map(|cached| cached.last_used);
+        let positives = self.entries.iter().filter_map(|(key, entry)| Some((positive(entry)?, key)));
+        if let Some(key) = positives.min().filter(|_| !negative).map(|(_, key)| Arc::clone(key)) {
+            self.remove(&key);
         }
     }
 
-    fn is_negative_since(&mut self, key: &str, fetched: u64) -> bool {
-        let held = self.entry(key).and_then(|entry| entry.held.as_ref());
-        held.is_some_and(|held| held.negative && held.fetched == fetched)
+    fn is_negative_since(&mut self, key: &str, fetched_at: u64) -> bool {
+        let cached = self.entry(key).and_then(|entry| entry.cached.as_ref());
+        cached.is_some_and(|cached| cached.negative && cached.fetched_at == fetched_at)
     }
 
-    /// What there is to say although the store has failed.
-    fn fail(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> LookupResult {
+    /// Records a failed call. Gives the cached result if it may still be served, or else the failure.
+    fn record_failure(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> LookupResult {
         let stale_ms = self.stale_ms;
-        if let Some(held) = self.entry(key).and_then(|entry| entry.held.as_mut()) {
-            held.retry = now.saturating_add(RETRY_MS);
-            held.failed = Some(reason);
-            held.down = down;
-            if held.is_fresh(now) || (down && held.is_usable(now, stale_ms)) {
-                return held.answer.clone();
+        if let Some(cached) = self.entry(key).and_then(|entry| entry.cached.as_mut()) {
+            cached.retry_at = now.saturating_add(RETRY_DELAY_MS);
+            cached.failed = Some(reason);
+            cached.down = down;
+            if cached.is_fresh(now) || (down && cached.is_usable(now, stale_ms)) {
+                return cached.result.clone();
             }
         }
-        self.take(key);
+        self.remove(key);
         LookupResult::Unavailable(reason)
     }
 
-    /// Drops what has expired. What is used and about to expire, and (`true`) the calls that no reply comes of any more.
+    /// Removes expired results. Gives the keys to refresh, and the keys whose call is lost (`true`).
     pub(super) fn tick(&mut self, now: u64) -> Vec<(Arc<str>, bool)> {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let limit = self.lost_after_ms();
         let (mut expired, mut due, mut refreshes) = (Vec::new(), Vec::new(), 0);
         for (key, entry) in &self.entries {
-            let lost = entry.pending.as_ref().is_some_and(|pending| now.abs_diff(pending.since) >= limit);
-            let held = entry.held.as_ref();
-            if held.is_some_and(|held| !held.is_usable(now, stale_ms)) {
+            let lost = entry.pending.as_ref().is_some_and(|pending| now.abs_diff(pending.started_at) >= limit);
+            let cached = entry.cached.as_ref();
+            if cached.is_some_and(|cached| !cached.is_usable(now, stale_ms)) {
                 expired.push(Arc::clone(key));
             } else if entry.pending.is_none()
                 && refreshes < MAX_REFRESHES
-                && held.is_some_and(|held| held.in_use && held.is_due(now, ahead_ms))
+                && cached.is_some_and(|cached| cached.in_use && cached.is_due(now, ahead_ms))
             {
                 refreshes += 1;
                 due.push((Arc::clone(key), false));
@@ -440,28 +444,30 @@ impl LookupCache {
             }
         }
         for key in expired {
-            self.take(&key);
+            self.remove(&key);
         }
-        self.forget_replaced();
+        self.prune_negatives();
         due
     }
 
-    /// Leaves those in the order of negative answers that are still held.
-    fn forget_replaced(&mut self) {
-        let mut oldest = std::mem::take(&mut self.oldest);
-        oldest.retain(|(key, fetched)| self.is_negative_since(key, *fetched));
-        self.oldest = oldest;
+    /// Removes outdated pairs from the list of negative results.
+    fn prune_negatives(&mut self) {
+        let mut negatives = std::mem::take(&mut self.negatives);
+        negatives.retain(|(key, fetched_at)| self.is_negative_since(key, *fetched_at));
+        self.negatives = negatives;
     }
 
-    /// Why it gives no answers, or that it gives some again, if that has changed since this was last asked.
+    /// The store's health if it has changed since the last call of this: `Some(Some(reason))` for a store that has begun to
+    /// fail, `Some(None)` for one that works again.
     pub(super) fn changed_health(&mut self) -> Option<Option<&'static str>> {
         let changed = self.trouble != self.reported;
         self.reported = self.trouble;
         changed.then_some(self.trouble)
     }
 
+    /// The numbers of positive results, of negative results and of calls under way.
     pub(super) fn sizes(&self) -> [usize; 3] {
         let calls = self.entries.iter().filter(|(_, entry)| entry.pending.is_some()).count();
-        [self.held, self.negative, calls]
+        [self.positive_count, self.negative_count, calls]
     }
 }

@@ -1,18 +1,19 @@
-//! Stores as a document describes them, for `explain` and for tests: they answer in the formats of the real ones, so
-//! that what reads those formats is tried too.
+//! Stores with given content, for `explain` and for tests. They reply in the formats of Unkey and OpenBao, so that the
+//! code that reads those formats runs too.
 
 use super::{CallId, LookupRequest, LookupResult, Lookups, StoreKind};
 use crate::call::{Call, CallReply};
 use crate::json::{Json, to_text};
 
-/// What two stores hold.
+/// The content of the two stores.
 ///
-/// `bindings` has by webhook id `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`, `secrets` by
-/// `{tenant}:{project}:{provider}` a text, a list of texts or the data itself (`{"secret": "…"}`). What is not there, or
-/// `null`, the store does not know. `{"status": 503, "body": …}` is an answer as it stands: the body a text, or else JSON;
-/// `null` for the status no answer at all; for a secret `"previous"` the same for the version before it.
+/// `bindings` maps a webhook id to `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`. `secrets` maps
+/// `{tenant}:{project}:{provider}` to a string, an array of strings or the data itself (`{"secret": "…"}`). The store does
+/// not know a key that is missing or `null`. Instead of a value an entry can give the store's HTTP response:
+/// `{"status": 503, "body": …}`, where the body is a string or any JSON, and the status `null` means no response. The
+/// member `"previous"` of a secret gives the response for the previous version in the same way.
 ///
-/// The default is stores that cannot be reached.
+/// By default neither store can be reached.
 #[derive(Debug, Clone, Default)]
 pub struct FakeStores(Option<Entries>);
 
@@ -28,14 +29,14 @@ impl FakeStores {
     /// Reads `{"bindings": {…}, "secrets": {…}}`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that says what is wrong with the JSON.
     pub fn read(json: &Json) -> Result<Self, String> {
         let Json::Object(members) = json else {
             return Err("expected an object with `bindings` and `secrets`".to_owned());
         };
         let (mut bindings, mut secrets) = (Vec::new(), Vec::new());
         for (name, value) in members {
-            let (place, is_known): (_, fn(&Json) -> bool) = match name.as_str() {
+            let (target, is_known): (_, fn(&Json) -> bool) = match name.as_str() {
                 "bindings" => (&mut bindings, |value| matches!(value, Json::Null | Json::Object(_))),
                 "secrets" => (&mut secrets, |value| !matches!(value, Json::Bool(_) | Json::Number(_))),
                 _ => return Err(format!("unknown member `{name}`; known here: `bindings`, `secrets`")),
@@ -44,16 +45,16 @@ impl FakeStores {
             if let Some((key, value)) = entries.iter().find(|(_, value)| !is_known(value)) {
                 return Err(format!("`{name}` has {} for `{key}`", value.kind()));
             }
-            place.clone_from(entries);
+            target.clone_from(entries);
         }
         Ok(Self(Some(Entries { bindings, secrets })))
     }
 
-    /// What comes of a question, with every call answered at once.
+    /// The result of a lookup, with an immediate reply to every call.
     pub fn look_up(&self, lookups: &mut Lookups, request: &LookupRequest, now: u64) -> LookupResult {
         const STREAM: u32 = 0;
-        if let Some(answer) = lookups.look_up(STREAM, request, now) {
-            return answer;
+        if let Some(result) = lookups.look_up(STREAM, request, now) {
+            return result;
         }
         while let Some(call) = lookups.next_call() {
             let (status, body) = self.reply(&call);
@@ -62,13 +63,13 @@ impl FakeStores {
         lookups.result_for(STREAM).unwrap_or(LookupResult::Unavailable("lookup_lost"))
     }
 
-    /// What the store answers to a call: its status, if it answers at all, and the body.
+    /// The store's reply to a call: the status (`None` for no response) and the body.
     pub fn reply(&self, call: &Call<CallId>) -> (Option<u16>, Vec<u8>) {
-        self.answer(call.id.kind, &call.id.key, call.id.previous)
+        self.reply_for(call.id.kind, &call.id.key, call.id.previous)
     }
 
-    /// What a store answers when asked for a key, or for the version of it before the current one.
-    pub fn answer(&self, kind: StoreKind, key: &str, previous: bool) -> (Option<u16>, Vec<u8>) {
+    /// The store's reply for a key, or for its previous version.
+    pub fn reply_for(&self, kind: StoreKind, key: &str, previous: bool) -> (Option<u16>, Vec<u8>) {
         let Some(entries) = &self.0 else { return (None, Vec::new()) };
         let entries = if kind == StoreKind::Bindings { &entries.bindings } else { &entries.secrets };
         let entry = member(entries, key).filter(|entry| **entry != Json::Null);
@@ -110,7 +111,7 @@ fn member<'j>(members: &'j [(String, Json)], name: &str) -> Option<&'j Json> {
     members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
 
-/// What Unkey says of a key with this binding.
+/// Unkey's response for a key with this binding.
 fn verified(binding: &[(String, Json)]) -> String {
     let of = |name: &str| member(binding, name).cloned().unwrap_or(Json::Null);
     let mut meta = vec![
@@ -149,28 +150,31 @@ mod tests {
             "secrets": {"a": "s", "b": ["s", "t"], "c": {"status": 503, "body": {"errors": [1, -1, null, false]}},
             "d": {"status": null}, "e": {"status": 200, "body": "x", "previous": {"status": 404}}}}"#;
         let given = FakeStores::read(&Json::parse(given).unwrap()).unwrap();
-        let answer = |kind, key, previous| {
-            let (status, body) = given.answer(kind, key, previous);
+        let reply_for = |kind, key, previous| {
+            let (status, body) = given.reply_for(kind, key, previous);
             (status, String::from_utf8(body).unwrap())
         };
         assert_eq!(
-            answer(StoreKind::Bindings, "wh_1", false).1,
+            reply_for(StoreKind::Bindings, "wh_1", false).1,
             r#"{"meta":{"requestId":"req_1"},"data":{"valid":true,"code":"VALID","keyId":"key_1","enabled":true,"identity":{"id":"id_1","externalId":"a\n"},"meta":{"kind":"webhook","project_id":"p","provider":"x","bind_body":true}}}"#
         );
-        assert!(answer(StoreKind::Bindings, "wh_2", false).1.contains("NOT_FOUND"));
+        assert!(reply_for(StoreKind::Bindings, "wh_2", false).1.contains("NOT_FOUND"));
         let metadata = r#""metadata":{"created_time":"2025-01-01T00:00:00Z","destroyed":false,"version":1}}}"#;
         assert_eq!(
-            answer(StoreKind::Secrets, "a", false).1,
+            reply_for(StoreKind::Secrets, "a", false).1,
             format!(r#"{{"data":{{"data":{{"secret":"s"}},{metadata}"#)
         );
         assert_eq!(
-            answer(StoreKind::Secrets, "b", false).1,
+            reply_for(StoreKind::Secrets, "b", false).1,
             format!(r#"{{"data":{{"data":{{"secrets":["s","t"]}},{metadata}"#)
         );
-        assert_eq!(answer(StoreKind::Secrets, "c", false), (Some(503), r#"{"errors":[1,-1,null,false]}"#.to_owned()));
-        assert_eq!(answer(StoreKind::Secrets, "d", false), (None, String::new()));
-        assert_eq!(answer(StoreKind::Secrets, "e", true), (Some(404), String::new()));
-        assert_eq!(answer(StoreKind::Secrets, "f", false), (Some(404), r#"{"errors":[]}"#.to_owned()));
-        assert_eq!(FakeStores::default().answer(StoreKind::Secrets, "a", false), (None, Vec::new()));
+        assert_eq!(
+            reply_for(StoreKind::Secrets, "c", false),
+            (Some(503), r#"{"errors":[1,-1,null,false]}"#.to_owned())
+        );
+        assert_eq!(reply_for(StoreKind::Secrets, "d", false), (None, String::new()));
+        assert_eq!(reply_for(StoreKind::Secrets, "e", true), (Some(404), String::new()));
+        assert_eq!(reply_for(StoreKind::Secrets, "f", false), (Some(404), r#"{"errors":[]}"#.to_owned()));
+        assert_eq!(FakeStores::default().reply_for(StoreKind::Secrets, "a", false), (None, Vec::new()));
     }
 }

@@ -1,12 +1,12 @@
 //! Looking up whose webhook a delivery is for, and with which secrets it is signed (docs/contract.md section 5).
 //!
-//! [`Lookups`] is a state machine: what happens goes in (a request asks, a reply comes or does not, time passes, a request
-//! leaves), what is to be done comes out (calls to make, results for requests that waited). It has no clock, no I/O and no
-//! host. Time is Unix time in milliseconds, and need not be monotonic: what was fetched in the future is not trusted.
+//! [`Lookups`] is a state machine. Its events are: a request looks something up, a reply comes or a call fails, time
+//! passes, a request ends. Its outputs are calls to make and results for the requests that wait. It has no clock, no I/O
+//! and no host. Times are Unix time in milliseconds and need not be monotonic: a result from the future is not served.
 //!
 //! | module | subject |
 //! |---|---|
-//! | `cache` | one store's results, how long they hold, who waits for them |
+//! | `cache` | the cache of one store: results, calls under way, waiting requests |
 //! | `unkey` | bindings: `keys.verifyKey` |
 //! | `openbao` | secrets: the KV engine, version 2 |
 //! | `fake` | stores that a document describes, for `explain` and tests |
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// How often [`Lookups::tick`] wants to be called, in milliseconds.
 pub const TICK_MS: u32 = 1000;
 
-/// Which of the two stores something is about.
+/// The two stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
     /// Bindings, by webhook id
@@ -36,46 +36,46 @@ pub enum StoreKind {
     Secrets,
 }
 
-/// A question of a request.
+/// A lookup that a request needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupRequest {
-    /// To which store
+    /// The store
     pub kind: StoreKind,
-    /// For what
+    /// A webhook id, or `{tenant}:{project}:{provider}`
     pub key: Arc<str>,
-    /// What is held has failed the asker: fetch it anew, unless that was done a moment ago
+    /// The cached result did not fit the request: a new call is made, unless the last one is recent
     pub force_refresh: bool,
 }
 
-/// What a request gets to know.
+/// The result of a lookup. The reasons are log values.
 #[derive(Debug, Clone)]
 pub enum LookupResult {
     /// The webhook's binding; it lists no secrets
     Binding(Arc<Binding>),
     /// Secrets, in the order in which they are tried
     Secrets(Arc<Vec<Secret>>),
-    /// The store says that there is none, and why
+    /// The store has no valid binding for the webhook id; the reason
     Unknown(&'static str),
-    /// It cannot be had or used, and why
+    /// The value could not be fetched, or is malformed; the reason
     Unavailable(&'static str),
 }
 
-/// Identifies a call until its reply or its failure has been told.
+/// Identifies a call until [`Lookups::replied`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallId {
     kind: StoreKind,
     key: Arc<str>,
     number: u32,
-    /// It is for the version before the current one.
+    /// The call is for the previous version of the secrets
     previous: bool,
 }
 
-/// What a store's health came to, for the log.
+/// The health of a store, for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreHealth {
     /// Which store
     pub kind: StoreKind,
-    /// Why it gives no results; none if it does again
+    /// The reason why the last call failed; `None` if it succeeded
     pub trouble: Option<&'static str>,
 }
 
@@ -91,7 +91,7 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// The stores that a policy names; none if it names none.
+    /// The lookups of a policy; `None` if it names neither `unkey` nor `openbao`.
     pub fn of(policy: &Policy) -> Option<Self> {
         let (unkey, openbao) = (policy.unkey().cloned(), policy.openbao().cloned());
         if unkey.is_none() && openbao.is_none() {
@@ -108,49 +108,49 @@ impl Lookups {
         })
     }
 
-    /// A request, known by `stream`, asks. Without an answer it has to wait: [`Lookups::next_result`] tells. It waits for
-    /// one thing at a time.
+    /// Looks something up for the request with the number `stream`. `None`: the request has to wait until
+    /// [`Lookups::next_result`] gives its result. A request waits for one lookup at a time.
     pub fn look_up(&mut self, stream: u32, request: &LookupRequest, now: u64) -> Option<LookupResult> {
-        let CacheDecision { answer, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
-        let asked = answer.is_none();
+        let CacheDecision { result, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
+        let requested = result.is_none();
         if call {
-            self.call(request.kind, &request.key, now, asked);
+            self.call(request.kind, &request.key, now, requested);
         }
-        if asked {
-            self.store(request.kind).wait(&request.key, stream, request.force_refresh);
+        if requested {
+            self.store(request.kind).add_waiter(&request.key, stream, request.force_refresh);
         }
-        answer
+        result
     }
 
-    /// A call to make.
+    /// The next call to make.
     pub fn next_call(&mut self) -> Option<Call<CallId>> {
         self.calls.pop()
     }
 
-    /// A request that waited, and its answer.
+    /// The next request that has waited, and its result.
     pub fn next_result(&mut self) -> Option<(u32, LookupResult)> {
         self.results.pop()
     }
 
-    /// The answer for one request, if it is there already.
+    /// The result for one request, if there is one already.
     pub fn result_for(&mut self, stream: u32) -> Option<LookupResult> {
-        let place = self.results.iter().position(|(waiter, _)| *waiter == stream)?;
-        Some(self.results.swap_remove(place).1)
+        let index = self.results.iter().position(|(waiter, _)| *waiter == stream)?;
+        Some(self.results.swap_remove(index).1)
     }
 
-    /// A call has been answered, or ([`CallReply::status`]) has not and never will be.
+    /// Takes the reply to a call. A call that failed has a reply without [`CallReply::status`].
     pub fn replied(&mut self, id: &CallId, reply: &CallReply<'_>, now: u64) {
         let CallId { kind, key, number, previous } = id;
-        let Some(in_time) = self.store(*kind).reply_of(key, *number, now) else { return };
-        let verdict = match (in_time, kind, previous) {
+        let Some(in_time) = self.store(*kind).match_reply(key, *number, now) else { return };
+        let outcome = match (in_time, kind, previous) {
             (None, ..) => cache::LookupOutcome::unreachable(*kind),
             (_, StoreKind::Bindings, _) => unkey::read(reply),
             (Some(current), StoreKind::Secrets, true) => openbao::with_previous(current, reply),
             (_, StoreKind::Secrets, false) => {
                 let grace = self.openbao.as_ref().map_or(0, |openbao| openbao.grace_ms);
                 match openbao::read(reply, now, grace) {
-                    openbao::Read::Outcome(verdict) => verdict,
-                    // A version that is new brings the one before it along.
+                    openbao::Read::Outcome(outcome) => outcome,
+                    // During the rotation grace the previous version is valid too.
                     openbao::Read::AlsoVersion(version, current) => {
                         let id = self.call_id(StoreKind::Secrets, key, true);
                         self.secrets.replace_call(&id, current, now);
@@ -159,15 +159,15 @@ impl Lookups {
                 }
             }
         };
-        self.settle(*kind, key, verdict, now);
+        self.complete(*kind, key, outcome, now);
     }
 
-    /// Time has passed: what is used and about to expire is fetched, what has expired is dropped.
+    /// Removes expired results, begins refreshes and gives up lost calls.
     pub fn tick(&mut self, now: u64) {
         for kind in [StoreKind::Bindings, StoreKind::Secrets] {
             for (key, is_lost) in self.store(kind).tick(now) {
                 if is_lost {
-                    self.settle(kind, &key, cache::LookupOutcome::unreachable(kind), now);
+                    self.complete(kind, &key, cache::LookupOutcome::unreachable(kind), now);
                 } else {
                     self.call(kind, &key, now, false);
                 }
@@ -175,23 +175,23 @@ impl Lookups {
         }
     }
 
-    /// A request that waits for this is gone, or waits no longer. It is still fetched: others may want it.
+    /// Forgets a request that waits for a lookup. The call goes on, since other requests may wait for it.
     pub fn cancel(&mut self, stream: u32, request: &LookupRequest) {
-        self.store(request.kind).forget(&request.key, stream);
+        self.store(request.kind).remove_waiter(&request.key, stream);
         self.results.retain(|(waiter, _)| *waiter != stream);
     }
 
-    /// A store whose health has changed since this was last asked.
+    /// A store whose health has changed since the last call of this.
     pub fn changed_health(&mut self) -> Option<StoreHealth> {
         let change =
             |kind, store: &mut LookupCache| store.changed_health().map(|trouble| StoreHealth { kind, trouble });
         change(StoreKind::Bindings, &mut self.bindings).or_else(|| change(StoreKind::Secrets, &mut self.secrets))
     }
 
-    /// How many positive results are held, how many negative ones, and how many calls are under way.
+    /// The numbers of cached positive results, of cached negative results and of calls under way, of both stores.
     pub fn sizes(&self) -> [usize; 3] {
         let (bindings, secrets) = (self.bindings.sizes(), self.secrets.sizes());
-        std::array::from_fn(|place| bindings.get(place).unwrap_or(&0) + secrets.get(place).unwrap_or(&0))
+        std::array::from_fn(|index| bindings.get(index).unwrap_or(&0) + secrets.get(index).unwrap_or(&0))
     }
 
     const fn store(&mut self, kind: StoreKind) -> &mut LookupCache {
@@ -206,20 +206,20 @@ impl Lookups {
         CallId { kind, key: Arc::clone(key), number: self.last_call, previous }
     }
 
-    /// Begins a call, of which there is one for each key. `asked`: a request waits for it.
-    fn call(&mut self, kind: StoreKind, key: &Arc<str>, now: u64, asked: bool) {
+    /// Begins a call; there is at most one for each key. `requested`: a request waits for it.
+    fn call(&mut self, kind: StoreKind, key: &Arc<str>, now: u64, requested: bool) {
         let id = self.call_id(kind, key, false);
-        self.store(kind).begin(&id, now, asked);
-        // Nobody asks for what the policy does not name; if it were so, the call would be lost after a while.
+        self.store(kind).begin(&id, now, requested);
+        // A request only needs stores that the policy names. If not, no call is made, and the lookup fails as a lost call.
         self.calls.extend(match kind {
             StoreKind::Bindings => self.unkey.as_ref().map(|unkey| unkey::call(unkey, id)),
             StoreKind::Secrets => self.openbao.as_ref().map(|openbao| openbao::call(openbao, id, 0)),
         });
     }
 
-    /// Keeps a verdict and results everybody who waits for it.
-    fn settle(&mut self, kind: StoreKind, key: &Arc<str>, verdict: cache::LookupOutcome, now: u64) {
-        let results = self.store(kind).settle(key, verdict, now);
+    /// Ends a call and queues the results of the requests that wait for it.
+    fn complete(&mut self, kind: StoreKind, key: &Arc<str>, outcome: cache::LookupOutcome, now: u64) {
+        let results = self.store(kind).complete(key, outcome, now);
         self.results.extend(results);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The most items that `secrets` may have.
 const MAX_SECRETS: usize = 8;
 
-/// Asks for the secrets of an owner: this version of them, or the newest (0).
+/// The call for the secrets under a key; `version` 0 is the newest.
 pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> Call<CallId> {
     let mut path = openbao.request_path(&id.key);
     if version > 0 {
@@ -34,18 +34,18 @@ pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> Call<CallId> 
     }
 }
 
-/// What a reply comes to.
+/// What follows from the reply for the newest version.
 pub(super) enum Read {
     Outcome(LookupOutcome),
-    /// These secrets, and those of this version.
+    /// Within the rotation grace: the number of the previous version, to be fetched too, and the current secrets.
     AlsoVersion(u64, Vec<Secret>),
 }
 
-/// Reads the reply for the newest version; one that is younger than `grace_ms` brings the version before it along.
+/// Reads the reply for the newest version. If that version is younger than `grace_ms`, the previous one is valid too.
 pub(super) fn read(reply: &CallReply<'_>, now: u64, grace_ms: u64) -> Read {
     let (secrets, version) = match parse(reply) {
         Ok(found) => found,
-        Err(verdict) => return Read::Outcome(verdict),
+        Err(outcome) => return Read::Outcome(outcome),
     };
     match version.filter(|version| version.number > 1 && now < version.created.saturating_add(grace_ms)) {
         Some(version) => Read::AlsoVersion(version.number - 1, secrets),
@@ -53,8 +53,8 @@ pub(super) fn read(reply: &CallReply<'_>, now: u64, grace_ms: u64) -> Read {
     }
 }
 
-/// Reads the reply for the version before the current one, whose secrets are `current`. That it is gone is fine; that it
-/// could not be had is not, and soon it is asked for again.
+/// Reads the reply for the previous version and adds its secrets to `current`. A deleted version adds none. If the call
+/// failed, the result is partial, so that it is fetched again soon.
 pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> LookupOutcome {
     let partial = match parse(reply) {
         Ok((previous, _)) => {
@@ -68,7 +68,7 @@ pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> 
 }
 
 fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> LookupOutcome {
-    LookupOutcome::Found { answer: LookupResult::Secrets(Arc::new(secrets)), partial }
+    LookupOutcome::Found { result: LookupResult::Secrets(Arc::new(secrets)), partial }
 }
 
 /// A version of a secret.
@@ -85,7 +85,7 @@ fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), Lookup
     let is_json = json.as_ref().is_some_and(is_json);
     match (status, json) {
         (504, _) => Err(LookupOutcome::Failed { reason: "secret_store_timeout", down: true }),
-        // Its errors are JSON, those that a gateway makes for it are not.
+        // OpenBao's own errors are JSON, the gateway's are not.
         (500.., _) if !is_json => Err(LookupOutcome::unreachable(StoreKind::Secrets)),
         (503, Some(Ok(json))) if is_sealed(&json) => {
             Err(LookupOutcome::Failed { reason: "secret_store_sealed", down: true })
@@ -99,7 +99,7 @@ fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), Lookup
         }
         (404, _) => failed("secret_store_refused"),
         (200, Some(Ok(json))) => read_data(&json),
-        // A member stands twice, and no two readers agree which of them counts.
+        // The JSON has a duplicate member. Parsers disagree about which one counts.
         (200, _) if is_json => Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_malformed"))),
         (200, _) => failed("secret_store_reply_malformed"),
         _ => failed("secret_store_refused"),
@@ -111,8 +111,8 @@ fn is_sealed(json: &Json) -> bool {
     errors.first().and_then(Json::text).is_some_and(|text| text.to_ascii_lowercase().contains("sealed"))
 }
 
-/// Whether a 404 says that there is no secret, and not that there is no such mount: `{"errors": []}` where there never was
-/// one, `{"data": {"data": null, "metadata": {…}}}` where its version is deleted.
+/// Whether a 404 means that there is no secret, and not that the mount is missing. The body is `{"errors": []}` for a
+/// secret that never existed, and `{"data": {"data": null, "metadata": {…}}}` for a deleted version.
 fn is_gone(json: &Json) -> bool {
     let is_empty = matches!(json.at(&["errors"]), Some(Json::Array(errors)) if errors.is_empty());
     let is_deleted = json.at(&["data", "data"]) == Some(&Json::Null)

@@ -1,7 +1,7 @@
-//! Bindings from Unkey: a webhook id is a key there, and its verification says whose it is.
+//! Bindings from Unkey: a webhook id is an Unkey key, and verifying the key gives its owner.
 //!
-//! `POST /v2/keys.verifyKey` answers every verdict with 200 and `data.valid`, `data.code`; the tenant is
-//! `data.identity.externalId`, the rest stands in `data.meta`
+//! The response to `POST /v2/keys.verifyKey` is 200 for invalid keys too, with `data.valid` and `data.code`. The tenant is
+//! `data.identity.externalId`, all else is in `data.meta`
 //! (<https://www.unkey.com/docs/api-reference/v2/keys/verify-api-key>).
 
 use super::cache::LookupOutcome;
@@ -27,7 +27,7 @@ struct Credits {
     cost: u32,
 }
 
-/// Asks for a webhook id. Verifying it costs no credits.
+/// The call that verifies a webhook id, at a cost of no credits.
 pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
     let mut headers = request_lines(&unkey.service, "POST", unkey.path.clone());
     headers.push(("content-type", "application/json".to_owned()));
@@ -41,7 +41,7 @@ pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
     }
 }
 
-/// What a reply says of a webhook id.
+/// Reads the reply to [`call`].
 pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
     let failed = |reason| LookupOutcome::Failed { reason, down: false };
     let body = match (reply.status, reply.body) {
@@ -49,7 +49,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
         (Some(200), None) => return failed("registry_reply_malformed"),
         (None, _) => return LookupOutcome::unreachable(StoreKind::Bindings),
         (Some(504), _) => return LookupOutcome::Failed { reason: "registry_timeout", down: true },
-        // Unkey's errors are JSON, those that a gateway makes for it are not.
+        // Unkey's own errors are JSON, the gateway's are not.
         (Some(500..), body) if !body.is_some_and(|body| is_json(&Json::parse(body))) => {
             return LookupOutcome::unreachable(StoreKind::Bindings);
         }
@@ -61,7 +61,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
     let malformed = LookupOutcome::Negative(LookupResult::Unavailable("binding_malformed"));
     let reply = match Json::parse(body) {
         Ok(reply) => reply,
-        // No two readers agree which of two members of one name counts.
+        // Parsers disagree about which one of two duplicate members counts.
         Err(error) if error.is_duplicate() => return malformed,
         Err(_) => return failed("registry_reply_malformed"),
     };
@@ -71,22 +71,22 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
     };
     match (valid, code.as_str()) {
         (true, "VALID") => {}
-        // Also what a root key of another API is told.
+        // Unkey says this too if the root key belongs to another API.
         (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_found")),
         (_, "RATE_LIMITED") => return failed("registry_throttled"),
-        // Disabled, expired, forbidden, used up, and whatever codes there will be.
+        // The key is disabled, expired, forbidden or used up, or the code is one of a later version of Unkey.
         _ => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_valid")),
     }
     if of(&["meta", "kind"]).and_then(Json::text) != Some("webhook") {
         return LookupOutcome::Negative(LookupResult::Unknown("binding_of_another_kind"));
     }
     match binding(of) {
-        Some(binding) => LookupOutcome::Found { answer: LookupResult::Binding(Arc::new(binding)), partial: None },
+        Some(binding) => LookupOutcome::Found { result: LookupResult::Binding(Arc::new(binding)), partial: None },
         None => malformed,
     }
 }
 
-/// The binding that these members of `data` make, if they do.
+/// Reads a binding from the members of `data`; `None` if one is missing or malformed.
 fn binding<'j>(of: impl Fn(&[&str]) -> Option<&'j Json>) -> Option<Binding> {
     let text = |names: &[&str]| of(names).and_then(Json::text);
     Some(Binding {
