@@ -21,7 +21,7 @@ const ROUTER_PREFIX: &[u8] = b"x-envoy-";
 /// The timeout of the response in milliseconds, after which the router replies 504. It overrides the route's timeout.
 const TIMEOUT: &str = "x-envoy-upstream-rq-timeout-ms";
 /// Restate's attach returns 404 for an unknown key, and also for work under way that ends with a 404 of the handler.
-/// The second 404 has an expiry header only in a repeated request, so the router retries once.
+/// Only when the request is repeated, the handler's 404 has an expiry header. So the router retries once.
 const RETRY_ONCE: [(&str, &[u8]); 3] = [
     ("x-envoy-retry-on", b"retriable-status-codes"),
     ("x-envoy-retriable-status-codes", b"404"),
