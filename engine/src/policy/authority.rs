@@ -1,13 +1,13 @@
 //! The authority of a request: a host and at most one port (RFC 9110 section 7.2, RFC 3986 section 3.2).
 //!
-//! Filters before this one decide by the authority too, and not all of them read a strange one in the same way. So an
-//! authority that could be read in two ways is refused, and a route's host is compared with the whole of it, byte for
-//! byte, as the gateway's exact rules are (docs/contract.md section 2). A port makes it another authority. The gateway removes
-//! ports; what still has one afterwards had two (`a:80:80`), and no rule of the gateway has seen its host.
+//! Filters in front of this one read the authority too, and they parse unusual ones in different ways. So an ambiguous
+//! authority is refused, and a route's host is compared with the whole authority, byte for byte, as the gateway's exact
+//! rules do (docs/contract.md section 2). An authority with a port matches no host. The gateway removes a port; if
+//! there still is one, the client sent two (`a:80:80`), and the gateway's rules saw another host.
 
 use super::path::PathError;
 
-/// An authority as text, exactly as it came: `api.example.com`, `192.0.2.1:80`, `[::1]:443`.
+/// Checks an authority and returns it unchanged: `api.example.com`, `192.0.2.1:80`, `[::1]:443`.
 ///
 /// A host consists of `A-Z a-z 0-9 . _ ~ -`, or is an IPv6 address in brackets. A port has 1 to 5 digits and is at
 /// most 65535.
@@ -17,15 +17,15 @@ use super::path::PathError;
 /// percent-encoding.
 pub fn parse(authority: &[u8]) -> Result<&str, PathError> {
     let text = std::str::from_utf8(authority).map_err(|_| PathError::Authority)?;
-    let behind_address = if text.starts_with('[') { text.find(']') } else { Some(0) };
-    let from = behind_address.ok_or(PathError::Authority)?;
+    let address_end = if text.starts_with('[') { text.find(']') } else { Some(0) };
+    let from = address_end.ok_or(PathError::Authority)?;
     let colon = text.bytes().skip(from).position(|byte| byte == b':').map(|at| at + from);
     let (host, port) = text.split_at_checked(colon.unwrap_or(text.len())).ok_or(PathError::Authority)?;
     let is_authority = is_host(host) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
     if is_authority { Ok(text) } else { Err(PathError::Authority) }
 }
 
-/// Whether a text is a name or an IPv4 address, or an IPv6 address in brackets.
+/// Whether a text is a host name, an IPv4 address, or an IPv6 address in brackets.
 pub(super) fn is_host(text: &str) -> bool {
     let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     match address {

@@ -1,4 +1,4 @@
-//! From a document to a policy: what the members mean together, and every way in which they cannot.
+//! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
 mod callers;
 mod recovery;
@@ -16,7 +16,7 @@ use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::provider::Provider;
 use std::collections::BTreeMap;
 
-/// Request headers that a backend, which journals what it gets, does not see unless `keep_headers` says so.
+/// Request headers that are removed unless `keep_headers` lists them, since a backend may store requests in a journal.
 const CREDENTIALS: [&str; 7] = [
     "authorization",
     "cookie",
@@ -27,7 +27,7 @@ const CREDENTIALS: [&str; 7] = [
     "x-restate-*",
 ];
 
-/// Headers by which a client asks for another method than the one that was judged.
+/// Headers with which a client can override the method that was checked.
 const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
 
@@ -67,16 +67,16 @@ impl Compiler<'_> {
         let mut table = RouteTable::default();
         let mut endpoints = BTreeMap::new();
         let mut routes: Vec<(usize, Route)> = Vec::new();
-        for (place, declared) in &document.routes {
-            let target = self.target(*place, declared);
-            self.check(*place, declared);
+        for (index, declared) in &document.routes {
+            let target = self.target(*index, declared);
+            self.check(*index, declared);
             if let Some(first) = endpoints.insert(declared.endpoint.clone(), routes.len()) {
-                let first = routes.get(first).map_or(0, |(place, _)| *place);
+                let first = routes.get(first).map_or(0, |(index, _)| *index);
                 let message = format!("the endpoint `{}` is declared at /routes/{first} already", declared.endpoint);
-                self.issues.add(format!("/routes/{place}/endpoint"), message);
+                self.issues.add(format!("/routes/{index}/endpoint"), message);
             }
             let methods = methods_of(declared);
-            self.declare(&mut table, *place, declared, &methods, &routes);
+            self.declare(&mut table, *index, declared, &methods, &routes);
             let identity = declared.identity.as_ref().map_or(0, |rules| {
                 identities.push(rules.clone());
                 identities.len() - 1
@@ -98,7 +98,7 @@ impl Compiler<'_> {
                 callers: Vec::new(),
                 max_body_bytes: declared.max_body_bytes,
             };
-            routes.push((*place, route));
+            routes.push((*index, route));
         }
         self.recovery_paths(&routes);
         let closed_services = self.closed_services(&routes);
@@ -151,10 +151,10 @@ impl Compiler<'_> {
 
     /// The route's target, checked against its path, scope and policy.
     #[inline(never)]
-    fn target(&mut self, place: usize, route: &RouteDocument) -> Option<Target> {
+    fn target(&mut self, index: usize, route: &RouteDocument) -> Option<Target> {
         let parameters: Vec<&str> = route.template.parameters().collect();
         let text = route.target.as_ref()?;
-        let pointer = format!("/routes/{place}/target");
+        let pointer = format!("/routes/{index}/target");
         let target = match Target::parse(text, &parameters, route.one_way) {
             Ok(target) => target,
             Err(message) => {
@@ -166,7 +166,7 @@ impl Compiler<'_> {
             let message = format!(
                 "`{{{name}}}` stands for the caller's own {name} in a target; call the parameter something else"
             );
-            self.issues.add(format!("/routes/{place}/path"), message);
+            self.issues.add(format!("/routes/{index}/path"), message);
         }
         if target.needs_project() && route.scope != Scope::Project {
             self.issues.add(pointer.clone(), "the route's scope has no project to put for `{project}`");
@@ -179,7 +179,7 @@ impl Compiler<'_> {
     }
 
     fn has_identity(&self, route: &RouteDocument) -> bool {
-        // One without a readable source has been reported where it stands.
+        // An `identity` without a valid source has its own issue.
         route.identity.is_some() || self.document.identity.is_some() || self.is_signed_for(route)
     }
 
@@ -188,10 +188,10 @@ impl Compiler<'_> {
         self.document.callers.iter().any(|caller| caller.routes.contains(&route.endpoint))
     }
 
-    /// What cannot be said of one route.
+    /// Reports members of one route that contradict each other.
     #[inline(never)]
-    fn check(&mut self, place: usize, route: &RouteDocument) {
-        let at = |member: &str| format!("/routes/{place}/{member}");
+    fn check(&mut self, index: usize, route: &RouteDocument) {
+        let at = |member: &str| format!("/routes/{index}/{member}");
         let (policy, backend) = (route.policy, &self.document.backend);
         match (policy, &route.webhook) {
             (PolicyKind::RequiredB, None) => {
@@ -226,7 +226,7 @@ impl Compiler<'_> {
             self.issues.add(at("policy"), message);
         }
         let has_results = recovery::has_results(route);
-        self.check_recovery(place, route);
+        self.check_recovery(index, route);
         if route.collision != Collision::Off {
             if !has_results {
                 self.issues.add(
@@ -262,15 +262,15 @@ impl Compiler<'_> {
         }
     }
 
-    /// Puts the route into the table, once a host, and reports routes that stand at the same place.
+    /// Inserts the route into the table, once for each host, and reports earlier routes with the same host and path.
     #[inline(never)]
     fn declare(
         &mut self,
         table: &mut RouteTable,
-        place: usize,
+        index: usize,
         route: &RouteDocument,
         methods: &[String],
-        before: &[(usize, Route)],
+        earlier: &[(usize, Route)],
     ) {
         let hosts: Vec<Option<&str>> = if route.hosts.is_empty() {
             vec![None]
@@ -278,29 +278,29 @@ impl Compiler<'_> {
             route.hosts.iter().map(|host| Some(host.as_str())).collect()
         };
         let recovers = self.recovers(route);
-        let (mut named, mut shared_recovery) = (Vec::new(), Vec::new());
+        let (mut reported, mut shared_recovery) = (Vec::new(), Vec::new());
         for host in hosts {
-            for other in table.insert(host, &route.template, before.len()) {
-                let Some((other_place, other)) = before.get(other) else { continue };
-                let met = !shared_recovery.contains(other_place);
-                if met && recovers && other.recovery.is_some() {
-                    let message = recovery::recovers_at(*other_place, other);
+            for other in table.insert(host, &route.template, earlier.len()) {
+                let Some((other_index, other)) = earlier.get(other) else { continue };
+                let is_new = !shared_recovery.contains(other_index);
+                if is_new && recovers && other.recovery.is_some() {
+                    let message = recovery::recovers_at(*other_index, other);
                     let message = message + "; set `recovery` to false on one of the two";
-                    self.issues.add(format!("/routes/{place}/recovery"), message);
-                    shared_recovery.push(*other_place);
+                    self.issues.add(format!("/routes/{index}/recovery"), message);
+                    shared_recovery.push(*other_index);
                 }
                 let shared: Vec<&str> =
                     methods.iter().filter(|method| other.methods.contains(method)).map(String::as_str).collect();
-                if !shared.is_empty() && !named.contains(other_place) {
+                if !shared.is_empty() && !reported.contains(other_index) {
                     let message = format!(
-                        "`{}` takes the same requests ({}) as `{}`, {} of /routes/{other_place}",
+                        "`{}` takes the same requests ({}) as `{}`, {} of /routes/{other_index}",
                         route.template,
                         shared.join(", "),
                         other.template,
                         other.endpoint
                     );
-                    self.issues.add(format!("/routes/{place}/path"), message);
-                    named.push(*other_place);
+                    self.issues.add(format!("/routes/{index}/path"), message);
+                    reported.push(*other_index);
                 }
             }
         }
@@ -309,13 +309,13 @@ impl Compiler<'_> {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }) {
             self.issues.add(
-                format!("/routes/{place}/path"),
+                format!("/routes/{index}/path"),
                 format!("`{prefix}` is closed to clients (/backend/reserved_paths)"),
             );
         }
     }
 
-    /// Tells who uses `hosts`: the gateway has to bring every authority into one spelling before any rule reads it.
+    /// Warns operators who use `hosts`: the gateway has to normalise the authority before any rule reads it.
     #[inline(never)]
     fn hosts_warning(&mut self) {
         let with_hosts = self.document.routes.iter().filter(|(_, route)| !route.hosts.is_empty());
@@ -331,7 +331,8 @@ impl Compiler<'_> {
         );
     }
 
-    /// The first segments that are the backend's own where paths are rewritten; sorted.
+    /// The first path segments that are closed to clients because they are services of the backend, sorted; none
+    /// without `rewrite_path`.
     #[inline(never)]
     fn closed_services(&mut self, routes: &[(usize, Route)]) -> Vec<String> {
         let backend = &self.document.backend;
@@ -343,24 +344,24 @@ impl Compiler<'_> {
         services.extend(backend.guard.iter().map(|guard| guard.service.as_str()));
         services.sort_unstable();
         services.dedup();
-        for (place, route) in routes {
+        for (index, route) in routes {
             let taken = |first: &str| services.binary_search(&first).is_ok();
             if let Some(first) = route.template.first_literal().filter(|first| taken(first)) {
                 let message = format!(
                     "`/{first}` is the path of a target's service and so closed to clients; choose another first segment"
                 );
-                self.issues.add(format!("/routes/{place}/path"), message);
+                self.issues.add(format!("/routes/{index}/path"), message);
             }
             let service = route.target.as_ref().map(|target| format!("/{}", target.service));
             if service.is_some_and(|service| backend.reserved_paths.contains(&service)) {
                 self.issues
-                    .add(format!("/routes/{place}/target"), "the service's path is one of /backend/reserved_paths");
+                    .add(format!("/routes/{index}/target"), "the service's path is one of /backend/reserved_paths");
             }
         }
         services.into_iter().map(str::to_owned).collect()
     }
 
-    /// The request headers that never reach the backend as they came.
+    /// The request headers that are removed before the backend.
     #[inline(never)]
     fn strip(
         &mut self,
@@ -381,18 +382,18 @@ impl Compiler<'_> {
         for name in CREDENTIALS.into_iter().chain(always.clone()) {
             strip.insert(name);
         }
-        for (index, kept) in self.document.backend.keep_headers.iter().enumerate() {
-            if canonical(kept) == IDEMPOTENCY_KEY || always.clone().any(|name| name == canonical(kept)) {
-                let message = format!("`{kept}` never reaches the backend as a client sent it");
+        for (index, name) in self.document.backend.keep_headers.iter().enumerate() {
+            if canonical(name) == IDEMPOTENCY_KEY || always.clone().any(|removed| removed == canonical(name)) {
+                let message = format!("`{name}` never reaches the backend as a client sent it");
                 self.issues.add(format!("/backend/keep_headers/{index}"), message);
             }
-            strip.exempt(kept);
+            strip.exempt(name);
         }
         strip
     }
 }
 
-/// `HEAD` counts as `GET` (RFC 9110 section 9.3.2).
+/// The methods of a route. `GET` includes `HEAD` (RFC 9110 section 9.3.2).
 #[inline(never)]
 fn methods_of(route: &RouteDocument) -> Vec<String> {
     let mut methods: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! The policy document (docs/contract.md section 4) as its author wrote it: members known, types and grammars checked, defaults
-//! filled in. What members mean together is `compile`'s business.
+//! The policy document (docs/contract.md section 4): checks the names, types and grammars of its members, and adds
+//! defaults. `compile` checks how members fit together.
 
 mod backend;
 mod callers;
@@ -19,13 +19,13 @@ pub use webhooks::{Binding, Webhooks, is_webhook_id};
 
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 
-/// Whether decisions act, or are only computed, logged and counted.
+/// Whether decisions have an effect, or are only logged and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Decisions act.
+    /// Decisions have an effect.
     #[default]
     Enforce,
-    /// Case A refusals and the key rewrite do not act (docs/contract.md section 2).
+    /// Case A refusals and the key rewrite have no effect (docs/contract.md section 2).
     Shadow,
 }
 
@@ -35,7 +35,7 @@ pub enum Unmatched {
     /// 404
     #[default]
     Reject,
-    /// Forwarded; with a key refused.
+    /// Forwarded; refused if it has a key.
     Prohibited,
     /// Forwarded without its key.
     HandlerInternalC,
@@ -44,7 +44,7 @@ pub enum Unmatched {
 /// How keys appear in logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeyInLogs {
-    /// As they are.
+    /// Unchanged.
     Full,
     /// As a SHA-256 digest.
     #[default]
@@ -56,7 +56,7 @@ pub enum KeyInLogs {
 /// The `telemetry` object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Telemetry {
-    /// The most metric series that one VM defines.
+    /// The maximum number of metric series of one VM.
     pub max_series: u64,
     /// How keys appear in logs.
     pub key_in_logs: KeyInLogs,
@@ -68,7 +68,7 @@ impl Default for Telemetry {
     }
 }
 
-/// A policy document. Parts that could not be read are left out; then there are issues.
+/// A policy document. Invalid parts are left out, and each of them has an issue.
 #[derive(Debug, Default)]
 pub struct Document {
     /// `mode`
@@ -81,20 +81,20 @@ pub struct Document {
     pub identity: Option<IdentityRules>,
     /// `backend`
     pub backend: Backend,
-    /// `routes`, each with its place in the document
+    /// `routes`, each with its index in the document
     pub routes: Vec<(usize, RouteDocument)>,
     /// `webhooks`
     pub webhooks: Option<Webhooks>,
     /// `callers`
     pub callers: Vec<Caller>,
-    /// `recovery.wait_ms`
+    /// `recovery.wait_ms`, in milliseconds
     pub recovery_wait_ms: u64,
     /// `telemetry`
     pub telemetry: Telemetry,
 }
 
 impl Document {
-    /// Reads a document; every problem goes to `issues`.
+    /// Reads a document and adds every problem to `issues`.
     pub fn read(root: &JsonCursor<'_>, issues: &mut Issues) -> Self {
         let known = [
             "$schema",
@@ -143,7 +143,7 @@ impl Document {
     }
 }
 
-/// How long a recovery waits, if the document does not say.
+/// The default of `recovery.wait_ms`.
 const RECOVERY_WAIT_MS: u64 = 30_000;
 
 const UNMATCHED: [(&str, Unmatched); 3] = [
@@ -195,7 +195,7 @@ fn read_retention(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<()> {
     Some(())
 }
 
-/// `30s`, `15m`, `24h`, `7d`: seconds.
+/// Parses a duration such as `30s`, `15m`, `24h` or `7d` into seconds.
 fn parse_duration(text: &str) -> Result<u64, String> {
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
     units
@@ -208,7 +208,7 @@ fn parse_duration(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "a duration is a count and a unit: `30s`, `15m`, `24h`, `7d`".to_owned())
 }
 
-/// An absolute http(s) URL that can stand in a header.
+/// Parses an absolute http or https URL that fits into a header.
 fn parse_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
@@ -219,7 +219,7 @@ fn parse_url(text: &str) -> Result<String, String> {
     }
 }
 
-/// A header's name, in lower case; `*` could be one's (RFC 9110) and is a mistake here.
+/// Parses a header name into lower case. RFC 9110 allows `*` in a name, but here it is a mistake.
 fn parse_header_name(text: &str) -> Result<String, String> {
     if crate::headers::is_field_name(text) && !text.contains('*') {
         Ok(text.to_ascii_lowercase())
@@ -228,7 +228,7 @@ fn parse_header_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A name that can stand in metrics and logs.
+/// Parses a name that fits into metrics and logs.
 fn parse_name(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if (1..=128).contains(&text.len()) && !text.starts_with('_') && text.bytes().all(plain) {
@@ -238,7 +238,7 @@ fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Some text.
+/// Parses a text that is not empty.
 fn parse_text(text: &str) -> Result<String, String> {
     if text.is_empty() || text.contains('\0') { Err("expected some text".to_owned()) } else { Ok(text.to_owned()) }
 }

@@ -1,7 +1,7 @@
-//! The policy: bytes of a JSON document in, a compiled policy out, or every reason why not.
+//! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
-//! `document` knows the members, `compile` what they mean together; `authority`, `path`, `routes`,
-//! `recovery` and `target` are what a request meets.
+//! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery` and `target`
+//! evaluate requests.
 
 pub mod authority;
 mod compile;
@@ -28,57 +28,57 @@ use target::Target;
 /// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";
 
-/// A compiled policy: everything a request needs, nothing it has to look for.
+/// A compiled policy, in the form that requests need.
 #[derive(Debug)]
 pub struct Policy {
     /// What happens to requests that no route declares.
     unmatched: Unmatched,
     /// The document's mode, for requests that no route declares.
     mode: Mode,
-    /// Where problem documents point to.
+    /// The URL that problem documents link to.
     docs_url: Option<String>,
     /// How keys appear in logs.
     key_in_logs: KeyInLogs,
-    /// What a start has to say although it succeeds.
+    /// Warnings for the log at start.
     warnings: Vec<Issue>,
     /// Identity rules: the document's first, then those of routes.
     identities: Vec<IdentityRules>,
-    /// Subjects that no outside identity may have.
+    /// Subjects that no identity source may give.
     reserved_subjects: Vec<String>,
     routes: Vec<Route>,
     table: RouteTable,
     endpoints: BTreeMap<String, RouteId>,
     /// Path prefixes closed to clients, without a trailing slash.
     reserved_paths: Vec<String>,
-    /// First segments closed to clients where paths are rewritten.
+    /// First path segments that are closed to clients; none without `rewrite_path`.
     closed_services: Vec<String>,
-    /// Request headers that never reach the backend as they came.
+    /// Request headers that are removed before the backend.
     strip: NameSet,
-    /// Response headers that never reach the client.
+    /// Response headers that are hidden from clients.
     hide: NameSet,
     /// The response header with the operation id.
     operation_id: Option<OperationId>,
-    /// Whether replays are told by Restate's `idempotency-expires`.
+    /// Whether the backend is Restate.
     restate: bool,
     /// Callers that sign their requests.
     callers: Vec<Caller>,
-    /// Where signed callers name tenant and project; there is this where there are such callers.
+    /// The headers in which signed callers name tenant and project; `None` without signed callers.
     caller_headers: Option<CallerHeaders>,
-    /// Response headers by which a backend that is not Restate marks replays; lower case.
+    /// The response headers that mark a replay of a generic backend; lower case.
     replay_headers: Vec<String>,
-    /// How long a recovery waits for a result, in milliseconds.
+    /// The maximum wait of a recovery request, in milliseconds.
     recovery_wait_ms: u64,
     /// Bindings of webhook ids.
     bindings: BTreeMap<String, Binding>,
-    /// Where other bindings are looked up.
+    /// The store of bindings that the document does not list.
     unkey: Option<Unkey>,
-    /// Where the secrets are looked up that bindings do not list.
+    /// The store of secrets that bindings do not list.
     openbao: Option<OpenBao>,
     /// The providers that bindings may name.
     providers: BTreeMap<String, Provider>,
-    /// The subject of webhook keys; there is one where there are webhooks.
+    /// The subject of webhook keys; `None` without webhooks.
     webhook_subject: Option<Subject>,
-    /// The API's public URL without a path, where the document says.
+    /// The API's public URL without a path, if the document has it.
     public_base_url: Option<String>,
 }
 
@@ -95,21 +95,21 @@ pub struct Route {
     pub methods: Vec<String>,
     /// The policy
     pub policy: PolicyKind,
-    /// Where a rewrite leads
+    /// The target, if the path is rewritten
     pub target: Option<Target>,
-    /// Whose stored results callers may ask for
+    /// The target whose stored results callers can recover
     pub recovery: Option<Target>,
     /// The scope of its keys
     pub scope: Scope,
-    /// Enforced or not
+    /// Whether decisions have an effect
     pub mode: Mode,
-    /// Whose identity rules
+    /// The index of its identity rules
     identity: usize,
     /// Query parameters that reach the target
     pub query: Vec<String>,
-    /// Answers come before the work is done
+    /// Whether the response comes before the work is done
     pub one_way: bool,
-    /// A signature has to be verified first
+    /// The webhook, if the route takes deliveries
     pub webhook: Option<WebhookBlock>,
     /// The signed callers that may call it, as indices
     pub callers: Vec<usize>,
@@ -117,12 +117,12 @@ pub struct Route {
     pub max_body_bytes: u64,
 }
 
-/// Every reason why a document is no policy.
+/// All errors of a policy document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyErrors(pub Vec<Issue>);
 
 impl PolicyErrors {
-    /// How many there are, in words.
+    /// A heading with the number of errors.
     pub fn headline(&self) -> String {
         let count = self.0.len();
         format!("the policy document has {count} error{}:", if count == 1 { "" } else { "s" })
@@ -138,12 +138,12 @@ impl fmt::Display for PolicyErrors {
 
 impl std::error::Error for PolicyErrors {}
 
-/// The routes declared for a request's host and path, or nothing.
+/// The result of a lookup in the route table.
 #[derive(Debug)]
 pub enum RouteLookup<'p, 'r> {
-    /// The route, and its path parameters' values, still escaped.
+    /// The route and the values of its path parameters, still percent-encoded.
     Route(&'p Route, Vec<&'r str>),
-    /// The path is declared, the method is not; what is.
+    /// The path has routes, but none for the method; the methods that it has.
     OtherMethods(Vec<&'p str>),
     /// No route has this path.
     Nothing,
@@ -160,7 +160,7 @@ impl Policy {
         self.mode
     }
 
-    /// Where problem documents point to.
+    /// The URL that problem documents link to.
     pub fn docs_url(&self) -> Option<&str> {
         self.docs_url.as_deref()
     }
@@ -170,22 +170,22 @@ impl Policy {
         self.key_in_logs
     }
 
-    /// What a start has to say although it succeeds.
+    /// Warnings for the log at start.
     pub fn warnings(&self) -> &[Issue] {
         &self.warnings
     }
 
-    /// Subjects that no outside identity may have.
+    /// Subjects that no identity source may give.
     pub(crate) fn reserved_subjects(&self) -> &[String] {
         &self.reserved_subjects
     }
 
-    /// Request headers that never reach the backend as they came.
+    /// Request headers that are removed before the backend.
     pub(crate) fn strip(&self) -> &NameSet {
         &self.strip
     }
 
-    /// Response headers that never reach the client.
+    /// Response headers that are hidden from clients.
     pub(crate) fn hide(&self) -> &NameSet {
         &self.hide
     }
@@ -195,7 +195,7 @@ impl Policy {
         self.operation_id.as_ref()
     }
 
-    /// Whether replays are told by Restate's `idempotency-expires`.
+    /// Whether the backend is Restate.
     pub(crate) fn restate(&self) -> bool {
         self.restate
     }
@@ -205,37 +205,37 @@ impl Policy {
         &self.callers
     }
 
-    /// Where signed callers name tenant and project; there is this where there are such callers.
+    /// The headers in which signed callers name tenant and project; `None` without signed callers.
     pub(crate) fn caller_headers(&self) -> Option<&CallerHeaders> {
         self.caller_headers.as_ref()
     }
 
-    /// Response headers by which a backend that is not Restate marks replays; lower case.
+    /// The response headers that mark a replay of a generic backend; lower case.
     pub(crate) fn replay_headers(&self) -> &[String] {
         &self.replay_headers
     }
 
-    /// How long a recovery waits for a result, in milliseconds.
+    /// The maximum wait of a recovery request, in milliseconds.
     pub(crate) fn recovery_wait_ms(&self) -> u64 {
         self.recovery_wait_ms
     }
 
-    /// Where other bindings are looked up.
+    /// The store of bindings that the document does not list.
     pub(crate) fn unkey(&self) -> Option<&Unkey> {
         self.unkey.as_ref()
     }
 
-    /// Where the secrets are looked up that bindings do not list.
+    /// The store of secrets that bindings do not list.
     pub(crate) fn openbao(&self) -> Option<&OpenBao> {
         self.openbao.as_ref()
     }
 
-    /// The subject of webhook keys; there is one where there are webhooks.
+    /// The subject of webhook keys; `None` without webhooks.
     pub(crate) fn webhook_subject(&self) -> Option<&Subject> {
         self.webhook_subject.as_ref()
     }
 
-    /// The API's public URL without a path, where the document says.
+    /// The API's public URL without a path, if the document has it.
     pub(crate) fn public_base_url(&self) -> Option<&str> {
         self.public_base_url.as_deref()
     }
@@ -253,16 +253,16 @@ impl Policy {
     /// Compiles a policy document.
     ///
     /// # Errors
-    /// Every problem of the document at once, each with its JSON pointer.
+    /// All errors of the document, each with its JSON pointer.
     pub fn from_json(document: &[u8]) -> Result<Self, PolicyErrors> {
         compile::compile(document)
     }
 
-    /// Takes secrets that the document names from the VM's environment. Without this a policy can be looked at and
-    /// explained, as on a machine that has no business knowing them.
+    /// Replaces the names of environment variables by the secrets in them. `explain` works without this call, on a
+    /// machine that does not have the secrets.
     ///
     /// # Errors
-    /// Every variable that `variable` does not know, with its place in the document.
+    /// All missing variables (`variable` returns `None`) and malformed credentials, each with its JSON pointer.
     pub fn take_secrets(&mut self, variable: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), PolicyErrors> {
         self.take_secrets_or_advise(variable, "set it in the gateway's environment")
     }
@@ -277,7 +277,7 @@ impl Policy {
         advice: &str,
     ) -> Result<(), PolicyErrors> {
         let mut issues = Issues::default();
-        let mut take = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
+        let mut resolve = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
             if let Secret::Env(name) = secret {
                 let Some(value) = variable(name) else {
                     let message = format!("the VM has no variable `{name}`: {advice}");
@@ -296,21 +296,21 @@ impl Policy {
         let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
         for (list, name, secrets) in bindings.chain(callers) {
             for (index, secret) in secrets.iter_mut().enumerate() {
-                take(secret, &|| format!("{}/secrets/{index}", crate::json::cursor::child(list, name)), false);
+                resolve(secret, &|| format!("{}/secrets/{index}", crate::json::cursor::child(list, name)), false);
             }
         }
         let root_key = self.unkey.as_mut().map(|unkey| (&mut unkey.service.credential, "/webhooks/unkey/root_key"));
         let token = self.openbao.as_mut().map(|openbao| (&mut openbao.service.credential, "/webhooks/openbao/token"));
         for (credential, pointer) in root_key.into_iter().chain(token) {
             if let Some(secret) = credential {
-                take(secret, &|| pointer.to_owned(), true);
+                resolve(secret, &|| pointer.to_owned(), true);
             }
         }
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
     }
 
-    /// Secrets that are there and should be others, by their places; never what they are. An empty one stands for none,
-    /// as between two rotations, unless the binding, or the signed caller, has no other.
+    /// Issues of weak secrets, with their JSON pointers and without their values. An empty secret is no issue, since it
+    /// can be the free slot of a rotation, unless all secrets of a binding or a signed caller are empty.
     pub fn weak_secrets(&self) -> Vec<Issue> {
         let mut issues = Issues::default();
         let bindings = self.bindings.iter().filter_map(|(id, binding)| {
@@ -335,7 +335,7 @@ impl Policy {
         issues.0
     }
 
-    /// What was compiled, for the log of a start.
+    /// A summary for the log at start.
     pub fn summary(&self) -> String {
         let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow).count();
         let count = self.routes.len();
@@ -347,7 +347,7 @@ impl Policy {
         format!("policy with {count} route{}, {shadow} in shadow mode{callers}", if count == 1 { "" } else { "s" })
     }
 
-    /// The rules by which a route's caller is known; the document's own for requests that no route declares.
+    /// The identity rules of a route, or those of the document for unmatched requests.
     pub fn identity_of(&self, route: Option<&Route>) -> &IdentityRules {
         static NONE: IdentityRules = IdentityRules {
             sources: Vec::new(),
@@ -373,14 +373,14 @@ impl Policy {
             })
     }
 
-    /// The route that a request's authority, path and method lead to.
+    /// Finds the route for an authority, a normalised path and a method.
     pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> RouteLookup<'_, 'r> {
         let Some(found) = self.table.find(authority, path) else { return RouteLookup::Nothing };
         self.by_method(found.routes.iter().filter_map(|id| self.routes.get(*id)), found.values, method)
     }
 
-    /// The route that the gateway names by its endpoint; `None` if the policy knows no such endpoint. Where its
-    /// template has parameters the path must match it.
+    /// Finds the route by the endpoint that the gateway names; `None` for an unknown endpoint. If the route's template
+    /// has parameters, the path has to match it.
     pub fn named<'r>(&self, endpoint: &[u8], path: &'r str, method: &[u8]) -> Option<RouteLookup<'_, 'r>> {
         let endpoint = std::str::from_utf8(endpoint).ok()?;
         let route = self.routes.get(*self.endpoints.get(endpoint)?)?;

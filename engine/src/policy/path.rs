@@ -1,17 +1,17 @@
 //! Path normalisation: one spelling of a path for the filter, the gateway and the upstream (docs/contract.md section 2).
 //!
-//! RFC 3986 section 6.2.2: unreserved characters are decoded, other escapes written in upper case, dot segments
-//! removed, slashes merged, one trailing slash dropped, the query cut off. What two readers could take for different
-//! paths is refused.
+//! By RFC 3986 section 6.2.2, unreserved characters are decoded, the other escapes get upper case, and dot segments are
+//! removed. In addition, slashes are merged, one trailing slash is removed and the query is cut off. A path that two
+//! programs could read differently is refused.
 
 use crate::bytes::ByteSet;
 use crate::percent::{hex, is_unreserved, push_escape};
 use std::borrow::Cow;
 
-/// Why a path, or the authority before it, is refused: two readers could disagree about it.
+/// The reason to refuse a path or an authority: two programs could read it differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// Does not begin with a slash (`*`, an authority, nothing).
+    /// The path does not begin with a slash (`*`, an authority, an empty path).
     NotAbsolute,
     /// A `%` that two hexadecimal digits do not follow.
     Escape,
@@ -21,18 +21,18 @@ pub enum PathError {
     Backslash,
     /// A semicolon.
     Semicolon,
-    /// An escaped slash where no template value stands.
+    /// An escaped slash outside a path parameter's value.
     EncodedSlash,
     /// A space, a control byte or `#`.
     Forbidden,
-    /// A value that comes out as nothing, `.` or `..`, or has such a segment behind an escaped slash.
+    /// A decoded value that is empty, `.` or `..`, or has such a segment after an escaped slash.
     DotSegment,
     /// The authority is not a host and at most one port.
     Authority,
 }
 
 impl PathError {
-    /// What to change, for the person who reads the problem document.
+    /// The `detail` of the problem document: what the client has to change.
     pub const fn detail(self) -> &'static str {
         match self {
             Self::NotAbsolute => "The request target is no absolute path. Send a path that begins with a slash.",
@@ -55,7 +55,7 @@ impl PathError {
     }
 }
 
-/// A path in its one spelling.
+/// A normalised path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NormalPath<'a> {
     text: Cow<'a, str>,
@@ -63,10 +63,10 @@ pub struct NormalPath<'a> {
 }
 
 impl<'a> NormalPath<'a> {
-    /// Normalises the path of a request target in origin form, query already cut off.
+    /// Normalises the path of a request target in origin form, without its query.
     ///
     /// # Errors
-    /// [`PathError`]; an escaped slash that stays is not an error yet, since a template value may hold one.
+    /// [`PathError`]. An escaped slash is not an error here, since a path parameter's value may contain one.
     pub fn parse(path: &'a [u8]) -> Result<Self, PathError> {
         if !matches!(path, [b'/', ..]) {
             return Err(PathError::NotAbsolute);
@@ -76,7 +76,8 @@ impl<'a> NormalPath<'a> {
         }
         let (decoded, encoded_slash) = decode_unreserved(path)?;
         let text = remove_segments(&decoded)?;
-        // A backend that decodes before it splits would read another path than the rules before this filter did.
+        // A backend that decodes a path before it splits it would read another path than the filters in front of this
+        // one.
         let hides_dots =
             || segments(&text).flat_map(|segment| segment.split("%2F")).any(|part| matches!(part, "." | ".."));
         if encoded_slash && hides_dots() {
@@ -90,7 +91,7 @@ impl<'a> NormalPath<'a> {
         &self.text
     }
 
-    /// Whether `%2F` stands somewhere in it.
+    /// Whether the path contains `%2F`.
     pub const fn has_encoded_slash(&self) -> bool {
         self.encoded_slash
     }
@@ -135,7 +136,7 @@ pub fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The usual case: nothing to decode, merge or drop, so nothing to copy.
+/// The path if it is normalised already, so that nothing has to be copied.
 fn already_normal(path: &[u8]) -> Option<&str> {
     let mut after_slash = false;
     for &byte in path {
@@ -147,10 +148,11 @@ fn already_normal(path: &[u8]) -> Option<&str> {
     if after_slash && path.len() > 1 { None } else { std::str::from_utf8(path).ok() }
 }
 
-/// RFC 3986 section 3.3, `pchar` without escapes and without the semicolon.
+/// `pchar` of RFC 3986 section 3.3, without escapes and without the semicolon.
 static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
 
-/// Decodes what is unreserved, escapes what no path may hold plainly, and upper-cases the remaining escapes.
+/// Decodes unreserved characters, escapes characters that a path must not contain, and writes the other escapes in
+/// upper case. Also returns whether there is an escaped slash.
 fn decode_unreserved(path: &[u8]) -> Result<(String, bool), PathError> {
     let mut out = String::with_capacity(path.len() + 8);
     let mut encoded_slash = false;
@@ -183,8 +185,8 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), PathError> {
     Ok((out, encoded_slash))
 }
 
-/// Removes dot segments (RFC 3986 section 5.2.4), then empty ones, the trailing one among them. A segment with an
-/// escaped slash cannot go: to a reader that decodes it first it is two.
+/// Removes dot segments (RFC 3986 section 5.2.4) and empty segments. If `..` would remove a segment with an escaped
+/// slash, that is an error: a program that decodes first sees two segments there.
 fn remove_segments(path: &str) -> Result<String, PathError> {
     let mut kept: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {

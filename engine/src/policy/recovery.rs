@@ -1,21 +1,21 @@
-//! Recovery paths, `{path}/by-idempotency-key/{key}[/output]`: which route's stored result a path asks for (docs/contract.md
-//! section 6).
+//! Recovery paths, `{path}/by-idempotency-key/{key}[/output]` (docs/contract.md section 6): parses them and finds their
+//! route.
 
 use super::routes::{Template, TemplateSegment};
 use super::{Policy, Route};
 
-/// Stands between a route's path and a key.
+/// The segment between a route's path and the key.
 pub const SEGMENT: &str = "by-idempotency-key";
 
-/// What follows a key where the answer is to come at once.
+/// The last segment of a recovery path that does not wait for the result.
 const OUTPUT: &str = "output";
 
-/// How long an answer may take.
+/// Whether the response waits for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Until there is a result, within the policy's bound.
+    /// It waits, at most for the policy's `recovery.wait_ms`.
     Attach,
-    /// Not at all.
+    /// It does not wait.
     Output,
 }
 
@@ -24,45 +24,45 @@ pub enum Wait {
 pub struct RecoveryPath<'r> {
     /// The path of the route; empty for `/`.
     pub base: &'r str,
-    /// The key, still escaped.
+    /// The key, still percent-encoded.
     pub key: &'r str,
-    /// How long to wait.
+    /// Whether to wait for the result.
     pub wait: Wait,
 }
 
 impl<'r> RecoveryPath<'r> {
-    /// Takes a normalised path apart; `None` if it has another form.
+    /// Parses a normalised path; `None` if it has another form.
     pub fn parse(path: &'r str) -> Option<Self> {
-        let behind = |rest: &'r str| rest.strip_suffix(SEGMENT)?.strip_suffix('/');
+        let base_of = |rest: &'r str| rest.strip_suffix(SEGMENT)?.strip_suffix('/');
         let (rest, last) = path.rsplit_once('/')?;
         if last == OUTPUT
             && let Some((rest, key)) = rest.rsplit_once('/')
-            && let Some(base) = behind(rest)
+            && let Some(base) = base_of(rest)
         {
             return Some(Self { base, key, wait: Wait::Output });
         }
-        Some(Self { base: behind(rest)?, key: last, wait: Wait::Attach })
+        Some(Self { base: base_of(rest)?, key: last, wait: Wait::Attach })
     }
 }
 
 impl Policy {
-    /// The recoverable route that a recovery path belongs to, and the values of its path's parameters, still escaped.
-    /// `endpoint` is the one that the gateway's route names, if it does.
+    /// Finds the recoverable route of a recovery path, and the values of its path parameters, still percent-encoded.
+    /// `endpoint` is the endpoint that the gateway's route names, if any.
     pub fn recovered<'r>(
         &self,
         authority: &str,
         endpoint: Option<&[u8]>,
-        asked: &RecoveryPath<'r>,
+        recovery_path: &RecoveryPath<'r>,
     ) -> Option<(&Route, Vec<&'r str>)> {
         let (routes, values) = match endpoint {
             Some(endpoint) => {
                 let id = self.endpoints.get(std::str::from_utf8(endpoint).ok()?)?;
                 let template = &self.routes.get(*id)?.template;
                 let fixed = || template.parameters().next().is_none().then(Vec::new);
-                (std::slice::from_ref(id), template.values(asked.base).or_else(fixed)?)
+                (std::slice::from_ref(id), template.values(recovery_path.base).or_else(fixed)?)
             }
             None => {
-                let found = self.table.find(authority, asked.base)?;
+                let found = self.table.find(authority, recovery_path.base)?;
                 (found.routes, found.values)
             }
         };
@@ -71,13 +71,13 @@ impl Policy {
     }
 }
 
-/// Whether [`SEGMENT`] stands in a template. One with a parameter in its place is never shadowed: a literal segment
-/// outranks a parameter.
+/// Whether a template contains [`SEGMENT`] as a literal. A template with a parameter there needs no check: a literal
+/// segment takes precedence over a parameter.
 pub(super) fn spells_out(template: &Template) -> bool {
     template.segments().iter().any(|segment| matches!(segment, TemplateSegment::Literal(text) if text == SEGMENT))
 }
 
-/// Whether some path fits both a `template` that spells out recovery paths and a recovery path of `base`.
+/// Whether some path matches both `template`, which contains [`SEGMENT`], and a recovery path of `base`.
 pub(super) fn shadows(base: &Template, template: &Template) -> bool {
     let literal = |text: &str| TemplateSegment::Literal(text.to_owned());
     let key = TemplateSegment::Parameter(String::new());
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn recovery_paths_are_read_from_their_end() {
         let parsed = |path| {
-            let asked = RecoveryPath::parse(path)?;
-            Some((asked.base, asked.key, asked.wait))
+            let recovery_path = RecoveryPath::parse(path)?;
+            Some((recovery_path.base, recovery_path.key, recovery_path.wait))
         };
         for (path, expected) in [
             ("/a/by-idempotency-key/k", Some(("/a", "k", Wait::Attach))),

@@ -1,5 +1,5 @@
-//! The route table: from host and normalised path to the routes declared there, in time that depends on the path's
-//! depth and not on the number of routes.
+//! The route table: finds the routes for a host and a normalised path. The time depends on the depth of the path and
+//! not on the number of routes.
 
 use super::path::segments;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub type RouteId = usize;
 /// One segment of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateSegment {
-    /// Stands for itself.
+    /// Fixed text.
     Literal(String),
     /// `{name}`: any one segment.
     Parameter(String),
@@ -24,7 +24,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Parses a template. Its literal segments must be in the normalised spelling, or no request could match them.
+    /// Parses a template. Its literal segments have to be normalised, since request paths are.
     ///
     /// # Errors
     /// A sentence that says what to change.
@@ -82,7 +82,7 @@ impl Template {
         }
     }
 
-    /// Whether some path fits both templates.
+    /// Whether some path matches both templates.
     pub(super) fn meets(&self, other: &Self) -> bool {
         let fit = |(one, other): (&TemplateSegment, &TemplateSegment)| match (one, other) {
             (TemplateSegment::Literal(one), TemplateSegment::Literal(other)) => one == other,
@@ -91,7 +91,7 @@ impl Template {
         self.segments.len() == other.segments.len() && self.segments.iter().zip(&other.segments).all(fit)
     }
 
-    /// The values of the parameters in `path` (normalised, still escaped) if it fits this template.
+    /// The values of the parameters in `path` (normalised, still percent-encoded); `None` if it does not match.
     pub fn values<'p>(&self, path: &'p str) -> Option<Vec<&'p str>> {
         let mut values = Vec::new();
         let mut given = segments(path);
@@ -124,23 +124,23 @@ fn is_parameter_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// What a lookup found: the routes declared at that path (they differ in methods), and the parameters' values.
+/// The result of a lookup: the routes of the path, which differ in their methods, and the values of the parameters.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RouteMatch<'t, 'p> {
     /// In the order of the document.
     pub routes: &'t [RouteId],
-    /// In the order of the template, still escaped.
+    /// In the order of the template, still percent-encoded.
     pub values: Vec<&'p str>,
 }
 
-/// All routes of a policy, by host and path.
+/// All routes of a policy by host and path: one tree of segments for each host.
 #[derive(Debug, Default)]
 pub struct RouteTable {
-    /// Host without port.
+    /// The roots of hosts without a wildcard.
     hosts: BTreeMap<String, NodeId>,
-    /// What follows the `*` of `*.example.com`, the dot included.
+    /// The roots of wildcards, by the text after the `*` of `*.example.com`, dot included.
     suffixes: BTreeMap<String, NodeId>,
-    /// Of routes without a host.
+    /// The root of routes without a host.
     any: Option<NodeId>,
     nodes: Vec<Node>,
 }
@@ -156,20 +156,20 @@ struct Node {
 }
 
 impl RouteTable {
-    /// Declares a route and returns the routes that stand at the same place already: the same host and a template that
-    /// differs in the names of parameters at most.
+    /// Inserts a route. Returns the earlier routes with the same host and the same template, except for the names of
+    /// parameters.
     pub fn insert(&mut self, host: Option<&str>, template: &Template, id: RouteId) -> Vec<RouteId> {
-        let mut place = self.root(host);
+        let mut node_id = self.root(host);
         for segment in &template.segments {
-            place = self.below(place, segment);
+            node_id = self.child(node_id, segment);
         }
-        let Some(node) = self.nodes.get_mut(place) else { return Vec::new() };
-        let there = node.routes.clone();
+        let Some(node) = self.nodes.get_mut(node_id) else { return Vec::new() };
+        let earlier = node.routes.clone();
         node.routes.push(id);
-        there
+        earlier
     }
 
-    /// The node of a host, made if there is none yet.
+    /// The root of a host; creates it if it does not exist.
     fn root(&mut self, host: Option<&str>) -> NodeId {
         let new = self.nodes.len();
         let id = match host {
@@ -179,29 +179,30 @@ impl RouteTable {
                 None => *self.hosts.entry(host.to_owned()).or_insert(new),
             },
         };
-        self.made(id)
+        self.ensure(id)
     }
 
-    /// The node one segment below another, made if there is none yet.
-    fn below(&mut self, place: NodeId, segment: &TemplateSegment) -> NodeId {
+    /// The child of a node for a segment; creates it if it does not exist.
+    fn child(&mut self, node_id: NodeId, segment: &TemplateSegment) -> NodeId {
         let new = self.nodes.len();
-        let Some(node) = self.nodes.get_mut(place) else { return place };
+        let Some(node) = self.nodes.get_mut(node_id) else { return node_id };
         let id = match segment {
             TemplateSegment::Literal(text) => *node.literals.entry(text.clone()).or_insert(new),
             TemplateSegment::Parameter(_) => *node.parameter.get_or_insert(new),
         };
-        self.made(id)
+        self.ensure(id)
     }
 
-    fn made(&mut self, id: NodeId) -> NodeId {
+    fn ensure(&mut self, id: NodeId) -> NodeId {
         if id == self.nodes.len() {
             self.nodes.push(Node::default());
         }
         id
     }
 
-    /// Finds the routes for a request: those of its host first, then those of the longest wildcard, then those without a
-    /// host. Hosts match the whole authority, byte for byte: with a port it is no route's host. A literal segment outranks a parameter, from left to right.
+    /// Finds the routes for a request. The order of precedence is: routes of its host, routes of the longest wildcard,
+    /// routes without a host. A host has to be equal to the whole authority, byte for byte, so an authority with a port
+    /// matches none. A literal segment takes precedence over a parameter, from left to right.
     pub fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
         if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
             let wildcards =
@@ -222,15 +223,15 @@ impl RouteTable {
 
     fn descend<'t, 'p>(
         &'t self,
-        place: NodeId,
+        node_id: NodeId,
         mut rest: impl Iterator<Item = &'p str> + Clone,
         values: &mut Vec<&'p str>,
     ) -> Option<&'t [RouteId]> {
-        let node = self.nodes.get(place)?;
+        let node = self.nodes.get(node_id)?;
         let Some(segment) = rest.next() else {
             return (!node.routes.is_empty()).then_some(node.routes.as_slice());
         };
-        // An escaped slash is a value's: a literal never holds one.
+        // A segment with an escaped slash matches a parameter only, since a literal contains none.
         let literal = node.literals.get(segment).copied();
         if let Some(found) = literal.and_then(|literal| self.descend(literal, rest.clone(), values)) {
             return Some(found);

@@ -1,10 +1,10 @@
-//! A route's target in the backend, `Service/handler` or `Service/{object key}/handler`, and the path it becomes.
+//! The target of a route in the backend, `Service/handler` or `Service/{object key}/handler`, and its path.
 
 use crate::identity::Identity;
 use crate::percent::percent_encode;
 use std::borrow::Cow;
 
-/// Where a route's request goes.
+/// The service and the handler for a route's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The service's name.
@@ -13,20 +13,21 @@ pub struct Target {
     pub object_key: Option<Vec<KeyPiece>>,
     /// The handler's name.
     pub handler: String,
-    /// `/send` where the answer does not wait for the work, else nothing.
+    /// `/send` for a one-way route, or else empty.
     send: &'static str,
-    /// The whole path where no object key is in it.
+    /// The whole path of a target without an object key.
     fixed: String,
 }
 
 /// A piece of an object key's template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPiece {
-    /// Stands for itself.
+    /// Fixed text.
     Literal(String),
-    /// The value of the path's parameter with this index.
+    /// The value of the path parameter with this index.
     Parameter(usize),
-    /// The same where another parameter follows: its colons are escaped, so that they divide nothing.
+    /// The value of a path parameter that another parameter follows. Its colons are escaped, since a colon separates
+    /// the pieces.
     Inner(usize),
     /// The caller's tenant.
     Tenant,
@@ -36,11 +37,12 @@ pub enum KeyPiece {
     Subject,
 }
 
-/// The names that stand for parts of the identity; path parameters cannot have them.
+/// The names of placeholders for parts of the identity. Path parameters cannot have these names.
 pub const IDENTITY_NAMES: [&str; 3] = ["tenant", "project", "subject"];
 
 impl Target {
-    /// Parses a target; `parameters` are the names of the path's parameters, `one_way` sends without waiting.
+    /// Parses a target. `parameters`: the names of the path parameters. `one_way`: the response does not wait for the
+    /// work.
     ///
     /// # Errors
     /// A sentence that says what to change.
@@ -68,7 +70,7 @@ impl Target {
         if is_name(name) { Ok(name.to_owned()) } else { Err(NAME.to_owned()) }
     }
 
-    /// Whether the path can only be built for a caller with an identity.
+    /// Whether the path contains a part of the caller's identity.
     pub fn needs_identity(&self) -> bool {
         self.has(|piece| matches!(piece, KeyPiece::Tenant | KeyPiece::Project | KeyPiece::Subject))
     }
@@ -94,15 +96,15 @@ impl Target {
         Some(Cow::Owned(format!("/{}{key}/{}{}", self.service, self.handler, self.send)))
     }
 
-    /// Restate's path of what it keeps for a namespaced key: `…/attach` waits for the result, `…/output` does not. The
-    /// object key in it is decoded, the idempotency key is not: it stands there as it is stored.
+    /// Restate's path of the result under a namespaced key: `…/attach` waits for the result, `…/output` does not.
+    /// Restate decodes the object key in the path, but not the idempotency key, so that one is not encoded.
     pub fn result_path(&self, values: &[Vec<u8>], identity: &Identity, key: &str, waits: bool) -> Option<String> {
         let object = self.encoded_key(values, Some(identity))?;
         let what = if waits { "attach" } else { "output" };
         Some(format!("/restate/invocation/{}{object}/{}/{key}/{what}", self.service, self.handler))
     }
 
-    /// A slash and the object key, or nothing where there is none; see [`Target::path`].
+    /// A slash and the object key, or nothing if the target has none; `None` as in [`Target::path`].
     fn encoded_key(&self, values: &[Vec<u8>], identity: Option<&Identity>) -> Option<String> {
         let Some(pieces) = &self.object_key else { return Some(String::new()) };
         let mut key = "/".to_owned();
@@ -162,7 +164,7 @@ fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<KeyPiece>, String>
     Ok(pieces)
 }
 
-/// `%` and `:` escaped.
+/// The value with `%` and `:` percent-encoded.
 fn without_colons(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len());
     for byte in value {
@@ -175,8 +177,9 @@ fn without_colons(value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Different values must give different object keys, also after the backend has decoded them: then the last parameter's
-/// value may hold any text, those before it and the parts of an identity hold no colon (a subject exactly one).
+/// Checks that different values give different object keys, also after the backend has decoded them. The last
+/// parameter's value can be any text. The other parameters' values and the parts of an identity contain no colon,
+/// except for a subject, which contains exactly one.
 fn injective(pieces: &[KeyPiece]) -> Result<(), String> {
     let separated = |pair: &[KeyPiece]| pair.iter().any(|piece| matches!(piece, KeyPiece::Literal(_)));
     let colons = |piece: &KeyPiece| !matches!(piece, KeyPiece::Literal(text) if !text.contains(':'));
@@ -204,7 +207,8 @@ fn injective(pieces: &[KeyPiece]) -> Result<(), String> {
     Ok(())
 }
 
-/// Literal text may hold the characters that are plain in a segment and separate values, such as the colon.
+/// Adds fixed text. It may contain characters that need no escape in a segment, such as the colon that separates
+/// values.
 fn push_literal(text: &str, pieces: &mut Vec<KeyPiece>) -> Result<(), String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-:@!$&'()*+=".contains(&byte);
     if !text.bytes().all(plain) {

@@ -1,17 +1,17 @@
-//! Signed callers: the routes that they may call, and everything that would make a signature, or a key, mean two things.
+//! Signed callers: the routes that they may call, and the checks that no signature and no key has two meanings.
 
 use super::{Compiler, methods_of};
 use crate::json::cursor::child;
 use crate::policy::document::{Caller, CallerHeaders, IdentityRules, RouteDocument};
 use crate::policy::{PolicyKind, Route};
 
-/// Where the document's `identity.forward` does not say.
+/// The defaults of `identity.forward`.
 const TENANT_HEADER: &str = "x-tenant-id";
 const PROJECT_HEADER: &str = "x-project-id";
 
 impl Compiler<'_> {
-    /// The headers in which signed callers name tenant and project: those in which the backend learns them. `None`
-    /// without signed callers.
+    /// The headers in which signed callers name tenant and project, the same as those for the backend
+    /// (`identity.forward`). `None` without signed callers.
     #[inline(never)]
     pub(super) fn caller_headers(&self) -> Option<CallerHeaders> {
         if self.document.callers.is_empty() {
@@ -25,7 +25,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Checks the callers, and notes at each route who may call it.
+    /// Checks the callers, and adds their indices to the routes that they may call.
     #[inline(never)]
     pub(super) fn callers(
         &mut self,
@@ -49,8 +49,8 @@ impl Compiler<'_> {
                     self.issues.add(at, format!("no route has the endpoint `{endpoint}`"));
                     continue;
                 };
-                let fits = matches!(route.policy, PolicyKind::RequiredA | PolicyKind::Accepted);
-                if !fits || route.webhook.is_some() {
+                let is_allowed = matches!(route.policy, PolicyKind::RequiredA | PolicyKind::Accepted);
+                if !is_allowed || route.webhook.is_some() {
                     self.issues.add(at, format!("signed callers bring keys of their own: `{endpoint}` has to be a REQUIRED_A or ACCEPTED route without `webhook`"));
                 } else if route.callers.contains(&id) {
                     self.issues.add(at, format!("`{endpoint}` stands before"));
@@ -63,8 +63,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// A signature that does not cover the host fits every host: then no two routes of the caller may differ in their
-    /// hosts alone, or the same bytes with another `Host` would run both.
+    /// Reports two routes of a caller that differ in their hosts only, if the signature does not cover the host. One
+    /// signed request could be sent to both routes with another `Host`.
     #[inline(never)]
     fn one_route_per_signature(&mut self, at: &str, caller: &Caller) {
         let webhooks = self.document.webhooks.as_ref();
@@ -97,7 +97,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// No other keys may be in a caller's namespace.
+    /// Reports a subject that another caller or the webhooks have: each caller needs a namespace of its own.
     #[inline(never)]
     fn subject(&mut self, at: &str, id: usize, caller: &Caller) {
         let taken = |other: String| format!("{other} has this subject already: keys of the two could be the same");
@@ -109,7 +109,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A signature says by its header whose it is.
+    /// Reports two callers of one route with the same signature header, since the header tells the callers apart.
     #[inline(never)]
     fn shared_header(&mut self, at: &str, caller: &Caller, route: &Route) {
         let own = caller.signature.signature_headers();
@@ -125,7 +125,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// A filter that owns a header removes it from signed requests too, or else does not own it.
+    /// Warns if an identity source reads a header that the caller signs. The filter that owns the header has to keep it
+    /// in signed requests.
     #[inline(never)]
     fn contested_headers(&mut self, headers: &CallerHeaders, identities: &[IdentityRules], at: &str, route: &Route) {
         let rules = identities.get(route.identity);

@@ -1,28 +1,28 @@
-//! Recovery: which routes' stored results callers may ask for, and paths that would have two meanings.
+//! Recovery: the routes with recovery paths, and the report of paths with two meanings.
 
 use super::{Compiler, RouteDocument};
 use crate::policy::Route;
 use crate::policy::document::{BackendKind, Mode};
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
 
-/// The paths below which Restate gives results to whoever asks.
+/// The prefix of the paths with which Restate returns the result of any caller.
 const RESULTS: &str = "/restate";
 
-/// Whether the route's callers have results of their own in the backend.
+/// Whether the backend stores results under the keys of the route's callers.
 pub(super) fn has_results(route: &RouteDocument) -> bool {
     route.policy.is_case_a() && route.target.is_some() && route.webhook.is_none()
 }
 
-/// Where the route's results are asked for, for an issue with another route.
-pub(super) fn recovers_at(place: usize, route: &Route) -> String {
+/// Describes the recovery path of a route, for an issue of another route.
+pub(super) fn recovers_at(index: usize, route: &Route) -> String {
     let (base, segment) = (route.template.to_string(), SEGMENT);
     let base = base.strip_suffix('/').unwrap_or(&base);
-    format!("`{base}/{segment}/…` recovers results of {}, /routes/{place}", route.endpoint)
+    format!("`{base}/{segment}/…` recovers results of {}, /routes/{index}", route.endpoint)
 }
 
 impl Compiler<'_> {
-    /// Whether callers may ask for the route's results. In shadow mode they may not: results are stored under the keys
-    /// as they came, anybody's.
+    /// Whether the route has recovery paths. It has none in shadow mode: there results are stored under keys without a
+    /// namespace, so a caller could read another caller's result.
     #[inline(never)]
     pub(super) fn recovers(&self, route: &RouteDocument) -> bool {
         has_results(route)
@@ -32,11 +32,11 @@ impl Compiler<'_> {
     }
 
     #[inline(never)]
-    pub(super) fn check_recovery(&mut self, place: usize, route: &RouteDocument) {
+    pub(super) fn check_recovery(&mut self, index: usize, route: &RouteDocument) {
         if route.recovery != Some(true) || self.recovers(route) {
             return;
         }
-        let at = format!("/routes/{place}/recovery");
+        let at = format!("/routes/{index}/recovery");
         if !has_results(route) {
             self.issues.add(at, "only a REQUIRED_A or ACCEPTED route with a `target` can be recovered from");
         } else if self.document.backend.kind != BackendKind::Restate {
@@ -46,20 +46,21 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports routes that stand where another route's results are asked for.
+    /// Reports routes whose path is also a recovery path of another route.
     #[inline(never)]
     pub(super) fn recovery_paths(&mut self, routes: &[(usize, Route)]) {
         for (other, declared) in routes.iter().filter(|(_, route)| spells_out(&route.template)) {
-            for (place, route) in routes.iter().filter(|(_, route)| route.recovery.is_some()) {
+            for (index, route) in routes.iter().filter(|(_, route)| route.recovery.is_some()) {
                 if shadows(&route.template, &declared.template) {
-                    let message = recovers_at(*place, route) + "; set its `recovery` to false, or choose another path";
+                    let message = recovers_at(*index, route) + "; set its `recovery` to false, or choose another path";
                     self.issues.add(format!("/routes/{other}/path"), message);
                 }
             }
         }
     }
 
-    /// The paths that are closed to clients, with those that the filter alone asks for results.
+    /// The path prefixes that are closed to clients. Restate's result paths are among them if a route has recovery
+    /// paths.
     #[inline(never)]
     pub(super) fn reserved_paths(&self, routes: &[(usize, Route)]) -> Vec<String> {
         let mut paths = self.document.backend.reserved_paths.clone();

@@ -1,4 +1,4 @@
-//! Webhooks: the providers that a policy names, and what bindings and routes cannot say of them.
+//! Webhooks: the providers that a policy names, and the checks of bindings and routes against them.
 
 use super::Compiler;
 use crate::json::cursor::child;
@@ -6,11 +6,11 @@ use crate::policy::document::{PolicyKind, Webhooks};
 use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
 
-/// Providers of the catalogue whose keys are scoped to the webhook since this release.
+/// Providers of the catalogue whose default `key_scope` became `webhook` in this release.
 const NEWLY_SCOPED: [&str; 1] = ["standard_webhooks"];
 
 impl Compiler<'_> {
-    /// The providers that bindings and routes name: the document's own, else the catalogue's.
+    /// The providers that bindings and routes name, from the document or else from the catalogue.
     #[inline(never)]
     pub(super) fn providers(&mut self) -> BTreeMap<String, Provider> {
         let mut providers = BTreeMap::new();
@@ -21,9 +21,9 @@ impl Compiler<'_> {
                 self.provider(&binding.provider, &format!("{at}/provider"), &mut providers);
             }
         }
-        for (place, route) in &document.routes {
+        for (index, route) in &document.routes {
             let Some(block) = &route.webhook else { continue };
-            let at = format!("/routes/{place}/webhook/provider");
+            let at = format!("/routes/{index}/webhook/provider");
             let Some(name) = block.provider.as_ref().filter(|name| !name.is_empty()) else { continue };
             let has_identifier = self.provider(name, &at, &mut providers).is_none_or(Provider::has_identifier);
             if route.policy == PolicyKind::RequiredB && !has_identifier {
@@ -45,13 +45,12 @@ impl Compiler<'_> {
         providers
     }
 
-    /// Says of each binding whose keys are others than before this release, and of the registry, what to write to keep
-    /// the earlier ones.
+    /// Warns about each binding whose keys change with the defaults of this release, and how to keep the earlier keys.
     #[inline(never)]
     fn changed_defaults(&mut self, providers: &BTreeMap<String, Provider>) {
         let document = self.document;
         let Some(webhooks) = &document.webhooks else { return };
-        // The catalogue had no provider that binds bodies; files of the document's own change only by hand.
+        // Only providers of the catalogue got new defaults, not those that the document describes.
         let listed = providers.iter().filter(|(name, _)| !webhooks.providers.contains_key(*name));
         let (mut scoped, mut bound) = (Vec::new(), Vec::new());
         for (name, provider) in listed {
@@ -88,7 +87,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether some path names the provider.
+    /// Whether a route takes the provider from its path.
     fn takes_any_provider(&self) -> bool {
         let blocks = self.document.routes.iter().filter_map(|(_, route)| route.webhook.as_ref());
         blocks.into_iter().any(|block| block.provider.is_none())

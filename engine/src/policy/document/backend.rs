@@ -1,17 +1,17 @@
-//! The `backend` object: what stands behind the gateway, and what it may show and be shown.
+//! The `backend` object: the kind of backend, and the headers that it gets and that clients get from it.
 
 use super::{parse_duration, parse_header_name, parse_text};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 
-/// What kind of backend deduplicates.
+/// The kind of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackendKind {
     /// Restate's HTTP ingress.
     #[default]
     Restate,
-    /// Some other service that deduplicates by `Idempotency-Key`.
+    /// Another service that deduplicates by `Idempotency-Key`.
     Generic,
 }
 
@@ -27,9 +27,9 @@ pub struct OperationId {
 /// The guard service of collision detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
-    /// Its name in the backend
+    /// The service's name in the backend
     pub service: String,
-    /// For how long it remembers, in seconds
+    /// How long it keeps fingerprints, in seconds
     pub retention: Option<u64>,
 }
 
@@ -38,19 +38,19 @@ pub struct Guard {
 pub struct Backend {
     /// `kind`
     pub kind: BackendKind,
-    /// Whether paths become the targets'
+    /// Whether paths are rewritten to targets
     pub rewrite_path: bool,
-    /// Path prefixes closed to clients, normalised
+    /// Path prefixes that are closed to clients, normalised
     pub reserved_paths: Vec<String>,
     /// `operation_id`
     pub operation_id: Option<OperationId>,
-    /// Response headers that clients do not see: names, or prefixes with `*`
+    /// Response headers that are hidden from clients: names, or prefixes with `*`
     pub hide_headers: Vec<String>,
-    /// Request headers that the backend may see although it would not by default
+    /// Request headers that the backend gets although the default removes them
     pub keep_headers: Vec<String>,
-    /// Response headers by which the backend marks replays; none for Restate, whose sign is known
+    /// Response headers that mark a replay; empty for Restate, which uses `idempotency-expires`
     pub replay_headers: Vec<String>,
-    /// The gateway's cluster for calls of the filter's own
+    /// The gateway's cluster for calls of the filter
     pub cluster: Option<String>,
     /// The guard
     pub guard: Option<Guard>,

@@ -1,4 +1,4 @@
-//! `callers`: schedulers and other services that sign their requests (docs/contract.md section 7).
+//! The `callers` object: schedulers and other services that sign their requests (docs/contract.md section 7).
 
 use super::parse_name;
 use super::secrets::{Secret, read_secrets};
@@ -15,13 +15,13 @@ pub struct Caller {
     pub name: String,
     /// The subject of its keys
     pub subject: Subject,
-    /// What its keys look like
+    /// The grammar of its keys
     pub keys: KeyGrammar,
     /// The endpoints that it may call
     pub routes: Vec<String>,
     /// How it signs
     pub signature: Provider,
-    /// What it signs with, in the order in which they are tried
+    /// The secrets, in the order in which they are tried
     pub secrets: Vec<Secret>,
 }
 
@@ -84,10 +84,10 @@ fn parse_extra(text: &str) -> Result<&str, String> {
     }
 }
 
-/// `extra`: the additional characters, if they can be.
+/// `extra`: the additional characters, or `None` if they are invalid.
 #[inline(never)]
 fn parse_keys(prefix: &str, extra: Option<&str>) -> Result<KeyGrammar, String> {
-    // Of a prefix nothing can be said before its characters are known.
+    // A prefix cannot be checked if the additional characters are invalid.
     let Some(extra) = extra else { return KeyGrammar::new("", "").map_err(|_| String::new()) };
     KeyGrammar::new(prefix, extra).map_err(|why| {
         match why {

@@ -1,11 +1,11 @@
-//! The `identity` object: sources, and the headers that tell the backend who calls.
+//! The `identity` object: the sources, and the headers that carry the identity to the backend.
 
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::identity::{IdentityPlace, IdentitySource, MetadataPath, SUBJECT_TYPES, SubjectRule, is_subject_type};
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 
-/// The headers through which the backend learns who calls; lower case.
+/// The names of the headers that carry the identity to the backend; lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forward {
     /// For the tenant
@@ -26,9 +26,9 @@ impl Forward {
 /// An `identity` object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IdentityRules {
-    /// In the order in which they are asked.
+    /// The sources, in order of precedence.
     pub sources: Vec<IdentitySource>,
-    /// What the backend is told.
+    /// The headers for the backend.
     pub forward: Forward,
     /// The subject types that a `{type}:{id}` subject may have.
     pub types: Vec<String>,
@@ -58,7 +58,7 @@ impl IdentityRules {
         Some(Self { sources, forward, types })
     }
 
-    /// The headers that sources read.
+    /// The names of the headers that the sources read.
     pub fn source_headers(&self) -> impl Iterator<Item = &str> {
         self.sources
             .iter()
@@ -89,7 +89,7 @@ fn read_source(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentitySourc
         }
         Some(path)
     });
-    let place = match (namespace, owner) {
+    let kind = match (namespace, owner) {
         (Some(path), None) => SourceKind::Metadata(path),
         (None, Some(_)) => SourceKind::Headers,
         _ if fields.get("metadata").is_some() == fields.get("headers_owned_by").is_some() => {
@@ -103,15 +103,15 @@ fn read_source(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentitySourc
         _ => return None,
     };
     let part = |name: &str, fields: &ObjectCursor<'_>, issues: &mut Issues| {
-        fields.need(name, issues).and_then(|at| place.read(&at, issues))
+        fields.need(name, issues).and_then(|at| kind.read(&at, issues))
     };
     let tenant = part("tenant", &fields, issues);
-    let project = fields.get("project").map(|at| place.read(&at, issues));
+    let project = fields.get("project").map(|at| kind.read(&at, issues));
     let subject = fields.need("subject", issues).and_then(|at| {
         let fields = at.fields(&["field", "type"], issues)?;
-        let kind = fields.get("type").map(|at| at.parse(issues, parse_type));
+        let subject_type = fields.get("type").map(|at| at.parse(issues, parse_type));
         let field = part("field", &fields, issues)?;
-        Some(SubjectRule { field, kind: kind.map_or(Some(None), |kind| kind.map(Some))? })
+        Some(SubjectRule { field, kind: subject_type.map_or(Some(None), |name| name.map(Some))? })
     });
     Some(IdentitySource {
         name: name?,
@@ -121,14 +121,14 @@ fn read_source(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentitySourc
     })
 }
 
-/// IdentityPlace the parts of one source are.
+/// Where a source reads its parts from.
 enum SourceKind {
     Metadata(Vec<String>),
     Headers,
 }
 
 impl SourceKind {
-    /// A header's name; or a member's name, or the way to it as an array (a dot is part of a name).
+    /// Reads a part's place: a header name, or a member name, or an array of member names (a dot is a part of a name).
     fn read(&self, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentityPlace> {
         match self {
             Self::Headers => at.parse(issues, parse_identity_header).map(IdentityPlace::Header),
@@ -158,7 +158,7 @@ fn read_forward(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Forward> {
     Some(forward)
 }
 
-/// A header that may carry a part of an identity.
+/// Parses the name of a header that may carry a part of an identity.
 fn parse_identity_header(text: &str) -> Result<String, String> {
     let name = parse_header_name(text)?;
     let taken =

@@ -7,7 +7,7 @@ use super::{Mode, parse_header_name, parse_name, parse_text, read_mode};
 use crate::json::cursor::{Issues, JsonCursor};
 use std::fmt;
 
-/// The five policies.
+/// The policy of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyKind {
     /// Case A: a key is required.
@@ -16,9 +16,9 @@ pub enum PolicyKind {
     RequiredB,
     /// Case A if there is a key.
     Accepted,
-    /// Case C: the handler deduplicates, the header never gets in.
+    /// Case C: the handler deduplicates, and the key is removed.
     HandlerInternalC,
-    /// A key is an error.
+    /// A request with a key is refused.
     Prohibited,
 }
 
@@ -36,13 +36,13 @@ impl PolicyKind {
         Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether the caller's key is namespaced with the caller's identity.
+    /// Whether the route namespaces the caller's key (Case A).
     pub const fn is_case_a(self) -> bool {
         matches!(self, Self::RequiredA | Self::Accepted)
     }
 }
 
-/// How much of an identity a route's keys are namespaced with.
+/// The scope of the namespace of a route's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
     /// Tenant and project
@@ -54,7 +54,7 @@ pub enum Scope {
     Platform,
 }
 
-/// What the same key with another payload leads to.
+/// What happens when a key comes again with another payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Collision {
     /// Nothing
@@ -88,7 +88,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// A `webhook` object; what is `None` comes from the path.
+/// A `webhook` object. A part that is `None` comes from the path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookBlock {
     /// The provider, fixed
@@ -97,7 +97,7 @@ pub struct WebhookBlock {
     pub id: Option<String>,
 }
 
-/// 1 MiB
+/// The default of `max_body_bytes`: 1 MiB.
 const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// One item of `routes`.
@@ -111,21 +111,21 @@ pub struct RouteDocument {
     pub methods: Vec<Method>,
     /// Its policy
     pub policy: PolicyKind,
-    /// `Service[/{object key}]/handler`, not taken apart yet
+    /// `target`, not parsed yet
     pub target: Option<String>,
     /// `scope`
     pub scope: Scope,
-    /// `mode`, if it has one of its own
+    /// `mode`, if the route has it
     pub mode: Option<Mode>,
-    /// `identity`, if it has one of its own
+    /// `identity`, if the route has it
     pub identity: Option<IdentityRules>,
     /// `hosts`; empty for all
     pub hosts: Vec<String>,
-    /// `recovery`, if it says
+    /// `recovery`, if the route has it
     pub recovery: Option<bool>,
     /// `collision`
     pub collision: Collision,
-    /// Whether a guard that is down refuses
+    /// Whether requests are refused while the guard is down
     pub guard_refuses: bool,
     /// Whether a request whose key is in flight is refused
     pub in_flight_conflict: bool,
@@ -205,7 +205,7 @@ impl RouteDocument {
 #[inline(never)]
 fn read_webhook(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
     let fields = at.fields(&["provider", "id"], issues)?;
-    // What is there and wrong has been reported; it is not missing from the path as well.
+    // An invalid member has its own issue, so it must not also count as missing from the path.
     let mut fixed = |name: &str, parse: fn(&str) -> Result<String, String>| {
         fields.get(name).map(|at| at.parse(issues, parse).unwrap_or_default())
     };
@@ -215,7 +215,8 @@ fn read_webhook(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<WebhookBlock
     })
 }
 
-/// A host without port, or `*.` and the rest of one; in lower case, as clients send it: it is compared byte for byte.
+/// Parses a host without a port, or a wildcard such as `*.example.com`, in lower case. Hosts are compared byte for
+/// byte.
 fn parse_host(text: &str) -> Result<String, String> {
     if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Err(format!(
@@ -231,7 +232,7 @@ fn parse_host(text: &str) -> Result<String, String> {
     }
 }
 
-/// A query parameter that may reach the target.
+/// Parses the name of a query parameter that may reach the target.
 fn parse_query_name(text: &str) -> Result<String, String> {
     match text.to_ascii_lowercase().as_str() {
         "delay" | "delaysec" | "limit-key" => {

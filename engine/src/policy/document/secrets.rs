@@ -1,13 +1,13 @@
-//! Secrets, as policy documents name them.
+//! Secrets in policy documents.
 
 use super::parse_text;
 use crate::json::{Issues, JsonCursor};
 use std::fmt;
 
-/// A secret, or where it comes from. Never shown, not even when debugging (invariant I6).
+/// A secret, or the variable that holds it. `Debug` does not show the value (invariant I6).
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// A variable of the VM's environment
+    /// The name of a variable in the VM's environment
     Env(String),
     /// The secret itself: from the environment, or from the document (`allow_inline_secrets`)
     Value(Vec<u8>),
@@ -31,7 +31,7 @@ pub(super) fn read_secrets(at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
     items.iter().filter_map(|item| read_secret(item, inline, issues)).collect()
 }
 
-/// Never says what the text is.
+/// Reads a secret. Its issues do not show the value.
 #[inline(never)]
 pub(super) fn read_secret(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
     if at.is_text() {
@@ -49,7 +49,7 @@ pub(super) fn read_secret(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues
     fields.need_parse("env", issues, parse_variable).map(Secret::Env)
 }
 
-/// The name of an environment variable.
+/// Parses the name of an environment variable.
 fn parse_variable(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if !text.is_empty() && !text.starts_with(|first: char| first.is_ascii_digit()) && text.bytes().all(plain) {

@@ -1,28 +1,28 @@
-//! `webhooks.unkey` and `webhooks.openbao`: the services that bindings and secrets are looked up at.
+//! `webhooks.unkey` and `webhooks.openbao`: the services for lookups of bindings and secrets.
 
 use super::parse_text;
 use super::secrets::{Secret, read_secret};
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 
-/// The longest that an answer is used after it was given, stale or not, in seconds: what is revoked stops working by then.
+/// The maximum age of a cached result, stale use included, in seconds. After that time a revoked secret stops working.
 const MAX_LIFETIME_S: u64 = 900;
 
-/// A service that is asked over HTTP, through a cluster of the gateway.
+/// A service that the filter calls over HTTP, through a cluster of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     /// The gateway's cluster
     pub cluster: String,
     /// `Host`
     pub authority: String,
-    /// How long an answer may take, in milliseconds
+    /// The timeout of a call, in milliseconds
     pub timeout_ms: u32,
-    /// How long a positive answer is used, in milliseconds
+    /// The lifetime of a positive result, in milliseconds
     pub cache_ms: u64,
-    /// How long a negative answer is used, in milliseconds
+    /// The lifetime of a negative result, in milliseconds
     pub negative_ms: u64,
-    /// How much longer a positive answer is used while the service is down, in milliseconds
+    /// How much longer a positive result is used while the service is down, in milliseconds
     pub stale_ms: u64,
-    /// What the service knows the filter by, unless the gateway adds it
+    /// The credential for the service; `None` if the gateway adds it
     pub credential: Option<Secret>,
 }
 
@@ -42,28 +42,28 @@ pub struct OpenBao {
     pub service: Service,
     /// The engine's mount
     pub mount: String,
-    /// Where in it a secret is, with `{tenant}`, `{project}` and `{provider}` once each
+    /// The path of a secret in the mount, with `{tenant}`, `{project}` and `{provider}` once each
     path: String,
     /// The namespace
     pub namespace: Option<String>,
-    /// For how long after a new version the one before it counts too, in milliseconds
+    /// How long the previous version is valid after a new one, in milliseconds
     pub grace_ms: u64,
 }
 
-/// What a path has to name, in the order in which owners do.
+/// The placeholders of a path, in the order of the values in an owner.
 const VALUES: [&str; 3] = ["{tenant}", "{project}", "{provider}"];
 
 impl OpenBao {
     /// The request path of a secret; `owner` is `{tenant}:{project}:{provider}`.
     pub fn request_path(&self, owner: &str) -> String {
-        // The values' alphabets hold nothing that a path would have to escape.
+        // The values contain only characters that need no escape in a path.
         let values = VALUES.iter().zip(owner.split(':'));
         let path = values.fold(self.path.clone(), |path, (name, value)| path.replace(name, value));
         format!("/v1/{}/data/{path}", self.mount)
     }
 }
 
-/// Reads `unkey`; `inline` is whether credentials may stand in the document.
+/// Reads `unkey`; `inline`: the document may contain credentials.
 #[inline(never)]
 pub(super) fn read_unkey(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
     let fields = at.fields(&[&["path", "root_key"], &SERVICE[..]].concat(), issues)?;
@@ -89,7 +89,7 @@ pub(super) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
     Some(OpenBao { service: service?, mount: mount?, path: path?, namespace, grace_ms })
 }
 
-/// The members that both services have.
+/// The members that both objects have.
 const SERVICE: [&str; 6] = ["cluster", "authority", "timeout_ms", "cache_ttl_s", "negative_ttl_s", "stale_if_error_s"];
 
 #[inline(never)]
@@ -119,7 +119,7 @@ fn read_service(fields: &ObjectCursor<'_>, credential: &str, inline: bool, issue
     })
 }
 
-/// A `Host`.
+/// Parses the value of a `Host` header.
 fn parse_authority(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
     if !text.is_empty() && text.bytes().all(plain) {
@@ -147,12 +147,13 @@ fn parse_path(text: &str) -> Result<String, String> {
 
 const SEGMENTS: &str = "expected segments of A-Z a-z 0-9 . _ ~ : -";
 
-/// A mount or a namespace.
+/// Parses a mount or a namespace.
 fn parse_mount(text: &str) -> Result<String, String> {
     if is_path(text) { Ok(text.to_owned()) } else { Err(SEGMENTS.to_owned()) }
 }
 
-/// A path in which every value stands once, apart from the others: then no two owners have one path.
+/// Parses a path that has each placeholder once, with a separator between them, so that no two owners have the same
+/// path.
 fn parse_template(text: &str) -> Result<String, String> {
     let mut plain = text.to_owned();
     for name in VALUES {

@@ -1,4 +1,4 @@
-//! `webhooks`: third parties that sign what they send.
+//! The `webhooks` object: third parties that sign their deliveries.
 
 use super::parse_url;
 use super::secrets::{Secret, read_secrets};
@@ -8,7 +8,7 @@ use crate::json::cursor::{Issues, JsonCursor};
 use crate::provider::{KeyScope, Provider};
 use std::collections::BTreeMap;
 
-/// Who a webhook id belongs to.
+/// The owner of a webhook id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     /// The tenant
@@ -17,11 +17,11 @@ pub struct Binding {
     pub project: Project,
     /// The provider that signs
     pub provider: String,
-    /// What it signs with, in the order in which they are tried
+    /// The secrets, in the order in which they are tried; empty if they are in OpenBao
     pub secrets: Vec<Secret>,
-    /// What keys are scoped to, if it says
+    /// The scope of the keys; `None` for the provider's default
     pub key_scope: Option<KeyScope>,
-    /// Whether keys are bound to bodies, if it says
+    /// Whether keys include a digest of the body; `None` for the provider's default
     pub bind_body: Option<bool>,
 }
 
@@ -30,15 +30,15 @@ pub struct Binding {
 pub struct Webhooks {
     /// The subject of every webhook key
     pub subject: Subject,
-    /// The API's public URL without a path, if it is not what requests say
+    /// The API's public URL without a path; `None` if it follows from each request
     pub public_base_url: Option<String>,
     /// Bindings by webhook id
     pub bindings: BTreeMap<String, Binding>,
     /// Providers that the document describes
     pub providers: BTreeMap<String, Provider>,
-    /// Where other bindings are looked up
+    /// The store of bindings that the document does not list
     pub unkey: Option<Unkey>,
-    /// Where the secrets are looked up that bindings do not list
+    /// The store of secrets that bindings do not list
     pub openbao: Option<OpenBao>,
 }
 
@@ -90,7 +90,7 @@ impl Webhooks {
     }
 }
 
-/// `stored`: secrets can come from a store.
+/// `stored`: the secrets can come from a store.
 #[inline(never)]
 fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Issues) -> Option<Binding> {
     let known = ["tenant", "project", "provider", "secrets", "key_scope", "bind_body"];
@@ -117,7 +117,7 @@ fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Is
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
 }
 
-/// Shadow mode stops where invariant I4 begins.
+/// Shadow mode is not possible here, since it would break invariant I4.
 fn parse_mode(text: &str) -> Result<(), String> {
     match text {
         "enforce" => Ok(()),
@@ -128,7 +128,7 @@ fn parse_mode(text: &str) -> Result<(), String> {
     }
 }
 
-/// A URL whose path is empty.
+/// Parses a URL with an empty path.
 fn parse_base_url(text: &str) -> Result<String, String> {
     let url = parse_url(text)?;
     match url.trim_end_matches('/') {
