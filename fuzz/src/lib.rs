@@ -22,8 +22,8 @@ pub use provider::provider;
 pub use signature::signature;
 
 use edge_idempotency_engine::headers::{Headers, same_name};
+use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::policy::RouteLookup;
-use edge_idempotency_engine::policy::path::NormalPath;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use std::sync::LazyLock;
 use testkit::attributes::{AnyAttributes, NoAttributes};
@@ -128,7 +128,7 @@ pub fn header(input: &[u8]) {
 
 /// A request target: its path has one spelling, that spelling is its own, and routes are found by it.
 pub fn path(input: &[u8]) {
-    let (raw, _) = edge_idempotency_engine::policy::path::split_query(input);
+    let (raw, _) = edge_idempotency_engine::policy::split_query(input);
     let Ok(normal) = NormalPath::parse(raw) else { return };
     let text = normal.as_str();
     assert!(text.starts_with('/') && !text.contains("//") && (text == "/" || !text.ends_with('/')), "{text}");

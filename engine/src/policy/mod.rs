@@ -3,27 +3,27 @@
 //! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery` and `target`
 //! evaluate requests.
 
-pub mod authority;
+pub(crate) mod authority;
 mod compile;
-pub mod document;
-pub mod path;
-pub mod recovery;
-pub mod routes;
-pub mod target;
+pub(crate) mod document;
+pub(crate) mod path;
+pub(crate) mod recovery;
+pub(crate) mod routes;
+pub(crate) mod target;
 
-pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
+pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched};
+pub use path::{NormalPath, PathError, split_query};
+pub use routes::{RouteId, Template};
+pub use target::Target;
 
 use crate::headers::NameSet;
 use crate::identity::Subject;
 use crate::json::{Issue, Issues};
 use crate::provider::Provider;
-use document::{
-    Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Secret, Unkey, WebhookBlock,
-};
-use routes::{RouteId, RouteTable, Template};
+use document::{Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Unkey, WebhookBlock};
+use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
-use target::Target;
 
 /// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";
