@@ -225,7 +225,7 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/1/webhook", json!({"provider": "acme_hooks"}))],
             [(
                 "/routes/1/webhook/provider",
-                "no provider `acme_hooks` is known; describe it in /webhooks/providers, or name one of adyen,",
+                "no provider `acme_hooks` is known; describe it in /webhooks/providers, or name one of ",
             )],
         ),
         row(
