@@ -1,4 +1,4 @@
-//! Every behaviour case, once through the core and once through the built module, as tests of their own:
+//! Every behaviour case, once through the native engine and once through the built module, as tests of their own:
 //! `file::case::native` and `file::case::wasm`. The second also compares the two runs, whole.
 
 use std::process::ExitCode;
@@ -55,7 +55,7 @@ fn wasm(case: &Case) -> Result<(), Failed> {
     let mut differences = cases::compare(case, &outcome);
     let unlike = cases::compare_outcomes(&Native.run(case), &outcome);
     differences.extend(unlike.into_iter().map(|Difference { what, expected, seen }| Difference {
-        what: format!("unlike the core: {what}"),
+        what: format!("unlike the native engine: {what}"),
         expected,
         seen,
     }));
@@ -71,7 +71,8 @@ fn wasm_start(case: &StartErrors) -> Result<(), Failed> {
     let mut differences = case.compare(&errors);
     let native = Native.start(case);
     if native != errors {
-        let (what, expected, seen) = ("unlike the core: the errors".to_owned(), native.join("\n"), errors.join("\n"));
+        let (what, expected, seen) =
+            ("unlike the native engine: the errors".to_owned(), native.join("\n"), errors.join("\n"));
         differences.push(Difference { what, expected, seen });
     }
     told(&differences, &[])

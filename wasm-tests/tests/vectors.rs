@@ -1,4 +1,4 @@
-//! Every provider vector through a whole exchange, in the core and in the built module, as tests of their own:
+//! Every provider vector through a whole exchange, in the native engine and in the built module, as tests of their own:
 //! `provider::vector::native` and `provider::vector::wasm`. Vectors and expectations are those of the engine's own tests
 //! (`engine/tests/providers`).
 //!

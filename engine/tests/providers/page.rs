@@ -19,7 +19,8 @@ pub(crate) fn is_fresh() -> Result<(), String> {
     if std::fs::read_to_string(&path).is_ok_and(|text| text == page) {
         Ok(())
     } else {
-        Err("docs/providers.md is stale: UPDATE_DOCS=1 cargo test --test providers page".to_owned())
+        Err("docs/providers.md is stale: UPDATE_DOCS=1 cargo test -p edge-idempotency-engine --test providers page"
+            .to_owned())
     }
 }
 
