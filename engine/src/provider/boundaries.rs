@@ -66,7 +66,8 @@ impl Scheme {
             issues.add(at("boundaries"), "`json_body` needs `{body}` in the template");
             return;
         }
-        match (self.boundaries, self.side_by_side(), self.forbidden_bytes(&template, self.boundaries == Some(Boundaries::JsonBody))) {
+        let forbidden_bytes = self.forbidden_bytes(&template, self.boundaries == Some(Boundaries::JsonBody));
+        match (self.boundaries, self.side_by_side(), forbidden_bytes) {
             (None, Some((left, right)), _) => issues.add(
                 at("template"),
                 format!(

@@ -237,7 +237,7 @@ mod tests {
               4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5",
         );
         assert_eq!(passes(Algorithm::EcdsaP256, &base_point.unwrap(), b"MAYCAQECAQE="), 1);
-        // An Ed25519 signature is part of what is hashed.
+        // Ed25519 hashes the signature together with the text.
         let base_point =
             base16ct::mixed::decode_vec(b"5866666666666666666666666666666666666666666666666666666666666666");
         let zeros = STANDARD.encode([0; 64]);

@@ -63,7 +63,7 @@ pub(super) enum SignatureSource {
 /// The grammar of a header with signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SignatureGrammar {
-    /// One signature behind a prefix
+    /// One signature after a prefix
     Single(String),
     /// `key=value` items; the key of signatures may be there more than once
     Pairs {
