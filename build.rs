@@ -6,7 +6,7 @@ use std::process::Command;
 const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
 
 /// The sources of the module. A change in them makes the hash `-dirty`; a change in docs or tests does not.
-const SOURCES: [&str; 6] = ["src", "engine/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
+const SOURCES: [&str; 7] = ["src", "engine/src", "envoy/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed={VARIABLE}");

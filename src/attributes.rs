@@ -8,6 +8,7 @@
 use crate::abi::{self, Status};
 use edge_idempotency_engine::identity::{AttributeValue, MetadataPath};
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 /// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
 const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idempotency\0endpoint";
@@ -17,13 +18,29 @@ const NUMBER_SIZE: usize = 8;
 
 /// The value at a path of the current request's dynamic metadata.
 pub(crate) fn metadata(path: &MetadataPath) -> AttributeValue<'static> {
-    match abi::property(path.property()) {
+    match dynamic_metadata(path) {
         Ok(bytes) if bytes.len() == NUMBER_SIZE && kind(path.segments()) != Some(STRING) => AttributeValue::Unusable,
         Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
         Ok(_) | Err(Status::NOT_FOUND) => AttributeValue::Absent,
         Err(_) if kind(path.segments()) == Some(NULL) => AttributeValue::Absent,
         Err(_) => AttributeValue::Unusable,
     }
+}
+
+/// Reads a value of the current request's dynamic metadata by its property path: `metadata`, `filter_metadata`, the namespace
+/// and the members, joined by NUL.
+fn dynamic_metadata(path: &MetadataPath) -> Result<Vec<u8>, Status> {
+    thread_local! {
+        /// The property path of the read before this one, whose room is used again.
+        static PROPERTY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    const PREFIX: &[u8] = b"metadata\0filter_metadata\0";
+    PROPERTY.with_borrow_mut(|property| {
+        property.clear();
+        property.extend_from_slice(PREFIX);
+        property.extend_from_slice(path.joined().as_bytes());
+        abi::property(property)
+    })
 }
 
 /// The endpoint that the gateway's route names.

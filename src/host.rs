@@ -5,7 +5,7 @@ use crate::attributes;
 use edge_idempotency_engine::call::Call;
 use edge_idempotency_engine::exchange::HeaderMapKind;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel};
+use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, RouterHints};
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 
 /// The host of the current callback.
@@ -44,6 +44,10 @@ impl Attributes for WasmHost {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         attributes::route_endpoint()
+    }
+
+    fn router(&self) -> Option<&'static RouterHints> {
+        Some(&edge_idempotency_envoy::ROUTER)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::abi::{self, AbiLogLevel};
 use edge_idempotency_engine::SharedLookups;
 use edge_idempotency_engine::lookup::TICK_MS;
 use edge_idempotency_engine::policy::{Policy, PolicyErrors};
+use edge_idempotency_envoy::ENVIRONMENT_ADVICE;
 use std::sync::Arc;
 
 /// The policy and the lookups of one configuration.
@@ -64,5 +65,5 @@ fn with_secrets(mut policy: Policy) -> Result<Policy, PolicyErrors> {
         let value = |line: &Vec<u8>| line.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
         environment.iter().find_map(value)
     };
-    policy.take_secrets(variable).map(|()| policy)
+    policy.take_secrets_or_advise(variable, ENVIRONMENT_ADVICE).map(|()| policy)
 }

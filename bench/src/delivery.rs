@@ -1,10 +1,7 @@
 //! Webhook deliveries that are verified, and what they are compared with: the same body hashed once, and only buffered.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use hmac::{Hmac, Mac as _};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use testkit::signatures::{self, hex, sha256, unix_now};
 
 use crate::client::Request;
 
@@ -98,9 +95,8 @@ impl Size {
     /// A delivery of this size, signed now by both senders.
     pub(crate) fn request(self) -> Request {
         let body = self.body();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).to_string();
-        let hook = format!("sha256={}", sign(&[&body]));
-        let stripe = format!("t={now},v1={}", sign(&[now.as_bytes(), b".", &body]));
+        let hook = signatures::github(SECRET, &body);
+        let stripe = signatures::stripe(&[SECRET], unix_now(), &body);
         let length = body.len().to_string();
         let headers = [
             ("host", "api.example.com"),
@@ -118,14 +114,8 @@ impl Size {
 
     /// The digest of the body.
     pub(crate) fn digest(self) -> String {
-        format!("{:x}", Sha256::digest(self.body()))
+        hex(&sha256(&self.body()))
     }
-}
-
-fn sign(parts: &[&[u8]]) -> String {
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()) else { return String::new() };
-    parts.iter().for_each(|part| mac.update(part));
-    format!("{:x}", mac.finalize().into_bytes())
 }
 
 impl Sender {

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 fn explain(args: &ExplainArgs) -> Result<u8, String> {
     let Some(mut policy) = read_policy(&args.policy)? else { return Ok(BAD_INPUT) };
     // Without them a delivery is refused as the gateway would refuse it: 503.
-    if let Err(missing) = policy.take_secrets(variable) {
+    if let Err(missing) = policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE) {
         missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
     }
     let request = request::Request::parse(&read(&args.request)?)
@@ -99,7 +99,9 @@ fn explain(args: &ExplainArgs) -> Result<u8, String> {
 fn check(args: &PolicyArgs) -> Result<u8, String> {
     let Some(mut policy) = read_policy(args)? else { return Ok(BAD_INPUT) };
     let mut warnings = policy.warnings().to_vec();
-    if let Err(PolicyErrors(missing)) = policy.take_secrets(variable) {
+    if let Err(PolicyErrors(missing)) =
+        policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)
+    {
         warnings.extend(missing.into_iter().map(|mut issue| {
             issue.message = format!("not set here: {}", issue.message);
             issue

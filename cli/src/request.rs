@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use edge_idempotency_engine::headers::is_field_name;
+use edge_idempotency_engine::host::RouterHints;
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::json::{Issues, JsonCursor, ObjectCursor};
@@ -108,6 +109,10 @@ impl Attributes for Request {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         lookup(self.route_metadata.as_ref(), ["edge.idempotency", "endpoint"])
+    }
+
+    fn router(&self) -> Option<&'static RouterHints> {
+        Some(&edge_idempotency_envoy::ROUTER)
     }
 }
 

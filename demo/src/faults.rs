@@ -63,19 +63,19 @@ struct State {
 }
 
 /// A running server. It ends, with its connections, when this is dropped.
-pub struct Front {
+pub struct FaultyServer {
     address: SocketAddr,
     state: Arc<State>,
     accepting: JoinHandle<()>,
 }
 
-impl fmt::Debug for Front {
+impl fmt::Debug for FaultyServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Front").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("FaultyServer").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-impl Front {
+impl FaultyServer {
     /// Listens on `address`, whose port may be 0. `answer` gives the genuine answer; if it fails, the connection is closed.
     /// `label` names what a request asks for.
     pub async fn start<F>(
@@ -146,7 +146,7 @@ impl Front {
     }
 }
 
-impl Drop for Front {
+impl Drop for FaultyServer {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -288,37 +288,37 @@ mod tests {
 
     const BODY: &str = r#"{"data":{"secret":"s"}}"#;
 
-    async fn front() -> Front {
+    async fn server() -> FaultyServer {
         let label = |request: &Request| format!("{} {}", request.method, request.path);
         let answer = |_| async {
             let headers = vec![("x-genuine".to_owned(), b"yes".to_vec())];
             Ok(Reply { status: 200, headers, body: BODY.into() })
         };
-        Front::start("127.0.0.1:0".parse().unwrap(), label, answer).await.unwrap()
+        FaultyServer::start("127.0.0.1:0".parse().unwrap(), label, answer).await.unwrap()
     }
 
-    async fn ask(front: &Front) -> Result<Reply> {
-        Request::post("/x?y=1").header("x-token", "t").body("asked").send(&format!("http://{}", front.address())).await
+    async fn ask(server: &FaultyServer) -> Result<Reply> {
+        Request::post("/x?y=1").header("x-token", "t").body("asked").send(&format!("http://{}", server.address())).await
     }
 
     #[tokio::test]
     async fn requests_are_counted_and_handed_on_as_they_came() {
-        let behind = front().await;
-        let front = Front::before(&format!("http://{}", behind.address())).await.unwrap();
+        let behind = server().await;
+        let server = FaultyServer::before(&format!("http://{}", behind.address())).await.unwrap();
         for _ in 0..2 {
-            let reply = ask(&front).await.unwrap();
+            let reply = ask(&server).await.unwrap();
             assert_eq!((reply.status, reply.header("x-genuine"), reply.text().as_str()), (200, Some("yes"), BODY));
         }
-        assert_eq!((front.total(), front.counts().get("POST /x?y=1")), (2, Some(&2)));
+        assert_eq!((server.total(), server.counts().get("POST /x?y=1")), (2, Some(&2)));
         let last = behind.last().unwrap();
         assert!(last.body == b"asked" && last.headers.contains(&("x-token".to_owned(), b"t".to_vec())));
-        front.forget();
-        assert_eq!((front.total(), behind.total()), (0, 2));
+        server.forget();
+        assert_eq!((server.total(), behind.total()), (0, 2));
     }
 
     #[tokio::test]
     async fn each_fault_is_what_it_says_and_passes() {
-        let front = front().await;
+        let server = server().await;
         let whole = [
             (Fault::Slow(Duration::from_millis(1)), 200, BODY.len()),
             (Fault::Status(500), 500, 13),
@@ -329,32 +329,32 @@ mod tests {
             (Fault::Says(307, vec![("location".to_owned(), "/y".to_owned())], "x".to_owned()), 307, 1),
         ];
         for (fault, status, length) in whole {
-            front.fail(fault.clone());
-            let reply = ask(&front).await.unwrap();
+            server.fail(fault.clone());
+            let reply = ask(&server).await.unwrap();
             assert_eq!((reply.status, reply.body.len()), (status, length), "{fault:?}");
         }
         for fault in [Fault::Cut, Fault::Closed] {
-            front.fail(fault.clone());
-            ask(&front).await.expect_err(&format!("{fault:?}"));
+            server.fail(fault.clone());
+            ask(&server).await.expect_err(&format!("{fault:?}"));
         }
-        front.recover();
-        assert_eq!(ask(&front).await.unwrap().text(), BODY);
-        assert_eq!(front.total(), 10);
+        server.recover();
+        assert_eq!(ask(&server).await.unwrap().text(), BODY);
+        assert_eq!(server.total(), 10);
     }
 
     #[tokio::test]
     async fn what_is_held_is_answered_in_the_end() {
-        let front = Arc::new(front().await);
-        front.fail(Fault::Held);
+        let server = Arc::new(server().await);
+        server.fail(Fault::Held);
         let asking = tokio::spawn({
-            let front = Arc::clone(&front);
-            async move { ask(&front).await }
+            let server = Arc::clone(&server);
+            async move { ask(&server).await }
         });
-        while front.total() == 0 {
+        while server.total() == 0 {
             tokio::task::yield_now().await;
         }
         assert!(!asking.is_finished());
-        front.recover();
+        server.recover();
         assert_eq!(asking.await.unwrap().unwrap().text(), BODY);
     }
 }

@@ -1,10 +1,9 @@
 //! The platform's own scheduler: it has no token, and signs what it sends as docs/signed-callers.md says.
 
-use anyhow::Result;
 use serde_json::Value;
+use testkit::signatures::{SignedCall, unix_now};
 
 use crate::http::Request;
-use crate::senders::{ago, hex, hmac_sha256};
 
 /// Where reports are run.
 pub const REPORTS_PATH: &str = "/api/v1/reports/run";
@@ -45,15 +44,22 @@ impl Dispatch {
     }
 
     /// The dispatch as it was signed `age` seconds ago.
-    pub fn signed(&self, secret: &str, age: u64) -> Result<Request> {
-        self.signed_at(secret, ago(age)?)
+    pub fn signed(&self, secret: &str, age: u64) -> Request {
+        self.signed_at(secret, unix_now().saturating_sub(age))
     }
 
-    fn signed_at(&self, secret: &str, time: u64) -> Result<Request> {
-        let Self { tenant, project, body, .. } = self;
-        let text = format!("POST\n{REPORTS_PATH}\n{time}\n{}\n{tenant}\n{project}\n{body}", self.key());
-        let signature = hex(&hmac_sha256(secret, text.as_bytes())?);
-        Ok(self.unsigned().header("X-Schedule-Signature", format!("t={time},v1={signature}")))
+    fn signed_at(&self, secret: &str, time: u64) -> Request {
+        let (key, body) = (self.key(), self.body.to_string());
+        let call = SignedCall {
+            method: b"POST",
+            path: REPORTS_PATH.as_bytes(),
+            time,
+            key: key.as_bytes(),
+            tenant: self.tenant.as_bytes(),
+            project: self.project.as_bytes(),
+            body: body.as_bytes(),
+        };
+        self.unsigned().header("X-Schedule-Signature", call.header(secret))
     }
 }
 
@@ -73,7 +79,7 @@ mod tests {
             project: "health-prod",
             body: json!({"report": "nightly"}),
         };
-        let signed = dispatch.signed_at("sched_b3bVnQ3N4dYkRr0e1zT5", 1_793_000_000).unwrap();
+        let signed = dispatch.signed_at("sched_b3bVnQ3N4dYkRr0e1zT5", 1_793_000_000);
         let header = signed.headers.iter().find(|(name, _)| name == "X-Schedule-Signature").unwrap();
         let page = include_str!("../../docs/signed-callers.md");
         assert!(page.contains(&format!("X-Schedule-Signature: {}", String::from_utf8_lossy(&header.1))));

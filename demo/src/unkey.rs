@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::faults::Front;
+use crate::faults::FaultyServer;
 use crate::http::{Reply, Request};
 
 /// The one path that it knows.
@@ -44,7 +44,7 @@ struct Registry {
 /// A running stand-in.
 #[derive(Debug)]
 pub struct Unkey {
-    front: Front,
+    server: FaultyServer,
     registry: Arc<Registry>,
 }
 
@@ -60,17 +60,17 @@ impl Unkey {
         let registry = Arc::new(Registry::default());
         let bearer = format!("Bearer {root_key}").into_bytes();
         let shared = Arc::clone(&registry);
-        let front = Front::start(address, asked_for, move |request| {
+        let server = FaultyServer::start(address, asked_for, move |request| {
             let reply = shared.answer(&request, &bearer);
             async move { Ok(reply) }
         })
         .await?;
-        Ok(Self { front, registry })
+        Ok(Self { server, registry })
     }
 
     /// The server: counts by webhook id, and faults.
-    pub const fn front(&self) -> &Front {
-        &self.front
+    pub const fn server(&self) -> &FaultyServer {
+        &self.server
     }
 
     /// A key that is a webhook id.
@@ -168,7 +168,7 @@ mod tests {
     async fn ask(unkey: &Unkey, path: &str, root: Option<&str>, body: &str) -> Reply {
         let request = Request::post(path).header("content-type", "application/json").body(body);
         let request = root.map_or(request.clone(), |root| request.bearer(root));
-        request.send(&format!("http://{}", unkey.front().address())).await.unwrap()
+        request.send(&format!("http://{}", unkey.server().address())).await.unwrap()
     }
 
     #[tokio::test]
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!((unknown.status, &unknown.json()["data"]["code"]), (200, &json!("NOT_FOUND")));
         unkey.unbind("wh_known");
         assert_eq!(ask(&unkey, PATH, Some(ROOT), body).await.json()["data"]["valid"], json!(false));
-        assert_eq!(unkey.front().counts().get("wh_known"), Some(&2));
+        assert_eq!(unkey.server().counts().get("wh_known"), Some(&2));
 
         for (path, root, body, status) in [
             ("/v2/keys.other", Some(ROOT), body, 404),

@@ -1,12 +1,9 @@
 //! Signed callers' behaviour cases for a clock that nobody can set: each is signed again for now.
 
-use hmac::Hmac;
 use serde_json::Value;
-use sha2::Sha256;
-use wasm_tests::cases::Case;
-use wasm_tests::http::Message;
-
-use crate::deliveries::{hex, hmac};
+use testkit::cases::Case;
+use testkit::http::Message;
+use testkit::signatures::SignedCall;
 
 const SIGNATURE: &str = "x-schedule-signature";
 /// How long a test may take without leaving a window's edge that its case stands near.
@@ -55,16 +52,15 @@ pub fn signed_at(case: &Case, now: u64) -> Option<Case> {
 
 /// `v1=…`; `None` for a request that lacks a part.
 fn sign(request: &Message, time: u64, secret: &str) -> Option<String> {
-    let time = time.to_string();
     let part = |name: &str| request.headers.get(name);
-    let parts = [
-        part(":method")?,
-        part(":path")?,
-        time.as_bytes(),
-        part("idempotency-key")?,
-        part("x-tenant-id")?,
-        part("x-project-id")?,
-        &request.body,
-    ];
-    Some(format!("v1={}", hex(&hmac::<Hmac<Sha256>>(secret.as_bytes(), &parts.join(&b'\n')))))
+    let call = SignedCall {
+        method: part(":method")?,
+        path: part(":path")?,
+        time,
+        key: part("idempotency-key")?,
+        tenant: part("x-tenant-id")?,
+        project: part("x-project-id")?,
+        body: &request.body,
+    };
+    Some(format!("v1={}", call.signature(secret)))
 }

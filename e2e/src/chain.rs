@@ -6,7 +6,7 @@ use edge_idempotency_demo::restate::{Invocation, Restate, RestateOptions};
 use edge_idempotency_demo::service::Service;
 use tempfile::TempDir;
 
-use crate::config::Door;
+use crate::config::ListenerSpec;
 use crate::gateway::{Gateway, Surroundings, tools};
 use crate::harness::runtime;
 
@@ -24,7 +24,7 @@ pub struct Chain {
 
 impl Chain {
     /// Starts everything; `around` need not name the backend.
-    pub fn start(around: Surroundings, doors: &[(String, Door)]) -> Result<Self> {
+    pub fn start(around: Surroundings, listeners: &[(String, ListenerSpec)]) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let ports = Ports::free()?;
         let tools = tools()?;
@@ -43,7 +43,7 @@ impl Chain {
             anyhow::Ok((restate, service))
         })?;
         let around = Surroundings { backend: Some(loopback(ports.restate_ingress)), ..around };
-        let gateway = Gateway::start_within(&around, doors)?;
+        let gateway = Gateway::start_within(&around, listeners)?;
         Ok(Self { gateway, restate, service, directory })
     }
 

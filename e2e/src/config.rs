@@ -15,7 +15,7 @@ const FILTER: &str = "edge-idempotency";
 
 /// A listener with the filter, and in what it differs from the shipped one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Door {
+pub struct ListenerSpec {
     /// The policy document.
     pub policy: String,
     /// What is different.
@@ -57,11 +57,11 @@ pub enum Change {
     ConnectionBuffer(u32),
 }
 
-/// Writes a configuration with one listener for each door, named as it and on a port of the system's choice. `options`
+/// Writes a configuration with one listener for each spec, named as it and on a port of the system's choice. `options`
 /// hold everything but the policy.
-pub fn write(path: &Path, options: &EnvoyOptions, doors: &[(String, Door)]) -> Result<()> {
+pub fn write(path: &Path, options: &EnvoyOptions, specs: &[(String, ListenerSpec)]) -> Result<()> {
     let mut config = shipped(options)?;
-    let listeners = doors.iter().map(|(name, door)| listener(options, name, door)).collect::<Result<_>>()?;
+    let listeners = specs.iter().map(|(name, spec)| listener(options, name, spec)).collect::<Result<_>>()?;
     *at(&mut config, "/static_resources/listeners")? = Value::Array(listeners);
     // Both sides have to let trailers pass. The upstream's does no more than that.
     *at(&mut config, "/static_resources/clusters/0")?
@@ -80,16 +80,16 @@ fn shipped(options: &EnvoyOptions) -> Result<Value> {
     serde_saphyr::from_str(&render(options)).context("the shipped configuration cannot be read")
 }
 
-fn listener(options: &EnvoyOptions, name: &str, door: &Door) -> Result<Value> {
-    let mut config = shipped(&EnvoyOptions { policy: door.policy.clone(), ..options.clone() })?;
+fn listener(options: &EnvoyOptions, name: &str, spec: &ListenerSpec) -> Result<Value> {
+    let mut config = shipped(&EnvoyOptions { policy: spec.policy.clone(), ..options.clone() })?;
     let mut listener = at(&mut config, LISTENER)?.take();
     set(&mut listener, "", "name", json!(name))?;
     set(&mut listener, "/address/socket_address", "port_value", json!(0))?;
     // A literal block ends in a line break that the document need not have.
     let (filters, place) = ours(&mut listener)?;
     let filter = filters.get_mut(place).context("our filter")?;
-    set(filter, "/typed_config/config/configuration", "value", json!(door.policy))?;
-    for change in &door.changes {
+    set(filter, "/typed_config/config/configuration", "value", json!(spec.policy))?;
+    for change in &spec.changes {
         apply(&mut listener, change)?;
     }
     Ok(listener)

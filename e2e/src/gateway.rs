@@ -18,7 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::capture::{Answer, Capture};
-use crate::config::{self, Door};
+use crate::config::{self, ListenerSpec};
 use crate::harness::runtime;
 use crate::http2;
 use crate::raw::{self, Reply, Request};
@@ -119,7 +119,7 @@ impl Default for Surroundings {
 /// A running gateway.
 pub struct Gateway {
     envoy: Envoy,
-    doors: BTreeMap<String, SocketAddr>,
+    listeners: BTreeMap<String, SocketAddr>,
     signer: Signer,
     capture: Capture,
     /// One request at a time, so that what the upstream got belongs to it.
@@ -130,12 +130,12 @@ pub struct Gateway {
 
 impl Gateway {
     /// Starts Envoy with these listeners. Tokens are optional; without one a request has no identity.
-    pub fn start(doors: &[(String, Door)]) -> Result<Self> {
-        Self::start_within(&Surroundings::default(), doors)
+    pub fn start(listeners: &[(String, ListenerSpec)]) -> Result<Self> {
+        Self::start_within(&Surroundings::default(), listeners)
     }
 
     /// As [`Gateway::start`], in other surroundings.
-    pub fn start_within(around: &Surroundings, doors: &[(String, Door)]) -> Result<Self> {
+    pub fn start_within(around: &Surroundings, listeners: &[(String, ListenerSpec)]) -> Result<Self> {
         // The admin interface's port is free when it is found, and has to be when Envoy opens it.
         static STARTING: Mutex<()> = Mutex::new(());
         let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,38 +151,38 @@ impl Gateway {
             options.program = traced(&options.program, directory.path())?;
         }
         let path = directory.path().join("envoy.json");
-        config::write(&path, &options, doors)?;
+        config::write(&path, &options, listeners)?;
         let envoy = runtime()?.block_on(Envoy::start_with(options, &path))?;
         drop(starting);
-        let doors = runtime()?.block_on(listeners(&envoy))?;
-        Ok(Self { envoy, doors, signer, capture, turn: Mutex::new(()), directory })
+        let listeners = runtime()?.block_on(listener_addresses(&envoy))?;
+        Ok(Self { envoy, listeners, signer, capture, turn: Mutex::new(()), directory })
     }
 
     /// Sends a request over HTTP/1.1.
-    pub fn http1(&self, door: &str, request: &Request) -> Result<Seen> {
-        self.http1_answered(door, request, &Answer::default())
+    pub fn http1(&self, listener: &str, request: &Request) -> Result<Seen> {
+        self.http1_answered(listener, request, &Answer::default())
     }
 
     /// Sends a request over HTTP/2.
-    pub fn http2(&self, door: &str, request: &Request) -> Result<Seen> {
-        self.http2_answered(door, request, &Answer::default())
+    pub fn http2(&self, listener: &str, request: &Request) -> Result<Seen> {
+        self.http2_answered(listener, request, &Answer::default())
     }
 
     /// As [`Gateway::http1`]; the upstream gives this answer.
-    pub fn http1_answered(&self, door: &str, request: &Request, answer: &Answer) -> Result<Seen> {
-        let address = self.address(door)?;
+    pub fn http1_answered(&self, listener: &str, request: &Request, answer: &Answer) -> Result<Seen> {
+        let address = self.address(listener)?;
         self.exchange(answer, || raw::exchange(address, &request.method, &request.http1()))
     }
 
     /// As [`Gateway::http2`]; the upstream gives this answer.
-    pub fn http2_answered(&self, door: &str, request: &Request, answer: &Answer) -> Result<Seen> {
-        let address = self.address(door)?;
+    pub fn http2_answered(&self, listener: &str, request: &Request, answer: &Answer) -> Result<Seen> {
+        let address = self.address(listener)?;
         self.exchange(answer, || http2::exchange(address, request))
     }
 
     /// Sends a `POST` as it was written.
-    pub fn written(&self, door: &str, bytes: &[u8]) -> Result<Seen> {
-        let address = self.address(door)?;
+    pub fn written(&self, listener: &str, bytes: &[u8]) -> Result<Seen> {
+        let address = self.address(listener)?;
         self.exchange(&Answer::default(), || raw::exchange(address, "POST", bytes))
     }
 
@@ -256,8 +256,8 @@ impl Gateway {
     }
 
     /// Where a listener listens.
-    pub fn address(&self, door: &str) -> Result<SocketAddr> {
-        self.doors.get(door).copied().with_context(|| format!("no listener is named {door}"))
+    pub fn address(&self, listener: &str) -> Result<SocketAddr> {
+        self.listeners.get(listener).copied().with_context(|| format!("no listener is named {listener}"))
     }
 
     fn exchange(&self, answer: &Answer, send: impl FnOnce() -> Result<Reply>) -> Result<Seen> {
@@ -288,7 +288,7 @@ fn traced(program: &Path, directory: &Path) -> Result<PathBuf> {
 }
 
 /// The listeners' addresses, by name.
-async fn listeners(envoy: &Envoy) -> Result<BTreeMap<String, SocketAddr>> {
+async fn listener_addresses(envoy: &Envoy) -> Result<BTreeMap<String, SocketAddr>> {
     let reply = http::Request::get("/listeners?format=json").send(&envoy.admin_url()).await?.json();
     let listeners = reply.get("listener_statuses").and_then(Value::as_array).context("Envoy lists no listeners")?;
     let address = |listener: &Value| {

@@ -13,7 +13,7 @@
 //! | [`deliveries`] | webhooks, signed as their providers sign them |
 //! | [`gateway`] | Envoy with the filter between a client and the capture |
 //! | [`discovery`] | the filter's configuration from a file, as docs/reload.md has it |
-//! | [`shelves`] | the registry and the secret store, and webhooks in them |
+//! | [`lookup_stores`] | the registry and the secret store, and webhooks in them |
 //! | [`harness`] | running trials, and an end for every process |
 
 pub mod callers;
@@ -26,6 +26,6 @@ pub mod frames;
 pub mod gateway;
 pub mod harness;
 pub mod http2;
+pub mod lookup_stores;
 pub mod raw;
-pub mod shelves;
 pub mod wire;

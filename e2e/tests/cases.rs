@@ -1,4 +1,4 @@
-//! The behaviour cases of `wasm-tests/cases`, in a real Envoy: one gateway for each file, one listener for each policy.
+//! The behaviour cases of `testkit/cases`, in a real Envoy: one gateway for each file, one listener for each policy.
 //!
 //! A case states what reaches the filter. Claims arrive in a signed token; metadata that no token can bring is left there
 //! by a filter in front, and route metadata stands on the gateway's route.
@@ -8,19 +8,19 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::callers::signed_at;
 use e2e::capture::Answer;
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::now;
 use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, Surroundings, TOLD_TO_THE_ROUTER, is_added};
 use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
 use libtest_mimic::Trial;
 use serde_json::{Map, Value};
-use wasm_tests::cases::{Case, CaseFile, Outcome, compare, directory, load_dir};
-use wasm_tests::http::{Headers, Message};
+use testkit::cases::{Case, CaseFile, Outcome, compare, directory, load_dir};
+use testkit::http::{Headers, Message};
 
 /// How a request gets to the filter.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Transport {
     Http1,
     Http2,
     /// Not at all: Envoy refuses it with this status before any filter sees it, and shows here that it does.
@@ -28,17 +28,17 @@ enum Way {
 }
 
 /// Cases that do not go over HTTP/1.1: file, case, how, and why.
-const WAYS: [(&str, &str, Way, &str); 5] = [
+const EXCEPTIONS: [(&str, &str, Transport, &str); 5] = [
     (
         "webhook_refusals",
         "a webhook on an upgraded connection, whose body has no end",
-        Way::Refused(403),
+        Transport::Refused(403),
         "Envoy upgrades no connection unless it is told to; tests/webhooks tells it",
     ),
-    ("keys", "many lines of 60,000 bytes", Way::Refused(431), "Envoy takes 60 KiB of headers in all"),
-    ("paths", "; is ambiguous", Way::Refused(400), "no request line begins a path so"),
-    ("paths", "a method nobody knows", Way::Http2, "Envoy's HTTP/1.1 parser has a list of methods"),
-    ("paths", "methods are case-sensitive", Way::Http2, "likewise"),
+    ("keys", "many lines of 60,000 bytes", Transport::Refused(431), "Envoy takes 60 KiB of headers in all"),
+    ("paths", "; is ambiguous", Transport::Refused(400), "no request line begins a path so"),
+    ("paths", "a method nobody knows", Transport::Http2, "Envoy's HTTP/1.1 parser has a list of methods"),
+    ("paths", "methods are case-sensitive", Transport::Http2, "likewise"),
 ];
 
 /// Where jwt_authn leaves the claims of a token.
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 
 fn trials() -> Result<Vec<Trial>> {
     let files = load_dir(&directory()).map_err(|error| anyhow!(error))?;
-    for (file, case, _, _) in WAYS {
+    for (file, case, _, _) in EXCEPTIONS {
         let known = files.iter().any(|known| known.name == file && known.cases.iter().any(|known| known.name == case));
         ensure!(known, "{file}::{case} is to go another way, and is no case");
     }
@@ -59,7 +59,7 @@ fn trials() -> Result<Vec<Trial>> {
 }
 
 fn of_file(file: CaseFile) -> Vec<Trial> {
-    let mut doors: Vec<(String, Door)> = Vec::new();
+    let mut listeners: Vec<(String, ListenerSpec)> = Vec::new();
     let mut around = Surroundings::default();
     let (mut planned, mut elsewhere) = (Vec::new(), Vec::new());
     for case in file.cases {
@@ -77,31 +77,31 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
             continue;
         }
         around.environment.extend(case.environment.clone());
-        let (door, claims) = door_for(&case);
-        let known = doors.iter().find(|(_, known)| *known == door).map(|(name, _)| name.clone());
+        let (listener, claims) = listener_for(&case);
+        let known = listeners.iter().find(|(_, known)| *known == listener).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| {
-            let name = format!("door-{}", doors.len());
-            doors.push((name.clone(), door));
+            let name = format!("listener-{}", listeners.len());
+            listeners.push((name.clone(), listener));
             name
         });
         planned.push((case, name, claims));
     }
-    let tests = planned.into_iter().map(|(case, door, claims)| {
-        let listed = WAYS.iter().find(|(in_file, named, ..)| *in_file == file.name && *named == case.name);
-        let way = listed.map_or(Way::Http1, |(_, _, way, _)| *way);
+    let tests = planned.into_iter().map(|(case, listener, claims)| {
+        let listed = EXCEPTIONS.iter().find(|(in_file, named, ..)| *in_file == file.name && *named == case.name);
+        let transport = listed.map_or(Transport::Http1, |(_, _, transport, _)| *transport);
         let mut name = format!("{}::{}", file.name, case.name);
-        if let Some((_, _, Way::Refused(status), why)) = listed {
+        if let Some((_, _, Transport::Refused(status), why)) = listed {
             name.push_str(&format!(" (never reaches the filter, Envoy answers {status}: {why})"));
         }
-        Test::new(name, move |gateway| run_case(gateway, &door, &case, claims.as_ref(), way))
+        Test::new(name, move |gateway| run_case(gateway, &listener, &case, claims.as_ref(), transport))
     });
-    let mut trials = sharing(move || Gateway::start_within(&around, &doors), tests.collect());
+    let mut trials = sharing(move || Gateway::start_within(&around, &listeners), tests.collect());
     trials.extend(elsewhere);
     trials
 }
 
 /// The listener that a case needs, and the claims that its token brings.
-fn door_for(case: &Case) -> (Door, Option<Value>) {
+fn listener_for(case: &Case) -> (ListenerSpec, Option<Value>) {
     let mut metadata = case.metadata.clone();
     let mut changes = vec![
         Change::PathsAsWritten,
@@ -127,7 +127,7 @@ fn door_for(case: &Case) -> (Door, Option<Value>) {
     if !case.route_metadata.is_empty() {
         changes.push(Change::RouteMetadata(case.route_metadata.clone()));
     }
-    (Door { policy: String::from_utf8_lossy(&case.policy).into_owned(), changes }, claims)
+    (ListenerSpec { policy: String::from_utf8_lossy(&case.policy).into_owned(), changes }, claims)
 }
 
 /// The claims, if a token can hold them: jwt_authn itself refuses a registered claim of the wrong type.
@@ -139,7 +139,13 @@ fn token_claims(metadata: &Map<String, Value>) -> Option<Value> {
     plain.then(|| claims.clone().into())
 }
 
-fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, way: Way) -> Result<()> {
+fn run_case(
+    gateway: &Gateway,
+    listener: &str,
+    case: &Case,
+    claims: Option<&Value>,
+    transport: Transport,
+) -> Result<()> {
     let signed = signed_at(case, now());
     let case = signed.as_ref().unwrap_or(case);
     let mut request = request(&case.request)?;
@@ -148,11 +154,11 @@ fn run_case(gateway: &Gateway, door: &str, case: &Case, claims: Option<&Value>, 
     }
     let answer = answer(&case.response)?;
     let logged = gateway.log()?.len();
-    let mut seen = match way {
-        Way::Http1 | Way::Refused(_) => gateway.http1_answered(door, &request, &answer)?,
-        Way::Http2 => gateway.http2_answered(door, &request, &answer)?,
+    let mut seen = match transport {
+        Transport::Http1 | Transport::Refused(_) => gateway.http1_answered(listener, &request, &answer)?,
+        Transport::Http2 => gateway.http2_answered(listener, &request, &answer)?,
     };
-    if let Way::Refused(status) = way {
+    if let Transport::Refused(status) = transport {
         ensure!(seen.received.is_empty(), "the upstream got\n{}", seen.upstream());
         let by_filter = seen.reply.text_header("content-type") == Some("application/problem+json");
         ensure!(seen.reply.status == status && !by_filter, "Envoy does not refuse it with {status}: {:?}", seen.reply);

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Seen};
 use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const DENIED: &str = "/api/v1/denied";
 const ALLOWED: &str = "/api/v1/allowed";
-/// A route of one host, which the doors by host deny.
+/// A route of one host, which the listeners by host deny.
 const ADMIN: &str = "/api/v1/admin";
 const ADMIN_HOST: &str = "admin.example.com";
 
@@ -28,17 +28,18 @@ const HOST_AS_WRITTEN: &str = "host as written";
 
 fn main() -> ExitCode {
     let mut tests = Vec::new();
-    for door in [RULE, ROUTE] {
+    for listener in [RULE, ROUTE] {
         let test = |name: &str, body: fn(&World, &str) -> Result<()>| {
-            Test::new(format!("{door}: {name}"), move |world: &World| body(world, door))
+            Test::new(format!("{listener}: {name}"), move |world: &World| body(world, listener))
         };
         tests.push(test("a deny is a deny, and what is beside it is not", plainly));
         tests.push(test("no spelling of the path gets round it", spellings));
         tests.push(test("no other route leads there", other_routes));
     }
-    for door in [HOST, HOST_AS_WRITTEN] {
-        tests
-            .push(Test::new(format!("{door}: no spelling of the host gets round it"), move |world| hosts(world, door)));
+    for listener in [HOST, HOST_AS_WRITTEN] {
+        tests.push(Test::new(format!("{listener}: no spelling of the host gets round it"), move |world| {
+            hosts(world, listener)
+        }));
     }
     run(Ok(sharing(World::start, tests)))
 }
@@ -71,23 +72,23 @@ impl World {
             "permissions": [{"header": host}], "principals": [{"any": true}],
         }}});
         let host = Change::Before(filter(json!({"@type": kind, "rules": host})));
-        let door = |changes: Vec<Change>| Door { policy: policy(), changes };
-        let doors = [
-            (HOST.to_owned(), door(vec![host.clone()])),
-            (HOST_AS_WRITTEN.to_owned(), door(vec![host, Change::AuthorityAsWritten])),
-            (RULE.to_owned(), door(vec![Change::Before(filter(json!({"@type": kind, "rules": rule})))])),
-            (ROUTE.to_owned(), door(vec![Change::Before(filter(json!({"@type": kind}))), Change::Route(route)])),
+        let listener = |changes: Vec<Change>| ListenerSpec { policy: policy(), changes };
+        let listeners = [
+            (HOST.to_owned(), listener(vec![host.clone()])),
+            (HOST_AS_WRITTEN.to_owned(), listener(vec![host, Change::AuthorityAsWritten])),
+            (RULE.to_owned(), listener(vec![Change::Before(filter(json!({"@type": kind, "rules": rule})))])),
+            (ROUTE.to_owned(), listener(vec![Change::Before(filter(json!({"@type": kind}))), Change::Route(route)])),
         ];
-        let gateway = Gateway::start(&doors)?;
+        let gateway = Gateway::start(&listeners)?;
         let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
         Ok(Self { gateway, token })
     }
 
-    fn send(&self, door: &str, target: &str) -> Result<[Seen; 2]> {
+    fn send(&self, listener: &str, target: &str) -> Result<[Seen; 2]> {
         let request = Request::post(target).bearer(&self.token).header("idempotency-key", "k-1");
         // What the filter marks its own rewrites with is worth nothing from a client.
         let marked = request.clone().header("x-edge-idempotency", "1").header("x-envoy-original-path", ALLOWED);
-        Ok([self.gateway.http1(door, &request)?, self.gateway.http1(door, &marked)?])
+        Ok([self.gateway.http1(listener, &request)?, self.gateway.http1(listener, &marked)?])
     }
 }
 
@@ -111,11 +112,11 @@ fn policy() -> String {
     .to_string()
 }
 
-fn plainly(world: &World, door: &str) -> Result<()> {
-    for seen in world.send(door, DENIED)? {
+fn plainly(world: &World, listener: &str) -> Result<()> {
+    for seen in world.send(listener, DENIED)? {
         denied_by_rbac(&seen)?;
     }
-    for seen in world.send(door, ALLOWED)? {
+    for seen in world.send(listener, ALLOWED)? {
         let target = seen.received.first().map(|received| received.target.clone());
         ensure!(target.as_deref() == Some(b"/Service/allowed"), "{} {}", seen.reply.status, seen.upstream());
     }
@@ -129,7 +130,7 @@ fn denied_by_rbac(seen: &Seen) -> Result<()> {
     Ok(())
 }
 
-fn spellings(world: &World, door: &str) -> Result<()> {
+fn spellings(world: &World, listener: &str) -> Result<()> {
     let spellings = [
         "/api/v1/denied?",
         "/api/v1/denied?x=/api/v1/allowed",
@@ -175,7 +176,7 @@ fn spellings(world: &World, door: &str) -> Result<()> {
         "/api/v1/allowed/../../../Service/denied",
     ];
     for target in spellings {
-        for seen in world.send(door, target).with_context(|| target.to_owned())? {
+        for seen in world.send(listener, target).with_context(|| target.to_owned())? {
             ensure!(seen.received.is_empty(), "{target}: the upstream got\n{}", seen.upstream());
             let status = seen.reply.status;
             ensure!(matches!(status, 400 | 403 | 404 | 307 | 301), "{target}: status {status}");
@@ -186,17 +187,17 @@ fn spellings(world: &World, door: &str) -> Result<()> {
 
 /// A rule that denies a host byte for byte, as the gateway's virtual hosts do, is not walked around by another spelling that
 /// the filter would take for the same host.
-fn hosts(world: &World, door: &str) -> Result<()> {
+fn hosts(world: &World, listener: &str) -> Result<()> {
     let send = |authority: &str| {
         let request = Request { authority: authority.to_owned(), ..Request::post(ADMIN).bearer(&world.token) };
-        world.gateway.http1(door, &request).with_context(|| format!("Host: {authority}"))
+        world.gateway.http1(listener, &request).with_context(|| format!("Host: {authority}"))
     };
     denied_by_rbac(&send(ADMIN_HOST)?)?;
     for authority in ["admin.example.com:443", "admin.example.com:80", "admin.example.com:0", "admin.example.com:65535"]
     {
         let seen = send(authority)?;
         ensure!(seen.received.is_empty(), "Host: {authority}: the upstream got\n{}", seen.upstream());
-        if door == HOST {
+        if listener == HOST {
             denied_by_rbac(&seen).with_context(|| format!("Host: {authority}"))?;
         }
     }
@@ -229,12 +230,12 @@ fn hosts(world: &World, door: &str) -> Result<()> {
 }
 
 /// What a client writes into a template's place stays in its segment.
-fn other_routes(world: &World, door: &str) -> Result<()> {
+fn other_routes(world: &World, listener: &str) -> Result<()> {
     for value in
         ["..%2F..%2FService%2Fdenied", "%2e%2e", "..", "denied", "Service", "%2FService%2Fdenied", "x%3F", "x%23"]
     {
         for target in [format!("/api/v1/{value}/run"), format!("/api/v1/items/{value}")] {
-            for seen in world.send(door, &target).with_context(|| target.clone())? {
+            for seen in world.send(listener, &target).with_context(|| target.clone())? {
                 for received in &seen.received {
                     let path = String::from_utf8_lossy(&received.target).into_owned();
                     let segments: Vec<&str> = path.split('/').collect();

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::capture::Answer;
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Gateway, Received, Surroundings, received, tools};
@@ -19,7 +19,7 @@ use e2e::wire::PATIENCE;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const DOOR: &str = "reloaded";
+const LISTENER: &str = "reloaded";
 const PATH: &str = "/api/v1/x";
 const ONLY_A: &str = "/api/v1/only-a";
 const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency.config_";
@@ -151,7 +151,7 @@ impl World {
     }
 
     fn connect(&self) -> Result<Connection> {
-        Connection::open(self.gateway.address(DOOR)?)
+        Connection::open(self.gateway.address(LISTENER)?)
     }
 
     fn counter(&self, name: &str) -> Result<u64> {
@@ -189,9 +189,9 @@ fn start(environment: Vec<(String, String)>, policy: &str) -> Result<(Gateway, D
     let directory = tempfile::tempdir()?;
     let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
     discovery.put(policy)?;
-    let door = Door { policy: String::new(), changes: vec![Change::Instead(discovery.filter()?)] };
+    let listener = ListenerSpec { policy: String::new(), changes: vec![Change::Instead(discovery.filter()?)] };
     let around = Surroundings { concurrency: 2, environment, ..Surroundings::default() };
-    let gateway = Gateway::start_within(&around, &[(DOOR.to_owned(), door)])?;
+    let gateway = Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
     Ok((gateway, discovery, directory))
 }
 
@@ -275,7 +275,7 @@ fn refused(world: &World) -> Result<()> {
 /// There is no old document: nothing goes through until there is a good one.
 fn first(_: &World) -> Result<()> {
     let (gateway, discovery, _directory) = start(Vec::new(), "{}")?;
-    let send = || gateway.http1(DOOR, &keyed(&token(&gateway)?, "first"));
+    let send = || gateway.http1(LISTENER, &keyed(&token(&gateway)?, "first"));
     for _ in 0..3 {
         let seen = send()?;
         ensure!(seen.reply.status == 500 && seen.received.is_empty(), "{:?} {}", seen.reply, seen.upstream());
@@ -300,7 +300,7 @@ fn listed_later(_: &World) -> Result<()> {
         .insert("webhooks".to_owned(), json!({"subject": "service:hooks", "static": {"wh_late01": binding}}));
     discovery.listing("E2E_LATE").put(&policy.to_string())?;
     let request = deliveries::stripe("/api/v1/hook", &[SECRET], now(), "{\"id\": \"evt_1\"}");
-    gateway.until("the delivery is forwarded", |gateway| Ok(gateway.http1(DOOR, &request)?.reply.status == 200))
+    gateway.until("the delivery is forwarded", |gateway| Ok(gateway.http1(LISTENER, &request)?.reply.status == 200))
 }
 
 /// What the clients and the one who switches tell each other.

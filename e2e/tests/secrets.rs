@@ -7,20 +7,20 @@ use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::chain::Chain;
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
 use e2e::gateway::Surroundings;
 use e2e::harness::{Test, run, runtime, sharing};
 use e2e::http2;
+use e2e::lookup_stores::{Hook, LookupStores, ROOT_KEY};
 use e2e::raw::{Reply, Request, exchange};
-use e2e::shelves::{Hook, ROOT_KEY, Shelves};
 use edge_idempotency_demo::faults::Fault;
 use edge_idempotency_demo::http;
 use edge_idempotency_demo::openbao::MOUNT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const DOOR: &str = "gateway";
+const LISTENER: &str = "gateway";
 const REFUNDS: &str = "/api/v1/refunds";
 const CARTS: &str = "/api/v1/carts/checkout";
 const REQUIRED_B: &str = "/api/v1/hooks/stripe/wh_planted";
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 
 struct World {
     chain: Chain,
-    shelves: Shelves,
+    lookup_stores: LookupStores,
     hook: Hook,
     /// A token's claims, which are no secret.
     token: String,
@@ -76,26 +76,27 @@ impl World {
     fn start() -> Result<Self> {
         let environment = [("E2E_STRIPE", STRIPE), ("E2E_GITHUB", GITHUB)];
         let names = environment.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let door = Door { policy: policy().to_string(), changes: vec![Change::Environment(names), Change::Trailers] };
+        let listener =
+            ListenerSpec { policy: policy().to_string(), changes: vec![Change::Environment(names), Change::Trailers] };
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let directory = tempfile::tempdir()?;
-        let shelves = Shelves::start(directory.path())?;
-        let hook = shelves.hook("looked_up")?;
+        let lookup_stores = LookupStores::start(directory.path())?;
+        let hook = lookup_stores.hook("looked_up")?;
         ensure!(hook.secret == LOOKED_UP, "{}", hook.secret);
         let around = Surroundings {
             environment: environment.into(),
             trace: true,
-            stores: Some(shelves.stores()),
+            stores: Some(lookup_stores.stores()),
             ..Surroundings::default()
         };
-        let chain = Chain::start(around, &[(DOOR.to_owned(), door)])?;
+        let chain = Chain::start(around, &[(LISTENER.to_owned(), listener)])?;
         let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": SUBJECT});
         let token = chain.gateway.token(&claims)?;
         let mut secrets = PLANTED.map(str::to_owned).to_vec();
-        secrets.push(shelves.token().clone());
+        secrets.push(lookup_stores.token().clone());
         Ok(Self {
             chain,
-            shelves,
+            lookup_stores,
             hook,
             token,
             replies: Mutex::default(),
@@ -122,7 +123,7 @@ impl World {
                 planted = planted.header(name, "v1=planted-signature");
             }
         }
-        let address = self.chain.gateway.address(DOOR)?;
+        let address = self.chain.gateway.address(LISTENER)?;
         for (protocol, reply) in [
             ("HTTP/1.1", exchange(address, &planted.method, &planted.http1())),
             ("HTTP/2", http2::exchange(address, &planted)),
@@ -281,15 +282,17 @@ impl World {
         let delivery = |secret: &str, body: &str| deliveries::stripe(&path, &[secret], now(), body);
         self.send("looked up", &delivery(LOOKED_UP, &event), 200)?;
         self.send("looked up, another secret", &delivery("whsec_other", &event), 401)?;
-        ensure!(self.shelves.lookups(&self.hook).1 > 0, "it was not looked up");
-        for (name, front) in [("registry", self.shelves.unkey.front()), ("store", &self.shelves.front)] {
+        ensure!(self.lookup_stores.lookups(&self.hook).1 > 0, "it was not looked up");
+        for (name, server) in
+            [("registry", self.lookup_stores.unkey.server()), ("store", &self.lookup_stores.openbao_proxy)]
+        {
             for fault in [Fault::Status(500), Fault::HalfJson, Fault::Closed] {
-                let hook = self.shelves.hook(&format!("{name}_{}", front.total()))?;
+                let hook = self.lookup_stores.hook(&format!("{name}_{}", server.total()))?;
                 self.secrets.lock().map_err(poisoned)?.push(hook.secret.clone());
-                front.fail(fault);
+                server.fail(fault);
                 let path = format!("/api/v1/hooks/stripe/{}", hook.id);
                 self.send(name, &deliveries::stripe(&path, &[&hook.secret], now(), event.clone()), 503)?;
-                front.recover();
+                server.recover();
             }
         }
         Ok(())

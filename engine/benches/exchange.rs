@@ -4,10 +4,9 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
-use std::borrow::Cow;
 use std::hint::black_box;
+use testkit::attributes::FixedClaims;
 
 /// A platform's policy with this many routes; the one that is called stands in the middle.
 fn document(routes: usize) -> Vec<u8> {
@@ -46,23 +45,9 @@ fn policy(routes: usize) -> Policy {
     Policy::from_json(&document(routes)).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The metadata that `jwt_authn` leaves.
-struct Jwt;
-
-impl Attributes for Jwt {
-    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        match path.segments().last().map(String::as_str) {
-            Some("tenant_id") => AttributeValue::Text(Cow::Borrowed(b"acme")),
-            Some("project_id") => AttributeValue::Text(Cow::Borrowed(b"health-prod")),
-            Some("sub") => AttributeValue::Text(Cow::Borrowed(b"firebase_uid_123")),
-            _ => AttributeValue::Absent,
-        }
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-}
+/// The claims of the token.
+const JWT: FixedClaims =
+    FixedClaims(&[("tenant_id", "acme"), ("project_id", "health-prod"), ("sub", "firebase_uid_123")]);
 
 type Lines = Vec<(&'static [u8], &'static [u8])>;
 
@@ -121,7 +106,7 @@ fn headers(bench: &mut Criterion) {
             bencher.iter(|| {
                 let mut effects = Vec::new();
                 let mut exchange = Exchange::new();
-                let flow = exchange.request_headers(&policy, black_box(&headers), &Jwt, &mut effects);
+                let flow = exchange.request_headers(&policy, black_box(&headers), &JWT, &mut effects);
                 assert_eq!(flow, expected);
                 // What a gateway is given: the refusal as a document.
                 match effects.first() {
@@ -138,7 +123,7 @@ fn headers(bench: &mut Criterion) {
         bencher.iter(|| {
             let mut exchange = Exchange::new();
             let mut effects = Vec::new();
-            exchange.request_headers(&policy, black_box(&request), &Jwt, &mut effects);
+            exchange.request_headers(&policy, black_box(&request), &JWT, &mut effects);
             let mut effects = Vec::new();
             exchange.response_headers(&policy, black_box(&replay), &mut effects);
             assert!(effects.len() >= 3, "the operation id, renamed, and two marks");

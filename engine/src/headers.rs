@@ -49,6 +49,17 @@ impl<'a> Headers<'a> {
     }
 }
 
+/// The headers by which a gateway's router is steered for one request.
+#[derive(Debug)]
+pub struct RouterHints {
+    /// What the names of all such headers begin with, in lower case; what a client sends under such a name is removed.
+    pub prefix: &'static str,
+    /// The longest wait for the response, in milliseconds; it outranks the route's own, and a longer wait is a 504.
+    pub timeout_ms: &'static str,
+    /// Names and values that make the router ask the backend once more after a 404.
+    pub retry_not_found: &'static [(&'static str, &'static str)],
+}
+
 /// The canonical form of a header name for comparison: lower case, `_` as `-`.
 pub fn canonical(name: &str) -> String {
     name.bytes().map(|byte| char::from(fold(byte))).collect()

@@ -8,6 +8,8 @@ use crate::exchange::HeaderMapKind;
 use crate::headers::Headers;
 use crate::identity::Attributes;
 
+pub use crate::headers::RouterHints;
+
 /// An operation of the gateway failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostError;

@@ -1,19 +1,21 @@
-//! The engine of Edge Idempotency: it validates a caller's idempotency key, adds the caller's namespace to it and
-//! forwards the request, or refuses the request with a problem document. All decisions are here; the gateway is behind
-//! the trait [`host::Host`].
+//! What the edge idempotency filter decides, without a gateway: it validates a caller's idempotency key, puts it into the
+//! caller's namespace and forwards the request, or refuses it with a problem document.
 //!
-//! At start: bytes of configuration → [`policy::document`] → [`Policy`]. Per request: request head → [`Exchange`] →
-//! [`Effect`]s → [`Driver`] → the host.
+//! Data goes one way. At start: bytes of configuration → [`policy::document`] → [`Policy`]. Per request: request head →
+//! [`Exchange`] → [`Effect`]s → [`host::Host`]. The [`Driver`] does the second half for any host; the engine knows none.
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`driver`] | drives one exchange over a host |
+//! | [`host`] | what the engine asks of a gateway |
+//! | [`exchange`] | one request and its response as a state machine |
+//! | [`lookup`] | bindings and secrets from stores: caches, who waits |
+//! | [`call`] | HTTP calls to clusters of the gateway |
+//! | [`policy`] | the policy document, the route table, path normalisation, targets |
 //! | [`key`] | the key's grammar, reading the header, the namespaced form |
 //! | [`identity`] | tenant, project, subject; where they come from |
-//! | [`policy`] | the policy document, the route table, path normalisation, targets |
-//! | [`exchange`] | one request and its response as a state machine |
-//! | [`lookup`] | bindings and secrets from stores: caches, calls, waiting requests |
-//! | [`problem`] | problem documents |
 //! | [`provider`] | webhook providers: signatures, identifiers, raw keys |
+//! | [`problem`] | problem documents |
 //! | [`telemetry`] | log fields |
 //! | [`headers`] | header lines, comparison of names |
 //! | [`json`] | reading and writing JSON |

@@ -2,13 +2,12 @@
 //! with requests what its cases in `tests/policies/` say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-mod support;
-
 use edge_idempotency_engine::Policy;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use support::{Line, Request, Verdict};
+use testkit::attributes::JsonAttributes;
+use testkit::requests::{self, Line, Request, Verdict};
 
 /// The repository's folder.
 fn root() -> &'static Path {
@@ -57,8 +56,7 @@ fn request(document: &Value, defaults: &Value) -> Request {
     Request {
         headers,
         body: member("body").as_str().unwrap_or_default().into(),
-        metadata: member("metadata"),
-        endpoint: document.pointer("/route_metadata/edge.idempotency/endpoint").cloned(),
+        attributes: JsonAttributes::new(member("metadata"), &member("route_metadata")),
         ..Request::default()
     }
 }
@@ -107,7 +105,7 @@ fn every_policy_does_what_its_cases_say() {
         for case in listed {
             let at = format!("{name}: {}", case["name"]);
             let request = request(&case["request"], &file["defaults"]);
-            let seen = match support::run(&policy, &request, &request).1 {
+            let seen = match requests::run(&policy, &request, &request.attributes).1 {
                 Verdict::Forwarded { headers, .. } => json!({"upstream": upstream(&headers)}),
                 Verdict::Refused(problem) => {
                     let document: Value = serde_json::from_str(&problem.document(None)).unwrap();

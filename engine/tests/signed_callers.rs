@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
 use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
+use testkit::attributes::NoAttributes;
+use testkit::signatures::{hex, hmac_sha256};
 
 const PAGE: &str = include_str!("../../docs/signed-callers.md");
 const SECRETS: [(&str, &str); 2] =
@@ -44,18 +44,8 @@ impl Parts {
     }
 
     fn signature(&self, secret: &str) -> String {
-        format!("t={},v1={}", self.timestamp, hmac_sha256(secret.as_bytes(), self.text().as_bytes()))
+        format!("t={},v1={}", self.timestamp, hex(&hmac_sha256(secret.as_bytes(), self.text().as_bytes())))
     }
-}
-
-/// RFC 2104, once more and simply.
-fn hmac_sha256(key: &[u8], text: &[u8]) -> String {
-    let mut block = [0; 64];
-    block[..key.len()].copy_from_slice(key);
-    let pad = |with: u8| block.map(|byte| byte ^ with).to_vec();
-    let inner = Sha256::digest([pad(0x36), text.to_vec()].concat());
-    let outer = Sha256::digest([pad(0x5c), inner.to_vec()].concat());
-    outer.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The n-th block of the page in a language.
@@ -72,7 +62,7 @@ fn policy() -> Policy {
 }
 
 fn vectors() -> Vec<Vector> {
-    let file: Json = serde_json::from_str(include_str!("vectors/signed_callers.json")).unwrap();
+    let file: Json = serde_json::from_str(testkit::vectors::SIGNED_CALLERS).unwrap();
     let read = |vector: &Json| {
         let text = |name: &str| vector[name].as_str().expect(name).to_owned();
         let parts = Parts {
@@ -98,19 +88,6 @@ fn vectors() -> Vec<Vector> {
 
 type Change = fn(&mut Parts);
 
-/// Nobody else vouches for the request.
-struct Nobody;
-
-impl Attributes for Nobody {
-    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-}
-
 /// The namespaced key, or the code of the refusal and its reason.
 fn judge(policy: &Policy, parts: &Parts, signature: Option<&str>, now: u64) -> Result<String, (String, String)> {
     judge_at("api.example.com", policy, parts, signature, now)
@@ -134,7 +111,7 @@ fn judge_at(
     lines.extend(signature.map(|signature| (b"x-schedule-signature".as_slice(), signature.as_bytes())));
     let headers = Headers::new(lines);
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
-    let flow = exchange.request_headers(policy, &headers, &Nobody, &mut effects);
+    let flow = exchange.request_headers(policy, &headers, &NoAttributes, &mut effects);
     if matches!(flow, RequestFlow::AwaitBody { .. }) {
         assert!(effects.is_empty(), "nothing goes on before the body has come");
         exchange.request_body(policy, &headers, parts.body.as_bytes(), now * 1000, &mut effects);
@@ -218,7 +195,7 @@ fn a_signed_text_is_cut_in_one_way_only() {
     let parts = Parts { body: "x:y".to_owned(), ..vectors().swap_remove(0).parts };
     let Parts { method, path, timestamp, key, tenant, project, body } = &parts;
     let text = format!("{method}\n{path}\n{timestamp}\n{key}\n{tenant}:{project}:{body}");
-    let signature = format!("t={timestamp},v1={}", hmac_sha256(SECRETS[0].1.as_bytes(), text.as_bytes()));
+    let signature = format!("t={timestamp},v1={}", hex(&hmac_sha256(SECRETS[0].1.as_bytes(), text.as_bytes())));
     let otherwise = [
         Parts { project: format!("{project}:x"), body: "y".to_owned(), ..parts.clone() },
         Parts { tenant: format!("{tenant}:{project}"), project: "x".to_owned(), body: "y".to_owned(), ..parts.clone() },

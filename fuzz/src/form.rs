@@ -1,14 +1,11 @@
 //! The form reader, beside the crate percent-encoding: identifiers of form fields, and the sorted form that Twilio signs.
 
 use crate::own;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use edge_idempotency_engine::provider::{Catalogue, NoIdentifier, Provider};
-use hmac::{Hmac, Mac as _};
 use serde_json::json;
-use sha1::Sha1;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
+use testkit::signatures::{base64, hmac_sha1};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const URL: &str = "https://example.com/hook?a=1";
@@ -82,10 +79,7 @@ fn sorted(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
 }
 
 fn sign(text: &[u8]) -> String {
-    let mut mac = Hmac::<Sha1>::new_from_slice(own::SECRET).unwrap();
-    mac.update(URL.as_bytes());
-    mac.update(text);
-    STANDARD.encode(mac.finalize().into_bytes())
+    base64(&hmac_sha1(own::SECRET, &[URL.as_bytes(), text].concat()))
 }
 
 fn verifies(signature: &str, body: &[u8]) -> bool {

@@ -22,12 +22,11 @@ pub use provider::provider;
 pub use signature::signature;
 
 use edge_idempotency_engine::headers::{Headers, same_name};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::policy::RouteLookup;
-use edge_idempotency_engine::policy::path::NormalPath;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
-use std::borrow::Cow;
 use std::sync::LazyLock;
+use testkit::attributes::{AnyAttributes, NoAttributes};
 
 /// Every route of one kind, and rewritten ones; identity from headers alone, since an input is nothing else.
 const POLICY: &str = r#"{
@@ -51,19 +50,6 @@ const POLICY: &str = r#"{
 }"#;
 
 static COMPILED: LazyLock<Policy> = LazyLock::new(|| Policy::from_json(POLICY.as_bytes()).unwrap());
-
-/// A request without metadata.
-struct NoMetadata;
-
-impl Attributes for NoMetadata {
-    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-}
 
 type Lines = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -109,7 +95,7 @@ pub fn header(input: &[u8]) {
     let headers = Headers::new(given.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect());
     let mut exchange = Exchange::new();
     let mut effects = Vec::new();
-    let flow = exchange.request_headers(policy, &headers, &NoMetadata, &mut effects);
+    let flow = exchange.request_headers(policy, &headers, &NoAttributes, &mut effects);
     assert!(is_object(&exchange.record(policy).to_json()));
     if flow == RequestFlow::Replied {
         assert!(matches!(effects.as_slice(), [Effect::Reply(_)]));
@@ -142,7 +128,7 @@ pub fn header(input: &[u8]) {
 
 /// A request target: its path has one spelling, that spelling is its own, and routes are found by it.
 pub fn path(input: &[u8]) {
-    let (raw, _) = edge_idempotency_engine::policy::path::split_query(input);
+    let (raw, _) = edge_idempotency_engine::policy::split_query(input);
     let Ok(normal) = NormalPath::parse(raw) else { return };
     let text = normal.as_str();
     assert!(text.starts_with('/') && !text.contains("//") && (text == "/" || !text.ends_with('/')), "{text}");
@@ -186,10 +172,14 @@ pub fn policy(input: &[u8]) {
                     [(":path", path.as_str()), (":method", method), (":authority", "a"), ("idempotency-key", "\"k\"")];
                 let headers =
                     Headers::new(lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect());
-                let named = Named(&route.endpoint);
+                // Every claim says the same; the gateway's route names the endpoint.
+                let attributes = AnyAttributes {
+                    metadata: vec![Some(b"user:a".to_vec())],
+                    endpoint: Some(route.endpoint.clone().into_bytes()),
+                };
                 let mut exchange = Exchange::new();
                 let mut effects = Vec::new();
-                let flow = exchange.request_headers(&policy, &headers, &named, &mut effects);
+                let flow = exchange.request_headers(&policy, &headers, &attributes, &mut effects);
                 if let RequestFlow::AwaitBody { .. } = flow {
                     exchange.request_body(&policy, &headers, b"{}", 0, &mut effects);
                 }
@@ -197,19 +187,6 @@ pub fn policy(input: &[u8]) {
                 assert!(is_object(&exchange.record(&policy).to_json()));
             }
         }
-    }
-}
-
-/// Every claim says the same; the gateway's route names the endpoint.
-struct Named<'p>(&'p str);
-
-impl Attributes for Named<'_> {
-    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
-        AttributeValue::Text(Cow::Borrowed(b"user:a"))
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Text(Cow::Borrowed(self.0.as_bytes()))
     }
 }
 

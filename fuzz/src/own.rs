@@ -1,13 +1,11 @@
 //! Providers described for a target, and deliveries to them.
 
 use crate::Lines;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Delivery, Identifier, NoIdentifier, Provider};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use testkit::signatures::digest_key;
 
 /// What deliveries to these providers are signed with.
 pub(crate) const SECRET: &[u8] = b"fuzz-secret-of-32-bytes-or-so-xx";
@@ -60,6 +58,6 @@ pub(crate) fn expected_key(text: &[u8]) -> Option<String> {
         Ok(literal) if text.len() <= 255 && !text.starts_with(b"~") && text.iter().all(unreserved) => {
             format!("own-{literal}")
         }
-        _ => format!("own-~{}", URL_SAFE_NO_PAD.encode(Sha256::digest(text))),
+        _ => digest_key("own", &[text]),
     })
 }

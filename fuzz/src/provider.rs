@@ -1,10 +1,11 @@
 //! Provider files: a document with one, and a delivery to it.
 
-use crate::{NoMetadata, applied, lines};
+use crate::{applied, lines};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
 use edge_idempotency_engine::{Exchange, Policy, RequestFlow, key};
 use serde_json::json;
+use testkit::attributes::NoAttributes;
 
 /// Between the parts of an input.
 const BETWEEN: &[u8] = b"\n---\n";
@@ -36,7 +37,7 @@ pub fn provider(input: &[u8]) {
 
     let mut effects = Vec::new();
     let mut exchange = Exchange::new();
-    let mut flow = exchange.request_headers(&policy, &headers, &NoMetadata, &mut effects);
+    let mut flow = exchange.request_headers(&policy, &headers, &NoAttributes, &mut effects);
     if let RequestFlow::AwaitBody { .. } = flow {
         assert!(effects.is_empty());
         flow = exchange.request_body(&policy, &headers, body, now_ms, &mut effects);

@@ -1,13 +1,10 @@
 //! The grammars of signature headers, beside readers of one line each.
 
 use crate::{Lines, lines, own};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use edge_idempotency_engine::provider::Provider;
-use hmac::{Hmac, Mac as _};
 use serde_json::{Value, json};
-use sha2::Sha256;
 use std::sync::LazyLock;
+use testkit::signatures::{base64, hex, hmac_sha256};
 
 /// Unix seconds, in a delivery and on the clock.
 const TIME: &str = "1767225600";
@@ -15,7 +12,7 @@ const NOW_MS: u64 = 1_767_225_600_000;
 /// The most signatures that are looked at.
 const MOST: usize = 16;
 
-struct KeyGrammar {
+struct SignatureGrammar {
     provider: Provider,
     base64: bool,
     /// The timestamp is signed
@@ -24,7 +21,7 @@ struct KeyGrammar {
     carries: fn(&Lines, &[u8]) -> Option<bool>,
 }
 
-static GRAMMARS: LazyLock<[KeyGrammar; 5]> = LazyLock::new(|| {
+static GRAMMARS: LazyLock<[SignatureGrammar; 5]> = LazyLock::new(|| {
     let grammar = |signature: Value, timestamp: Option<Value>, carries: fn(&Lines, &[u8]) -> Option<bool>| {
         let mut scheme = json!({"algorithm": "hmac-sha256", "template": "{body}"});
         let base64 = signature["encoding"] == "base64";
@@ -37,7 +34,7 @@ static GRAMMARS: LazyLock<[KeyGrammar; 5]> = LazyLock::new(|| {
             scheme["template"] = "{timestamp}.{body}".into();
         }
         let file = json!({"schemes": [scheme], "identifiers": [{"header": "x-id", "signed": false}]});
-        KeyGrammar { provider: own::provider(&file), base64, timed, carries }
+        SignatureGrammar { provider: own::provider(&file), base64, timed, carries }
     };
     [
         grammar(json!({"header": "x-a", "prefix": "v0=", "encoding": "hex"}), None, |lines, tag| {
@@ -133,17 +130,12 @@ pub fn signature(input: &[u8]) {
     }
 }
 
-impl KeyGrammar {
+impl SignatureGrammar {
     /// The right signature, as the header has it.
     fn tag(&self, body: &[u8]) -> Vec<u8> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(own::SECRET).unwrap();
-        if self.timed {
-            mac.update(TIME.as_bytes());
-            mac.update(b".");
-        }
-        mac.update(body);
-        let tag = mac.finalize().into_bytes();
-        if self.base64 { STANDARD.encode(tag).into_bytes() } else { format!("{tag:x}").into_bytes() }
+        let time = if self.timed { format!("{TIME}.") } else { String::new() };
+        let tag = hmac_sha256(own::SECRET, &[time.as_bytes(), body].concat());
+        if self.base64 { base64(&tag).into_bytes() } else { hex(&tag).into_bytes() }
     }
 
     fn verifies(&self, lines: &Lines, body: &[u8], now_ms: u64, secret: &[u8]) -> bool {

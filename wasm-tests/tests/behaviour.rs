@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use wasm_tests::cases::{self, Case, CaseFile, Difference, StartErrors};
-use wasm_tests::engine::{Native, Wasm};
+use testkit::cases::{self, Case, CaseFile, Difference, StartErrors};
+use testkit::native::Native;
+use wasm_tests::engine::Wasm;
 
 /// Compiling the module takes a second or two: once for all cases, and only if one of them runs.
 static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(Wasm::load);

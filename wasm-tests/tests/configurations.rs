@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use serde_json::json;
+use testkit::http::Message;
 use wasm_tests::engine::Wasm;
 use wasm_tests::host::{BootError, Ending, Options, StreamInfo, Vm};
-use wasm_tests::http::Message;
 
 fn policy(unmatched: &str) -> Vec<u8> {
     let source = json!({"name": "jwt", "metadata": ["jwt"], "tenant": "t", "project": "p",

@@ -1,6 +1,6 @@
 //! Every provider vector through a whole exchange, in the core and in the built module, as tests of their own:
-//! `provider::vector::native` and `provider::vector::wasm`. Vectors and expectations are those of the provider engine's
-//! own tests (`tests/providers` in the repository's root).
+//! `provider::vector::native` and `provider::vector::wasm`. Vectors and expectations are those of the engine's own tests
+//! (`engine/tests/providers`).
 //!
 //! Each delivery comes to three routes with one binding: `REQUIRED_B` (where the provider has identifiers), `ACCEPTED`
 //! and `HANDLER_INTERNAL_C`.
@@ -8,26 +8,18 @@
 // Tests say what went wrong by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
 
-#[path = "../../engine/tests/providers/expected.rs"]
-mod expected;
-// The engine's own tests look closer.
-#[allow(dead_code)]
-#[path = "../../engine/tests/providers/vector.rs"]
-mod vector;
-
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
 
-use expected::{Outcome as Expected, expected};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Map, Value, json};
-use vector::Vector;
-use wasm_tests::cases::{Case, Client, Difference, Outcome, compare, compare_outcomes};
-use wasm_tests::engine::{Native, Wasm};
-use wasm_tests::http::{Headers, Message};
+use testkit::cases::{Case, Client, Difference, Outcome, compare, compare_outcomes, workspace};
+use testkit::http::{Headers, Message};
+use testkit::native::Native;
+use testkit::vectors::{self, ExpectedKey, Vector, expected};
+use wasm_tests::engine::Wasm;
 
-const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine");
 const WEBHOOK_ID: &str = "wh_01JABC";
 const NAMESPACE: &str = "t-acme:shop:service:webhook-ingest";
 
@@ -36,7 +28,7 @@ static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(Wasm::load);
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    for vector in vector::all(REPOSITORY) {
+    for vector in vectors::all() {
         let vector = Arc::new(vector);
         let mut add = |engine: &str, test: fn(&Vector) -> Result<(), Failed>| {
             let vector = Arc::clone(&vector);
@@ -87,9 +79,9 @@ fn answer(vector: &Vector, policy: &str) -> Answer {
     let absent = ["delivery_id_missing", "delivery_id_empty", "multiple_events", "no_delivery_id"];
     match (policy, expected(vector)) {
         ("HANDLER_INTERNAL_C", _) => Answer::Forwarded(None),
-        (_, Expected::Key(raw)) => Answer::Forwarded(Some(format!("{NAMESPACE}:{raw}"))),
-        ("ACCEPTED", Expected::None(why)) if absent.contains(&why.as_str()) => Answer::Forwarded(None),
-        (_, Expected::None(_)) => Answer::Refused(400, "transport_translation_failed"),
+        (_, ExpectedKey::Key(raw)) => Answer::Forwarded(Some(format!("{NAMESPACE}:{raw}"))),
+        ("ACCEPTED", ExpectedKey::None(why)) if absent.contains(&why.as_str()) => Answer::Forwarded(None),
+        (_, ExpectedKey::None(_)) => Answer::Refused(400, "transport_translation_failed"),
     }
 }
 
@@ -197,7 +189,7 @@ struct ProviderFile(Value);
 
 impl ProviderFile {
     fn read(provider: &str) -> Self {
-        let file = format!("{REPOSITORY}/../policies/providers/{provider}.json");
+        let file = workspace().join(format!("policies/providers/{provider}.json"));
         Self(serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap())
     }
 

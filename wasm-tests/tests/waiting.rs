@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use serde_json::{Value, json};
+use testkit::http::Headers;
 use wasm_tests::engine::Wasm;
 use wasm_tests::host::{CallReply, Ending, Options, StreamInfo, Vm};
-use wasm_tests::http::Headers;
 
 /// How many bytes of header lines a VM keeps.
 const LIMIT: usize = 16 * 1024 * 1024;
@@ -122,8 +122,8 @@ fn many_waiting_requests_are_bounded_by_their_bytes() {
 
 #[test]
 fn every_way_a_wait_ends_gives_its_bytes_back() {
-    type Way = (&'static str, fn(&mut Vm, u32), Option<u16>);
-    let ways: [Way; 6] = [
+    type End = (&'static str, fn(&mut Vm, u32), Option<u16>);
+    let ends: [End; 6] = [
         ("verified", |vm, id| vm.request_body(id, b"{}", true), None),
         (
             "not verified",
@@ -148,7 +148,7 @@ fn every_way_a_wait_ends_gives_its_bytes_back() {
         ("no body", |vm, id| vm.request_body(id, b"", true), None),
         ("gone", |_, _| {}, None),
     ];
-    for (name, end, expected) in ways {
+    for (name, end, expected) in ends {
         let mut vm = start();
         let mut waiting = fill(&mut vm, KNOWN);
         let ending = waiting.pop().unwrap();
@@ -188,5 +188,18 @@ fn lookups_that_end_give_their_bytes_back() {
         assert_eq!(vm.view(id).unwrap().ending, Ending::AwaitingUpstream);
     }
     fill(&mut vm, KNOWN);
+    assert_eq!(vm.take_failures(), [""; 0]);
+}
+
+#[test]
+fn the_request_that_asked_first_may_leave_and_the_others_are_answered() {
+    let mut vm = start();
+    let [first, second] = [(); 2].map(|()| begin(&mut vm, LOOKED_UP, 10));
+    assert_eq!(vm.calls().len(), 1, "they wait for one call");
+    let token = vm.calls().first().unwrap().token;
+    vm.close(first);
+    vm.answer_call(token, CallReply::Failed);
+    assert!(!waits(&vm, second));
+    assert_eq!(status(&mut vm, second), Some(503));
     assert_eq!(vm.take_failures(), [""; 0]);
 }

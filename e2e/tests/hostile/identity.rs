@@ -49,27 +49,27 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     tests.extend(crate::over_both("spoofed identity headers, each claim missing in turn", |world, protocol| {
         for missing in PARTS.map(Some).into_iter().chain([None]) {
             let token = missing.map(|part| world.gateway.token(&with(part, None))).transpose()?;
-            for door in [SHIPPED, BARE] {
+            for listener in [SHIPPED, BARE] {
                 for (path, expected) in by_policy(Expected::Refused(401, "identity_missing", None)) {
                     let mut request = with_key(spoofed(Request::post(path)));
                     if let Some(token) = &token {
                         request = request.bearer(token);
                     }
-                    world.check(door, protocol, &request, &expected)?;
+                    world.check(listener, protocol, &request, &expected)?;
                 }
             }
         }
         Ok(())
     }));
     tests.extend(crate::over_both("spoofed identity headers beside a whole identity", |world, protocol| {
-        for door in [SHIPPED, BARE] {
+        for listener in [SHIPPED, BARE] {
             for path in [REQUIRED_A, ACCEPTED, INTERNAL] {
                 let key = (path != INTERNAL).then_some("k-1");
                 let request = spoofed(Request::post(path)).bearer(&world.token).header("idempotency-key", "k-1");
-                world.check(door, protocol, &request, &crate::forwarded(path, key))?;
+                world.check(listener, protocol, &request, &crate::forwarded(path, key))?;
             }
             let request = spoofed(Request::post(PROHIBITED)).bearer(&world.token);
-            world.check(door, protocol, &request, &crate::forwarded(PROHIBITED, None))?;
+            world.check(listener, protocol, &request, &crate::forwarded(PROHIBITED, None))?;
         }
         Ok(())
     }));

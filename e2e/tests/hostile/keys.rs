@@ -110,11 +110,11 @@ fn shapes() -> Vec<(&'static str, Lines, Meaning)> {
 fn everywhere(world: &World, protocol: Protocol, lines: &[(&str, Vec<u8>)], meaning: Meaning) -> Result<()> {
     let refused = |code, reason| Expected::Refused(400, code, reason);
     let invalid = |reason| refused("idempotency_key_invalid", Some(reason));
-    for door in [SHIPPED, BARE] {
+    for listener in [SHIPPED, BARE] {
         let to = |path: &str, expected: &Expected| {
             let request = Request::post(path).bearer(&world.token);
             let request = lines.iter().fold(request, |request, (name, value)| request.header(name, value.clone()));
-            world.check(door, protocol, &request, expected)
+            world.check(listener, protocol, &request, expected)
         };
         match meaning {
             Key(key) => {

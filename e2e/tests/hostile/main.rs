@@ -10,7 +10,7 @@ mod trailers;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Received, Seen, sorted};
 use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
@@ -63,28 +63,29 @@ impl World {
     fn start() -> Result<Self> {
         let policy = include_str!("policy.json").to_owned();
         let changes = vec![Change::PathsAsWritten, Change::AuthorityAsWritten, Change::Trailers, Change::EveryPath];
-        let shipped = Door { policy: policy.clone(), changes: Vec::new() };
-        let gateway = Gateway::start(&[(SHIPPED.to_owned(), shipped), (BARE.to_owned(), Door { policy, changes })])?;
+        let shipped = ListenerSpec { policy: policy.clone(), changes: Vec::new() };
+        let gateway =
+            Gateway::start(&[(SHIPPED.to_owned(), shipped), (BARE.to_owned(), ListenerSpec { policy, changes })])?;
         let token = gateway.token(&claims())?;
         Ok(Self { gateway, token })
     }
 
     /// Sends a request, and a plain one after it.
-    fn check(&self, door: &str, protocol: Protocol, request: &Request, expected: &Expected) -> Result<()> {
+    fn check(&self, listener: &str, protocol: Protocol, request: &Request, expected: &Expected) -> Result<()> {
         let seen = match protocol {
-            Protocol::Http1 => self.gateway.http1(door, request),
-            Protocol::Http2 => self.gateway.http2(door, request),
+            Protocol::Http1 => self.gateway.http1(listener, request),
+            Protocol::Http2 => self.gateway.http2(listener, request),
         };
-        let label = || format!("{protocol:?} {} {} on `{door}`", request.method, request.target.escape_ascii());
+        let label = || format!("{protocol:?} {} {} on `{listener}`", request.method, request.target.escape_ascii());
         let seen = seen.with_context(label)?;
         judge(&seen, expected).with_context(label)?;
-        self.plain(door).with_context(|| format!("the plain request after {}", label()))
+        self.plain(listener).with_context(|| format!("the plain request after {}", label()))
     }
 
     /// A request as it should be, which works.
-    fn plain(&self, door: &str) -> Result<()> {
+    fn plain(&self, listener: &str) -> Result<()> {
         let request = Request::post(REQUIRED_A).bearer(&self.token).header("idempotency-key", "plain");
-        let seen = self.gateway.http1(door, &request)?;
+        let seen = self.gateway.http1(listener, &request)?;
         judge(&seen, &forwarded(REQUIRED_A, Some("plain")))?;
         let log = self.gateway.log()?;
         let trap = log.lines().find(|line| line.contains("[critical]") || line.contains("panicked"));

@@ -81,13 +81,13 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         .iter()
         .flat_map(|(target, bare, shipped)| {
             crate::over_both(&format!("path: {target}"), move |world, protocol| {
-                both_doors(world, protocol, target.as_bytes(), *bare, *shipped)
+                both_listeners(world, protocol, target.as_bytes(), *bare, *shipped)
             })
         })
         .collect();
     tests.extend(RAW_TARGETS.iter().map(|(target, bare, shipped)| {
         Test::new(format!("path: {}, http1", target.escape_ascii()), move |world| {
-            both_doors(world, Http1, target, *bare, *shipped)
+            both_listeners(world, Http1, target, *bare, *shipped)
         })
     }));
     tests.push(Test::new("path: the absolute form names the host, http1", |world: &World| {
@@ -113,8 +113,8 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     tests
 }
 
-fn both_doors(world: &World, protocol: Protocol, target: &[u8], bare: Path, shipped: Path) -> Result<()> {
-    for (door, path) in [(BARE, bare), (SHIPPED, shipped)] {
+fn both_listeners(world: &World, protocol: Protocol, target: &[u8], bare: Path, shipped: Path) -> Result<()> {
+    for (listener, path) in [(BARE, bare), (SHIPPED, shipped)] {
         let expected = match path {
             Goes(path) => forwarded(path, Some("k-1")),
             Ambiguous => Expected::Refused(400, "path_ambiguous", None),
@@ -122,7 +122,7 @@ fn both_doors(world: &World, protocol: Protocol, target: &[u8], bare: Path, ship
             Envoy(status) => Expected::RefusedByEnvoy(status),
         };
         let request = Request::post(target).bearer(&world.token).header("idempotency-key", "k-1");
-        world.check(door, protocol, &request, &expected)?;
+        world.check(listener, protocol, &request, &expected)?;
     }
     Ok(())
 }

@@ -42,8 +42,8 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 }
 
 /// Sends these trailers, and one that is none of our business, with and without a key in the header.
-fn everywhere(world: &World, door: &str, protocol: Protocol, trailers: &[(&str, &str)]) -> Result<()> {
-    let passes = !(door == SHIPPED && protocol == Http1);
+fn everywhere(world: &World, listener: &str, protocol: Protocol, trailers: &[(&str, &str)]) -> Result<()> {
+    let passes = !(listener == SHIPPED && protocol == Http1);
     let innocent = if passes { vec![("x-checksum".to_owned(), b"abc".to_vec())] } else { Vec::new() };
     let forwarded = |path: &str, key| match forwarded(path, key) {
         Expected::Forwarded(mut received) => {
@@ -58,7 +58,7 @@ fn everywhere(world: &World, door: &str, protocol: Protocol, trailers: &[(&str, 
             request = request.header("idempotency-key", key);
         }
         let request = trailers.iter().fold(request, |request, (name, value)| request.trailer(name, *value));
-        world.check(door, protocol, &request.trailer("x-checksum", "abc"), expected)
+        world.check(listener, protocol, &request.trailer("x-checksum", "abc"), expected)
     };
     to(REQUIRED_A, Some("k-1"), &forwarded(REQUIRED_A, Some("k-1")))?;
     to(REQUIRED_A, None, &Expected::Refused(400, "idempotency_key_required", None))?;

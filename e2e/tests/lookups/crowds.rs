@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::harness::Test;
+use e2e::lookup_stores::Hook;
 use e2e::raw::{Connection, Request};
-use e2e::shelves::Hook;
 use edge_idempotency_demo::faults::Fault;
 
 use crate::world::{FLOODED, LASTING, LIMIT, LIMITED, World, accepted, forwarded, keys, send, test};
@@ -27,12 +27,12 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 }
 
 fn hooks(world: &World, name: &str) -> Result<Vec<Hook>> {
-    (0..HOOKS).map(|number| world.shelves.hook(&format!("{name}{number}"))).collect()
+    (0..HOOKS).map(|number| world.lookup_stores.hook(&format!("{name}{number}"))).collect()
 }
 
 /// Deliveries `from` and on of each webhook, all under way before the registry answers.
 fn crowd(world: &World, hooks: &[Hook], from: usize) -> Result<()> {
-    let (gateway, registry) = (&world.gateway, world.shelves.unkey.front());
+    let (gateway, registry) = (&world.gateway, world.lookup_stores.unkey.server());
     let deliveries = || (from..DELIVERIES).flat_map(|number| hooks.iter().map(move |hook| (hook, number)));
     let expected = deliveries().count();
     let statuses = thread::scope(|scope| {
@@ -55,22 +55,22 @@ fn crowd(world: &World, hooks: &[Hook], from: usize) -> Result<()> {
     wanted.sort();
     ensure!(keys(&forwarded(gateway)?) == wanted, "not each of them went on once");
     for hook in hooks {
-        ensure!(world.shelves.lookups(hook) == (1, 1), "{}: {:?}", hook.id, world.shelves.lookups(hook));
+        ensure!(world.lookup_stores.lookups(hook) == (1, 1), "{}: {:?}", hook.id, world.lookup_stores.lookups(hook));
     }
     Ok(())
 }
 
 fn at_once(world: &World) -> Result<()> {
     let hooks = hooks(world, "crowd")?;
-    world.shelves.forget();
-    world.shelves.unkey.front().fail(Fault::Held);
+    world.lookup_stores.forget();
+    world.lookup_stores.unkey.server().fail(Fault::Held);
     crowd(world, &hooks, 0)
 }
 
 fn leaving(world: &World) -> Result<()> {
     let hooks = hooks(world, "leaving")?;
-    world.shelves.forget();
-    world.shelves.unkey.front().fail(Fault::Held);
+    world.lookup_stores.forget();
+    world.lookup_stores.unkey.server().fail(Fault::Held);
     let address = world.gateway.address(LASTING)?;
     let first = hooks.iter().map(|hook| {
         let mut stream = TcpStream::connect(address)?;
@@ -78,7 +78,9 @@ fn leaving(world: &World) -> Result<()> {
         Ok(stream)
     });
     let first = first.collect::<Result<Vec<_>>>()?;
-    world.gateway.until("each is being looked up", |_| Ok(world.shelves.unkey.front().counts().len() == HOOKS))?;
+    world
+        .gateway
+        .until("each is being looked up", |_| Ok(world.lookup_stores.unkey.server().counts().len() == HOOKS))?;
     drop(first);
     world
         .gateway
@@ -90,9 +92,9 @@ fn made_up(world: &World) -> Result<()> {
     const CONNECTIONS: u64 = 8;
     const ALL: u64 = 100_000;
     const FIRST: u64 = 10_000;
-    let hook = world.shelves.hook("warm")?;
+    let hook = world.lookup_stores.hook("warm")?;
     accepted(&world.gateway, FLOODED, &hook, &hook.delivery("evt_1"), "evt_1")?;
-    world.shelves.forget();
+    world.lookup_stores.forget();
     let address = world.gateway.address(FLOODED)?;
     let ask = |numbers: std::ops::Range<u64>| {
         thread::scope(|scope| {
@@ -127,10 +129,10 @@ fn made_up(world: &World) -> Result<()> {
     let after = world.gateway.resident_bytes()?;
     ensure!(after < before + (8 << 20), "resident memory went from {before} to {after} bytes");
     // One worker: 1,024 in a row, and 50 in each second that it took.
-    let (lookups, most) = (world.shelves.unkey.front().total(), 1024 + 50 * (begin.elapsed().as_secs() + 1));
+    let (lookups, most) = (world.lookup_stores.unkey.server().total(), 1024 + 50 * (begin.elapsed().as_secs() + 1));
     ensure!((1024..=most).contains(&lookups), "{lookups} lookups, and {most} may be");
     accepted(&world.gateway, FLOODED, &hook, &hook.delivery("evt_2"), "evt_2")?;
-    ensure!(world.shelves.lookups(&hook) == (0, 0), "the warm one was looked up again");
+    ensure!(world.lookup_stores.lookups(&hook) == (0, 0), "the warm one was looked up again");
     Ok(())
 }
 
@@ -150,7 +152,7 @@ fn too_many(world: &World) -> Result<()> {
     let reply = deliver(LIMIT)?;
     ensure!(reply.status == 429, "status {}", reply.status);
     ensure!(reply.text_header("content-type") != Some("application/problem+json"), "the filter answers");
-    let lookups = world.shelves.unkey.front().total();
+    let lookups = world.lookup_stores.unkey.server().total();
     ensure!(lookups == u64::from(LIMIT), "{lookups} lookups");
     Ok(())
 }

@@ -3,12 +3,14 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::deliveries;
 use e2e::harness::{Test, runtime};
-use e2e::shelves::{Hook, ROOT_KEY};
-use edge_idempotency_demo::faults::{Fault, Front};
+use e2e::lookup_stores::{Hook, ROOT_KEY};
+use edge_idempotency_demo::faults::{Fault, FaultyServer};
 use edge_idempotency_demo::unkey::Binding;
 use serde_json::{Value, json};
 
-use crate::world::{BRIEF, HASTY, LASTING, STALE, World, accepted, forwarded, refused, send, test, unavailable};
+use crate::world::{
+    BRIEF, LASTING, SHORT_TIMEOUT, STALE, World, accepted, forwarded, refused, send, test, unavailable,
+};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![
@@ -27,16 +29,16 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 }
 
 fn once(world: &World) -> Result<()> {
-    let hook = world.shelves.hook("once")?;
-    world.shelves.forget();
+    let hook = world.lookup_stores.hook("once")?;
+    world.lookup_stores.forget();
     for event in ["evt_1", "evt_2", "evt_1"] {
         accepted(&world.gateway, LASTING, &hook, &hook.delivery(event), event)?;
     }
-    ensure!(world.shelves.lookups(&hook) == (1, 1), "{:?} lookups", world.shelves.lookups(&hook));
+    ensure!(world.lookup_stores.lookups(&hook) == (1, 1), "{:?} lookups", world.lookup_stores.lookups(&hook));
     refused(&world.gateway, LASTING, &hook.signed("whsec_other", "evt_3"), 401, "webhook_signature_invalid")?;
 
-    let asked = |front: &Front| front.last().context("no request");
-    let (registry, store) = (asked(world.shelves.unkey.front())?, asked(&world.shelves.front)?);
+    let asked = |server: &FaultyServer| server.last().context("no request");
+    let (registry, store) = (asked(world.lookup_stores.unkey.server())?, asked(&world.lookup_stores.openbao_proxy)?);
     let header = |lines: &[(String, Vec<u8>)], name: &str| {
         let line = lines.iter().find(|(candidate, _)| candidate.eq_ignore_ascii_case(name));
         line.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
@@ -46,7 +48,7 @@ fn once(world: &World) -> Result<()> {
     let key = header(&registry.headers, "authorization");
     ensure!(key == Some(format!("Bearer {ROOT_KEY}")), "{key:?}");
     let token = header(&store.headers, "x-vault-token");
-    ensure!(token.as_deref() == Some(world.shelves.token().as_str()), "{token:?}");
+    ensure!(token.as_deref() == Some(world.lookup_stores.token().as_str()), "{token:?}");
     Ok(())
 }
 
@@ -84,35 +86,35 @@ fn faults() -> Vec<Fault> {
 }
 
 fn secret_store(world: &World) -> Result<()> {
-    failing(world, "store", &world.shelves.front)
+    failing(world, "store", &world.lookup_stores.openbao_proxy)
 }
 
 fn registry(world: &World) -> Result<()> {
-    failing(world, "registry", world.shelves.unkey.front())
+    failing(world, "registry", world.lookup_stores.unkey.server())
 }
 
-fn failing(world: &World, name: &str, front: &Front) -> Result<()> {
+fn failing(world: &World, name: &str, server: &FaultyServer) -> Result<()> {
     for (number, fault) in faults().into_iter().enumerate() {
-        let hook = world.shelves.hook(&format!("{name}{number}"))?;
-        front.fail(fault.clone());
+        let hook = world.lookup_stores.hook(&format!("{name}{number}"))?;
+        server.fail(fault.clone());
         unavailable(&world.gateway, LASTING, &hook.delivery("evt_1")).with_context(|| format!("{fault:?}"))?;
-        front.recover();
+        server.recover();
         accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")
             .with_context(|| format!("after {fault:?}"))?;
     }
-    let hook = world.shelves.hook(&format!("{name}slow"))?;
-    front.fail(Fault::Held);
-    unavailable(&world.gateway, HASTY, &hook.delivery("evt_1")).context("no answer in time")?;
-    front.recover();
+    let hook = world.lookup_stores.hook(&format!("{name}slow"))?;
+    server.fail(Fault::Held);
+    unavailable(&world.gateway, SHORT_TIMEOUT, &hook.delivery("evt_1")).context("no answer in time")?;
+    server.recover();
     // In no time at all may be too little for a busy machine.
     world.gateway.until("the next delivery passes", |gateway| {
-        let passed = send(gateway, HASTY, &hook.delivery("evt_1"))?.status == 200;
+        let passed = send(gateway, SHORT_TIMEOUT, &hook.delivery("evt_1"))?.status == 200;
         Ok(passed && forwarded(gateway)?.len() == 1)
     })
 }
 
 fn verdicts(world: &World) -> Result<()> {
-    let hook = world.shelves.hook("verdicts")?;
+    let hook = world.lookup_stores.hook("verdicts")?;
     let genuine = json!({
         "valid": true, "code": "VALID", "enabled": true,
         "identity": {"id": "i", "externalId": "verdicts"},
@@ -143,27 +145,27 @@ fn verdicts(world: &World) -> Result<()> {
     ];
     for (number, (data, status)) in cases.into_iter().enumerate() {
         let hook = Hook { id: format!("wh_verdict{number}"), ..hook.clone() };
-        world.shelves.unkey.says(&hook.id, data.clone());
+        world.lookup_stores.unkey.says(&hook.id, data.clone());
         let code = if status == 404 { "webhook_unknown" } else { "dependency_unavailable" };
         refused(&world.gateway, LASTING, &hook.delivery("evt_1"), status, code).with_context(|| data.to_string())?;
     }
     // What it says of a webhook may change.
-    world.shelves.unkey.says(&hook.id, invalid("DISABLED"));
+    world.lookup_stores.unkey.says(&hook.id, invalid("DISABLED"));
     refused(&world.gateway, BRIEF, &hook.delivery("evt_1"), 404, "webhook_unknown")?;
-    world.shelves.unkey.says(&hook.id, genuine);
+    world.lookup_stores.unkey.says(&hook.id, genuine);
     world.gateway.until("a webhook that is enabled again", |gateway| {
         Ok(send(gateway, BRIEF, &hook.delivery("evt_1"))?.status == 200 && forwarded(gateway)?.len() == 1)
     })
 }
 
 fn rotated(world: &World) -> Result<()> {
-    let hook = world.shelves.hook("rotated")?;
+    let hook = world.lookup_stores.hook("rotated")?;
     let (old, new) = (hook.secret.clone(), "whsec_planted_rotated_anew");
     let pass = |secret: &str, event: &str| {
         accepted(&world.gateway, LASTING, &hook, &hook.signed(secret, event), event).with_context(|| secret.to_owned())
     };
     pass(&old, "evt_1")?;
-    world.shelves.sign_with(&hook, &json!({"secret": new}))?;
+    world.lookup_stores.sign_with(&hook, &json!({"secret": new}))?;
     // Held: the old one. Fetched because of it: the new one, and the version before it.
     pass(&old, "evt_2")?;
     let signed_anew = hook.signed(new, "evt_3");
@@ -178,16 +180,16 @@ fn rotated(world: &World) -> Result<()> {
 }
 
 fn listed(world: &World) -> Result<()> {
-    let hook = world.shelves.hook("listed")?;
-    world.shelves.sign_with(&hook, &json!({"secrets": ["whsec_planted_one", "whsec_planted_two"]}))?;
+    let hook = world.lookup_stores.hook("listed")?;
+    world.lookup_stores.sign_with(&hook, &json!({"secrets": ["whsec_planted_one", "whsec_planted_two"]}))?;
     for (secret, event) in [("whsec_planted_one", "evt_1"), ("whsec_planted_two", "evt_2")] {
         accepted(&world.gateway, LASTING, &hook, &hook.signed(secret, event), event)?;
     }
     refused(&world.gateway, LASTING, &hook.signed("whsec_three", "evt_3"), 401, "webhook_signature_invalid")?;
     let none = [json!({"secret": ""}), json!({"secrets": []}), json!({"secret": 7}), json!({"other": "x"}), json!({})];
     for (number, data) in none.into_iter().enumerate() {
-        let hook = world.shelves.bound(&format!("listed{number}"));
-        world.shelves.sign_with(&hook, &data)?;
+        let hook = world.lookup_stores.bound(&format!("listed{number}"));
+        world.lookup_stores.sign_with(&hook, &data)?;
         unavailable(&world.gateway, LASTING, &hook.signed("", "evt_1")).with_context(|| data.to_string())?;
     }
     Ok(())
@@ -195,9 +197,9 @@ fn listed(world: &World) -> Result<()> {
 
 fn deleted(world: &World) -> Result<()> {
     for (name, erased) in [("deleted", false), ("erased", true)] {
-        let hook = world.shelves.hook(name)?;
+        let hook = world.lookup_stores.hook(name)?;
         accepted(&world.gateway, BRIEF, &hook, &hook.delivery("evt_1"), "evt_1")?;
-        let openbao = world.shelves.openbao();
+        let openbao = world.lookup_stores.openbao();
         runtime()?.block_on(async {
             if erased { openbao.erase(&hook.stored_at()).await } else { openbao.delete(&hook.stored_at()).await }
         })?;
@@ -208,7 +210,7 @@ fn deleted(world: &World) -> Result<()> {
             ensure!(forwarded(gateway)?.len() == usize::from(status == 200), "{name}: {status}, and went on");
             Ok(status == 503)
         })?;
-        world.shelves.sign_with(&hook, &json!({"secret": hook.secret}))?;
+        world.lookup_stores.sign_with(&hook, &json!({"secret": hook.secret}))?;
         world.gateway.until("a secret that is there again", |gateway| {
             Ok(send(gateway, BRIEF, &hook.delivery("evt_3"))?.status == 200 && forwarded(gateway)?.len() == 1)
         })?;
@@ -217,22 +219,22 @@ fn deleted(world: &World) -> Result<()> {
 }
 
 fn stale(world: &World) -> Result<()> {
-    let hook = world.shelves.hook("stale")?;
+    let hook = world.lookup_stores.hook("stale")?;
     accepted(&world.gateway, STALE, &hook, &hook.delivery("evt_1"), "evt_1")?;
-    world.shelves.forget();
-    for front in [world.shelves.unkey.front(), &world.shelves.front] {
-        front.fail(Fault::Status(500));
+    world.lookup_stores.forget();
+    for server in [world.lookup_stores.unkey.server(), &world.lookup_stores.openbao_proxy] {
+        server.fail(Fault::Status(500));
     }
     // The first time may be shortly before what is held expires; the second is some seconds later.
     world.gateway.until("both stores are asked again, twice", |gateway| {
         accepted(gateway, STALE, &hook, &hook.delivery("evt_2"), "evt_2")?;
-        let (bindings, secrets) = world.shelves.lookups(&hook);
+        let (bindings, secrets) = world.lookup_stores.lookups(&hook);
         Ok(bindings > 1 && secrets > 1)
     })?;
     accepted(&world.gateway, STALE, &hook, &hook.delivery("evt_3"), "evt_3")?;
     refused(&world.gateway, STALE, &hook.signed("whsec_guessed", "evt_4"), 503, "dependency_unavailable")?;
     // One that says no is not down.
-    world.shelves.front.fail(Fault::Says(404, Vec::new(), r#"{"errors": []}"#.to_owned()));
+    world.lookup_stores.openbao_proxy.fail(Fault::Says(404, Vec::new(), r#"{"errors": []}"#.to_owned()));
     world.gateway.until("a secret that is gone is not used for longer", |gateway| {
         Ok(send(gateway, STALE, &hook.delivery("evt_5"))?.status == 503)
     })?;
@@ -240,10 +242,10 @@ fn stale(world: &World) -> Result<()> {
 }
 
 fn token(world: &World) -> Result<()> {
-    let hooks = [world.shelves.hook("token1")?, world.shelves.hook("token2")?];
+    let hooks = [world.lookup_stores.hook("token1")?, world.lookup_stores.hook("token2")?];
     let [first, second] = &hooks;
-    let openbao = world.shelves.openbao();
-    let mut token = world.shelves.token();
+    let openbao = world.lookup_stores.openbao();
+    let mut token = world.lookup_stores.token();
     runtime()?.block_on(openbao.revoke(&token))?;
     *token = runtime()?.block_on(openbao.token())?;
     drop(openbao);
@@ -256,34 +258,34 @@ fn token(world: &World) -> Result<()> {
 }
 
 fn wrong_provider(world: &World) -> Result<()> {
-    let hook = world.shelves.hook("provider")?;
-    world.shelves.forget();
+    let hook = world.lookup_stores.hook("provider")?;
+    world.lookup_stores.forget();
     let path = format!("/webhooks/github/{}", hook.id);
     let wrong = deliveries::github(&path, &hook.secret, "g-1", r#"{"id": "evt_1"}"#);
     refused(&world.gateway, LASTING, &wrong, 404, "webhook_unknown")?;
     accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
     refused(&world.gateway, LASTING, &wrong, 404, "webhook_unknown")?;
     accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
-    ensure!(world.shelves.lookups(&hook) == (1, 1), "{:?} lookups", world.shelves.lookups(&hook));
+    ensure!(world.lookup_stores.lookups(&hook) == (1, 1), "{:?} lookups", world.lookup_stores.lookups(&hook));
     // A webhook that is none is not even asked for.
     for id in ["short", "wh_01%20x", &"a".repeat(65)] {
         let path = format!("/webhooks/stripe/{id}");
         let request = deliveries::stripe(&path, &[&hook.secret], deliveries::now(), "{}");
         refused(&world.gateway, LASTING, &request, 404, "webhook_unknown")?;
     }
-    ensure!(world.shelves.unkey.front().total() == 1, "{:?}", world.shelves.unkey.front().counts());
-    let other = world.shelves.hook("neighbour")?;
-    world.shelves.unkey.bind(&other.id, &Binding::new("provider", "shop", "stripe"));
+    ensure!(world.lookup_stores.unkey.server().total() == 1, "{:?}", world.lookup_stores.unkey.server().counts());
+    let other = world.lookup_stores.hook("neighbour")?;
+    world.lookup_stores.unkey.bind(&other.id, &Binding::new("provider", "shop", "stripe"));
     let theirs = Hook { id: other.id, ..hook };
     accepted(&world.gateway, LASTING, &theirs, &theirs.delivery("evt_3"), "evt_3")
         .context("the same owner's secret")?;
-    ensure!(world.shelves.lookups(&theirs) == (1, 1), "{:?} lookups", world.shelves.lookups(&theirs));
+    ensure!(world.lookup_stores.lookups(&theirs) == (1, 1), "{:?} lookups", world.lookup_stores.lookups(&theirs));
     Ok(())
 }
 
 fn forged(world: &World) -> Result<()> {
-    let hook = world.shelves.hook("forged")?;
-    world.shelves.forget();
+    let hook = world.lookup_stores.hook("forged")?;
+    world.lookup_stores.forget();
     accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
     for event in 0..50 {
         let request = hook.signed("whsec_guessed", &format!("evt_forged{event}"));
@@ -291,7 +293,7 @@ fn forged(world: &World) -> Result<()> {
     }
     accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
     // A busy machine may take longer than the half minute between two.
-    let (bindings, secrets) = world.shelves.lookups(&hook);
+    let (bindings, secrets) = world.lookup_stores.lookups(&hook);
     ensure!(bindings == 1 && secrets <= 4, "{bindings} and {secrets} lookups");
     Ok(())
 }

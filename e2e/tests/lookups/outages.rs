@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result};
-use e2e::config::Door;
+use e2e::config::ListenerSpec;
 use e2e::gateway::{Gateway, Surroundings};
 use e2e::harness::{Test, runtime};
-use e2e::shelves::Shelves;
+use e2e::lookup_stores::LookupStores;
 use edge_idempotency_demo::envoy::Stores;
 use tempfile::TempDir;
 
@@ -15,7 +15,7 @@ use crate::world::{LASTING, LONG, Turns, accepted, forwarded, policy, send, test
 /// A gateway that asks the secret store itself.
 pub(crate) struct Outages {
     gateway: Gateway,
-    shelves: Shelves,
+    lookup_stores: LookupStores,
     turn: Mutex<()>,
     _directory: TempDir,
 }
@@ -26,23 +26,23 @@ impl Turns for Outages {
     }
 
     fn clear(&self) {
-        self.shelves.forget();
+        self.lookup_stores.forget();
         self.gateway.capture().take();
     }
 }
 
 pub(crate) fn start() -> Result<Outages> {
     let directory = tempfile::tempdir()?;
-    let shelves = Shelves::start(directory.path())?;
-    let stores = Stores { openbao: shelves.openbao().address(), ..shelves.stores() };
+    let lookup_stores = LookupStores::start(directory.path())?;
+    let stores = Stores { openbao: lookup_stores.openbao().address(), ..lookup_stores.stores() };
     let gateway = gateway(stores)?;
-    Ok(Outages { gateway, shelves, turn: Mutex::new(()), _directory: directory })
+    Ok(Outages { gateway, lookup_stores, turn: Mutex::new(()), _directory: directory })
 }
 
 fn gateway(stores: Stores) -> Result<Gateway> {
-    let door = Door { policy: policy(LONG), changes: Vec::new() };
+    let listener = ListenerSpec { policy: policy(LONG), changes: Vec::new() };
     let around = Surroundings { stores: Some(stores), ..Surroundings::default() };
-    Gateway::start_within(&around, &[(LASTING.to_owned(), door)])
+    Gateway::start_within(&around, &[(LASTING.to_owned(), listener)])
 }
 
 pub(crate) fn tests() -> Vec<Test<Outages>> {
@@ -54,33 +54,33 @@ pub(crate) fn tests() -> Vec<Test<Outages>> {
 }
 
 fn sealed(world: &Outages) -> Result<()> {
-    let (warm, cold) = (world.shelves.hook("warm-sealed")?, world.shelves.hook("cold-sealed")?);
+    let (warm, cold) = (world.lookup_stores.hook("warm-sealed")?, world.lookup_stores.hook("cold-sealed")?);
     accepted(&world.gateway, LASTING, &warm, &warm.delivery("evt_1"), "evt_1")?;
-    runtime()?.block_on(world.shelves.openbao().seal())?;
+    runtime()?.block_on(world.lookup_stores.openbao().seal())?;
     unavailable(&world.gateway, LASTING, &cold.delivery("evt_1"))?;
     accepted(&world.gateway, LASTING, &warm, &warm.delivery("evt_2"), "evt_2")?;
-    runtime()?.block_on(world.shelves.openbao().unseal())?;
+    runtime()?.block_on(world.lookup_stores.openbao().unseal())?;
     // What the provider sends again.
     accepted(&world.gateway, LASTING, &cold, &cold.delivery("evt_1"), "evt_1")
 }
 
 fn killed(world: &Outages) -> Result<()> {
-    let (warm, cold) = (world.shelves.hook("warm-killed")?, world.shelves.hook("cold-killed")?);
+    let (warm, cold) = (world.lookup_stores.hook("warm-killed")?, world.lookup_stores.hook("cold-killed")?);
     accepted(&world.gateway, LASTING, &warm, &warm.delivery("evt_1"), "evt_1")?;
-    world.shelves.openbao().kill()?;
+    world.lookup_stores.openbao().kill()?;
     unavailable(&world.gateway, LASTING, &cold.delivery("evt_1")).context("killed")?;
     accepted(&world.gateway, LASTING, &warm, &warm.delivery("evt_2"), "evt_2")?;
-    runtime()?.block_on(world.shelves.openbao().restart())?;
+    runtime()?.block_on(world.lookup_stores.openbao().restart())?;
     unavailable(&world.gateway, LASTING, &cold.delivery("evt_1")).context("started again, and sealed")?;
-    runtime()?.block_on(world.shelves.openbao().unseal())?;
+    runtime()?.block_on(world.lookup_stores.openbao().unseal())?;
     accepted(&world.gateway, LASTING, &cold, &cold.delivery("evt_1"), "evt_1")
 }
 
 fn no_token(world: &Outages) -> Result<()> {
-    let hook = world.shelves.hook("no-token")?;
-    let gateway = gateway(Stores { openbao_token: None, ..world.shelves.stores() })?;
+    let hook = world.lookup_stores.hook("no-token")?;
+    let gateway = gateway(Stores { openbao_token: None, ..world.lookup_stores.stores() })?;
     unavailable(&gateway, LASTING, &hook.delivery("evt_1"))?;
-    gateway.rotate_openbao_token(&world.shelves.token())?;
+    gateway.rotate_openbao_token(&world.lookup_stores.token())?;
     gateway.until("Envoy reads the token", |gateway| {
         Ok(send(gateway, LASTING, &hook.delivery("evt_1"))?.status == 200 && forwarded(gateway)?.len() == 1)
     })

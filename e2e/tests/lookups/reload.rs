@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Gateway, Surroundings, tools};
 use e2e::harness::Test;
-use e2e::shelves::{Hook, Shelves};
+use e2e::lookup_stores::{Hook, LookupStores};
 use e2e::wire::PATIENCE;
 use tempfile::TempDir;
 
 use crate::world::{LONG, Times, Turns, forwarded, keys, policy, send, test};
 
-const DOOR: &str = "reloaded";
+const LISTENER: &str = "reloaded";
 const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency.config_";
 const CLIENTS: usize = 8;
 const RELOADS: u64 = 6;
@@ -25,7 +25,7 @@ const BETWEEN: usize = 40;
 pub(crate) struct Reloaded {
     gateway: Gateway,
     discovery: Discovery,
-    shelves: Shelves,
+    lookup_stores: LookupStores,
     turn: Mutex<()>,
     _directory: TempDir,
 }
@@ -36,20 +36,20 @@ impl Turns for Reloaded {
     }
 
     fn clear(&self) {
-        self.shelves.forget();
+        self.lookup_stores.forget();
         self.gateway.capture().take();
     }
 }
 
 pub(crate) fn start() -> Result<Reloaded> {
     let directory = tempfile::tempdir()?;
-    let shelves = Shelves::start(directory.path())?;
+    let lookup_stores = LookupStores::start(directory.path())?;
     let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
     discovery.put(&policy(LONG))?;
-    let door = Door { policy: String::from("{}"), changes: vec![Change::Instead(discovery.filter()?)] };
-    let around = Surroundings { stores: Some(shelves.stores()), concurrency: 2, ..Surroundings::default() };
-    let gateway = Gateway::start_within(&around, &[(DOOR.to_owned(), door)])?;
-    Ok(Reloaded { gateway, discovery, shelves, turn: Mutex::new(()), _directory: directory })
+    let listener = ListenerSpec { policy: String::from("{}"), changes: vec![Change::Instead(discovery.filter()?)] };
+    let around = Surroundings { stores: Some(lookup_stores.stores()), concurrency: 2, ..Surroundings::default() };
+    let gateway = Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
+    Ok(Reloaded { gateway, discovery, lookup_stores, turn: Mutex::new(()), _directory: directory })
 }
 
 pub(crate) fn tests() -> Vec<Test<Reloaded>> {
@@ -58,8 +58,8 @@ pub(crate) fn tests() -> Vec<Test<Reloaded>> {
 
 fn reloads(world: &Reloaded) -> Result<()> {
     let hooks =
-        (0..CLIENTS).map(|number| world.shelves.hook(&format!("reload{number}"))).collect::<Result<Vec<_>>>()?;
-    world.shelves.forget();
+        (0..CLIENTS).map(|number| world.lookup_stores.hook(&format!("reload{number}"))).collect::<Result<Vec<_>>>()?;
+    world.lookup_stores.forget();
     let (done, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
     let delivered = thread::scope(|scope| {
         let clients: Vec<_> =
@@ -88,7 +88,7 @@ fn reloads(world: &Reloaded) -> Result<()> {
     // One for each VM that there was, at the most: two workers, and two more after each reload.
     let most = 2 * (RELOADS + 1);
     for hook in &hooks {
-        let (bindings, _) = world.shelves.lookups(hook);
+        let (bindings, _) = world.lookup_stores.lookups(hook);
         ensure!((1..=most).contains(&bindings), "{}: {bindings} lookups", hook.id);
     }
     Ok(())
@@ -101,8 +101,8 @@ fn deliver(gateway: &Gateway, hook: &Hook, done: &AtomicBool, sent: &AtomicUsize
     while !done.load(Ordering::Relaxed) {
         ensure!(started.elapsed() < 4 * PATIENCE, "the reloads take too long");
         let event = format!("evt_{}", keys.len());
-        let genuine = send(gateway, DOOR, &hook.delivery(&event)).with_context(|| event.clone())?;
-        let forged = send(gateway, DOOR, &hook.signed("whsec_guessed", &event)).with_context(|| event.clone())?;
+        let genuine = send(gateway, LISTENER, &hook.delivery(&event)).with_context(|| event.clone())?;
+        let forged = send(gateway, LISTENER, &hook.signed("whsec_guessed", &event)).with_context(|| event.clone())?;
         ensure!((genuine.status, forged.status) == (200, 401), "{event}: {} and {}", genuine.status, forged.status);
         keys.push(hook.key(&event));
         sent.fetch_add(1, Ordering::Relaxed);

@@ -3,11 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, ensure};
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Received, Surroundings, received};
 use e2e::harness::Test;
+use e2e::lookup_stores::{Hook, LookupStores};
 use e2e::raw::{Reply, Request, exchange};
-use e2e::shelves::{Hook, Shelves};
 use edge_idempotency_demo::openbao::MOUNT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -19,7 +19,7 @@ pub(crate) const BRIEF: &str = "brief";
 /// Answers expire at once, and are used for longer while a store is down.
 pub(crate) const STALE: &str = "stale";
 /// Calls may take no time at all.
-pub(crate) const HASTY: &str = "hasty";
+pub(crate) const SHORT_TIMEOUT: &str = "short-timeout";
 
 /// As the first, and as many deliveries come in as anybody sends.
 pub(crate) const FLOODED: &str = "flooded";
@@ -39,11 +39,11 @@ pub(crate) struct Times {
 
 pub(crate) const LONG: Times =
     Times { timeout_ms: 20_000, cache_ttl_s: 600, stale_if_error_s: 300, negative_ttl_s: 300 };
-const DOORS: [(&str, Times); 6] = [
+const LISTENERS: [(&str, Times); 6] = [
     (LASTING, LONG),
     (BRIEF, Times { cache_ttl_s: 1, stale_if_error_s: 0, negative_ttl_s: 1, ..LONG }),
     (STALE, Times { cache_ttl_s: 1, stale_if_error_s: 800, ..LONG }),
-    (HASTY, Times { timeout_ms: 100, ..LONG }),
+    (SHORT_TIMEOUT, Times { timeout_ms: 100, ..LONG }),
     // Envoy gives listeners with the same plugin configuration one root context, and so one cache: these have their own.
     (FLOODED, Times { cache_ttl_s: 599, ..LONG }),
     (LIMITED, Times { cache_ttl_s: 598, ..LONG }),
@@ -92,7 +92,7 @@ pub(crate) trait Turns {
 
 pub(crate) struct World {
     pub(crate) gateway: Gateway,
-    pub(crate) shelves: Shelves,
+    pub(crate) lookup_stores: LookupStores,
     turn: Mutex<()>,
     _directory: TempDir,
 }
@@ -103,7 +103,7 @@ impl Turns for World {
     }
 
     fn clear(&self) {
-        self.shelves.forget();
+        self.lookup_stores.forget();
         self.gateway.capture().take();
     }
 }
@@ -111,24 +111,24 @@ impl Turns for World {
 impl World {
     pub(crate) fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let shelves = Shelves::start(directory.path())?;
-        let doors = DOORS.map(|(name, times)| {
+        let lookup_stores = LookupStores::start(directory.path())?;
+        let listeners = LISTENERS.map(|(name, times)| {
             let changes = match name {
                 FLOODED => vec![Change::DeliveriesAnHour(None)],
                 LIMITED => vec![Change::DeliveriesAnHour(Some(LIMIT))],
                 _ => Vec::new(),
             };
-            (name.to_owned(), Door { policy: policy(times), changes })
+            (name.to_owned(), ListenerSpec { policy: policy(times), changes })
         });
-        let around = Surroundings { stores: Some(shelves.stores()), ..Surroundings::default() };
-        let gateway = Gateway::start_within(&around, &doors)?;
-        Ok(Self { gateway, shelves, turn: Mutex::new(()), _directory: directory })
+        let around = Surroundings { stores: Some(lookup_stores.stores()), ..Surroundings::default() };
+        let gateway = Gateway::start_within(&around, &listeners)?;
+        Ok(Self { gateway, lookup_stores, turn: Mutex::new(()), _directory: directory })
     }
 }
 
 /// Sends a delivery over a connection of its own.
-pub(crate) fn send(gateway: &Gateway, door: &str, request: &Request) -> Result<Reply> {
-    exchange(gateway.address(door)?, &request.method, &request.http1())
+pub(crate) fn send(gateway: &Gateway, listener: &str, request: &Request) -> Result<Reply> {
+    exchange(gateway.address(listener)?, &request.method, &request.http1())
 }
 
 /// What has reached the upstream since this was last asked.
@@ -148,8 +148,8 @@ pub(crate) fn keys(received: &[Received]) -> Vec<String> {
 }
 
 /// A delivery is forwarded, with its webhook's key.
-pub(crate) fn accepted(gateway: &Gateway, door: &str, hook: &Hook, request: &Request, event: &str) -> Result<()> {
-    let reply = send(gateway, door, request)?;
+pub(crate) fn accepted(gateway: &Gateway, listener: &str, hook: &Hook, request: &Request, event: &str) -> Result<()> {
+    let reply = send(gateway, listener, request)?;
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     ensure!(reply.status == 200, "{event} of {}: status {}: {text}", hook.id, reply.status);
     let forwarded = forwarded(gateway)?;
@@ -158,8 +158,8 @@ pub(crate) fn accepted(gateway: &Gateway, door: &str, hook: &Hook, request: &Req
 }
 
 /// A delivery is refused, and nothing reaches the upstream.
-pub(crate) fn refused(gateway: &Gateway, door: &str, request: &Request, status: u16, code: &str) -> Result<()> {
-    let reply = send(gateway, door, request)?;
+pub(crate) fn refused(gateway: &Gateway, listener: &str, request: &Request, status: u16, code: &str) -> Result<()> {
+    let reply = send(gateway, listener, request)?;
     let json = reply.json();
     let told = json.get("code").and_then(Value::as_str).unwrap_or_default();
     ensure!((reply.status, told) == (status, code), "status {} {json} instead of {status} {code}", reply.status);
@@ -171,6 +171,6 @@ pub(crate) fn refused(gateway: &Gateway, door: &str, request: &Request, status: 
 }
 
 /// As [`refused`], with what a sender tries again.
-pub(crate) fn unavailable(gateway: &Gateway, door: &str, request: &Request) -> Result<()> {
-    refused(gateway, door, request, 503, "dependency_unavailable")
+pub(crate) fn unavailable(gateway: &Gateway, listener: &str, request: &Request) -> Result<()> {
+    refused(gateway, listener, request, 503, "dependency_unavailable")
 }

@@ -142,7 +142,7 @@ async fn purged(stack: &mut Stack) -> Result<()> {
 async fn resent(stack: &mut Stack) -> Result<()> {
     let event = json!({"id": "evt_resent", "order_id": "resent", "amount": 1, "provider": "declines"});
     let delivery = |age: u64| {
-        let delivery = senders::stripe(age, &[&stack.senders.stripe], &event)?;
+        let delivery = senders::stripe(age, &[&stack.senders.stripe], &event);
         Ok::<_, anyhow::Error>(Request { path: delivery.path.replace("/webhooks", REFUND_HOOKS), ..delivery })
     };
     let runs = async || Ok::<_, anyhow::Error>(stack.service.calls(usize::MAX).await?.total);

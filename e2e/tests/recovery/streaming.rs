@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Surroundings};
 use e2e::harness::Test;
 use e2e::wire::PATIENCE;
 use serde_json::json;
 
-const DOOR: &str = "streaming";
+const LISTENER: &str = "streaming";
 const LENGTH: usize = 100 << 20;
 /// What a gateway that buffered such an answer could not do with, and what one that does not can.
 const ROOM: u64 = 40 << 20;
@@ -21,13 +21,13 @@ static PIECE: [u8; 1 << 16] = [b'x'; 1 << 16];
 const FIRST: &[u8] = b"the first part";
 const LAST: &[u8] = b", and the last";
 
-pub(crate) struct World {
+pub(crate) struct StreamingWorld {
     gateway: Gateway,
     /// Lets the slow answer go on.
     go_on: Mutex<Sender<()>>,
 }
 
-pub(crate) fn start() -> Result<World> {
+pub(crate) fn start() -> Result<StreamingWorld> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let around = Surroundings { backend: Some(listener.local_addr()?), ..Surroundings::default() };
     let (go_on, wait) = channel();
@@ -46,15 +46,15 @@ pub(crate) fn start() -> Result<World> {
         "backend": {"rewrite_path": true},
         "routes": routes,
     });
-    let door = Door { policy: policy.to_string(), changes: vec![Change::EveryPath] };
-    let gateway = Gateway::start_within(&around, &[(DOOR.to_owned(), door)])?;
-    Ok(World { gateway, go_on: Mutex::new(go_on) })
+    let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
+    let gateway = Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
+    Ok(StreamingWorld { gateway, go_on: Mutex::new(go_on) })
 }
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<StreamingWorld>> {
     vec![
-        Test::new("100 MiB pass, and are not kept", |world: &World| large(world, "large", 200)),
-        Test::new("100 MiB of an error do not pass, and are not kept", |world: &World| {
+        Test::new("100 MiB pass, and are not kept", |world: &StreamingWorld| large(world, "large", 200)),
+        Test::new("100 MiB of an error do not pass, and are not kept", |world: &StreamingWorld| {
             large(world, "large-error", 500)
         }),
         Test::new("what has come of a slow answer has gone on", slow),
@@ -102,9 +102,9 @@ fn head(stream: &mut TcpStream) -> Result<String> {
 }
 
 /// Sends a request with a key, and gives the connection with the answer's head.
-fn get(world: &World, name: &str) -> Result<(TcpStream, String)> {
+fn get(world: &StreamingWorld, name: &str) -> Result<(TcpStream, String)> {
     let token = world.gateway.token(&json!({"tenant_id": "acme", "project_id": "p", "sub": "u"}))?;
-    let address: SocketAddr = world.gateway.address(DOOR)?;
+    let address: SocketAddr = world.gateway.address(LISTENER)?;
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let headers = format!("host: a\r\nauthorization: Bearer {token}\r\nidempotency-key: k\r\nconnection: close");
@@ -113,7 +113,7 @@ fn get(world: &World, name: &str) -> Result<(TcpStream, String)> {
     Ok((stream, head))
 }
 
-fn large(world: &World, name: &str, status: u16) -> Result<()> {
+fn large(world: &StreamingWorld, name: &str, status: u16) -> Result<()> {
     let before = world.gateway.peak_memory()?;
     let (mut stream, head) = get(world, name)?;
     ensure!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
@@ -132,7 +132,7 @@ fn large(world: &World, name: &str, status: u16) -> Result<()> {
     Ok(())
 }
 
-fn slow(world: &World) -> Result<()> {
+fn slow(world: &StreamingWorld) -> Result<()> {
     let (mut stream, head) = get(world, "slow")?;
     ensure!(head.starts_with("HTTP/1.1 200 "), "{head}");
     let mut first = vec![0; FIRST.len()];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::{self, Door};
+use e2e::config::{self, ListenerSpec};
 use e2e::gateway::{Gateway, Surroundings, options};
 use e2e::harness::{Test, run, runtime, sharing};
 use edge_idempotency_demo::envoy::Envoy;
@@ -100,7 +100,11 @@ fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let options = options(directory.path(), "127.0.0.1:1".parse()?, &Signer::generate().jwks())?;
     let config = directory.path().join("envoy.json");
-    config::write(&config, &options, &[("bad".to_owned(), Door { policy: policy.to_owned(), changes: Vec::new() })])?;
+    config::write(
+        &config,
+        &options,
+        &[("bad".to_owned(), ListenerSpec { policy: policy.to_owned(), changes: Vec::new() })],
+    )?;
     let Err(error) = runtime()?.block_on(Envoy::start_with(options, &config)) else {
         anyhow::bail!("Envoy starts");
     };
@@ -131,9 +135,9 @@ fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
 
 /// Envoy starts, and warns as the command does, at these pointers.
 fn accepts(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
-    let doors = [("good".to_owned(), Door { policy: policy.to_owned(), changes: Vec::new() })];
+    let listeners = [("good".to_owned(), ListenerSpec { policy: policy.to_owned(), changes: Vec::new() })];
     let around = Surroundings { environment: Senders::generate().environment(), ..Surroundings::default() };
-    let gateway = Gateway::start_within(&around, &doors)?;
+    let gateway = Gateway::start_within(&around, &listeners)?;
     let warnings = issues(command, &["check", "--json"], policy, "warnings", 0)?;
     let seen: Vec<&str> = warnings.iter().map(|(pointer, _)| pointer.as_str()).collect();
     ensure!(seen == pointers, "warnings at {seen:?} instead of {pointers:?}");

@@ -20,8 +20,8 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         test("in chunks of one byte", |world: &World| framed(world, SHIPPED, &[1], "")),
         test("in chunks of several sizes", |world: &World| framed(world, SHIPPED, &[1, 7, 4_096, 2, 16_000], "")),
         test("in chunks, with trailers", |world: &World| {
-            for door in [SHIPPED, TRAILERS] {
-                framed(world, door, &[10, 4_000], "Idempotency-Key: k-1\r\nX-Subject: evil\r\n")?;
+            for listener in [SHIPPED, TRAILERS] {
+                framed(world, listener, &[10, 4_000], "Idempotency-Key: k-1\r\nX-Subject: evil\r\n")?;
             }
             Ok(())
         }),
@@ -69,17 +69,17 @@ pub(crate) fn head(request: &Request, framing: &str) -> Vec<u8> {
     whole.into_bytes()
 }
 
-fn framed(world: &World, door: &str, sizes: &[usize], trailers: &str) -> Result<()> {
+fn framed(world: &World, listener: &str, sizes: &[usize], trailers: &str) -> Result<()> {
     let request = padded(STRIPE_PATH, "evt_chunks", 20_000).header("Idempotency-Key", "k-1");
-    let seen = world.gateway.written(door, &chunked(&request, sizes, trailers))?;
+    let seen = world.gateway.written(listener, &chunked(&request, sizes, trailers))?;
     let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_chunks";
     crate::expect_forwarded(&seen, &crate::delivered(&request, Some(key)))?;
 
     let mut tampered = request;
     tampered.body.push(b' ');
-    let seen = world.gateway.written(door, &chunked(&tampered, sizes, trailers))?;
+    let seen = world.gateway.written(listener, &chunked(&tampered, sizes, trailers))?;
     crate::expect_refused(&seen, 401, "webhook_signature_invalid")?;
-    world.sound(door)
+    world.sound(listener)
 }
 
 fn trailers(world: &World) -> Result<()> {
@@ -158,22 +158,22 @@ fn at_the_default_limit(world: &World, protocol: Protocol) -> Result<()> {
     limit(world, WIDE, protocol, "/api/v1/accepted/stripe/wh_stripe01", DEFAULT_LIMIT)
 }
 
-fn limit(world: &World, door: &str, protocol: Protocol, path: &str, limit: usize) -> Result<()> {
+fn limit(world: &World, listener: &str, protocol: Protocol, path: &str, limit: usize) -> Result<()> {
     let whole = padded(path, "evt_limit", limit);
     ensure!(whole.body.len() == limit, "{} bytes", whole.body.len());
     let longer = padded(path, "evt_limit", limit + 1);
-    world.forwarded(door, protocol, &whole, Some("stripe-evt_limit"))?;
-    world.refused(door, protocol, &longer, 413, TOO_LARGE)?;
+    world.forwarded(listener, protocol, &whole, Some("stripe-evt_limit"))?;
+    world.refused(listener, protocol, &longer, 413, TOO_LARGE)?;
     if protocol == Http1 {
-        let seen = world.gateway.written(door, &chunked(&whole, &[4_096], ""))?;
+        let seen = world.gateway.written(listener, &chunked(&whole, &[4_096], ""))?;
         let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_limit";
         crate::expect_forwarded(&seen, &crate::delivered(&whole, Some(key)))?;
-        let seen = world.gateway.written(door, &chunked(&longer, &[4_096], ""))?;
+        let seen = world.gateway.written(listener, &chunked(&longer, &[4_096], ""))?;
         crate::expect_refused(&seen, 413, TOO_LARGE)?;
         // One chunk, so that the limit is passed at once.
-        let seen = world.gateway.written(door, &chunked(&longer, &[limit + 1], ""))?;
+        let seen = world.gateway.written(listener, &chunked(&longer, &[limit + 1], ""))?;
         crate::expect_refused(&seen, 413, TOO_LARGE)?;
-        world.sound(door)?;
+        world.sound(listener)?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
 use e2e::gateway::{Gateway, Received, Seen, Surroundings, received, sorted};
 use e2e::harness::{Test, run, sharing};
@@ -78,51 +78,52 @@ fn surroundings() -> Surroundings {
     Surroundings { environment: environment.into(), ..Surroundings::default() }
 }
 
-fn door(changes: &[Change]) -> Door {
+fn listener(changes: &[Change]) -> ListenerSpec {
     let names = SECRETS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    Door { policy: POLICY.to_owned(), changes: [&[Change::Environment(names)], changes].concat() }
+    ListenerSpec { policy: POLICY.to_owned(), changes: [&[Change::Environment(names)], changes].concat() }
 }
 
 impl World {
     fn start() -> Result<Self> {
-        let doors = [
-            (SHIPPED, door(&[])),
-            (TRAILERS, door(&[Change::Trailers])),
-            (NARROW, door(&[Change::ConnectionBuffer(u32::try_from(NARROW_BUFFER)?)])),
-            (UPGRADES, door(&[Change::Manager("upgrade_configs", json!([{"upgrade_type": "websocket"}]))])),
-            (WIDE, door(&[Change::ConnectionBuffer(u32::try_from(WIDE_BUFFER)?)])),
+        let listeners = [
+            (SHIPPED, listener(&[])),
+            (TRAILERS, listener(&[Change::Trailers])),
+            (NARROW, listener(&[Change::ConnectionBuffer(u32::try_from(NARROW_BUFFER)?)])),
+            (UPGRADES, listener(&[Change::Manager("upgrade_configs", json!([{"upgrade_type": "websocket"}]))])),
+            (WIDE, listener(&[Change::ConnectionBuffer(u32::try_from(WIDE_BUFFER)?)])),
         ];
-        let gateway = Gateway::start_within(&surroundings(), &doors.map(|(name, door)| (name.to_owned(), door)))?;
+        let gateway =
+            Gateway::start_within(&surroundings(), &listeners.map(|(name, listener)| (name.to_owned(), listener)))?;
         Ok(Self { gateway, turn: Mutex::new(()) })
     }
 
-    fn send(&self, door: &str, protocol: Protocol, request: &Request) -> Result<Seen> {
+    fn send(&self, listener: &str, protocol: Protocol, request: &Request) -> Result<Seen> {
         match protocol {
-            Protocol::Http1 => self.gateway.http1(door, request),
-            Protocol::Http2 => self.gateway.http2(door, request),
+            Protocol::Http1 => self.gateway.http1(listener, request),
+            Protocol::Http2 => self.gateway.http2(listener, request),
         }
     }
 
     /// A delivery that is forwarded: with this key behind the namespace of `acme`, or without one.
-    fn forwarded(&self, door: &str, protocol: Protocol, request: &Request, key: Option<&str>) -> Result<()> {
-        let label = || format!("{protocol:?} {} on `{door}`", request.target.escape_ascii());
-        let seen = self.send(door, protocol, request).with_context(label)?;
+    fn forwarded(&self, listener: &str, protocol: Protocol, request: &Request, key: Option<&str>) -> Result<()> {
+        let label = || format!("{protocol:?} {} on `{listener}`", request.target.escape_ascii());
+        let seen = self.send(listener, protocol, request).with_context(label)?;
         let key = key.map(|key| format!("t-acme:health-prod:service:webhook-ingest:{key}"));
         expect_forwarded(&seen, &delivered(request, key.as_deref())).with_context(label)
     }
 
     /// A delivery that is refused, and one after it that is not.
-    fn refused(&self, door: &str, protocol: Protocol, request: &Request, status: u16, code: &str) -> Result<()> {
-        let label = || format!("{protocol:?} {} on `{door}`", request.target.escape_ascii());
-        let seen = self.send(door, protocol, request).with_context(label)?;
+    fn refused(&self, listener: &str, protocol: Protocol, request: &Request, status: u16, code: &str) -> Result<()> {
+        let label = || format!("{protocol:?} {} on `{listener}`", request.target.escape_ascii());
+        let seen = self.send(listener, protocol, request).with_context(label)?;
         expect_refused(&seen, status, code).with_context(label)?;
-        self.sound(door)
+        self.sound(listener)
     }
 
     /// A delivery as it should be, which is forwarded; and no VM has failed.
-    fn sound(&self, door: &str) -> Result<()> {
+    fn sound(&self, listener: &str) -> Result<()> {
         let request = stripe("evt_sound");
-        self.forwarded(door, Protocol::Http1, &request, Some("stripe-evt_sound")).context("the next delivery")?;
+        self.forwarded(listener, Protocol::Http1, &request, Some("stripe-evt_sound")).context("the next delivery")?;
         let log = self.gateway.log()?;
         let trap = log.lines().find(|line| line.contains("[critical]") || line.contains("panicked"));
         ensure!(trap.is_none(), "Envoy's log: {}", trap.unwrap_or_default());

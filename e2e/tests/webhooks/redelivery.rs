@@ -7,10 +7,10 @@ use e2e::harness::Test;
 use e2e::raw::{Reply, exchange};
 use serde_json::json;
 
-use crate::{SHIPPED, STRIPE, STRIPE_PATH, STRIPE_PREVIOUS, door, problem, surroundings};
+use crate::{SHIPPED, STRIPE, STRIPE_PATH, STRIPE_PREVIOUS, listener, problem, surroundings};
 
 pub(crate) fn start() -> Result<Chain> {
-    Chain::start(surroundings(), &[(SHIPPED.to_owned(), door(&[]))])
+    Chain::start(surroundings(), &[(SHIPPED.to_owned(), listener(&[]))])
 }
 
 pub(crate) fn tests() -> Vec<Test<Chain>> {

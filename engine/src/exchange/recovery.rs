@@ -4,7 +4,7 @@
 
 use super::request::{MatchedRoute, RequestHead};
 use super::{Decision, Effect, Exchange, HeaderMapKind, State};
-use crate::headers::{Headers, distinct};
+use crate::headers::{Headers, RouterHints, distinct};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
 use crate::percent::percent_decode;
@@ -14,19 +14,6 @@ use crate::policy::recovery::{RecoveryPath, Wait};
 use crate::problem::Problem;
 use crate::telemetry::Case;
 use std::borrow::Cow;
-
-/// The prefix of the headers that control Envoy's router for one request. All headers with this prefix that came with
-/// the request are removed.
-const ROUTER_PREFIX: &[u8] = b"x-envoy-";
-/// The timeout of the response in milliseconds, after which the router replies 504. It overrides the route's timeout.
-const TIMEOUT: &str = "x-envoy-upstream-rq-timeout-ms";
-/// Restate's attach returns 404 for an unknown key, and also for work under way that ends with a 404 of the handler.
-/// Only when the request is repeated, the handler's 404 has an expiry header. So the router retries once.
-const RETRY_ONCE: [(&str, &[u8]); 3] = [
-    ("x-envoy-retry-on", b"retriable-status-codes"),
-    ("x-envoy-retriable-status-codes", b"404"),
-    ("x-envoy-max-retries", b"1"),
-];
 
 impl Exchange {
     /// Reads a recovery request; `None` if the path is no recovery path of a recoverable route. This makes no effects.
@@ -76,16 +63,18 @@ impl Exchange {
         head: &RequestHead<'a>,
         request: RecoveryRequest,
         headers: &Headers<'a>,
+        router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
     ) {
         let RecoveryRequest { identity, key, wait, path } = request;
         let decision =
             Decision { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Decision::default() };
-        let router_headers =
-            headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(ROUTER_PREFIX)).collect();
-        effects.extend(
-            distinct(router_headers).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }),
-        );
+        // The filter decides how long the router waits, so the client's headers for the router are removed.
+        if let Some(router) = router {
+            let steers = |name: &&[u8]| name.starts_with(router.prefix.as_bytes());
+            let steering = distinct(headers.iter().map(|(name, _)| name).filter(steers).collect());
+            effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        }
         let forward = &policy.identity_of(self.route(policy)).forward;
         decision.edit_headers(head, forward, Some("1"), effects);
         self.state = State::Forwarded(decision);
@@ -93,9 +82,11 @@ impl Exchange {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
         };
         set(":path", Cow::Owned(path.into_bytes()));
-        if wait == Wait::Attach {
-            set(TIMEOUT, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
-            RETRY_ONCE.into_iter().for_each(|(name, value)| set(name, Cow::Borrowed(value)));
+        if let Some(router) = router.filter(|_| wait == Wait::Attach) {
+            set(router.timeout_ms, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
+            // Restate's attach returns 404 for an unknown key, and also for work under way that ends with a 404 of the
+            // handler. Only the reply to a repeated request tells them apart: the handler's 404 then has an expiry header.
+            router.retry_not_found.iter().for_each(|(name, value)| set(name, Cow::Borrowed(value.as_bytes())));
         }
     }
 }

@@ -141,7 +141,7 @@ impl Exchange {
         }
         let target = (authority, &path);
         if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
-            self.edit_recovery(policy, &head, recovery, headers, effects);
+            self.edit_recovery(policy, &head, recovery, headers, attributes.router(), effects);
             return Ok(RequestFlow::Continue);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;

@@ -2,7 +2,7 @@
 //! are never mixed (invariant I5).
 
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
-use crate::headers::{FieldValue, Headers};
+use crate::headers::{FieldValue, Headers, RouterHints};
 use std::borrow::Cow;
 
 /// What a host knows about a request in addition to its headers.
@@ -11,6 +11,10 @@ pub trait Attributes {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_>;
     /// The endpoint that the gateway's route names in `filter_metadata["edge.idempotency"].endpoint`.
     fn route_endpoint(&self) -> AttributeValue<'_>;
+    /// The headers that control the gateway's router for one request; `None` if it has no such headers.
+    fn router(&self) -> Option<&'static RouterHints> {
+        None
+    }
 }
 
 /// The value of an attribute.
@@ -34,14 +38,13 @@ impl AttributeValue<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataPath {
     segments: Vec<String>,
-    property: String,
+    joined: String,
 }
 
 impl MetadataPath {
     /// Takes the namespace and the members. A segment contains no NUL, since the policy document refuses it.
     pub fn new(segments: Vec<String>) -> Self {
-        let property = ["metadata", "filter_metadata"].into_iter().chain(segments.iter().map(String::as_str));
-        Self { property: property.collect::<Vec<_>>().join("\0"), segments }
+        Self { joined: segments.join("\0"), segments }
     }
 
     /// The namespace, then the members.
@@ -49,9 +52,9 @@ impl MetadataPath {
         &self.segments
     }
 
-    /// The property path in proxy-wasm's encoding: segments joined by NUL.
-    pub fn property(&self) -> &[u8] {
-        self.property.as_bytes()
+    /// The namespace and the members, joined by NUL, which no segment holds.
+    pub fn joined(&self) -> &str {
+        &self.joined
     }
 }
 

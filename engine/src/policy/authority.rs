@@ -15,7 +15,7 @@ use super::path::PathError;
 /// # Errors
 /// [`PathError::Authority`] for anything else: an empty host, two colons, a colon without digits, user information,
 /// percent-encoding.
-pub fn parse(authority: &[u8]) -> Result<&str, PathError> {
+pub(crate) fn parse(authority: &[u8]) -> Result<&str, PathError> {
     let text = std::str::from_utf8(authority).map_err(|_| PathError::Authority)?;
     let address_end = if text.starts_with('[') { text.find(']') } else { Some(0) };
     let from = address_end.ok_or(PathError::Authority)?;

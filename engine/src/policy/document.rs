@@ -9,13 +9,14 @@ mod secrets;
 mod stores;
 mod webhooks;
 
-pub use backend::{Backend, BackendKind, Guard, OperationId};
-pub use callers::{Caller, CallerHeaders};
-pub use identity::{Forward, IdentityRules};
-pub use routes::{Collision, Method, PolicyKind, RouteDocument, Scope, WebhookBlock};
+pub(crate) use backend::{Backend, BackendKind, OperationId};
+pub(crate) use callers::{Caller, CallerHeaders};
+pub(crate) use identity::{Forward, IdentityRules};
+pub(crate) use routes::{Collision, RouteDocument, WebhookBlock};
+pub use routes::{PolicyKind, Scope};
 pub use secrets::Secret;
-pub use stores::{OpenBao, Service, Unkey};
-pub use webhooks::{Binding, Webhooks, is_webhook_id};
+pub(crate) use stores::{OpenBao, Service, Unkey};
+pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
 
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 
@@ -55,7 +56,7 @@ pub enum KeyInLogs {
 
 /// The `telemetry` object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Telemetry {
+pub(crate) struct Telemetry {
     /// The maximum number of metric series of one VM.
     pub max_series: u64,
     /// How keys appear in logs.
@@ -70,7 +71,7 @@ impl Default for Telemetry {
 
 /// A policy document. Invalid parts are left out, and each of them has an issue.
 #[derive(Debug, Default)]
-pub struct Document {
+pub(crate) struct Document {
     /// `mode`
     pub mode: Mode,
     /// `unmatched`
@@ -95,7 +96,7 @@ pub struct Document {
 
 impl Document {
     /// Reads a document and adds every problem to `issues`.
-    pub fn read(root: &JsonCursor<'_>, issues: &mut Issues) -> Self {
+    pub(crate) fn read(root: &JsonCursor<'_>, issues: &mut Issues) -> Self {
         let known = [
             "$schema",
             "version",

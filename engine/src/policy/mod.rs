@@ -3,27 +3,27 @@
 //! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery` and `target`
 //! evaluate requests.
 
-pub mod authority;
+pub(crate) mod authority;
 mod compile;
-pub mod document;
-pub mod path;
-pub mod recovery;
-pub mod routes;
-pub mod target;
+pub(crate) mod document;
+pub(crate) mod path;
+pub(crate) mod recovery;
+pub(crate) mod routes;
+pub(crate) mod target;
 
-pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Unmatched};
+pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched};
+pub use path::{NormalPath, PathError, split_query};
+pub use routes::{RouteId, Template};
+pub use target::Target;
 
 use crate::headers::NameSet;
 use crate::identity::Subject;
 use crate::json::{Issue, Issues};
 use crate::provider::Provider;
-use document::{
-    Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Secret, Unkey, WebhookBlock,
-};
-use routes::{RouteId, RouteTable, Template};
+use document::{Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Unkey, WebhookBlock};
+use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
-use target::Target;
 
 /// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";
@@ -264,14 +264,23 @@ impl Policy {
     /// # Errors
     /// All missing variables (`variable` returns `None`) and malformed credentials, each with its JSON pointer.
     pub fn take_secrets(&mut self, variable: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), PolicyErrors> {
+        self.take_secrets_or_advise(variable, "set it in the gateway's environment")
+    }
+
+    /// [`Policy::take_secrets`] for a gateway of which it is known how the filter gets to see a variable: `advice` says it.
+    ///
+    /// # Errors
+    /// Every variable that `variable` does not know, with its place in the document and the advice.
+    pub fn take_secrets_or_advise(
+        &mut self,
+        variable: impl Fn(&str) -> Option<Vec<u8>>,
+        advice: &str,
+    ) -> Result<(), PolicyErrors> {
         let mut issues = Issues::default();
         let mut resolve = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
             if let Secret::Env(name) = secret {
                 let Some(value) = variable(name) else {
-                    let message = format!(
-                        "the VM has no variable `{name}`: set it in the gateway's environment, and list it in \
-                         vm_config.environment_variables.host_env_keys"
-                    );
+                    let message = format!("the VM has no variable `{name}`: {advice}");
                     return issues.add(pointer(), message);
                 };
                 *secret = Secret::Value(value);

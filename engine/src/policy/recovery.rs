@@ -5,7 +5,7 @@ use super::routes::{Template, TemplateSegment};
 use super::{Policy, Route};
 
 /// The segment between a route's path and the key.
-pub const SEGMENT: &str = "by-idempotency-key";
+pub(crate) const SEGMENT: &str = "by-idempotency-key";
 
 /// The last segment of a recovery path that does not wait for the result.
 const OUTPUT: &str = "output";

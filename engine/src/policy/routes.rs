@@ -10,7 +10,7 @@ pub type RouteId = usize;
 
 /// One segment of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TemplateSegment {
+pub(crate) enum TemplateSegment {
     /// Fixed text.
     Literal(String),
     /// `{name}`: any one segment.
@@ -126,7 +126,7 @@ fn is_parameter_name(name: &str) -> bool {
 
 /// The result of a lookup: the routes of the path, which differ in their methods, and the values of the parameters.
 #[derive(Debug, PartialEq, Eq)]
-pub struct RouteMatch<'t, 'p> {
+pub(crate) struct RouteMatch<'t, 'p> {
     /// In the order of the document.
     pub routes: &'t [RouteId],
     /// In the order of the template, still percent-encoded.
@@ -135,7 +135,7 @@ pub struct RouteMatch<'t, 'p> {
 
 /// All routes of a policy by host and path: one tree of segments for each host.
 #[derive(Debug, Default)]
-pub struct RouteTable {
+pub(crate) struct RouteTable {
     /// The roots of hosts without a wildcard.
     hosts: BTreeMap<String, NodeId>,
     /// The roots of wildcards, by the text after the `*` of `*.example.com`, dot included.
@@ -158,7 +158,7 @@ struct Node {
 impl RouteTable {
     /// Inserts a route. Returns the earlier routes with the same host and the same template, except for the names of
     /// parameters.
-    pub fn insert(&mut self, host: Option<&str>, template: &Template, id: RouteId) -> Vec<RouteId> {
+    pub(crate) fn insert(&mut self, host: Option<&str>, template: &Template, id: RouteId) -> Vec<RouteId> {
         let mut node_id = self.root(host);
         for segment in &template.segments {
             node_id = self.child(node_id, segment);
@@ -203,7 +203,7 @@ impl RouteTable {
     /// Finds the routes for a request. The order of precedence is: routes of its host, routes of the longest wildcard,
     /// routes without a host. A host has to be equal to the whole authority, byte for byte, so an authority with a port
     /// matches none. A literal segment takes precedence over a parameter, from left to right.
-    pub fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
+    pub(crate) fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
         if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
             let wildcards =
                 authority.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(authority.get(dot..)?));

@@ -38,7 +38,7 @@ pub enum KeyPiece {
 }
 
 /// The names of placeholders for parts of the identity. Path parameters cannot have these names.
-pub const IDENTITY_NAMES: [&str; 3] = ["tenant", "project", "subject"];
+pub(crate) const IDENTITY_NAMES: [&str; 3] = ["tenant", "project", "subject"];
 
 impl Target {
     /// Parses a target. `parameters`: the names of the path parameters. `one_way`: the response does not wait for the

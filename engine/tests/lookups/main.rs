@@ -8,7 +8,7 @@ mod replies;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::call::{Call, CallReply};
 use edge_idempotency_engine::lookup::{CallId, LookupRequest, LookupResult, Lookups, StoreKind};
-use edge_idempotency_engine::policy::document::Secret;
+use edge_idempotency_engine::policy::Secret;
 use serde_json::{Value, json};
 
 /// Some moment: 2026-01-01T00:00:00Z in Unix milliseconds.

@@ -3,17 +3,16 @@
 use crate::generate::key_value;
 use crate::{cases, model};
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::json::Json;
-use edge_idempotency_engine::policy::routes::Template;
-use edge_idempotency_engine::policy::target::Target;
+use edge_idempotency_engine::policy::Target;
+use edge_idempotency_engine::policy::Template;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::json;
-use std::borrow::Cow;
 use std::sync::LazyLock;
+use testkit::attributes::AnyAttributes;
 
 fn borrowed(lines: &[(Vec<u8>, Vec<u8>)]) -> Headers<'_> {
     Headers::new(lines.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect())
@@ -35,27 +34,6 @@ static POLICIES: LazyLock<Vec<Policy>> = LazyLock::new(|| {
         })
         .collect()
 });
-
-/// Attributes of any kind and any bytes.
-#[derive(Debug, Clone)]
-struct Wild {
-    metadata: Vec<Option<Vec<u8>>>,
-    endpoint: Option<Vec<u8>>,
-}
-
-impl Attributes for Wild {
-    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        match self.metadata.get(path.property().len() % self.metadata.len().max(1)) {
-            None => AttributeValue::Absent,
-            Some(None) => AttributeValue::Unusable,
-            Some(Some(bytes)) => AttributeValue::Text(Cow::Borrowed(bytes)),
-        }
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        self.endpoint.as_deref().map_or(AttributeValue::Absent, |bytes| AttributeValue::Text(Cow::Borrowed(bytes)))
-    }
-}
 
 fn wild_bytes() -> BoxedStrategy<Vec<u8>> {
     let known = [
@@ -166,7 +144,7 @@ proptest! {
         now in any::<u64>(),
     ) {
         let policy = place.get(&POLICIES);
-        let attributes = Wild { metadata, endpoint };
+        let attributes = AnyAttributes { metadata, endpoint };
         let (request, trailers, response) = (borrowed(&request), borrowed(&trailers), borrowed(&response));
         let mut exchange = Exchange::new();
         for event in events {

@@ -4,52 +4,16 @@
 use crate::cases;
 use crate::generate::{self, HOOK_TOKEN, PolicyModel, exchange};
 use crate::model::{self, Caller, Expected, canonical};
-use crate::support::{self, Line, Request, Verdict};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::key;
 use edge_idempotency_engine::{Exchange, Policy};
 use proptest::prelude::*;
 use serde_json::Value as Json;
-use std::borrow::Cow;
+use testkit::attributes::UntypedAttributes;
+use testkit::requests::{self, Line, Request, Verdict};
 
 pub(crate) fn compiled(policy: &PolicyModel) -> Policy {
     let document = policy.document();
     Policy::from_json(document.to_string().as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{document:#}"))
-}
-
-/// Metadata as Envoy's properties give it: bytes without a type.
-struct Untyped<'r>(&'r Request);
-
-impl Attributes for Untyped<'_> {
-    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        let found = path.segments().iter().try_fold(&self.0.metadata, |value, segment| value.get(segment));
-        match found {
-            None | Some(Json::Null) => AttributeValue::Absent,
-            Some(Json::Bool(value)) => AttributeValue::Text(Cow::Owned(vec![u8::from(*value)])),
-            Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
-            Some(Json::Number(number)) => {
-                let bytes = number.as_f64().unwrap().to_le_bytes().to_vec();
-                // What could be text is told from it by the adapter.
-                if bytes.iter().any(u8::is_ascii_control) {
-                    AttributeValue::Text(Cow::Owned(bytes))
-                } else {
-                    AttributeValue::Unusable
-                }
-            }
-            Some(Json::Array(items)) if items.contains(&Json::Null) => AttributeValue::Unusable,
-            // Pairs: a number of entries and their lengths, little-endian.
-            Some(Json::Array(items)) => {
-                AttributeValue::Text(Cow::Owned([&(items.len() as u32).to_le_bytes(), b"acme".as_slice()].concat()))
-            }
-            Some(Json::Object(members)) => {
-                AttributeValue::Text(Cow::Owned((members.len() as u32).to_le_bytes().to_vec()))
-            }
-        }
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        self.0.route_endpoint()
-    }
 }
 
 fn lines_named<'h>(headers: &'h [Line], name: &str) -> Vec<&'h Line> {
@@ -112,8 +76,8 @@ fn sorted(mut lines: Vec<Line>) -> Vec<Line> {
 
 fn judge(policy: &PolicyModel, request: &Request) {
     let compiled = compiled(policy);
-    let (exchange, verdict) = support::run(&compiled, request, request);
-    let (_, untyped) = support::run(&compiled, request, &Untyped(request));
+    let (exchange, verdict) = requests::run(&compiled, request, &request.attributes);
+    let (_, untyped) = requests::run(&compiled, request, &UntypedAttributes(&request.attributes));
     assert_eq!(untyped, verdict, "metadata with and without types");
     let expected = model::expected(policy, request);
     let (headers, trailers) = match (&expected, verdict) {
@@ -183,8 +147,8 @@ proptest! {
     /// I3: on every instance and in every release the same, so on two compilations of one document too.
     #[test]
     fn a_retry_gets_the_same_key((policy, request) in exchange()) {
-        let (first, one) = support::run(&compiled(&policy), &request, &request);
-        let (second, other) = support::run(&compiled(&policy), &request, &request);
+        let (first, one) = requests::run(&compiled(&policy), &request, &request.attributes);
+        let (second, other) = requests::run(&compiled(&policy), &request, &request.attributes);
         assert_eq!(one, other);
         assert_eq!(first.key(), second.key());
     }
@@ -201,7 +165,7 @@ fn generated_requests_reach_every_verdict() {
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
     for _ in 0..3000 {
         let (policy, request) = exchange().new_tree(&mut runner).unwrap().current();
-        let (exchange, verdict) = support::run(&compiled(&policy), &request, &request);
+        let (exchange, verdict) = requests::run(&compiled(&policy), &request, &request.attributes);
         let name = match &verdict {
             Verdict::Refused(problem) => problem.reason.unwrap_or(problem.code.name()),
             Verdict::Forwarded { headers, .. } => match (exchange.case().map(|case| case.name()), exchange.shadow()) {

@@ -1,11 +1,12 @@
 //! I3: the same caller retrying the same key gets the same namespaced key, in every release.
 
-use crate::support::{self, Request};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, SUBJECT_TYPES, Subject, Tenant};
 use edge_idempotency_engine::key;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
+use testkit::attributes::JsonAttributes;
+use testkit::requests::{self, Request};
 
 const GOLDEN: &str = include_str!("../golden/namespaced_keys.json");
 
@@ -91,10 +92,10 @@ fn requests_get_the_golden_keys() {
                 [(":path", path.as_str()), (":method", "POST"), (":authority", "a"), ("idempotency-key", &value)];
             let request = Request {
                 headers: headers.map(|(name, value)| (name.into(), value.into())).to_vec(),
-                metadata: json!({"jwt": {text(&json["type"]): claims}}),
+                attributes: JsonAttributes { metadata: json!({"jwt": {text(&json["type"]): claims}}), endpoint: None },
                 ..Request::default()
             };
-            let (exchange, _) = support::run(&policy, &request, &request);
+            let (exchange, _) = requests::run(&policy, &request, &request.attributes);
             assert_eq!(exchange.key(), json["key"].as_str(), "{BREAKING}: {json} {:?}", exchange.refusal());
             requests += 1;
         }

@@ -1,7 +1,6 @@
 //! The key's grammar, and I2: no two callers, and no two keys of one caller, ever give the same namespaced key.
 
 use crate::generate::key_value;
-use crate::support::{self, Request};
 use crate::{cases, model};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
@@ -11,6 +10,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use testkit::attributes::JsonAttributes;
+use testkit::requests::{self, Request};
 
 proptest! {
     #![proptest_config(cases(20_000))]
@@ -193,10 +194,13 @@ fn keyed(policy: &Policy, source: &str, claims: &[Json; 3], raw: &str) -> Option
     let headers = [(":path", "/x"), (":method", "POST"), (":authority", "a"), ("idempotency-key", raw)];
     let request = Request {
         headers: headers.map(|(name, value)| (name.into(), value.into())).to_vec(),
-        metadata: json!({source: {"p": {"t": claims[0], "p": claims[1], "s": claims[2]}}}),
+        attributes: JsonAttributes {
+            metadata: json!({source: {"p": {"t": claims[0], "p": claims[1], "s": claims[2]}}}),
+            endpoint: None,
+        },
         ..Request::default()
     };
-    support::run(policy, &request, &request).0.key().map(str::to_owned)
+    requests::run(policy, &request, &request.attributes).0.key().map(str::to_owned)
 }
 
 /// I2 from the token to the key: claims that differ, if only in their type, are refused or stay apart.

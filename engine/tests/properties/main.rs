@@ -20,8 +20,6 @@ mod keys;
 mod model;
 mod paths;
 mod secrecy;
-#[path = "../support/mod.rs"]
-mod support;
 mod targets;
 
 use proptest::test_runner::{Config, FileFailurePersistence};

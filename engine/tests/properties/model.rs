@@ -2,10 +2,10 @@
 //! searched from end to end, without a thought for speed.
 
 use crate::generate::{Kind, Place, PolicyModel, RouteModel, Scope, Segment, SourceModel};
-use crate::support::{Line, Request};
 use regex::bytes::Regex;
 use serde_json::Value as Json;
 use std::sync::LazyLock;
+use testkit::requests::{Line, Request};
 
 fn regex(pattern: &str) -> Regex {
     Regex::new(&format!("(?s-u){pattern}")).unwrap()
@@ -99,7 +99,7 @@ fn part(place: &Place, request: &Request) -> Part {
             }
         }
         Place::Metadata(steps) => {
-            let found = steps.iter().try_fold(&request.metadata, |value, step| value.get(step));
+            let found = steps.iter().try_fold(&request.attributes.metadata, |value, step| value.get(step));
             match found {
                 None | Some(Json::Null) => Part::Absent,
                 Some(Json::String(text)) if text.is_empty() => Part::Absent,
@@ -389,7 +389,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         return refused("not_found");
     }
     let method = String::from_utf8_lossy(pseudo(request, ":method")).into_owned();
-    let found = match &request.endpoint {
+    let found = match &request.attributes.endpoint {
         None | Some(Json::Null) => declared(policy, &authority, &path, &method),
         Some(Json::String(endpoint)) => match policy.routes.iter().find(|route| route.endpoint == *endpoint) {
             None => return refused("policy_invalid"),

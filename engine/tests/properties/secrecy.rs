@@ -3,12 +3,12 @@
 use crate::cases;
 use crate::generate::{Place, PolicyModel, exchange};
 use crate::model::canonical;
-use crate::support::{self, Request, Verdict};
 use edge_idempotency_engine::Policy;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value as Json, json};
+use testkit::requests::{self, Request, Verdict};
 
 /// Fits into a key, so that keys with it stay what they are.
 const PLANTED: &str = "Pl4nt3d";
@@ -41,7 +41,7 @@ fn plant(policy: &mut PolicyModel, request: &mut Request) {
         }
     }
     request.body = PLANTED.into();
-    for namespace in request.metadata.as_object_mut().unwrap().values_mut() {
+    for namespace in request.attributes.metadata.as_object_mut().unwrap().values_mut() {
         for claims in namespace.as_object_mut().unwrap().values_mut() {
             claims["access_token"] = json!(PLANTED);
             if let Some(Json::String(subject)) = claims.get_mut("sub").filter(|_| !is_told("sub")) {
@@ -63,7 +63,7 @@ proptest! {
         document["telemetry"] = json!({"key_in_logs": form});
         document["docs_url"] = json!("https://developers.example.com");
         let compiled = Policy::from_json(document.to_string().as_bytes()).unwrap();
-        let (mut exchange, verdict) = support::run(&compiled, &request, &request);
+        let (mut exchange, verdict) = requests::run(&compiled, &request, &request.attributes);
         let lines = [(b"x-restate-id".as_slice(), b"inv_1".as_slice()), (b"set-cookie", PLANTED.as_bytes())];
         let mut effects = Vec::new();
         exchange.response_headers(&compiled, &edge_idempotency_engine::headers::Headers::new(lines.to_vec()), &mut effects);

@@ -3,7 +3,7 @@
 
 use crate::{cases, model};
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
-use edge_idempotency_engine::policy::target::Target;
+use edge_idempotency_engine::policy::Target;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

@@ -1,10 +1,10 @@
 //! Whatever bytes come, there is an answer (invariant I7).
 
-use crate::vector::{self, Vector};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Catalogue, Delivery, Provider};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use testkit::vectors::{self, Vector};
 
 fn runner(cases: u32) -> TestRunner {
     TestRunner::new(ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() })
@@ -73,7 +73,7 @@ pub(crate) fn deliveries() -> Result<(), String> {
         Catalogue::compiled_in().names().map(|name| Catalogue::compiled_in().provider(name).unwrap()).collect();
     let mut names: Vec<String> = providers.iter().flat_map(Provider::signature_headers).collect();
     names.extend(
-        vector::all(env!("CARGO_MANIFEST_DIR"))
+        vectors::all()
             .iter()
             .flat_map(|vector| vector.headers.iter().map(|(name, _)| name.clone()))
             .collect::<Vec<_>>(),
@@ -102,10 +102,8 @@ pub(crate) fn deliveries() -> Result<(), String> {
 
 /// Valid deliveries with a part replaced.
 pub(crate) fn mutations() -> Result<(), String> {
-    let vectors: Vec<Vector> = vector::all(env!("CARGO_MANIFEST_DIR"))
-        .into_iter()
-        .filter(|vector| vector.valid && vector.body.len() < 5000)
-        .collect();
+    let vectors: Vec<Vector> =
+        vectors::all().into_iter().filter(|vector| vector.valid && vector.body.len() < 5000).collect();
     let strategy = (0..vectors.len(), 0..6_usize, any::<prop::sample::Index>(), bytes());
     runner(8_000)
         .run(&strategy, |(vector, part, place, replacement)| {

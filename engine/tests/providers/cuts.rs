@@ -1,15 +1,12 @@
 //! One signature has one key: whoever has seen a delivery sends its signed text again, cut into other parts.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Catalogue, Delivery, KeyScope, Provider};
-use hmac::{Hmac, Mac as _};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
+use testkit::signatures::{base64, hex, hmac_sha1, hmac_sha256};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
@@ -70,15 +67,11 @@ fn provider_named(name: &str) -> Provider {
 }
 
 fn twilio_signature(text: &str) -> String {
-    STANDARD.encode(Hmac::<Sha1>::new_from_slice(SECRET).unwrap().chain_update(text).finalize().into_bytes())
+    base64(&hmac_sha1(SECRET, text.as_bytes()))
 }
 
-fn hmac_sha256(text: &str) -> Vec<u8> {
-    Hmac::<Sha256>::new_from_slice(SECRET).unwrap().chain_update(text).finalize().into_bytes().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn signed(text: &str) -> Vec<u8> {
+    hmac_sha256(SECRET, text.as_bytes())
 }
 
 /// A form's fields as Twilio signs them.
@@ -255,7 +248,7 @@ pub(crate) fn twitch_timestamps_in_the_body() -> Result<(), String> {
         "{{\"event\":{{\"followed_at\":\"2025-10-09T08:53:19.5Z\",\"note\":\"2025-10-09T08:53:18Z{{}}\"}},\"at\":\"{time}\"}}"
     );
     let text = format!("{id}{time}{body}");
-    let signature = format!("sha256={}", hex(&hmac_sha256(&text)));
+    let signature = format!("sha256={}", hex(&signed(&text)));
     let send = |id: &str, time: &str, body: &str| Sent {
         method: "POST",
         url: "https://api.example.com/".to_owned(),
@@ -284,7 +277,7 @@ pub(crate) fn square_urls() -> Result<(), String> {
     let url = "https://api.example.com/hooks/square/wh_01SQUARE?a=%7B%22";
     let body = r#"{"event_id":"e1","data":{"event_id":"e2","note":"{\"event_id\":\"e3\"}","list":[{"event_id":"e4"}],"x{":"{"}}"#;
     let text = format!("{url}{body}");
-    let signature = STANDARD.encode(hmac_sha256(&text));
+    let signature = base64(&signed(&text));
     let send = |at: usize| Sent {
         method: "POST",
         url: text[..at].to_owned(),
@@ -311,7 +304,7 @@ pub(crate) fn standard_webhooks_identifiers() -> Result<(), String> {
     let mut keys = 0;
     for (id, body) in ["msg_1", "msg_1.1760000000", "msg.1"].into_iter().flat_map(|id| bodies.map(|body| (id, body))) {
         let text = format!("{id}.1760000000.{body}");
-        let signature = format!("v1,{}", STANDARD.encode(hmac_sha256(&text)));
+        let signature = format!("v1,{}", base64(&signed(&text)));
         let places: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| *byte == b'.').map(|(at, _)| at).collect();
         let send = |first: usize, second: usize| Sent {
             method: "POST",
@@ -352,7 +345,7 @@ pub(crate) fn digits_beside_a_timestamp() -> Result<(), String> {
     }]}"#;
     let provider = Provider::read("p", file.as_bytes()).unwrap();
     let text = "a100001760000000";
-    let signature = hex(&hmac_sha256(text));
+    let signature = hex(&signed(text));
     let mut verified = Vec::new();
     for at in 0..text.len() {
         let (body, time) = text.split_at(at);

@@ -56,7 +56,7 @@ pub(crate) fn are_whole() -> Result<(), String> {
 
 /// Every file has a vector that verifies and one that does not.
 pub(crate) fn have_vectors() -> Result<(), String> {
-    let vectors = crate::vector::all(env!("CARGO_MANIFEST_DIR"));
+    let vectors = testkit::vectors::all();
     let having = |valid: bool| -> BTreeSet<&str> {
         vectors.iter().filter(|vector| vector.valid == valid).map(|vector| vector.provider.as_str()).collect()
     };

@@ -1,27 +1,26 @@
 //! I3: a delivery gets the same raw key in every release.
 
-use crate::expected::{GOLDEN, Outcome, expected};
-use serde_json::{Map, Value};
+use serde_json::Map;
+use testkit::vectors::{self, ExpectedKey, expected};
 
-const BREAKING: &str = "tests/golden/webhook_keys.json and the code disagree. Backends have stored results under these keys \
+const BREAKING: &str = "testkit/vectors/webhook_keys.json and the code disagree. Backends have stored results under these keys \
      for days: a delivery that is tried again across the upgrade runs its effect twice. Changing a row is a breaking change; \
-     rows may be added, with `UPDATE_GOLDEN=1 cargo test --test providers golden`";
+     rows may be added, with `UPDATE_GOLDEN=1 cargo test -p edge-idempotency-engine --test providers golden`";
 
 /// The golden file has the raw key of every vector that has one, and no other.
 pub(crate) fn raw_keys_are_what_they_were() -> Result<(), String> {
-    let mut keys: Map<String, Value> = serde_json::from_str(GOLDEN).unwrap();
+    let mut keys = vectors::golden_keys();
     let add = std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1");
     let mut seen = Map::new();
-    for vector in crate::vector::all(env!("CARGO_MANIFEST_DIR")).iter().filter(|vector| vector.valid) {
-        let Outcome::Key(key) = expected(vector) else { continue };
+    for vector in vectors::all().iter().filter(|vector| vector.valid) {
+        let ExpectedKey::Key(key) = expected(vector) else { continue };
         if add {
             keys.entry(&vector.id).or_insert_with(|| key.clone().into());
         }
         seen.insert(vector.id.clone(), key.into());
     }
     if add {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/webhook_keys.json");
-        std::fs::write(path, serde_json::to_string_pretty(&keys).unwrap() + "\n").unwrap();
+        std::fs::write(vectors::golden_file(), serde_json::to_string_pretty(&keys).unwrap() + "\n").unwrap();
     }
     if keys == seen { Ok(()) } else { Err(BREAKING.to_owned()) }
 }

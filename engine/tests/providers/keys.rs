@@ -4,11 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Delivery, Identifier, NoIdentifier, Provider, body_digest};
-use hmac::{Hmac, Mac as _};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
+use testkit::signatures::{hex, hmac_sha256};
 
 /// A provider with three slots, whose deliveries all verify. The second and the third slot's patterns overlap.
 const SLOTS: &str = r#"{
@@ -68,8 +68,7 @@ fn whole_key(provider: &str, webhook: Option<usize>, body: Option<u8>, value: &[
     let provider = Provider::read(provider, WHOLE.as_bytes()).unwrap();
     let form = format!("id={}", value.iter().map(|byte| format!("%{byte:02x}")).collect::<String>());
     let signed = [URL, b"id", value].concat();
-    let mac = Hmac::<Sha256>::new_from_slice(b"secret").unwrap().chain_update(signed).finalize().into_bytes();
-    let signature: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+    let signature = hex(&hmac_sha256(b"secret", &signed));
     let lines = vec![
         (b"x-signature".as_slice(), signature.as_bytes()),
         (b"content-type", b"application/x-www-form-urlencoded"),

@@ -6,13 +6,11 @@
 mod any_bytes;
 mod api;
 mod cuts;
-mod expected;
 mod files;
 mod golden;
 mod keys;
 mod page;
 mod tamper;
-mod vector;
 mod vectors;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -22,7 +20,7 @@ type Property = fn() -> Result<(), String>;
 
 fn main() {
     let mut trials = Vec::new();
-    for vector in vector::all(env!("CARGO_MANIFEST_DIR")) {
+    for vector in testkit::vectors::all() {
         if tamper::applies(&vector) {
             let vector = vector.clone();
             let name = format!("tampered::{}", vector.id);

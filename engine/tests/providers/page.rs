@@ -157,7 +157,10 @@ fn identifier(file: &Value) -> (String, String) {
     }
     let word = |signed: bool| if signed { "yes" } else { "**no**" }.to_owned();
     let all: Vec<&str> = places.iter().map(|(text, _)| text.as_str()).collect();
-    let bound = if file["retry"]["same_body_on_resend"] == true { "; the body is folded into the key" } else { "" };
+    let unsigned =
+        file["identifiers"].as_array().is_some_and(|places| places.iter().any(|place| place["signed"] == false));
+    let bound = file["retry"]["same_body_on_resend"] == true && unsigned;
+    let bound = if bound { "; the body is folded into the key" } else { "" };
     let covered = if places.iter().all(|(_, signed)| *signed == places[0].1) {
         word(places[0].1)
     } else {
@@ -167,6 +170,9 @@ fn identifier(file: &Value) -> (String, String) {
 }
 
 fn retry(retry: &Value) -> String {
+    for member in ["horizon", "attempts", "known_from"] {
+        assert!(!text(&retry[member]).is_empty(), "the page needs `retry.{member}` of each provider file: {retry}");
+    }
     let mut sentence = format!("Tried again for: {}. Attempts: {}.", text(&retry["horizon"]), text(&retry["attempts"]));
     for (member, what) in [
         ("same_identifier_on_retry", "A retry"),

@@ -1,7 +1,7 @@
 //! A delivery that was changed by one bit does not verify.
 
-use crate::vector::Vector;
 use edge_idempotency_engine::provider::Provider;
+use testkit::vectors::Vector;
 
 /// Nothing of the body, or only some members, is covered by these providers' signatures; their files say so.
 const BODY_NOT_COVERED: [&str; 4] = ["adyen_payments", "gitlab", "mailgun", "okta"];

@@ -1,7 +1,6 @@
 //! Every vector, by name: does it verify, if not why not, and which key does it get.
 
-use crate::expected::{Outcome, expected};
-use crate::vector::Vector;
+use testkit::vectors::{ExpectedKey, Vector, expected};
 
 pub(crate) fn check(vector: &Vector) -> Result<(), String> {
     let provider = vector.provider();
@@ -9,9 +8,9 @@ pub(crate) fn check(vector: &Vector) -> Result<(), String> {
     let verdict = vector.deliver(|delivery| {
         let verified = provider.verify(delivery, &secrets, vector.now_ms).map_err(|why| why.reason().to_owned())?;
         Ok(match provider.identifier(delivery, &verified) {
-            Ok(Some(identifier)) => Outcome::Key(provider.raw_key(&identifier, None, None)),
-            Ok(None) => Outcome::None("no_delivery_id".to_owned()),
-            Err(why) => Outcome::None(why.reason().to_owned()),
+            Ok(Some(identifier)) => ExpectedKey::Key(provider.raw_key(&identifier, None, None)),
+            Ok(None) => ExpectedKey::None("no_delivery_id".to_owned()),
+            Err(why) => ExpectedKey::None(why.reason().to_owned()),
         })
     });
     let expected = if vector.valid { Ok(expected(vector)) } else { Err(vector.reason.clone()) };

@@ -7,7 +7,7 @@ use super::state::{Deferred, Life, LogLevel, LogLine, State};
 use super::status::{HostError, Status};
 use super::stream::Direction;
 use super::{memory, pairs, properties, wasi};
-use crate::http::{Headers, LocalReply};
+use testkit::http::{Headers, LocalReply};
 
 /// Functions of the ABI that this host does not carry out.
 const UNIMPLEMENTED: [&str; 15] = [
@@ -28,7 +28,7 @@ const UNIMPLEMENTED: [&str; 15] = [
     "proxy_get_buffer_status",
 ];
 
-type Answer = Result<(), HostError>;
+type HostResult = Result<(), HostError>;
 
 /// The module's imports, in its order; one that nobody provides is an error that names it.
 pub(super) fn link(store: &mut Store<State>, module: &Module) -> Result<Vec<Extern>, String> {
@@ -88,7 +88,7 @@ fn allowed(caller: &Caller<'_, State>, name: &str) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn status(answer: Answer) -> wasmtime::Result<u32> {
+fn status(answer: HostResult) -> wasmtime::Result<u32> {
     match answer {
         Ok(()) => Ok(Status::Ok as u32),
         Err(HostError::Status(status)) => Ok(status as u32),
@@ -155,29 +155,29 @@ fn env(store: &mut Store<State>, name: &str) -> Option<Func> {
 
 // The VM: log, clock, timer, contexts, properties.
 
-fn log(caller: &mut Caller<'_, State>, level: u32, text: u32, size: u32) -> Answer {
+fn log(caller: &mut Caller<'_, State>, level: u32, text: u32, size: u32) -> HostResult {
     let level = LogLevel::from_number(level)?;
     let message = memory::read_text(caller, text, size)?;
     caller.data_mut().logs.push(LogLine { level, message });
     Ok(())
 }
 
-fn get_log_level(caller: &mut Caller<'_, State>, out: u32) -> Answer {
+fn get_log_level(caller: &mut Caller<'_, State>, out: u32) -> HostResult {
     let level = caller.data().options.log_level as u32;
     memory::write_u32(caller, out, level)
 }
 
-fn get_current_time(caller: &mut Caller<'_, State>, out: u32) -> Answer {
+fn get_current_time(caller: &mut Caller<'_, State>, out: u32) -> HostResult {
     let now = caller.data().options.now;
     memory::write(caller, out, &now.to_le_bytes())
 }
 
-fn set_tick_period(caller: &mut Caller<'_, State>, period: u32) -> Answer {
+fn set_tick_period(caller: &mut Caller<'_, State>, period: u32) -> HostResult {
     caller.data_mut().tick_period_ms = period;
     Ok(())
 }
 
-fn set_effective_context(caller: &mut Caller<'_, State>, id: u32) -> Answer {
+fn set_effective_context(caller: &mut Caller<'_, State>, id: u32) -> HostResult {
     if !caller.data().has_context(id) {
         return Err(Status::BadArgument.into());
     }
@@ -185,13 +185,13 @@ fn set_effective_context(caller: &mut Caller<'_, State>, id: u32) -> Answer {
     Ok(())
 }
 
-fn get_property(caller: &mut Caller<'_, State>, path: u32, size: u32, data: u32, length: u32) -> Answer {
+fn get_property(caller: &mut Caller<'_, State>, path: u32, size: u32, data: u32, length: u32) -> HostResult {
     let path = memory::read(caller, path, size)?;
     let value = properties::get(caller.data_mut(), &path)?;
     memory::give(caller, &value, data, length)
 }
 
-fn set_property(caller: &mut Caller<'_, State>, path: u32, size: u32, data: u32, length: u32) -> Answer {
+fn set_property(caller: &mut Caller<'_, State>, path: u32, size: u32, data: u32, length: u32) -> HostResult {
     let path = memory::read_text(caller, path, size)?;
     let value = memory::read(caller, data, length)?;
     let stream = caller.data_mut().stream_mut().ok_or(Status::NotFound)?;
@@ -201,7 +201,7 @@ fn set_property(caller: &mut Caller<'_, State>, path: u32, size: u32, data: u32,
 
 // Buffers.
 
-fn get_buffer(caller: &mut Caller<'_, State>, kind: u32, start: u32, max: u32, data: u32, length: u32) -> Answer {
+fn get_buffer(caller: &mut Caller<'_, State>, kind: u32, start: u32, max: u32, data: u32, length: u32) -> HostResult {
     let end = start.checked_add(max).ok_or(Status::BadArgument)?;
     let state = caller.data();
     let body = |direction| state.stream().map_or(&[][..], |stream| stream.body(direction));
@@ -219,7 +219,7 @@ fn get_buffer(caller: &mut Caller<'_, State>, kind: u32, start: u32, max: u32, d
     memory::give(caller, &bytes, data, length)
 }
 
-fn set_buffer(caller: &mut Caller<'_, State>, kind: u32, start: u32, size: u32, data: u32, length: u32) -> Answer {
+fn set_buffer(caller: &mut Caller<'_, State>, kind: u32, start: u32, size: u32, data: u32, length: u32) -> HostResult {
     let bytes = memory::read(caller, data, length)?;
     let direction = match kind {
         0 => Direction::Request,
@@ -245,18 +245,18 @@ fn absent(state: &State) -> Status {
     if state.stream().is_some_and(|stream| stream.is_logging()) { Status::NotFound } else { Status::BadArgument }
 }
 
-fn get_map_pairs(caller: &mut Caller<'_, State>, kind: u32, data: u32, length: u32) -> Answer {
+fn get_map_pairs(caller: &mut Caller<'_, State>, kind: u32, data: u32, length: u32) -> HostResult {
     let lines: Vec<_> = caller.data().map(kind)?.map(|map| map.iter().collect()).unwrap_or_default();
     let bytes = if lines.is_empty() { Vec::new() } else { pairs::encode(&lines) };
     memory::give(caller, &bytes, data, length)
 }
 
-fn get_map_size(caller: &mut Caller<'_, State>, kind: u32, out: u32) -> Answer {
+fn get_map_size(caller: &mut Caller<'_, State>, kind: u32, out: u32) -> HostResult {
     let size = caller.data_mut().map_mut(kind)?.byte_size();
     memory::write_u32(caller, out, u32::try_from(size).unwrap_or(u32::MAX))
 }
 
-fn get_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32, data: u32, length: u32) -> Answer {
+fn get_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32, data: u32, length: u32) -> HostResult {
     let key = memory::read_text(caller, key, size)?;
     let state = caller.data();
     let map = state.map(kind)?.ok_or_else(|| absent(state))?;
@@ -264,25 +264,32 @@ fn get_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32,
     memory::give(caller, &value, data, length)
 }
 
-fn set_map_pairs(caller: &mut Caller<'_, State>, kind: u32, data: u32, length: u32) -> Answer {
+fn set_map_pairs(caller: &mut Caller<'_, State>, kind: u32, data: u32, length: u32) -> HostResult {
     let lines = headers_from(caller, data, length)?;
     *caller.data_mut().map_mut(kind)? = lines;
     Ok(())
 }
 
-fn add_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32, data: u32, length: u32) -> Answer {
+fn add_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32, data: u32, length: u32) -> HostResult {
     let (name, value) = line(caller, (key, size), (data, length))?;
     caller.data_mut().map_mut(kind)?.add(&name, value);
     Ok(())
 }
 
-fn replace_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32, data: u32, length: u32) -> Answer {
+fn replace_map_value(
+    caller: &mut Caller<'_, State>,
+    kind: u32,
+    key: u32,
+    size: u32,
+    data: u32,
+    length: u32,
+) -> HostResult {
     let (name, value) = line(caller, (key, size), (data, length))?;
     caller.data_mut().map_mut(kind)?.set(&name, value);
     Ok(())
 }
 
-fn remove_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32) -> Answer {
+fn remove_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32) -> HostResult {
     let name = memory::read_text(caller, key, size)?;
     caller.data_mut().map_mut(kind)?.remove(&name);
     Ok(())
@@ -320,7 +327,7 @@ fn headers_from(caller: &mut Caller<'_, State>, data: u32, length: u32) -> Resul
 
 // Streams.
 
-fn continue_stream(caller: &mut Caller<'_, State>, kind: u32) -> Answer {
+fn continue_stream(caller: &mut Caller<'_, State>, kind: u32) -> HostResult {
     let direction = stream_direction(caller, kind)?;
     let state = caller.data_mut();
     let id = state.context();
@@ -331,7 +338,7 @@ fn continue_stream(caller: &mut Caller<'_, State>, kind: u32) -> Answer {
     Ok(())
 }
 
-fn close_stream(caller: &mut Caller<'_, State>, kind: u32) -> Answer {
+fn close_stream(caller: &mut Caller<'_, State>, kind: u32) -> HostResult {
     stream_direction(caller, kind)?;
     let state = caller.data_mut();
     let id = state.context();
@@ -364,7 +371,7 @@ fn send_local_response(
     headers: u32,
     headers_size: u32,
     grpc_status: i32,
-) -> Answer {
+) -> HostResult {
     let details = memory::read_text(caller, details, details_size)?;
     let body = memory::read(caller, body, body_size)?;
     let headers = headers_from(caller, headers, headers_size)?;
@@ -393,7 +400,7 @@ fn http_call(
     trailers_size: u32,
     timeout: i32,
     out: u32,
-) -> Answer {
+) -> HostResult {
     let cluster = memory::read_text(caller, cluster, cluster_size)?;
     let headers = headers_from(caller, headers, headers_size)?;
     let body = memory::read(caller, body, body_size)?;
@@ -412,21 +419,21 @@ fn http_call(
 
 // Metrics.
 
-fn define_metric(caller: &mut Caller<'_, State>, kind: u32, text: u32, size: u32, out: u32) -> Answer {
+fn define_metric(caller: &mut Caller<'_, State>, kind: u32, text: u32, size: u32, out: u32) -> HostResult {
     let name = memory::read_text(caller, text, size)?;
     let id = caller.data_mut().metrics.define(kind, name)?;
     memory::write_u32(caller, out, id)
 }
 
-fn increment_metric(caller: &mut Caller<'_, State>, id: u32, offset: i64) -> Answer {
+fn increment_metric(caller: &mut Caller<'_, State>, id: u32, offset: i64) -> HostResult {
     Ok(caller.data_mut().metrics.increment(id, offset)?)
 }
 
-fn record_metric(caller: &mut Caller<'_, State>, id: u32, value: u64) -> Answer {
+fn record_metric(caller: &mut Caller<'_, State>, id: u32, value: u64) -> HostResult {
     Ok(caller.data_mut().metrics.record(id, value)?)
 }
 
-fn get_metric(caller: &mut Caller<'_, State>, id: u32, out: u32) -> Answer {
+fn get_metric(caller: &mut Caller<'_, State>, id: u32, out: u32) -> HostResult {
     let value = caller.data_mut().metrics.get(id)?;
     memory::write(caller, out, &value.to_le_bytes())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::http::{Headers, Message};
+use testkit::http::{Headers, Message};
 
 /// A call that the filter dispatched and that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

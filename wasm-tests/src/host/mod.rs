@@ -10,12 +10,14 @@
 
 mod abi;
 mod calls;
+mod filter_manager;
 mod memory;
 mod metrics;
 mod pairs;
 mod properties;
 mod state;
 mod status;
+mod steps;
 mod stream;
 mod vm;
 mod wasi;

@@ -6,7 +6,7 @@ use super::pairs;
 use super::state::State;
 use super::status::Status;
 use super::stream::{Direction, Stream};
-use crate::http::Headers;
+use testkit::http::Headers;
 
 /// Top-level names that Envoy knows and this host does not answer.
 const NOT_MODELLED: [&str; 8] =

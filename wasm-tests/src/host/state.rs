@@ -8,7 +8,7 @@ use super::calls::Calls;
 use super::metrics::Metrics;
 use super::status::Status;
 use super::stream::{Direction, Stream};
-use crate::http::{Headers, LocalReply};
+use testkit::http::{Headers, LocalReply};
 
 /// The id of the first root context.
 pub(super) const ROOT: u32 = 1;

@@ -9,11 +9,11 @@ use edge_idempotency_demo::process::still_running;
 use edge_idempotency_demo::tools::{Tools, repository};
 use tokio::signal::unix::{SignalKind, signal};
 
-mod people;
+mod callers;
+mod narrator;
 mod story;
 mod style;
 mod table;
-mod teller;
 mod up;
 
 /// Envoy with the edge-idempotency filter, in front of Restate and a sample service.

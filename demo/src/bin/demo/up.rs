@@ -15,7 +15,7 @@ use edge_idempotency_demo::tokens::Signer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::people::{ALICE, ALICE_GLOBEX, BOB, EVERYONE, Person, curl};
+use crate::callers::{ALICE, ALICE_GLOBEX, BOB, CALLERS, Caller, curl};
 use crate::style::say;
 use crate::tools;
 
@@ -121,9 +121,9 @@ fn variables(signer: &Signer, senders: &Senders, ports: &Ports) -> Result<String
     ] {
         writeln!(text, "{name}={}", loopback_url(port))?;
     }
-    for person in &EVERYONE {
-        writeln!(text, "# {}", person.introduction())?;
-        writeln!(text, "{}={}", person.variable, person.token(signer)?)?;
+    for caller in &CALLERS {
+        writeln!(text, "# {}", caller.introduction())?;
+        writeln!(text, "{}={}", caller.variable, caller.token(signer)?)?;
     }
     writeln!(text, "# what Stripe, GitHub and Twilio sign their webhooks with, and the scheduler its requests")?;
     for (name, value) in senders.environment() {
@@ -151,7 +151,7 @@ curl -i "$GATEWAY{STRIPE_PATH}" -H "Stripe-Signature: t=$T,v1=$SIGNATURE" --json
 fn hints(directory: &Path, state: &State) -> String {
     let refund = json!({"order_id": "order-1", "amount": 4200});
     let post = |key: &str| Request::post("/api/v1/refunds").header("Idempotency-Key", key).json(&refund);
-    let tries: [(&str, Option<&Person>, Request); 11] = [
+    let tries: [(&str, Option<&Caller>, Request); 11] = [
         (
             "a first call: 200, Idempotency-Status: stored. Once more, a retry: Idempotent-Replayed: true",
             Some(&ALICE),
@@ -184,8 +184,8 @@ fn hints(directory: &Path, state: &State) -> String {
     ];
     let mut text =
         format!("\n# the gateway's address and a token for each caller\n. {}\n", env_file(directory).display());
-    for (what, person, request) in tries {
-        text.push_str(&format!("\n# {what}\n{}\n", curl(&request, person)));
+    for (what, caller, request) in tries {
+        text.push_str(&format!("\n# {what}\n{}\n", curl(&request, caller)));
     }
     text.push_str(&stripe_delivery());
     text.push_str(

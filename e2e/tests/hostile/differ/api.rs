@@ -1,7 +1,7 @@
 //! The API that the differ attacks: its routes, and the rules of Envoy's RBAC filter that deny some of them. The policy
 //! document, Envoy's configuration and the model are all made of these tables.
 
-use e2e::config::{Change, Door};
+use e2e::config::{Change, ListenerSpec};
 use serde_json::{Value, json};
 
 /// How a route treats keys.
@@ -237,12 +237,12 @@ impl Listener {
     }
 
     /// Its difference from the shipped listener.
-    pub(crate) fn door(self) -> Door {
+    pub(crate) fn spec(self) -> ListenerSpec {
         let mut changes = vec![Change::Before(rbac(self.normalises()))];
         if self == Self::AsWritten {
             changes.extend([Change::PathsAsWritten, Change::Trailers, Change::EveryPath]);
         }
-        Door { policy: policy(self.rewrites()), changes }
+        ListenerSpec { policy: policy(self.rewrites()), changes }
     }
 }
 

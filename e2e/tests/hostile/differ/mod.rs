@@ -101,8 +101,8 @@ impl World {
     fn start() -> Result<Self> {
         let upstream = Upstream::start()?;
         let around = Surroundings { backend: Some(upstream.address()), ..Surroundings::default() };
-        let doors: Vec<_> = LISTENERS.iter().map(|listener| (listener.name().to_owned(), listener.door())).collect();
-        let gateway = Gateway::start_within(&around, &doors)?;
+        let specs: Vec<_> = LISTENERS.iter().map(|listener| (listener.name().to_owned(), listener.spec())).collect();
+        let gateway = Gateway::start_within(&around, &specs)?;
         let addresses = LISTENERS.iter().map(|listener| Ok((*listener, gateway.address(listener.name())?)));
         let addresses = addresses.collect::<Result<_>>()?;
         let one = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});

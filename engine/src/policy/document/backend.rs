@@ -7,7 +7,7 @@ use crate::policy::target::Target;
 
 /// The kind of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BackendKind {
+pub(crate) enum BackendKind {
     /// Restate's HTTP ingress.
     #[default]
     Restate,
@@ -17,7 +17,7 @@ pub enum BackendKind {
 
 /// The response header with the backend's operation id, and its public name; lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OperationId {
+pub(crate) struct OperationId {
     /// As the backend sends it
     pub from: String,
     /// As clients see it
@@ -26,7 +26,7 @@ pub struct OperationId {
 
 /// The guard service of collision detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Guard {
+pub(crate) struct Guard {
     /// The service's name in the backend
     pub service: String,
     /// How long it keeps fingerprints, in seconds
@@ -35,7 +35,7 @@ pub struct Guard {
 
 /// A `backend` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Backend {
+pub(crate) struct Backend {
     /// `kind`
     pub kind: BackendKind,
     /// Whether paths are rewritten to targets
@@ -82,7 +82,7 @@ impl Backend {
 
     /// Reads a `backend` object.
     #[inline(never)]
-    pub fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
+    pub(crate) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let known = [
             "kind",
             "rewrite_path",

@@ -10,7 +10,7 @@ use crate::provider::Provider;
 
 /// An item of `callers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
+pub(crate) struct Caller {
     /// Its name
     pub name: String,
     /// The subject of its keys
@@ -27,7 +27,7 @@ pub struct Caller {
 
 /// The headers in which signed callers name tenant and project; lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallerHeaders {
+pub(crate) struct CallerHeaders {
     /// The tenant
     pub tenant: String,
     /// The project

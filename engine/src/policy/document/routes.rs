@@ -56,7 +56,7 @@ pub enum Scope {
 
 /// What happens when a key comes again with another payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Collision {
+pub(crate) enum Collision {
     /// Nothing
     #[default]
     Off,
@@ -68,7 +68,7 @@ pub enum Collision {
 
 /// An HTTP method, in upper case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Method(pub String);
+pub(crate) struct Method(pub String);
 
 impl Method {
     fn parse(text: &str) -> Result<Self, String> {
@@ -102,7 +102,7 @@ const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// One item of `routes`.
 #[derive(Debug, Clone)]
-pub struct RouteDocument {
+pub(crate) struct RouteDocument {
     /// Its name in metrics, logs and gateway routes
     pub endpoint: String,
     /// Its path
@@ -141,7 +141,7 @@ pub struct RouteDocument {
 
 impl RouteDocument {
     /// Reads one route.
-    pub fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
+    pub(crate) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let known = [
             "endpoint",
             "path",

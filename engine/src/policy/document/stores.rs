@@ -9,7 +9,7 @@ const MAX_LIFETIME_S: u64 = 900;
 
 /// A service that the filter calls over HTTP, through a cluster of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service {
+pub(crate) struct Service {
     /// The gateway's cluster
     pub cluster: String,
     /// `Host`
@@ -28,7 +28,7 @@ pub struct Service {
 
 /// Bindings from Unkey.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unkey {
+pub(crate) struct Unkey {
     /// Where it is
     pub service: Service,
     /// The path of the verification
@@ -37,7 +37,7 @@ pub struct Unkey {
 
 /// Secrets from OpenBao's or Vault's KV engine, version 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenBao {
+pub(crate) struct OpenBao {
     /// Where it is
     pub service: Service,
     /// The engine's mount
@@ -55,7 +55,7 @@ const VALUES: [&str; 3] = ["{tenant}", "{project}", "{provider}"];
 
 impl OpenBao {
     /// The request path of a secret; `owner` is `{tenant}:{project}:{provider}`.
-    pub fn request_path(&self, owner: &str) -> String {
+    pub(crate) fn request_path(&self, owner: &str) -> String {
         // The values contain only characters that need no escape in a path.
         let values = VALUES.iter().zip(owner.split(':'));
         let path = values.fold(self.path.clone(), |path, (name, value)| path.replace(name, value));

@@ -27,7 +27,7 @@ pub struct Binding {
 
 /// A `webhooks` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Webhooks {
+pub(crate) struct Webhooks {
     /// The subject of every webhook key
     pub subject: Subject,
     /// The API's public URL without a path; `None` if it follows from each request
@@ -45,7 +45,7 @@ pub struct Webhooks {
 impl Webhooks {
     /// Reads a `webhooks` object.
     #[inline(never)]
-    pub fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
+    pub(crate) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let known = ["subject", "public_base_url", "mode", "static", "unkey", "openbao", "providers"];
         let fields = at.fields(&known, issues)?;
         fields.parse("mode", issues, parse_mode);
@@ -159,7 +159,7 @@ pub(super) fn parse_webhook_id(text: &str) -> Result<String, String> {
 }
 
 /// Whether a text can be a webhook id: `[A-Za-z0-9_-]{8,64}`.
-pub fn is_webhook_id(text: &str) -> bool {
+pub(crate) fn is_webhook_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (8..=64).contains(&text.len()) && text.bytes().all(plain)
 }

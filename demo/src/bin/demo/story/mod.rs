@@ -11,9 +11,9 @@ use edge_idempotency_demo::process::still_running;
 use edge_idempotency_demo::restate::DATA;
 use edge_idempotency_demo::stack::{Stack, StackOptions};
 
+use crate::narrator::Narrator;
 use crate::style::{Style, say};
 use crate::table::Table;
-use crate::teller::Teller;
 use crate::{left_over, tools};
 
 mod lookups;
@@ -70,9 +70,9 @@ impl Drop for Remains {
 async fn play(options: StackOptions, style: Style) -> Result<Table> {
     let stack = Stack::start(options, &|progress| say(progress)).await?;
     say(format!("ready; $GATEWAY is {}, $ALICE and so on are tokens", stack.gateway_url()));
-    let mut teller = Teller::new(&stack, style);
-    let told = steps::tell(&mut teller).await;
-    let mut table = teller.table;
+    let mut narrator = Narrator::new(&stack, style);
+    let told = steps::tell(&mut narrator).await;
+    let mut table = narrator.table;
     if let Err(error) = told {
         // What has been seen so far helps to find out why.
         say(format!("\n{}", table.render(style)));

@@ -6,7 +6,7 @@ use edge_idempotency_demo::senders::{github_key, stripe, twilio_key};
 use serde_json::{Value, json};
 
 use super::steps::{check_refused, check_replayed, check_stored};
-use crate::teller::{Teller, Told};
+use crate::narrator::{Narrator, Told};
 
 const CHARGE: &str = "ch_1001";
 const COMMIT: &str = "6113728f27ae82c7b1a177c8d03f9e96e0adf246";
@@ -28,122 +28,122 @@ fn refunded(event: &str, charge: &str) -> Value {
 }
 
 /// Tells them all.
-pub(super) async fn tell(teller: &mut Teller<'_>) -> Result<()> {
-    from_stripe(teller).await?;
-    rotation(teller).await?;
-    from_github(teller).await?;
-    from_twilio(teller).await
+pub(super) async fn tell(narrator: &mut Narrator<'_>) -> Result<()> {
+    from_stripe(narrator).await?;
+    rotation(narrator).await?;
+    from_github(narrator).await?;
+    from_twilio(narrator).await
 }
 
-async fn from_stripe(teller: &mut Teller<'_>) -> Result<()> {
-    let secret = teller.senders().stripe.clone();
+async fn from_stripe(narrator: &mut Narrator<'_>) -> Result<()> {
+    let secret = narrator.senders().stripe.clone();
     let event = refunded("evt_1001", CHARGE);
 
-    teller.step("A webhook from Stripe");
-    let genuine = stripe(MINUTE, &[&secret], &event)?;
-    let first = teller.deliver("Stripe", genuine.clone(), Some(CHARGE)).await?;
-    teller.why(
+    narrator.step("A webhook from Stripe");
+    let genuine = stripe(MINUTE, &[&secret], &event);
+    let first = narrator.deliver("Stripe", genuine.clone(), Some(CHARGE)).await?;
+    narrator.why(
         "REQUIRED_B: nothing went on before the signature was verified over the very bytes that came. Then the event's \
          own id became the key. Tenant and project are those of the webhook's binding: Stripe knows nothing of them.",
     );
-    check_stored(teller, &first, &namespaced("stripe-evt_1001"), 1);
-    check_seen(teller, &first, "stripe-signature");
+    check_stored(narrator, &first, &namespaced("stripe-evt_1001"), 1);
+    check_seen(narrator, &first, "stripe-signature");
 
-    teller.step("Stripe got no answer and sends it again");
-    let again = teller.deliver("Stripe", stripe(0, &[&secret], &event)?, Some(CHARGE)).await?;
-    teller.why("Another time and so another signature, but the same event: it was answered from the stored result.");
-    check_replayed(teller, &again, &first.reply, 1);
+    narrator.step("Stripe got no answer and sends it again");
+    let again = narrator.deliver("Stripe", stripe(0, &[&secret], &event), Some(CHARGE)).await?;
+    narrator.why("Another time and so another signature, but the same event: it was answered from the stored result.");
+    check_replayed(narrator, &again, &first.reply, 1);
 
-    teller.step("Somebody changes the amount");
+    narrator.step("Somebody changes the amount");
     let body = event.to_string().replace("4200", "9900");
-    let tampered = teller.deliver("somebody on the way", genuine.body(body), Some(CHARGE)).await?;
-    teller.why("The signature is the genuine one, of other bytes. The answer does not say what is wrong with it.");
-    check_refused(teller, &tampered, 401, "webhook_signature_invalid");
-    teller.check("effects", 1, tampered.backend.effects);
+    let tampered = narrator.deliver("somebody on the way", genuine.body(body), Some(CHARGE)).await?;
+    narrator.why("The signature is the genuine one, of other bytes. The answer does not say what is wrong with it.");
+    check_refused(narrator, &tampered, 401, "webhook_signature_invalid");
+    narrator.check("effects", 1, tampered.backend.effects);
 
-    teller.step("Somebody without the secret invents an event");
-    let invented = stripe(0, &["whsec_guessed"], &refunded("evt_6666", "ch_6666"))?;
+    narrator.step("Somebody without the secret invents an event");
+    let invented = stripe(0, &["whsec_guessed"], &refunded("evt_6666", "ch_6666"));
     let invented = invented.header("Idempotency-Key", namespaced("stripe-evt_6666"));
-    let refused = teller.deliver("somebody", invented, Some("ch_6666")).await?;
-    teller.why("A key that comes along makes no difference: on this route none is ever read.");
-    check_refused(teller, &refused, 401, "webhook_signature_invalid");
-    teller.check("effects", 0, refused.backend.effects);
+    let refused = narrator.deliver("somebody", invented, Some("ch_6666")).await?;
+    narrator.why("A key that comes along makes no difference: on this route none is ever read.");
+    check_refused(narrator, &refused, 401, "webhook_signature_invalid");
+    narrator.check("effects", 0, refused.backend.effects);
     Ok(())
 }
 
-async fn rotation(teller: &mut Teller<'_>) -> Result<()> {
-    let senders = teller.senders().clone();
+async fn rotation(narrator: &mut Narrator<'_>) -> Result<()> {
+    let senders = narrator.senders().clone();
     let (old, new) = (senders.stripe_previous.as_str(), senders.stripe.as_str());
     let event = refunded("evt_1002", "ch_1002");
 
-    teller.step("While the secret is rolled: signed with the old one");
-    let first = teller.deliver("Stripe", stripe(MINUTE, &[old], &event)?, Some("ch_1002")).await?;
-    teller.why("The binding names two secrets, and each is tried. So a secret is changed without losing a delivery.");
-    check_stored(teller, &first, &namespaced("stripe-evt_1002"), 1);
+    narrator.step("While the secret is rolled: signed with the old one");
+    let first = narrator.deliver("Stripe", stripe(MINUTE, &[old], &event), Some("ch_1002")).await?;
+    narrator.why("The binding names two secrets, and each is tried. So a secret is changed without losing a delivery.");
+    check_stored(narrator, &first, &namespaced("stripe-evt_1002"), 1);
 
-    teller.step("… and sent again, signed with both");
-    let again = teller.deliver("Stripe", stripe(0, &[old, new], &event)?, Some("ch_1002")).await?;
-    teller.why("Which secret signed does not show in the key: the same event is the same key across the change.");
-    check_replayed(teller, &again, &first.reply, 1);
+    narrator.step("… and sent again, signed with both");
+    let again = narrator.deliver("Stripe", stripe(0, &[old, new], &event), Some("ch_1002")).await?;
+    narrator.why("Which secret signed does not show in the key: the same event is the same key across the change.");
+    check_replayed(narrator, &again, &first.reply, 1);
     Ok(())
 }
 
-async fn from_github(teller: &mut Teller<'_>) -> Result<()> {
+async fn from_github(narrator: &mut Narrator<'_>) -> Result<()> {
     let push = json!({"ref": "refs/heads/main", "after": COMMIT, "repository": {"full_name": "acme/health"}});
-    let request = teller.senders().github(GUID, "push", &push)?;
+    let request = narrator.senders().github(GUID, "push", &push);
 
-    teller.step("A webhook from GitHub");
-    let first = teller.deliver("GitHub", request.clone(), Some(COMMIT)).await?;
-    teller.why(
+    narrator.step("A webhook from GitHub");
+    let first = narrator.deliver("GitHub", request.clone(), Some(COMMIT)).await?;
+    narrator.why(
         "The same route and the same filter: how GitHub signs, and that its id is in a header, is data. The signature covers \
          the body and not the id, so the key is a digest of both: another body under this id would get another key.",
     );
-    check_stored(teller, &first, &namespaced(&github_key(GUID, &push)), 1);
-    check_seen(teller, &first, "x-hub-signature-256");
+    check_stored(narrator, &first, &namespaced(&github_key(GUID, &push)), 1);
+    check_seen(narrator, &first, "x-hub-signature-256");
 
-    teller.step("“Redeliver”, in GitHub's settings");
-    let again = teller.deliver("GitHub", request, Some(COMMIT)).await?;
-    teller.why("A redelivery has the id and the body of the first delivery, so it is a replay.");
-    check_replayed(teller, &again, &first.reply, 1);
+    narrator.step("“Redeliver”, in GitHub's settings");
+    let again = narrator.deliver("GitHub", request, Some(COMMIT)).await?;
+    narrator.why("A redelivery has the id and the body of the first delivery, so it is a replay.");
+    check_replayed(narrator, &again, &first.reply, 1);
     Ok(())
 }
 
-async fn from_twilio(teller: &mut Teller<'_>) -> Result<()> {
+async fn from_twilio(narrator: &mut Narrator<'_>) -> Result<()> {
     let callback = |status| [("MessageSid", MESSAGE), ("MessageStatus", status), ("AccountSid", "AC1")];
     let key = |status: &'static str| namespaced(&twilio_key(&callback(status)));
-    let sent: Request = teller.senders().twilio(&callback("sent"))?;
-    let delivered = teller.senders().twilio(&callback("delivered"))?;
+    let sent: Request = narrator.senders().twilio(&callback("sent"));
+    let delivered = narrator.senders().twilio(&callback("delivered"));
 
-    teller.step("A callback from Twilio: sent");
-    let first = teller.deliver("Twilio", sent.clone(), Some(MESSAGE)).await?;
-    teller.why(
+    narrator.step("A callback from Twilio: sent");
+    let first = narrator.deliver("Twilio", sent.clone(), Some(MESSAGE)).await?;
+    narrator.why(
         "Twilio signs the public URL and the form's fields, so the filter is told the public URL. It puts nothing between \
          names and values, so the key is a digest of all that is signed: however the same text is cut into fields, it has \
          one key.",
     );
-    check_stored(teller, &first, &key("sent"), 1);
+    check_stored(narrator, &first, &key("sent"), 1);
 
-    teller.step("Another callback about the same message: delivered");
-    let second = teller.deliver("Twilio", delivered, Some(MESSAGE)).await?;
-    teller.why("Another status is another event, with a key of its own.");
-    check_stored(teller, &second, &key("delivered"), 2);
+    narrator.step("Another callback about the same message: delivered");
+    let second = narrator.deliver("Twilio", delivered, Some(MESSAGE)).await?;
+    narrator.why("Another status is another event, with a key of its own.");
+    check_stored(narrator, &second, &key("delivered"), 2);
 
-    teller.step("The first callback again, cut into other fields, with a key and a token of the sender's choice");
+    narrator.step("The first callback again, cut into other fields, with a key and a token of the sender's choice");
     let again = sent.header("Idempotency-Key", "fresh-1").header("I-Twilio-Idempotency-Token", FRESH);
     let again = again.body(format!("MessageSid={MESSAGE}&MessageStat=ussent&AccountSid=AC1"));
-    let again = teller.deliver("somebody who recorded it", again, Some(MESSAGE)).await?;
-    teller.why(
+    let again = narrator.deliver("somebody who recorded it", again, Some(MESSAGE)).await?;
+    narrator.why(
         "The signature fits, for the signed text is the same; so is the key, which is made of that text. A recorded delivery \
          cannot be made a new one.",
     );
-    check_replayed(teller, &again, &first.reply, 2);
+    check_replayed(narrator, &again, &first.reply, 2);
     Ok(())
 }
 
 /// Whose the handler took the delivery to be, and that what proves it stayed at the gateway.
-fn check_seen(teller: &mut Teller<'_>, told: &Told, signature: &str) {
+fn check_seen(narrator: &mut Narrator<'_>, told: &Told, signature: &str) {
     for (name, expected) in [("x-tenant-id", "acme"), ("x-subject", "service:webhook-ingest"), (signature, "-")] {
         let seen = told.backend.runs.first().and_then(|run| run.header(name)).unwrap_or("-").to_owned();
-        teller.check(&format!("{name} at the handler"), expected, seen);
+        narrator.check(&format!("{name} at the handler"), expected, seen);
     }
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use serde_json::{Value, json};
-use wasm_tests::cases::{self, Case, Outcome, compare, compare_outcomes, parse};
-use wasm_tests::http::{Headers, Message};
+use testkit::cases::{self, Case, Outcome, compare, compare_outcomes, parse};
+use testkit::http::{Headers, Message};
 
 /// A file with one case that uses every member.
 fn file() -> Value {

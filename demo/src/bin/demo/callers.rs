@@ -9,7 +9,7 @@ use serde_json::json;
 const COMMAND_WIDTH: usize = 96;
 
 /// A caller: what the token says.
-pub(crate) struct Person {
+pub(crate) struct Caller {
     /// The shell variable that holds the token.
     pub(crate) variable: &'static str,
     pub(crate) user: &'static str,
@@ -17,18 +17,18 @@ pub(crate) struct Person {
     pub(crate) project: &'static str,
 }
 
-pub(crate) const ALICE: Person = person("ALICE", "alice", "acme", "health-prod");
-pub(crate) const BOB: Person = person("BOB", "bob", "acme", "health-prod");
-pub(crate) const ALICE_BILLING: Person = person("ALICE_BILLING", "alice", "acme", "billing");
-pub(crate) const ALICE_GLOBEX: Person = person("ALICE_GLOBEX", "alice", "globex", "health-prod");
+pub(crate) const ALICE: Caller = caller("ALICE", "alice", "acme", "health-prod");
+pub(crate) const BOB: Caller = caller("BOB", "bob", "acme", "health-prod");
+pub(crate) const ALICE_BILLING: Caller = caller("ALICE_BILLING", "alice", "acme", "billing");
+pub(crate) const ALICE_GLOBEX: Caller = caller("ALICE_GLOBEX", "alice", "globex", "health-prod");
 
-pub(crate) const EVERYONE: [Person; 4] = [ALICE, BOB, ALICE_BILLING, ALICE_GLOBEX];
+pub(crate) const CALLERS: [Caller; 4] = [ALICE, BOB, ALICE_BILLING, ALICE_GLOBEX];
 
-const fn person(variable: &'static str, user: &'static str, tenant: &'static str, project: &'static str) -> Person {
-    Person { variable, user, tenant, project }
+const fn caller(variable: &'static str, user: &'static str, tenant: &'static str, project: &'static str) -> Caller {
+    Caller { variable, user, tenant, project }
 }
 
-impl Person {
+impl Caller {
     /// A token that the demo's gateway believes.
     pub(crate) fn token(&self, signer: &Signer) -> Result<String> {
         signer.mint(&json!({"sub": self.user, "tenant_id": self.tenant, "project_id": self.project}))
@@ -46,7 +46,7 @@ impl Person {
 }
 
 /// The request as a command that can be pasted, with the gateway and the token in shell variables.
-pub(crate) fn curl(request: &Request, person: Option<&Person>) -> String {
+pub(crate) fn curl(request: &Request, caller: Option<&Caller>) -> String {
     let path = &request.path;
     let mut command = "curl -i".to_owned();
     if path.contains("..") || path.contains("//") {
@@ -56,7 +56,7 @@ pub(crate) fn curl(request: &Request, person: Option<&Person>) -> String {
         command.push_str(&format!(" -X {}", request.method));
     }
     let mut options = vec![format!("\"$GATEWAY{path}\"")];
-    options.extend(person.map(|person| format!("-H \"Authorization: Bearer ${}\"", person.variable)));
+    options.extend(caller.map(|caller| format!("-H \"Authorization: Bearer ${}\"", caller.variable)));
     let json = request.headers.iter().any(|(name, value)| name == "content-type" && value == b"application/json");
     for (name, value) in &request.headers {
         // What curl sets by itself.
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn every_caller_differs() {
-        let keys: std::collections::HashSet<_> = EVERYONE.iter().map(|person| person.namespaced("k")).collect();
-        assert_eq!(keys.len(), EVERYONE.len());
+        let keys: std::collections::HashSet<_> = CALLERS.iter().map(|caller| caller.namespaced("k")).collect();
+        assert_eq!(keys.len(), CALLERS.len());
         assert!(keys.contains("t-acme:health-prod:user:alice:k"));
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use edge_idempotency_engine::lookup::{FakeStores, StoreKind};
+use edge_idempotency_engine::lookup::FakeStores;
 
-use super::native::stores;
-use crate::cases::{Case, Outcome, StartErrors, workspace};
 use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
-use crate::http::Message;
+use testkit::cases::{Case, Outcome, StartErrors, workspace};
+use testkit::http::Message;
+use testkit::stores::{answer, fake_stores};
 
 /// The clusters of every case's gateway, beside those that only Envoy knows.
 const CLUSTERS: [&str; 2] = ["unkey", "openbao"];
@@ -53,7 +53,7 @@ impl Wasm {
             metadata: case.metadata.clone(),
             route: Some(Route { metadata: case.route_metadata.clone(), ..Route::default() }),
         };
-        let stores = match stores(case) {
+        let stores = match fake_stores(case) {
             Ok(stores) => stores,
             Err(error) => return Outcome { failures: vec![error], ..Outcome::default() },
         };
@@ -92,19 +92,12 @@ fn options(policy: &[u8], environment: &BTreeMap<String, String>) -> Options {
     Options { configuration: policy.to_vec(), environment: environment.clone(), clusters, ..Options::default() }
 }
 
-/// What a store of the case answers to a call; which store it is and what it is asked for is read from the call.
+/// What a store of the case answers to a call.
 fn reply(stores: &FakeStores, call: &HttpCall) -> CallReply {
-    let path = String::from_utf8_lossy(call.headers.get(":path").unwrap_or_default()).into_owned();
-    let (path, query) = path.split_once('?').unwrap_or((&path, ""));
-    let (status, body) = if call.headers.get(":method") == Some(b"POST") {
-        let body: serde_json::Value = serde_json::from_slice(&call.body).unwrap_or_default();
-        stores.reply_for(StoreKind::Bindings, body.get("key").and_then(|key| key.as_str()).unwrap_or_default(), false)
-    } else {
-        stores.reply_for(StoreKind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
-    };
-    match status {
-        Some(status) => CallReply::Response(Message::new([(":status", status.to_string())], body)),
-        None => CallReply::Failed,
+    let line = |name: &str| call.headers.get(name).unwrap_or_default();
+    match answer(stores, line(":method"), line(":path"), &call.body) {
+        (Some(status), body) => CallReply::Response(Message::new([(":status", status.to_string())], body)),
+        (None, _) => CallReply::Failed,
     }
 }
 

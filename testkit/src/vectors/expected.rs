@@ -1,32 +1,50 @@
-//! What has to come of each vector. The tests of the built module share this file.
+//! What has to come of each vector.
 
-use crate::vector::Vector;
+use super::{Vector, folder};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+use std::path::PathBuf;
 
-/// The raw key of every vector that has one.
-pub(crate) const GOLDEN: &str = include_str!("../golden/webhook_keys.json");
+/// The raw key of every vector that has one, as released versions made it.
+const GOLDEN: &str = include_str!("../../vectors/webhook_keys.json");
+
+/// The raw key of every vector that has one, by the vector's name.
+///
+/// # Panics
+/// The file is no JSON object.
+pub fn golden_keys() -> Map<String, Value> {
+    serde_json::from_str(GOLDEN).unwrap()
+}
+
+/// The file of these keys.
+pub fn golden_file() -> PathBuf {
+    folder().join("webhook_keys.json")
+}
 
 /// What a delivery that verifies comes to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Its raw key
+pub enum ExpectedKey {
+    /// Its raw key.
     Key(String),
-    /// A reason why it has none
+    /// The reason why it has none.
     None(String),
 }
 
-/// The expectation of a vector that verifies, and where it differs the design's (tests/vectors/README.md).
-pub(crate) fn expected(vector: &Vector) -> Outcome {
-    let literal = |text: &str| Outcome::Key(format!("{}-{text}", vector.provider));
+/// The key of a vector that verifies. Where the vector's expectation and the design differ it is the design's
+/// (testkit/vectors/README.md).
+///
+/// # Panics
+/// The vector is not what it is said to be.
+pub fn expected(vector: &Vector) -> ExpectedKey {
+    let literal = |text: &str| ExpectedKey::Key(format!("{}-{text}", vector.provider));
     match vector.provider.as_str() {
-        // What of a Twilio delivery makes a key is computed elsewhere (tests/vectors/README.md).
+        // What of a Twilio delivery makes a key is computed elsewhere (testkit/vectors/README.md).
         "twilio" => {
-            let keys: serde_json::Value = serde_json::from_str(GOLDEN).unwrap();
-            return match keys[&vector.id].as_str() {
-                Some(key) => Outcome::Key(key.to_owned()),
-                None => Outcome::None("delivery_id_missing".to_owned()),
+            return match golden_keys().get(&vector.id).and_then(Value::as_str) {
+                Some(key) => ExpectedKey::Key(key.to_owned()),
+                None => ExpectedKey::None("delivery_id_missing".to_owned()),
             };
         }
         "twilio_event_streams" if matches!(vector.reason.as_str(), "delivery_id_missing" | "multiple_events") => {
@@ -39,17 +57,17 @@ pub(crate) fn expected(vector: &Vector) -> Outcome {
     match (vector.reason.as_str(), &vector.delivery_id) {
         ("delivery_id_forbidden_char" | "delivery_id_too_long", _) => {
             let digest = Sha256::digest(unusual_identifier(vector));
-            Outcome::Key(format!("{}-~{}", vector.provider, URL_SAFE_NO_PAD.encode(digest)))
+            ExpectedKey::Key(format!("{}-~{}", vector.provider, URL_SAFE_NO_PAD.encode(digest)))
         }
         (_, Some(text)) => {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
             if text.bytes().all(plain) && text.len() <= 255 {
                 literal(text)
             } else {
-                Outcome::Key(format!("{}-~{}", vector.provider, URL_SAFE_NO_PAD.encode(Sha256::digest(text))))
+                ExpectedKey::Key(format!("{}-~{}", vector.provider, URL_SAFE_NO_PAD.encode(Sha256::digest(text))))
             }
         }
-        (reason, None) => Outcome::None(reason.to_owned()),
+        (reason, None) => ExpectedKey::None(reason.to_owned()),
     }
 }
 
@@ -59,7 +77,7 @@ fn unusual_identifier(vector: &Vector) -> Vec<u8> {
         // Half of a surrogate pair is no Unicode; the filter digests its three bytes.
         let text = String::from_utf8(vector.body.clone()).unwrap();
         let (text, replaced) = (text.replace("\\ud800", "\u{fffd}"), text.contains("\\ud800"));
-        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let json: Value = serde_json::from_str(&text).unwrap();
         let id = json.pointer(pointer).unwrap().as_str().unwrap().to_owned();
         if !replaced {
             return id.into_bytes();

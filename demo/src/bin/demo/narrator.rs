@@ -14,7 +14,7 @@ use edge_idempotency_demo::stack::Stack;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::people::{Person, curl};
+use crate::callers::{Caller, curl};
 use crate::style::{Style, say, wrap};
 use crate::table::Table;
 
@@ -39,7 +39,7 @@ const POLL: Duration = Duration::from_millis(10);
 const BACKENDS_OWN: [&str; 2] = ["x-restate-", "access-control-"];
 
 /// Sends, looks, prints, and keeps the table.
-pub(crate) struct Teller<'a> {
+pub(crate) struct Narrator<'a> {
     stack: &'a Stack,
     style: Style,
     pub(crate) table: Table,
@@ -65,7 +65,7 @@ pub(crate) struct Told {
     pub(crate) backend: Backend,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Narrator<'a> {
     pub(crate) fn new(stack: &'a Stack, style: Style) -> Self {
         Self { stack, style, table: Table::default(), calls: 0, invocations: HashMap::new(), answers: 0, leaks: 0 }
     }
@@ -89,40 +89,40 @@ impl<'a> Teller<'a> {
     /// Sends one request and tells all about it. `watch` is the id whose effects are counted, if there can be any.
     pub(crate) async fn tell(
         &mut self,
-        person: Option<&Person>,
+        caller: Option<&Caller>,
         request: Request,
         watch: Option<&str>,
     ) -> Result<Told> {
-        print_request(&request, person);
-        self.told(person, request, watch).await
+        print_request(&request, caller);
+        self.told(caller, request, watch).await
     }
 
-    async fn told(&mut self, person: Option<&Person>, request: Request, watch: Option<&str>) -> Result<Told> {
-        let reply = self.send(person, request).await?;
+    async fn told(&mut self, caller: Option<&Caller>, request: Request, watch: Option<&str>) -> Result<Told> {
+        let reply = self.send(caller, request).await?;
         print_reply(&reply);
         let backend = self.look(watch, reply.header("x-operation-id")).await?;
         Ok(Told { reply, backend })
     }
 
-    /// As [`Teller::tell`], for what a third party sends.
+    /// As [`Narrator::tell`], for what a third party sends.
     pub(crate) async fn deliver(&mut self, sender: &str, request: Request, watch: Option<&str>) -> Result<Told> {
         print_sent(sender, &request, None);
         self.told(None, request, watch).await
     }
 
-    /// Sends one request and prints it with its answer's gist; what reached the backend is for [`Teller::look`].
-    pub(crate) async fn probe(&mut self, person: Option<&Person>, request: Request) -> Result<Reply> {
-        print_request(&request, person);
-        let reply = self.send(person, request).await?;
+    /// Sends one request and prints it with its answer's gist; what reached the backend is for [`Narrator::look`].
+    pub(crate) async fn probe(&mut self, caller: Option<&Caller>, request: Request) -> Result<Reply> {
+        print_request(&request, caller);
+        let reply = self.send(caller, request).await?;
         say(wrap("  came back  ", format!("{} {}", status(&reply), reply.code()).trim_end()));
         Ok(reply)
     }
 
     /// Sends the same request many times at once; prints it once.
-    pub(crate) async fn burst(&mut self, person: &Person, request: Request, times: usize) -> Result<Vec<Reply>> {
-        print_request(&request, Some(person));
+    pub(crate) async fn burst(&mut self, caller: &Caller, request: Request, times: usize) -> Result<Vec<Reply>> {
+        print_request(&request, Some(caller));
         say(wrap("             ", &format!("… {times} times at once, over {times} connections")));
-        let (request, url) = (self.signed(Some(person), request)?, self.stack.gateway_url());
+        let (request, url) = (self.signed(Some(caller), request)?, self.stack.gateway_url());
         let mut requests = JoinSet::new();
         for _ in 0..times {
             let (request, url) = (request.clone(), url.clone());
@@ -134,9 +134,9 @@ impl<'a> Teller<'a> {
     }
 
     /// Sends one request and breaks the connection as soon as the handler runs.
-    pub(crate) async fn give_up(&self, person: &Person, request: Request) -> Result<()> {
-        print_request(&request, Some(person));
-        let (request, url) = (self.signed(Some(person), request)?, self.stack.gateway_url());
+    pub(crate) async fn give_up(&self, caller: &Caller, request: Request) -> Result<()> {
+        print_request(&request, Some(caller));
+        let (request, url) = (self.signed(Some(caller), request)?, self.stack.gateway_url());
         let waiting = tokio::spawn(async move { request.send(&url).await });
         let start = Instant::now();
         while self.stack.service.calls(self.calls).await?.total == self.calls {
@@ -208,15 +208,15 @@ impl<'a> Teller<'a> {
         (self.answers, self.leaks)
     }
 
-    async fn send(&mut self, person: Option<&Person>, request: Request) -> Result<Reply> {
-        let reply = answered(self.signed(person, request)?.send(&self.stack.gateway_url()).await);
+    async fn send(&mut self, caller: Option<&Caller>, request: Request) -> Result<Reply> {
+        let reply = answered(self.signed(caller, request)?.send(&self.stack.gateway_url()).await);
         self.note(&reply);
         Ok(reply)
     }
 
-    fn signed(&self, person: Option<&Person>, request: Request) -> Result<Request> {
-        Ok(match person {
-            Some(person) => request.bearer(&person.token(&self.stack.signer)?),
+    fn signed(&self, caller: Option<&Caller>, request: Request) -> Result<Request> {
+        Ok(match caller {
+            Some(caller) => request.bearer(&caller.token(&self.stack.signer)?),
             None => request,
         })
     }
@@ -234,14 +234,14 @@ fn answered(result: Result<Reply>) -> Reply {
     result.unwrap_or_else(|error| Reply { status: 0, headers: Vec::new(), body: format!("{error:#}").into_bytes() })
 }
 
-fn print_request(request: &Request, person: Option<&Person>) {
-    let who = person.map_or_else(|| "somebody without a token".to_owned(), Person::introduction);
-    print_sent(&who, request, person);
+fn print_request(request: &Request, caller: Option<&Caller>) {
+    let who = caller.map_or_else(|| "somebody without a token".to_owned(), Caller::introduction);
+    print_sent(&who, request, caller);
 }
 
-fn print_sent(who: &str, request: &Request, person: Option<&Person>) {
+fn print_sent(who: &str, request: &Request, caller: Option<&Caller>) {
     say(wrap("  sent by    ", who));
-    for line in curl(request, person).lines() {
+    for line in curl(request, caller).lines() {
         say(format!("             {line}"));
     }
 }

@@ -1,40 +1,67 @@
 //! Test vectors: deliveries of real providers with what a receiver has to make of them.
 
+// A fixture that cannot be read is told by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "fixtures")]
+
+mod expected;
+
+pub use expected::{ExpectedKey, expected, golden_file, golden_keys};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Catalogue, Delivery, Provider};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One delivery and what is expected of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Vector {
-    pub(crate) id: String,
-    /// The provider file that is meant
-    pub(crate) provider: String,
-    pub(crate) secrets: Vec<Vec<u8>>,
-    pub(crate) method: String,
-    pub(crate) url: String,
-    /// Names in lower case, repetitions kept
-    pub(crate) headers: Vec<(String, Vec<u8>)>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) now_ms: u64,
-    pub(crate) valid: bool,
-    pub(crate) reason: String,
-    pub(crate) delivery_id: Option<String>,
-    /// Verifies although something was changed
-    pub(crate) weak: bool,
+pub struct Vector {
+    /// Its name, unique among all vectors.
+    pub id: String,
+    /// The provider file that is meant.
+    pub provider: String,
+    /// The secrets that the receiver has, in the order in which they are tried.
+    pub secrets: Vec<Vec<u8>>,
+    /// The request's method.
+    pub method: String,
+    /// The public URL as the sender addressed it.
+    pub url: String,
+    /// The header lines, names in lower case, repetitions kept.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The receiver's clock, in milliseconds since 1970-01-01 UTC.
+    pub now_ms: u64,
+    /// Whether signature and timestamp are right.
+    pub valid: bool,
+    /// Why they are not, or why a delivery that verifies has no identifier.
+    pub reason: String,
+    /// The delivery's identifier.
+    pub delivery_id: Option<String>,
+    /// Whether the delivery verifies although something was changed.
+    pub weak: bool,
 }
 
-/// All vectors of the repository, in the order of files and in theirs.
-pub(crate) fn all(repository: &str) -> Vec<Vector> {
-    let directory = Path::new(repository).join("tests/vectors/providers");
-    let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+/// All vectors, in the order of files and in theirs.
+///
+/// # Panics
+/// A file cannot be read.
+pub fn all() -> Vec<Vector> {
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder().join("providers")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let read = |path| serde_json::from_slice::<Vec<Value>>(&std::fs::read(path).unwrap()).unwrap();
     files.iter().flat_map(read).map(|vector| Vector::read(&vector)).collect()
 }
+
+/// The folder of the vectors.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")
+}
+
+/// The vectors of callers that sign their requests (docs/signed-callers.md).
+pub const SIGNED_CALLERS: &str = include_str!("../../vectors/signed_callers.json");
 
 impl Vector {
     fn read(json: &Value) -> Self {
@@ -81,12 +108,15 @@ impl Vector {
     }
 
     /// The provider, from its compiled-in file.
-    pub(crate) fn provider(&self) -> Provider {
+    ///
+    /// # Panics
+    /// The engine has no such provider.
+    pub fn provider(&self) -> Provider {
         Catalogue::compiled_in().provider(&self.provider).unwrap()
     }
 
     /// Calls `then` with the vector's delivery.
-    pub(crate) fn deliver<T>(&self, then: impl FnOnce(&Delivery<'_>) -> T) -> T {
+    pub fn deliver<T>(&self, then: impl FnOnce(&Delivery<'_>) -> T) -> T {
         let lines = self.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_slice())).collect();
         then(&Delivery {
             method: self.method.as_bytes(),
@@ -96,14 +126,17 @@ impl Vector {
         })
     }
 
-    /// Whether the delivery verifies, or why not.
-    pub(crate) fn verify(&self, provider: &Provider) -> Result<(), &'static str> {
+    /// Whether the delivery verifies.
+    ///
+    /// # Errors
+    /// The reason why it does not.
+    pub fn verify(&self, provider: &Provider) -> Result<(), &'static str> {
         let secrets: Vec<&[u8]> = self.secrets.iter().map(Vec::as_slice).collect();
         self.deliver(|delivery| provider.verify(delivery, &secrets, self.now_ms).map(drop).map_err(|why| why.reason()))
     }
 
     /// The values of a header.
-    pub(crate) fn header(&self, name: &str) -> Vec<&[u8]> {
+    pub fn header(&self, name: &str) -> Vec<&[u8]> {
         self.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_slice()).collect()
     }
 }

@@ -1,28 +1,31 @@
-//! Requests as a host shows them to the core, and what becomes of them: effects applied the way a proxy does.
+//! Requests as a host shows them to the engine, and what becomes of them: effects are applied as a proxy does.
+
+// A test says what went wrong by panicking.
+#![allow(clippy::panic, reason = "a failure is a panic")]
 
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::identity::Attributes;
 use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::problem::Problem;
 use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, RequestFlow};
-use serde_json::Value as Json;
-use std::borrow::Cow;
 use std::fmt;
 
+use crate::attributes::JsonAttributes;
+
 /// A header line; hosts give names in lower case.
-pub(crate) type Line = (Vec<u8>, Vec<u8>);
+pub type Line = (Vec<u8>, Vec<u8>);
 
 /// One request.
 #[derive(Clone, Default)]
-pub(crate) struct Request {
-    /// Pseudo headers among them
-    pub(crate) headers: Vec<Line>,
-    pub(crate) body: Vec<u8>,
-    pub(crate) trailers: Vec<Line>,
-    /// Dynamic metadata by namespace, typed
-    pub(crate) metadata: Json,
-    /// `filter_metadata["edge.idempotency"].endpoint` of the gateway's route
-    pub(crate) endpoint: Option<Json>,
+pub struct Request {
+    /// Its header lines, pseudo headers among them.
+    pub headers: Vec<Line>,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// Its trailer lines.
+    pub trailers: Vec<Line>,
+    /// What the gateway knows about it.
+    pub attributes: JsonAttributes,
 }
 
 impl fmt::Debug for Request {
@@ -36,43 +39,29 @@ impl fmt::Debug for Request {
         lines(f, &self.headers)?;
         writeln!(f, "  body {}\n  trailers", self.body.escape_ascii())?;
         lines(f, &self.trailers)?;
-        writeln!(f, "  metadata {}\n  endpoint {:?}", self.metadata, self.endpoint)
-    }
-}
-
-impl Attributes for Request {
-    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        typed(path.segments().iter().try_fold(&self.metadata, |value, segment| match value {
-            Json::Object(members) => members.get(segment),
-            Json::Array(items) => items.get(segment.parse::<usize>().ok()?),
-            _ => None,
-        }))
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        typed(self.endpoint.as_ref())
-    }
-}
-
-fn typed(value: Option<&Json>) -> AttributeValue<'_> {
-    match value {
-        None | Some(Json::Null) => AttributeValue::Absent,
-        Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
-        Some(_) => AttributeValue::Unusable,
+        writeln!(f, "  metadata {}\n  endpoint {:?}", self.attributes.metadata, self.attributes.endpoint)
     }
 }
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The backend gets these headers and trailers.
-    Forwarded { headers: Vec<Line>, trailers: Vec<Line> },
+    Forwarded {
+        /// All its header lines.
+        headers: Vec<Line>,
+        /// All its trailer lines.
+        trailers: Vec<Line>,
+    },
     /// The client gets this.
     Refused(Problem),
 }
 
-/// Runs a request through the engine, its body and trailers too.
-pub(crate) fn run(policy: &Policy, request: &Request, attributes: &dyn Attributes) -> (Exchange, Verdict) {
+/// Runs a request through the engine, its body and trailers too; `attributes` stand in for those of the request.
+///
+/// # Panics
+/// The engine's effects contradict its decision.
+pub fn run(policy: &Policy, request: &Request, attributes: &dyn Attributes) -> (Exchange, Verdict) {
     let mut exchange = Exchange::new();
     let headers = borrowed(&request.headers);
     let mut effects = Vec::new();
@@ -99,7 +88,10 @@ fn borrowed(lines: &[Line]) -> Headers<'_> {
 }
 
 /// A proxy's header map after the effects: setting replaces every line of a name, removing removes every line.
-pub(crate) fn applied(effects: &[Effect<'_>], wanted: HeaderMapKind, lines: &[Line]) -> Vec<Line> {
+///
+/// # Panics
+/// An effect is not one of a forwarded request's `wanted` map.
+pub fn applied(effects: &[Effect<'_>], wanted: HeaderMapKind, lines: &[Line]) -> Vec<Line> {
     let mut lines = lines.to_vec();
     for effect in effects {
         match effect {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use edge_idempotency_demo::envoy::Stores;
-use edge_idempotency_demo::faults::Front;
+use edge_idempotency_demo::faults::FaultyServer;
 use edge_idempotency_demo::openbao::{MOUNT, OpenBao, OpenBaoOptions};
 use edge_idempotency_demo::ports::Ports;
 use edge_idempotency_demo::unkey::{Binding, Unkey};
@@ -21,18 +21,18 @@ use crate::raw::Request;
 pub const ROOT_KEY: &str = "unkey_planted_root_key";
 
 /// Both stores. The secret store is asked through something that counts, and fails when it is told to.
-pub struct Shelves {
+pub struct LookupStores {
     /// The registry.
     pub unkey: Unkey,
     /// The secret store.
     pub openbao: Mutex<OpenBao>,
     /// What stands before it.
-    pub front: Front,
+    pub openbao_proxy: FaultyServer,
     /// What the gateway reads the secret store with.
     pub token: Mutex<String>,
 }
 
-impl Shelves {
+impl LookupStores {
     /// Starts both; the secret store's data and log go to `directory`.
     pub fn start(directory: &Path) -> Result<Self> {
         let program = tools()?.openbao.context("OpenBao is not there: `make tools` builds it, or set EDGE_OPENBAO")?;
@@ -41,17 +41,17 @@ impl Shelves {
             let openbao = OpenBao::start(options).await?;
             let token = openbao.token().await?;
             let unkey = Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY).await?;
-            let front = Front::before(&openbao.url()).await?;
-            Ok(Self { unkey, openbao: Mutex::new(openbao), front, token: Mutex::new(token) })
+            let openbao_proxy = FaultyServer::before(&openbao.url()).await?;
+            Ok(Self { unkey, openbao: Mutex::new(openbao), openbao_proxy, token: Mutex::new(token) })
         })
     }
 
     /// As the gateway knows them.
     pub fn stores(&self) -> Stores {
         Stores {
-            unkey: self.unkey.front().address(),
+            unkey: self.unkey.server().address(),
             unkey_root_key: ROOT_KEY.to_owned(),
-            openbao: self.front.address(),
+            openbao: self.openbao_proxy.address(),
             openbao_token: Some(self.token().clone()),
         }
     }
@@ -88,17 +88,17 @@ impl Shelves {
 
     /// Nothing fails, and everything is counted anew.
     pub fn forget(&self) {
-        for front in [self.unkey.front(), &self.front] {
-            front.recover();
-            front.forget();
+        for server in [self.unkey.server(), &self.openbao_proxy] {
+            server.recover();
+            server.forget();
         }
     }
 
     /// How often a webhook was looked up: in the registry, and in the secret store.
     pub fn lookups(&self, hook: &Hook) -> (u64, u64) {
-        let count = |front: &Front, what: &str| front.counts().get(what).copied().unwrap_or_default();
+        let count = |server: &FaultyServer, what: &str| server.counts().get(what).copied().unwrap_or_default();
         let secret = format!("GET /v1/{MOUNT}/data/{}", hook.stored_at());
-        (count(self.unkey.front(), &hook.id), count(&self.front, &secret))
+        (count(self.unkey.server(), &hook.id), count(&self.openbao_proxy, &secret))
     }
 }
 

@@ -1,0 +1,296 @@
+//! The parts of a policy that the properties vary, and the document that they make.
+
+use crate::model::{Caller, percent_encoded};
+use serde_json::{Map, Value as Json, json};
+use std::fmt;
+
+/// The policies that a caller's key can meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    RequiredA,
+    Accepted,
+    HandlerInternalC,
+    Prohibited,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Project,
+    Tenant,
+    Platform,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Segment {
+    Literal(&'static str),
+    /// Named by its place: `{p0}`, `{p1}`
+    Parameter,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    Header(&'static str),
+    /// The namespace, then the members
+    Metadata(Vec<&'static str>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct SourceModel {
+    pub(crate) tenant: Place,
+    pub(crate) project: Option<Place>,
+    pub(crate) subject: Place,
+    pub(crate) kind: Option<&'static str>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct IdentityModel {
+    pub(crate) sources: Vec<SourceModel>,
+    /// For tenant, project and subject
+    pub(crate) forward: [Option<&'static str>; 3],
+    pub(crate) device: bool,
+}
+
+/// A target; pieces of the object key are `tenant`, `project`, `subject`, `p0` … or literal text.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetModel {
+    pub(crate) service: &'static str,
+    pub(crate) key: Vec<&'static str>,
+    pub(crate) one_way: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct RouteModel {
+    pub(crate) endpoint: String,
+    pub(crate) path: Vec<Segment>,
+    pub(crate) hosts: Vec<&'static str>,
+    pub(crate) methods: Vec<&'static str>,
+    pub(crate) kind: Kind,
+    pub(crate) webhook: bool,
+    pub(crate) scope: Scope,
+    pub(crate) shadow: Option<bool>,
+    pub(crate) identity: Option<IdentityModel>,
+    pub(crate) target: Option<TargetModel>,
+    pub(crate) query: Vec<&'static str>,
+}
+
+#[derive(Clone)]
+pub(crate) struct PolicyModel {
+    pub(crate) shadow: bool,
+    pub(crate) unmatched: &'static str,
+    pub(crate) rewrite: bool,
+    pub(crate) identity: IdentityModel,
+    pub(crate) keep: Vec<&'static str>,
+    pub(crate) routes: Vec<RouteModel>,
+}
+
+/// The id and the provider of the one webhook that every policy binds; its provider's identifier comes, as GitLab's
+/// does, in `Idempotency-Key`.
+pub(crate) const HOOK: (&str, &str) = ("wh_01JABCDEF", "in_house");
+pub(crate) const HOOK_TOKEN: &str = "hook-token";
+
+impl TargetModel {
+    pub(crate) fn needs_identity(&self) -> bool {
+        self.key.iter().any(|piece| ["tenant", "project", "subject"].contains(piece))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let is_placeholder = |piece: &str| ["tenant", "project", "subject", "p0", "p1"].contains(&piece);
+        let key: String = self
+            .key
+            .iter()
+            .map(|piece| if is_placeholder(piece) { format!("{{{piece}}}") } else { (*piece).to_owned() })
+            .collect();
+        if key.is_empty() { format!("{}/run", self.service) } else { format!("{}/{key}/run", self.service) }
+    }
+
+    /// `None` where the object key is no segment.
+    pub(crate) fn path(&self, values: &[Vec<u8>], caller: Option<&Caller>) -> Option<String> {
+        let key: String = self
+            .key
+            .iter()
+            .map(|piece| match *piece {
+                "tenant" => percent_encoded(caller.unwrap().tenant.as_bytes()),
+                "project" => percent_encoded(caller.unwrap().project.as_bytes()),
+                "subject" => percent_encoded(caller.unwrap().subject.as_bytes()),
+                "p0" | "p1" => {
+                    let value = &values[usize::from(*piece == "p1")];
+                    let is_last = self.key.iter().rfind(|piece| ["p0", "p1"].contains(piece)) == Some(piece);
+                    let escaped = regex::bytes::Regex::new("(?-u)[%:]").unwrap();
+                    let escape = |found: &regex::bytes::Captures<'_>| percent_encoded(&found[0]).into_bytes();
+                    if is_last { percent_encoded(value) } else { percent_encoded(&escaped.replace_all(value, escape)) }
+                }
+                literal => literal.to_owned(),
+            })
+            .collect();
+        let send = if self.one_way { "/send" } else { "" };
+        if self.key.is_empty() {
+            return Some(format!("/{}/run{send}", self.service));
+        }
+        (!["", ".", ".."].contains(&key.as_str())).then(|| format!("/{}/{key}/run{send}", self.service))
+    }
+}
+
+impl fmt::Debug for PolicyModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "policy {}", self.document())
+    }
+}
+
+impl PolicyModel {
+    /// The simplest policy with these routes.
+    pub(crate) fn of_routes(routes: Vec<RouteModel>) -> Self {
+        let at = |name| Place::Metadata(vec!["jwt_authn", "jwt", name]);
+        let source = SourceModel {
+            tenant: at("tenant_id"),
+            project: Some(at("project_id")),
+            subject: at("sub"),
+            kind: Some("user"),
+        };
+        let identity = IdentityModel { sources: vec![source], forward: [None; 3], device: false };
+        Self { shadow: false, unmatched: "REJECT", rewrite: false, identity, keep: Vec::new(), routes }
+    }
+
+    fn identities(&self) -> impl Iterator<Item = &IdentityModel> {
+        std::iter::once(&self.identity).chain(self.routes.iter().filter_map(|route| route.identity.as_ref()))
+    }
+
+    /// Every header that a source reads or that tells the backend who calls.
+    pub(crate) fn identity_headers(&self) -> Vec<&'static str> {
+        let mut headers: Vec<&'static str> = Vec::new();
+        for identity in self.identities() {
+            headers.extend(identity.forward.iter().flatten());
+            for source in &identity.sources {
+                for place in [Some(&source.tenant), source.project.as_ref(), Some(&source.subject)] {
+                    if let Some(Place::Header(name)) = place {
+                        headers.push(name);
+                    }
+                }
+            }
+        }
+        headers
+    }
+
+    /// Where tenants and projects are read.
+    pub(crate) fn tenants_and_projects(&self) -> Vec<&Place> {
+        let sources = self.identities().flat_map(|identity| &identity.sources);
+        sources.flat_map(|source| [Some(&source.tenant), source.project.as_ref()]).flatten().collect()
+    }
+
+    pub(crate) fn hook_headers(&self) -> Vec<&'static str> {
+        vec!["x-hook-token"]
+    }
+
+    /// First segments that are the backend's.
+    pub(crate) fn services(&self) -> Vec<&'static str> {
+        self.routes.iter().filter_map(|route| route.target.as_ref()).map(|target| target.service).collect()
+    }
+
+    pub(crate) fn types(&self, identity: &IdentityModel) -> Vec<&'static str> {
+        let device = identity.device.then_some("device");
+        ["user", "service", "tenant_member", "client", "platform_member"].into_iter().chain(device).collect()
+    }
+
+    /// The policy document.
+    pub(crate) fn document(&self) -> Json {
+        let mode = |shadow: bool| if shadow { "shadow" } else { "enforce" };
+        let routes: Vec<Json> = self.routes.iter().map(route_document).collect();
+        json!({
+            "version": 1,
+            "mode": mode(self.shadow),
+            "unmatched": self.unmatched,
+            "allow_inline_secrets": true,
+            "identity": identity_document(&self.identity),
+            "backend": {"rewrite_path": self.rewrite, "keep_headers": self.keep},
+            "routes": routes,
+            "webhooks": {
+                "subject": "service:hooks",
+                "static": {
+                    HOOK.0: {"tenant": "hook-tenant", "project": "hook-project", "provider": HOOK.1, "secrets": [HOOK_TOKEN]}
+                },
+                "providers": {
+                    HOOK.1: {
+                        "schemes": [{"algorithm": "token", "signature": {"header": "x-hook-token"}}],
+                        "identifiers": [{"header": "idempotency-key", "signed": false}]
+                    }
+                }
+            }
+        })
+    }
+}
+
+fn place_document(place: &Place) -> Json {
+    match place {
+        Place::Header(name) => json!(name),
+        // The first two steps are the source's namespace.
+        Place::Metadata(steps) if steps.len() == 3 => json!(steps[2]),
+        Place::Metadata(steps) => json!(steps[2..]),
+    }
+}
+
+fn identity_document(identity: &IdentityModel) -> Json {
+    let sources = identity.sources.iter().enumerate().map(|(index, source)| {
+        let mut subject = json!({"field": place_document(&source.subject)});
+        source.kind.inspect(|kind| subject["type"] = json!(kind));
+        let mut document =
+            json!({"name": format!("s{index}"), "tenant": place_document(&source.tenant), "subject": subject});
+        source.project.as_ref().inspect(|place| document["project"] = place_document(place));
+        match &source.tenant {
+            Place::Header(_) => document["headers_owned_by"] = json!("ext_authz"),
+            Place::Metadata(steps) => document["metadata"] = json!(steps[..2]),
+        }
+        document
+    });
+    let names = ["tenant", "project", "subject"].into_iter().zip(identity.forward);
+    let forward: Map<String, Json> =
+        names.filter_map(|(name, header)| Some((name.to_owned(), json!(header?)))).collect();
+    let types: &[&str] = if identity.device { &["device"] } else { &[] };
+    json!({"sources": sources.collect::<Vec<_>>(), "forward": forward, "subject_types": types})
+}
+
+pub(crate) fn template(route: &RouteModel) -> String {
+    let mut parameters = 0;
+    let segments = route.path.iter().map(|segment| match segment {
+        Segment::Literal(text) => (*text).to_owned(),
+        Segment::Parameter => {
+            parameters += 1;
+            format!("{{p{}}}", parameters - 1)
+        }
+    });
+    format!("/{}", segments.collect::<Vec<_>>().join("/"))
+}
+
+fn route_document(route: &RouteModel) -> Json {
+    let policy = match route.kind {
+        Kind::RequiredA if route.webhook => "REQUIRED_B",
+        Kind::RequiredA => "REQUIRED_A",
+        Kind::Accepted => "ACCEPTED",
+        Kind::HandlerInternalC => "HANDLER_INTERNAL_C",
+        Kind::Prohibited => "PROHIBITED",
+    };
+    let scope = match route.scope {
+        Scope::Project => "project",
+        Scope::Tenant => "tenant",
+        Scope::Platform => "platform",
+    };
+    let mut document = json!({
+        "endpoint": route.endpoint,
+        "path": template(route),
+        "methods": route.methods,
+        "policy": policy,
+        "scope": scope,
+        "query": route.query,
+        "hosts": route.hosts,
+        // Routes of one path, which the model has, would be recovered at one place.
+        "recovery": false,
+    });
+    if route.webhook {
+        document["webhook"] = json!({"id": HOOK.0, "provider": HOOK.1});
+    }
+    route.shadow.inspect(|shadow| document["mode"] = json!(if *shadow { "shadow" } else { "enforce" }));
+    route.identity.as_ref().inspect(|identity| document["identity"] = identity_document(identity));
+    if let Some(target) = &route.target {
+        document["target"] = json!(target.text());
+        document["one_way"] = json!(target.one_way);
+    }
+    document
+}

@@ -1,0 +1,9 @@
+//! Policies and requests made of near misses.
+
+mod documents;
+mod policies;
+mod requests;
+
+pub(crate) use documents::{HOOK_TOKEN, Kind, Place, PolicyModel, RouteModel, Scope, Segment, SourceModel};
+pub(crate) use policies::{conflict, policy, routes};
+pub(crate) use requests::{exchange, key_value, respelled};

@@ -1,0 +1,178 @@
+//! Policies made of near misses.
+
+use super::documents::{IdentityModel, Kind, Place, PolicyModel, RouteModel, Scope, Segment, SourceModel, TargetModel};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+pub(super) const HEADERS: [&str; 6] =
+    ["x-tenant-id", "x-project-id", "x-subject", "x-auth-tenant", "x-auth-project", "x-auth-subject"];
+pub(super) const NAMESPACES: [[&str; 2]; 3] = [["jwt_authn", "jwt"], ["jwt_authn", "partner"], ["ext.authz", "who"]];
+
+fn place(namespace: Option<[&'static str; 2]>) -> BoxedStrategy<Place> {
+    match namespace {
+        None => select(HEADERS.to_vec()).prop_map(Place::Header).boxed(),
+        Some([first, second]) => {
+            select(vec![vec!["tenant_id"], vec!["project_id"], vec!["sub"], vec!["claims", "sub"], vec!["a.b"]])
+                .prop_map(move |members| Place::Metadata([first, second].into_iter().chain(members).collect()))
+                .boxed()
+        }
+    }
+}
+
+fn source() -> impl Strategy<Value = SourceModel> {
+    let namespace = option::weighted(0.6, select(NAMESPACES.to_vec()));
+    namespace.prop_flat_map(|namespace| {
+        let kind = option::of(select(vec!["user", "service", "device"]));
+        (place(namespace), option::weighted(0.8, place(namespace)), place(namespace), kind)
+            .prop_map(|(tenant, project, subject, kind)| SourceModel { tenant, project, subject, kind })
+    })
+}
+
+/// A source as people write them, rather than any.
+fn likely_source() -> impl Strategy<Value = SourceModel> {
+    let metadata = (select(NAMESPACES.to_vec()), any::<bool>()).prop_map(|([first, second], typed)| {
+        let at = |name: &'static str| Place::Metadata(vec![first, second, name]);
+        let kind = typed.then_some("user");
+        SourceModel { tenant: at("tenant_id"), project: Some(at("project_id")), subject: at("sub"), kind }
+    });
+    let headers = (any::<bool>(), any::<bool>()).prop_map(|(auth, typed)| {
+        let at = |name: &'static str, other: &'static str| Place::Header(if auth { name } else { other });
+        SourceModel {
+            tenant: at("x-auth-tenant", "x-tenant-id"),
+            project: Some(at("x-auth-project", "x-project-id")),
+            subject: at("x-auth-subject", "x-subject"),
+            kind: typed.then_some("client"),
+        }
+    });
+    prop_oneof![metadata, headers]
+}
+
+fn identity() -> impl Strategy<Value = IdentityModel> {
+    let sources = vec(prop_oneof![3 => likely_source().boxed(), 1 => source().boxed()], 1..4);
+    let forward = prop_oneof![
+        Just([None, None, None]),
+        Just([Some("x-tenant-id"), Some("x-project-id"), Some("x-subject")]),
+        Just([Some("x-auth-subject"), None, Some("x-who")]),
+        Just([None, Some("x-tenant-id"), Some("x-auth-tenant")]),
+    ];
+    (sources, forward, any::<bool>()).prop_map(|(sources, forward, device)| IdentityModel { sources, forward, device })
+}
+
+fn segment() -> impl Strategy<Value = Segment> {
+    prop_oneof![
+        2 => Just(Segment::Parameter),
+        5 => select(vec!["a", "b", "v1", "x.y", "~", "a:b", "a%3Ab", "...", "%C3%A9"]).prop_map(Segment::Literal),
+    ]
+}
+
+fn target(parameters: usize, project: bool) -> BoxedStrategy<Option<TargetModel>> {
+    let mut keys: Vec<Vec<&'static str>> =
+        vec![vec![], vec!["main"], vec!["tenant", ":x"], vec!["subject"], vec!["x:", "subject", ":", "tenant"]];
+    if project {
+        keys.push(vec!["tenant", ":", "project", ":", "subject"]);
+    }
+    if parameters > 0 {
+        keys.extend([vec!["p0"], vec!["tenant", ":", "p0"], vec!["p0", ":", "subject"]]);
+    }
+    if parameters > 1 {
+        keys.extend([vec!["tenant", ":", "p0", ":", "p1"], vec!["p1", ":x:", "p0"]]);
+    }
+    let target = (select(vec!["Svc", "Obj", "_x"]), select(keys), any::<bool>());
+    option::weighted(0.6, target.prop_map(|(service, key, one_way)| TargetModel { service, key, one_way })).boxed()
+}
+
+fn route() -> impl Strategy<Value = RouteModel> {
+    let hosts = prop_oneof![
+        4 => Just(vec![]),
+        1 => Just(vec!["api.example.com"]),
+        1 => Just(vec!["*.example.com"]),
+        1 => Just(vec!["*.b.example.com", "api.example.com", "[::1]"]),
+    ];
+    let methods = prop_oneof![
+        4 => Just(vec!["POST"]),
+        1 => Just(vec!["GET"]),
+        1 => Just(vec!["PUT", "POST", "OPTIONS"]),
+        1 => Just(vec!["GET", "HEAD", "POST"]),
+    ];
+    let kinds = prop_oneof![
+        4 => Just((Kind::RequiredA, false)),
+        3 => Just((Kind::Accepted, false)),
+        2 => Just((Kind::HandlerInternalC, false)),
+        2 => Just((Kind::Prohibited, false)),
+        1 => Just((Kind::RequiredA, true)),
+        1 => Just((Kind::Accepted, true)),
+        1 => Just((Kind::HandlerInternalC, true)),
+    ];
+    let scope = prop_oneof![4 => Just(Scope::Project), 1 => Just(Scope::Tenant), 1 => Just(Scope::Platform)];
+    let query = prop_oneof![2 => Just(vec![]), 1 => Just(vec!["page", "page_token"])];
+    let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query);
+    (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
+        |(path, hosts, methods, (kind, webhook), scope, (shadow, identity, query))| {
+            let parameters = path.iter().filter(|segment| **segment == Segment::Parameter).count();
+            target(parameters, scope == Scope::Project).prop_map(move |target| RouteModel {
+                endpoint: String::new(),
+                path: path.clone(),
+                hosts: hosts.clone(),
+                methods: methods.clone(),
+                kind,
+                webhook,
+                scope,
+                shadow,
+                identity: identity.clone(),
+                target,
+                query: query.clone(),
+            })
+        },
+    )
+}
+
+/// Whether two routes take the same requests: the same template but for names, a host and a method in common.
+pub(crate) fn conflict(one: &RouteModel, other: &RouteModel) -> bool {
+    let hosts = |route: &RouteModel| if route.hosts.is_empty() { vec![""] } else { route.hosts.clone() };
+    let methods = |route: &RouteModel| {
+        let mut methods = route.methods.clone();
+        methods.extend(route.methods.contains(&"GET").then_some("HEAD"));
+        methods
+    };
+    one.path == other.path
+        && hosts(one).iter().any(|host| hosts(other).contains(host))
+        && methods(one).iter().any(|method| methods(other).contains(method))
+}
+
+/// Routes of which some conflict.
+pub(crate) fn routes() -> impl Strategy<Value = Vec<RouteModel>> {
+    let simple = route().prop_map(|route| RouteModel { target: None, query: Vec::new(), ..route });
+    vec(simple, 2..8)
+}
+
+/// A policy that compiles.
+pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
+    let unmatched = select(vec!["REJECT", "PROHIBITED", "HANDLER_INTERNAL_C"]);
+    let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "x-restate-trace"])];
+    let shadow = prop_oneof![3 => Just(false), 1 => Just(true)];
+    (shadow, unmatched, any::<bool>(), identity(), keep, vec(route(), 1..7)).prop_map(
+        |(shadow, unmatched, rewrite, identity, keep, generated)| {
+            let mut routes: Vec<RouteModel> = Vec::new();
+            for mut route in generated {
+                if routes.iter().any(|other| conflict(&route, other)) {
+                    continue;
+                }
+                route.endpoint = format!("r{}", routes.len());
+                if !rewrite || route.target.is_none() {
+                    route.query.clear();
+                }
+                routes.push(route);
+            }
+            PolicyModel {
+                shadow,
+                unmatched: if rewrite { "REJECT" } else { unmatched },
+                rewrite,
+                identity,
+                keep,
+                routes,
+            }
+        },
+    )
+}

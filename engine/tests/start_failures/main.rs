@@ -1,0 +1,260 @@
+//! Every reason why a policy document does not start the filter, with its JSON pointer; all of them at once.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::json::Issue;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+mod callers;
+mod relations;
+mod values;
+mod warnings;
+
+/// A document that starts; each row breaks it.
+fn base() -> Value {
+    json!({
+        "version": 1,
+        "identity": {
+            "sources": [{
+                "name": "jwt",
+                "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id",
+                "project": "project_id",
+                "subject": {"field": "sub", "type": "user"}
+            }]
+        },
+        "backend": {"rewrite_path": true, "cluster": "restate", "guard": {}},
+        "routes": [
+            {"endpoint": "orders.create", "path": "/orders", "policy": "REQUIRED_A", "target": "Orders/create"},
+            {"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}},
+            {"endpoint": "carts.get", "methods": ["GET"], "path": "/carts/{cart_id}", "policy": "PROHIBITED"}
+        ],
+        "webhooks": {
+            "static": {
+                "wh_01JABCDEF": {"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": "WHSEC"}]}
+            }
+        }
+    })
+}
+
+/// What is changed, and what is said: pointers and words, in this order.
+#[derive(Clone)]
+struct Row {
+    changes: Vec<(&'static str, Value)>,
+    expected: Vec<(&'static str, &'static str)>,
+}
+
+fn row<const C: usize, const E: usize>(
+    changes: [(&'static str, Value); C],
+    expected: [(&'static str, &'static str); E],
+) -> Row {
+    Row { changes: changes.to_vec(), expected: expected.to_vec() }
+}
+
+/// Stands for a member that is left out.
+const GONE: &str = "(gone)";
+
+/// Puts a value in its place; `-` is the place behind the last item.
+fn put(document: &mut Value, pointer: &str, value: &Value) {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    match document.pointer_mut(parent).unwrap_or_else(|| panic!("{parent} is not there")) {
+        Value::Array(items) if name == "-" => items.push(value.clone()),
+        Value::Array(items) => items[name.parse::<usize>().unwrap()] = value.clone(),
+        Value::Object(members) if value == GONE => drop(members.shift_remove(name).expect(pointer)),
+        Value::Object(members) => drop(members.insert(name.replace("~1", "/"), value.clone())),
+        other => panic!("{parent} is {other}"),
+    }
+}
+
+fn errors(document: &[u8]) -> Vec<Issue> {
+    Policy::from_json(document).err().map(|errors| errors.0).unwrap_or_default()
+}
+
+fn document_errors(document: &Value) -> Vec<Issue> {
+    errors(document.to_string().as_bytes())
+}
+
+fn changed(row: &Row) -> Value {
+    let mut document = base();
+    row.changes.iter().for_each(|(pointer, value)| put(&mut document, pointer, value));
+    document
+}
+
+fn route(endpoint: &str, path: &str, more: Value) -> Value {
+    let mut route = json!({"endpoint": endpoint, "path": path, "policy": "PROHIBITED"});
+    route.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    route
+}
+
+#[test]
+fn the_base_starts() {
+    assert_eq!(document_errors(&base()), []);
+}
+
+fn compare(row: &Row, found: &[Issue]) {
+    let told = format!("{:?}\n  expected {:?}\n  found {found:?}", row.changes, row.expected);
+    assert_eq!(found.len(), row.expected.len(), "{told}");
+    for ((pointer, words), issue) in row.expected.iter().zip(found) {
+        assert!(issue.pointer == *pointer && issue.message.contains(words), "{told}");
+    }
+}
+
+#[test]
+fn every_start_failure_has_its_pointer_and_stands_alone() {
+    [values::values(), relations::relations(), callers::rows()]
+        .concat()
+        .iter()
+        .for_each(|row| compare(row, &document_errors(&changed(row))));
+}
+
+#[test]
+fn what_is_no_json_is_one_error_of_the_whole_document() {
+    let deep = "[".repeat(100_000);
+    let texts: [&[u8]; 7] =
+        [b"", b"{", b"{} {}", b"[1,]", b"\xff", deep.as_bytes(), br#"{"version": 1, "version": 1, "routes": []}"#];
+    for text in texts {
+        let found = errors(text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].pointer, "");
+        assert!(found[0].message.starts_with("not a JSON document: "), "{found:?}");
+    }
+    assert_eq!(errors(b"null")[0].message, "expected an object, found null");
+}
+
+/// Many faults: each is told as if it were the only one, and nothing else is.
+#[test]
+fn all_errors_come_at_once() {
+    let independent = [
+        row([("/verison", json!(1))], [("/verison", "")]),
+        row([("/mode", json!("Shadow"))], [("/mode", "")]),
+        row([("/docs_url", json!("x"))], [("/docs_url", "")]),
+        row([("/unmatched", json!("PROHIBITED"))], [("/unmatched", "")]),
+        row([("/identity/forward", json!({"tenant": "x-a", "subject": "x-a"}))], [("/identity/forward", "")]),
+        row([("/backend/keep_headers", json!(["idempotency-key"]))], [("/backend/keep_headers/0", "")]),
+        row([("/routes/0/target", json!("Orders/{nope}/create"))], [("/routes/0/target", "")]),
+        row([("/routes/0/recovery", json!("x"))], [("/routes/0/recovery", "")]),
+        row([("/routes/1/path", json!("/hooks/{provider}"))], [("/routes/1/webhook", "")]),
+        row([("/routes/2/collision", json!("enforce"))], [("/routes/2/collision", "")]),
+        row(
+            [("/routes/-", route("orders.create", "/restate", json!({})))],
+            [("/routes/3/endpoint", ""), ("/routes/3/path", "")],
+        ),
+        row(
+            [("/webhooks/static/wh_01JABCDEF/secrets/0", json!("whsec_planted"))],
+            [("/webhooks/static/wh_01JABCDEF/secrets/0", "")],
+        ),
+        row(
+            [("/callers", json!({"x": {"signature": {}}}))],
+            [
+                ("/callers/x/signature", ""),
+                ("/callers/x/signature", ""),
+                ("/callers/x/signature", ""),
+                ("/callers/x", ""),
+                ("/callers/x", ""),
+                ("/callers/x", ""),
+            ],
+        ),
+        row(
+            [("/telemetry", json!({"max_series": "x", "key_in_logs": "plain"}))],
+            [("/telemetry/max_series", ""), ("/telemetry/key_in_logs", "")],
+        ),
+    ];
+    let mut document = base();
+    let mut expected: Vec<&str> = Vec::new();
+    for row in &independent {
+        row.changes.iter().for_each(|(pointer, value)| put(&mut document, pointer, value));
+        expected.extend(row.expected.iter().map(|(pointer, _)| *pointer));
+    }
+    let found = document_errors(&document);
+    let mut pointers: Vec<&str> = found.iter().map(|issue| issue.pointer.as_str()).collect();
+    pointers.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(pointers, expected, "{found:#?}");
+    let text = Policy::from_json(document.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(text.starts_with(&format!("the policy document has {} errors:\n  /", expected.len())), "{text}");
+    assert_eq!(text.lines().count(), expected.len() + 1, "{text}");
+}
+
+/// What a document holds does not end a line of the log.
+#[test]
+fn an_error_is_one_line() {
+    let broken =
+        row([("/version\nfake: all is well", json!(1)), ("/routes/0/policy", json!("A\u{85}B\r\u{1b}[2J"))], []);
+    let said = Policy::from_json(changed(&broken).to_string().as_bytes()).unwrap_err();
+    let lines: Vec<String> = said.0.iter().map(ToString::to_string).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with(r"/version\nfake: all is well: unknown member")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.ends_with(r"found `A\u{85}B\r\u{1b}[2J`")), "{lines:?}");
+}
+
+/// The texts in `src/policy` that are sentences: what the code can say about a document. Their variable parts are cut
+/// out, and the longest fixed part is kept.
+fn messages() -> Vec<(PathBuf, String)> {
+    fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() { files(&entry, found) } else { found.push(entry) }
+        }
+    }
+    let mut sources = Vec::new();
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/policy"), &mut sources);
+    let regex = |pattern: &str| regex::Regex::new(pattern).unwrap();
+    let text = regex(r#""((?:[^"\\]|\\.|\\\n)*)""#);
+    let (continued, variable) = (regex(r"\\\n\s*"), regex(r"\{\{|\}\}|\{[a-z_]*\}"));
+    let mut messages = Vec::new();
+    for path in sources {
+        let source = std::fs::read_to_string(&path).unwrap();
+        let code = source.split("#[cfg(test)]").next().unwrap();
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        let code = code.lines().filter(is_code).collect::<Vec<_>>().join("\n");
+        for found in text.captures_iter(&code) {
+            let line = continued.replace_all(&found[1], "").replace("\\\"", "\"");
+            let longest = variable.split(&line).max_by_key(|part| part.len()).unwrap().trim();
+            if longest.matches(' ').count() >= 2 {
+                messages.push((path.clone(), longest.to_owned()));
+            }
+        }
+    }
+    messages
+}
+
+/// A message that no row shows is a start failure, or a warning, without a test.
+#[test]
+fn nothing_is_said_that_no_test_shows() {
+    let mut said = String::new();
+    let mut hear = |text: &[u8]| match Policy::from_json(text) {
+        Ok(mut policy) => {
+            policy.warnings().iter().for_each(|warning| said += &warning.message);
+            said += &policy.summary();
+            said += &policy.take_secrets(|_| None).err().map(|errors| errors.to_string()).unwrap_or_default();
+            policy.take_secrets(|_| Some(Vec::new())).unwrap();
+            policy.weak_secrets().iter().for_each(|issue| said += &issue.message);
+        }
+        Err(errors) => said += &errors.to_string(),
+    };
+    let rows = [values::values(), relations::relations(), callers::rows(), warnings::warnings()].concat();
+    rows.iter().for_each(|row| hear(changed(row).to_string().as_bytes()));
+    hear(b"{} {}");
+    hear(br#"{"version": 1, "version": 1}"#);
+    let all = messages();
+    assert!(all.len() > 60, "only {} messages found in the source", all.len());
+    let elsewhere = [
+        "a JSON value",                                // never said: any JSON value is one
+        "The path holds an escaped slash (%2F) where", // of requests only
+        "The path holds a value that is empty, or has . or ..",
+        "The Host header is not a host name or address",
+        "expected visible ASCII characters", // of variables only
+    ];
+    let is_shown = |message: &str| said.contains(message) || elsewhere.iter().any(|known| message.starts_with(known));
+    let unshown: Vec<_> = all.iter().filter(|(_, message)| !is_shown(message)).collect();
+    assert!(unshown.is_empty(), "no row of this test shows {unshown:#?}");
+}
+
+#[test]
+fn warnings_have_pointers_too() {
+    for row in warnings::warnings() {
+        let policy = Policy::from_json(changed(&row).to_string().as_bytes()).unwrap();
+        compare(&row, policy.warnings());
+    }
+}

@@ -1,0 +1,210 @@
+//! What a single member of a policy cannot be.
+
+use super::{GONE, Row, base, row};
+use serde_json::json;
+
+/// What a single member cannot be.
+pub(super) fn values() -> Vec<Row> {
+    let source = "/identity/sources/0";
+    let header_source = |tenant: &str| json!({"name": "h", "headers_owned_by": "ext_authz", "tenant": tenant, "project": "x-p", "subject": {"field": "x-s"}});
+    vec![
+        row([("/verison", json!(1))], [("/verison", "unknown member `verison`; did you mean `version`?")]),
+        row(
+            [("/plugins", json!({}))],
+            [("/plugins", "unknown member `plugins`; known here: `$schema`, `version`, `mode`")],
+        ),
+        row([("/version", json!(GONE))], [("", "the member `version` is missing")]),
+        row([("/routes", json!(GONE))], [("", "the member `routes` is missing")]),
+        row([("/version", json!(2))], [("/version", "expected an integer from 1 to 1")]),
+        row([("/version", json!("1"))], [("/version", "expected an integer, found a string")]),
+        row([("/mode", json!("Shadow"))], [("/mode", "expected one of `enforce`, `shadow`, found `Shadow`")]),
+        row([("/routes", json!({}))], [("/routes", "expected an array, found an object")]),
+        row([("/routes/0", json!([]))], [("/routes/0", "expected an object, found an array")]),
+        row([("/routes/0/one_way", json!("yes"))], [("/routes/0/one_way", "expected true or false, found a string")]),
+        row([("/docs_url", json!(1.5))], [("/docs_url", "expected a string, found a number")]),
+        row(
+            [("/docs_url", json!("https://a/#b"))],
+            [("/docs_url", "expected an absolute http or https URL without a fragment")],
+        ),
+        row(
+            [("/recovery", json!({"wait_ms": 600_001}))],
+            [("/recovery/wait_ms", "expected an integer from 0 to 600000")],
+        ),
+        row(
+            [("/telemetry", json!({"max_series": 0}))],
+            [("/telemetry/max_series", "expected an integer from 1 to 1000000")],
+        ),
+        row(
+            [("/routes/0/max_body_bytes", json!(1 << 31))],
+            [("/routes/0/max_body_bytes", "expected an integer from 1 to 1073741824")],
+        ),
+        row(
+            [("/retention", json!({"classes": {"a/b": "1 day"}}))],
+            [("/retention/classes/a~1b", "a duration is a count and a unit: `30s`")],
+        ),
+        row([("/backend/cluster", json!(""))], [("/backend/cluster", "expected some text")]),
+        row([("/backend/guard", json!({"service": "a/b"}))], [("/backend/guard/service", "service and handler are")]),
+        row(
+            [("/backend/operation_id", json!({"from": "a b"}))],
+            [
+                ("/backend/operation_id/from", "expected a header name"),
+                ("/backend/operation_id", "the member `to` is missing"),
+            ],
+        ),
+        row(
+            [("/backend/hide_headers", json!(["x*"]))],
+            [("/backend/hide_headers/0", "expected a header name, or the beginning of one followed by *")],
+        ),
+        row([("/backend/keep_headers", json!(["x-*"]))], [("/backend/keep_headers/0", "expected a header name")]),
+        row(
+            [("/backend/reserved_paths", json!(["/a/", "/", "a", "/%5c"]))],
+            [
+                ("/backend/reserved_paths/0", "write it in its normalised spelling, `/a`, and not the root"),
+                ("/backend/reserved_paths/1", "and not the root"),
+                ("/backend/reserved_paths/2", "The request target is no absolute path"),
+                ("/backend/reserved_paths/3", "The path holds a backslash"),
+            ],
+        ),
+        // Identity.
+        row([("/identity/sources", json!([]))], [("/identity/sources", "name at least one identity source")]),
+        row([("/identity/sources", json!(GONE))], [("/identity", "the member `sources` is missing")]),
+        row(
+            [("/identity/sources/-", base()["identity"]["sources"][0].clone())],
+            [("/identity/sources/1", "a source named `jwt` stands before")],
+        ),
+        row(
+            [("/identity/subject_types", json!(["Robot"]))],
+            [("/identity/subject_types/0", "a subject type is [a-z][a-z0-9_]*")],
+        ),
+        row([("/identity/sources/0/metadata", json!(GONE))], [(source, "a source has either `metadata`")]),
+        row([("/identity/sources/0/headers_owned_by", json!("x"))], [(source, "a source has either `metadata`")]),
+        row(
+            [("/identity/sources/0/metadata", json!([]))],
+            [("/identity/sources/0/metadata", "name the filter's metadata namespace")],
+        ),
+        row([("/identity/sources/0/tenant", json!([]))], [("/identity/sources/0/tenant", "name the member")]),
+        row(
+            [("/identity/sources/0/tenant", json!(["a", "b\0"]))],
+            [("/identity/sources/0/tenant/1", "expected some text")],
+        ),
+        row(
+            [("/identity/sources/-", header_source("x_t"))],
+            [("/identity/sources/1/tenant", "write the header with - instead of _")],
+        ),
+        row(
+            [("/identity/sources/-", header_source("Host"))],
+            [("/identity/sources/1/tenant", "`host` has a meaning of its own")],
+        ),
+        row(
+            [("/identity/sources/-", header_source("idempotency-key"))],
+            [("/identity/sources/1/tenant", "`idempotency-key` has a meaning of its own")],
+        ),
+        // Routes.
+        row(
+            [("/routes/0/endpoint", json!("_x"))],
+            [("/routes/0/endpoint", "a name is 1 to 128 of A-Z a-z 0-9 . _ - and does not begin with _")],
+        ),
+        row(
+            [("/routes/0/methods", json!([]))],
+            [("/routes/0/methods", "list at least one method, or leave the member out (`[\"POST\"]`)")],
+        ),
+        row(
+            [("/routes/0/methods", json!(["post", "CONNECT"]))],
+            [
+                ("/routes/0/methods/0", "expected a method in upper case, such as `POST`"),
+                ("/routes/0/methods/1", "CONNECT has no path to route by"),
+            ],
+        ),
+        row(
+            [("/routes/0/hosts", json!(["a.example.com:443", "A.example.com"]))],
+            [
+                ("/routes/0/hosts/0", "expected a host without port"),
+                (
+                    "/routes/0/hosts/1",
+                    "hosts are compared byte for byte, and clients send them in lower case: write `a.example.com`",
+                ),
+            ],
+        ),
+        row(
+            [("/routes/0/query", json!(["a b", "Delay"]))],
+            [
+                ("/routes/0/query/0", "expected a query parameter's name"),
+                ("/routes/0/query/1", "`Delay` steers the backend itself and never comes from a client"),
+            ],
+        ),
+        row([("/routes/2/path", json!("carts"))], [("/routes/2/path", "a path begins with a slash")]),
+        row(
+            [("/routes/2/path", json!("/{Cart}"))],
+            [("/routes/2/path", "`{Cart}`: a parameter's name is [a-z][a-z0-9_]*")],
+        ),
+        row(
+            [("/routes/2/path", json!("/{a}/{a}"))],
+            [("/routes/2/path", "the parameter `{a}` stands in the path twice")],
+        ),
+        row(
+            [("/routes/2/path", json!("/cart-{id}"))],
+            [("/routes/2/path", "`cart-{id}`: a parameter takes a whole segment, as in /{name}/")],
+        ),
+        row([("/routes/2/path", json!("/a%2Fb"))], [("/routes/2/path", "%2F can only stand in a parameter's value")]),
+        row(
+            [("/routes/2/path", json!("/a//b/"))],
+            [("/routes/2/path", "no request can match it, since paths are normalised first: write it as `/a/b`")],
+        ),
+        row(
+            [("/routes/2/path", json!("/a%zz"))],
+            [("/routes/2/path", "The path holds a % that is not followed by two hexadecimal digits")],
+        ),
+        row([("/routes/2/path", json!("/a%00"))], [("/routes/2/path", "The path holds an escaped zero byte")]),
+        row([("/routes/2/path", json!("/a;b"))], [("/routes/2/path", "The path holds a semicolon")]),
+        row(
+            [("/routes/2/path", json!("/a b"))],
+            [("/routes/2/path", "The path holds a space, a control character or #")],
+        ),
+        // Webhooks.
+        row(
+            [("/routes/1/webhook", json!({"provider": "Stripe", "id": "short"}))],
+            [
+                ("/routes/1/webhook/provider", "a provider's name is [a-z0-9_]+"),
+                ("/routes/1/webhook/id", "a webhook id is [A-Za-z0-9_-]{8,64}"),
+            ],
+        ),
+        row(
+            [("/webhooks/subject", json!("ingest"))],
+            [("/webhooks/subject", "expected `{type}:{id}`, such as `service:webhook-ingest`")],
+        ),
+        row(
+            [("/webhooks/mode", json!("shadow"))],
+            [(
+                "/webhooks/mode",
+                "`shadow` would forward what nobody has verified, in a tenant's name, so it is not offered; ",
+            )],
+        ),
+        row([("/webhooks/mode", json!("dry-run"))], [("/webhooks/mode", "expected one of `enforce`, found `dry-run`")]),
+        row(
+            [("/webhooks/public_base_url", json!("https://a/b"))],
+            [("/webhooks/public_base_url", "expected scheme and host only, such as")],
+        ),
+        row(
+            [("/webhooks/static/short", base()["webhooks"]["static"]["wh_01JABCDEF"].clone())],
+            [("/webhooks/static/short", "a webhook id is")],
+        ),
+        row(
+            [("/webhooks/static/wh_01JABCDEF/tenant", json!("_tenant"))],
+            [(
+                "/webhooks/static/wh_01JABCDEF/tenant",
+                "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`",
+            )],
+        ),
+        row(
+            [("/webhooks/static/wh_01JABCDEF/secrets", json!([]))],
+            [("/webhooks/static/wh_01JABCDEF/secrets", "name at least one secret, such as")],
+        ),
+        row(
+            [("/webhooks/static/wh_01JABCDEF/secrets/0/env", json!("1A"))],
+            [(
+                "/webhooks/static/wh_01JABCDEF/secrets/0/env",
+                "expected the name of an environment variable, [A-Za-z_][A-Za-z0-9_]*",
+            )],
+        ),
+    ]
+}

@@ -1,0 +1,105 @@
+//! What a start has to say although it succeeds.
+
+use super::callers;
+use super::{GONE, Row, base, row};
+use serde_json::{Value, json};
+
+/// The base's binding, of another provider, and with more members.
+fn binding(provider: &str, more: Value) -> Value {
+    let mut binding = base()["webhooks"]["static"]["wh_01JABCDEF"].clone();
+    binding["provider"] = provider.into();
+    more.as_object().unwrap().iter().for_each(|(name, value)| binding[name] = value.clone());
+    binding
+}
+
+/// What a start has to say although it succeeds.
+pub(super) fn warnings() -> Vec<Row> {
+    vec![
+        row([], []),
+        row(
+            [("/routes/0/hosts", json!(["a.example.com"]))],
+            [("/routes", "`hosts` is set on `orders.create`: set `strip_any_host_port: true`")],
+        ),
+        row([("/mode", json!("shadow"))], [("/mode", "shadow: Case A refusals and key rewrites are not acted on")]),
+        row(
+            [("/webhooks", json!(GONE))],
+            [("/webhooks", "no webhook is bound (`static`, `unkey`): every delivery is answered 404")],
+        ),
+        row(
+            [("/webhooks/openbao", json!({"cluster": "openbao"}))],
+            [("/webhooks/openbao", "never asked: every binding lists its secrets")],
+        ),
+        row(
+            [("/webhooks/openbao", json!({"cluster": "openbao"})), ("/webhooks/unkey", json!({"cluster": "unkey"}))],
+            [(
+                "/webhooks/unkey",
+                "by default others than before: standard_webhooks, github, shopify; write `key_scope` or `bind_body` into",
+            )],
+        ),
+        row(
+            [("/webhooks/static/wh_01GITHUB", binding("github", json!({"key_scope": "webhook"})))],
+            [(
+                "/webhooks/static/wh_01GITHUB",
+                "keys of `github` are by default bound to the body, so they are others than before; write \
+                 `\"bind_body\": false` to keep the earlier ones",
+            )],
+        ),
+        row(
+            [("/webhooks/static/wh_01STANDARD", binding("standard_webhooks", json!({"bind_body": true})))],
+            [(
+                "/webhooks/static/wh_01STANDARD",
+                "keys of `standard_webhooks` are by default scoped to the webhook, so they are others than before; write \
+                 `\"key_scope\": \"project\"` to keep the earlier ones",
+            )],
+        ),
+        row(
+            [
+                ("/webhooks/static/wh_01GITHUB", binding("github", json!({"bind_body": false}))),
+                ("/webhooks/static/wh_02GITHUB", binding("github", json!({"bind_body": true}))),
+                ("/webhooks/static/wh_01STANDARD", binding("standard_webhooks", json!({"key_scope": "project"}))),
+                ("/webhooks/static/wh_01WOO__", binding("woocommerce", json!({}))),
+                ("/webhooks/static/wh_01LINEAR", binding("linear", json!({}))),
+            ],
+            [],
+        ),
+        // A provider of the document's own is what the document says.
+        row(
+            [
+                ("/webhooks/static/wh_01GITHUB", binding("github", json!({}))),
+                (
+                    "/webhooks/providers",
+                    json!({"github": {
+                        "schemes": [{"algorithm": "hmac-sha256", "signature": {"header": "x-s", "encoding": "hex"}, "template": "{body}"}],
+                        "identifiers": [{"header": "x-id", "signed": false}],
+                        "retry": {"same_body_on_resend": true}
+                    }}),
+                ),
+            ],
+            [],
+        ),
+        row(
+            [("/routes/0/mode", json!("shadow")), ("/routes/0/recovery", json!(true))],
+            [("/routes/0/recovery", "not given in shadow mode, where keys are not kept apart")],
+        ),
+        row([("/routes/0/collision", json!("observe"))], [("/routes/0/collision", "not acted on by this version")]),
+        row(
+            [("/routes/0/in_flight", json!("conflict"))],
+            [("/routes/0/in_flight", "`conflict` is not acted on by this version")],
+        ),
+        row(
+            [
+                ("/callers", json!({"timer": callers::timer(json!({}))})),
+                (
+                    "/identity/sources/-",
+                    json!({
+                        "name": "headers",
+                        "headers_owned_by": "ext_authz",
+                        "tenant": "x-tenant-id",
+                        "subject": {"field": "x-subject", "type": "client"}
+                    }),
+                ),
+            ],
+            [("/callers/timer/routes/0", "an identity source reads `x-tenant-id` too: the filter that owns it")],
+        ),
+    ]
+}

@@ -1,0 +1,260 @@
+//! Cases through the engine, natively: its driver runs over a [`Host`] that holds one request and one response, as a gateway
+//! would.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use edge_idempotency_engine::call::{Call, CallReply};
+use edge_idempotency_engine::headers::Headers as Lines;
+use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply as EngineReply, LogLevel, RouterHints};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::lookup::FakeStores;
+use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, PolicyErrors, SharedLookups};
+use serde_json::Value;
+
+use crate::attributes::JsonAttributes;
+use crate::cases::{Case, Outcome, StartErrors};
+use crate::http::{Headers, LocalReply, Message};
+use crate::stores::{answer, fake_stores};
+
+/// Runs cases through the engine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+impl Native {
+    /// Runs a case.
+    pub fn run(self, case: &Case) -> Outcome {
+        let outcome = policy(&case.policy, &case.environment)
+            .map_err(|errors| errors.to_string())
+            .and_then(|policy| exchange(case, policy));
+        outcome.unwrap_or_else(|error| Outcome { failures: vec![error], ..Outcome::default() })
+    }
+
+    /// The errors of a policy, each as `pointer: message`; none if it starts.
+    pub fn start(self, case: &StartErrors) -> Vec<String> {
+        let issues = policy(&case.policy, &case.environment).err().map(|errors| errors.0).unwrap_or_default();
+        issues.iter().map(ToString::to_string).collect()
+    }
+}
+
+fn policy(document: &[u8], environment: &BTreeMap<String, String>) -> Result<Policy, PolicyErrors> {
+    let mut policy = Policy::from_json(document)?;
+    let variable = |name: &str| environment.get(name).map(|value| value.clone().into_bytes());
+    policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)?;
+    Ok(policy)
+}
+
+/// A gateway with one request and one response.
+struct NativeHost {
+    attributes: JsonAttributes,
+    request: RefCell<Message>,
+    response: RefCell<Message>,
+    /// The filter's own reply, if it has made one.
+    reply: RefCell<Option<LocalReply>>,
+    /// Whether a request that waited was let go.
+    resumed: Cell<bool>,
+    stores: FakeStores,
+    /// Calls that were made and whose replies are still to come.
+    calls: RefCell<Vec<PendingReply>>,
+    now_unix_ms: u64,
+}
+
+/// The reply to a call, which comes after the callback that made the call.
+struct PendingReply {
+    token: u32,
+    status: Option<u16>,
+    body: Vec<u8>,
+}
+
+/// A copy of header lines.
+struct OwnedLines(Headers);
+
+impl HeaderLines for OwnedLines {
+    fn headers(&self) -> Option<Lines<'_>> {
+        Some(Lines::new(self.0.iter().map(|(name, value)| (name.as_bytes(), value)).collect()))
+    }
+
+    fn size(&self) -> usize {
+        self.0.byte_size()
+    }
+}
+
+impl NativeHost {
+    /// Runs `edit` on a header map.
+    fn with_map<T>(&self, map: HeaderMapKind, edit: impl FnOnce(&mut Headers) -> T) -> Option<T> {
+        let (mut request, mut response) = (self.request.borrow_mut(), self.response.borrow_mut());
+        match map {
+            HeaderMapKind::Request => Some(edit(&mut request.headers)),
+            HeaderMapKind::RequestTrailers => request.trailers.as_mut().map(edit),
+            HeaderMapKind::Response => Some(edit(&mut response.headers)),
+            HeaderMapKind::ResponseTrailers => response.trailers.as_mut().map(edit),
+        }
+    }
+
+    fn has_replied(&self) -> bool {
+        self.reply.borrow().is_some()
+    }
+}
+
+impl Attributes for NativeHost {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
+        self.attributes.metadata(path)
+    }
+
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        self.attributes.route_endpoint()
+    }
+
+    fn router(&self) -> Option<&'static RouterHints> {
+        self.attributes.router()
+    }
+}
+
+impl Host for NativeHost {
+    type Lines = OwnedLines;
+
+    fn header_lines(&self, map: HeaderMapKind) -> OwnedLines {
+        OwnedLines(self.with_map(map, |headers| headers.clone()).unwrap_or_default())
+    }
+
+    fn set_header(&self, map: HeaderMapKind, name: &str, value: &[u8]) -> Result<(), HostError> {
+        self.with_map(map, |headers| headers.set(name, value)).ok_or(HostError)
+    }
+
+    fn remove_header(&self, map: HeaderMapKind, name: &[u8]) -> Result<(), HostError> {
+        self.with_map(map, |headers| headers.remove(&String::from_utf8_lossy(name))).ok_or(HostError)
+    }
+
+    fn request_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
+        Ok(self.request.borrow().body.iter().take(max).copied().collect())
+    }
+
+    fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
+        Ok(self.response.borrow().body.iter().take(max).copied().collect())
+    }
+
+    fn set_response_body(&self, body: &[u8]) -> Result<(), HostError> {
+        self.response.borrow_mut().body = body.to_vec();
+        Ok(())
+    }
+
+    fn reply(&self, reply: &EngineReply<'_>) -> Result<(), HostError> {
+        let headers = reply.headers.iter().map(|(name, value)| (*name, value.clone())).collect();
+        let details = reply.details.to_owned();
+        let reply = LocalReply { status: u32::from(reply.status), headers, body: reply.body.to_vec(), details };
+        *self.reply.borrow_mut() = Some(reply);
+        Ok(())
+    }
+
+    fn resume_request(&self) -> Result<(), HostError> {
+        self.resumed.set(true);
+        Ok(())
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.now_unix_ms
+    }
+
+    fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
+        let line = |name: &str| {
+            let found = call.headers.iter().find(|(line, _)| *line == name);
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let (status, body) = answer(&self.stores, line(":method").as_bytes(), line(":path").as_bytes(), &call.body);
+        let mut calls = self.calls.borrow_mut();
+        let token = u32::try_from(calls.len()).map_err(|_| HostError)?;
+        calls.push(PendingReply { token, status, body });
+        Ok(token)
+    }
+
+    fn log(&self, _: LogLevel, _: &str) {}
+}
+
+/// One request on its way, and what it shares with others of its configuration.
+struct Stream<'h> {
+    host: &'h NativeHost,
+    driver: Driver<NativeHost>,
+    lookups: Option<SharedLookups>,
+    /// Whether the request went on.
+    went_on: bool,
+}
+
+impl Stream<'_> {
+    /// Takes the action of a callback of the request, and lets every call be answered.
+    fn after(&mut self, action: FilterAction) {
+        let Some(lookups) = &mut self.lookups else {
+            self.went_on = action == FilterAction::Continue;
+            return;
+        };
+        while let Some(PendingReply { token, status, body }) = { self.host.calls.borrow_mut().pop() } {
+            lookups.on_call_reply(self.host, token, &CallReply { status, body: Some(&body) });
+            while let Some((_, result)) = lookups.next_result() {
+                self.driver.on_lookup_result(self.host, result, lookups);
+            }
+        }
+        self.went_on = action == FilterAction::Continue || self.host.resumed.get();
+    }
+
+    fn request(&mut self, message: &Message) {
+        let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
+        let action = self.driver.on_request_headers(self.host, !has_body && !has_trailers, self.lookups.as_mut());
+        self.after(action);
+        if has_body && !self.host.has_replied() {
+            let lookups = self.lookups.as_mut();
+            let action = self.driver.on_request_body(self.host, message.body.len(), !has_trailers, lookups);
+            self.after(action);
+        }
+        if has_trailers && !self.host.has_replied() {
+            let action = self.driver.on_request_trailers(self.host, self.lookups.as_mut());
+            self.after(action);
+        }
+    }
+
+    fn response(&mut self, message: &Message) {
+        let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
+        self.driver.on_response_headers(self.host, !has_body && !has_trailers);
+        if has_body {
+            self.driver.on_response_body(self.host, message.body.len(), !has_trailers);
+        }
+        if has_trailers {
+            self.driver.on_response_trailers(self.host);
+        }
+    }
+}
+
+fn exchange(case: &Case, policy: Policy) -> Result<Outcome, String> {
+    let host = NativeHost {
+        attributes: JsonAttributes::new(
+            Value::Object(case.metadata.clone()),
+            &Value::Object(case.route_metadata.clone()),
+        ),
+        request: RefCell::new(case.request.clone()),
+        response: RefCell::new(case.response.clone()),
+        reply: RefCell::new(None),
+        resumed: Cell::new(false),
+        stores: fake_stores(case)?,
+        calls: RefCell::new(Vec::new()),
+        now_unix_ms: case.now_unix_ms.unwrap_or_default(),
+    };
+    let lookups = SharedLookups::of(&policy);
+    let driver = Driver::new(1, Some(Arc::new(policy)));
+    let mut stream = Stream { host: &host, driver, lookups, went_on: false };
+    stream.request(&case.request);
+    let is_refused = host.has_replied();
+    if !is_refused && !stream.went_on {
+        return Err("the request waits for ever".to_owned());
+    }
+    if !is_refused {
+        stream.response(&case.response);
+    }
+    drop(stream);
+
+    let NativeHost { request, response, reply, .. } = host;
+    let mut client = reply.into_inner().map_or_else(|| response.into_inner(), LocalReply::into_message);
+    if case.request.headers.get(":method") == Some(b"HEAD") {
+        client.body.clear();
+    }
+    let upstream = (!is_refused).then(|| request.into_inner());
+    Ok(Outcome { upstream, client: Some(client), ..Outcome::default() })
+}
