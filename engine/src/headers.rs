@@ -49,14 +49,15 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// The headers by which a gateway's router is steered for one request.
+/// The headers that control a gateway's router for one request.
 #[derive(Debug)]
 pub struct RouterHints {
-    /// What the names of all such headers begin with, in lower case; what a client sends under such a name is removed.
+    /// The prefix of all these headers, in lower case. Headers with this prefix are removed from the client's request.
     pub prefix: &'static str,
-    /// The longest wait for the response, in milliseconds; it outranks the route's own, and a longer wait is a 504.
+    /// The header with the timeout of the response, in milliseconds. It overrides the route's timeout; after it the
+    /// router replies 504.
     pub timeout_ms: &'static str,
-    /// Names and values that make the router ask the backend once more after a 404.
+    /// Names and values of the headers that make the router retry once after a 404.
     pub retry_not_found: &'static [(&'static str, &'static str)],
 }
 
