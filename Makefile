@@ -3,10 +3,10 @@
 SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-# Cargo takes make's job server for its own and warns when it cannot reach it; native tools are built for this machine.
+# Cargo would use make's job server, and warns if it cannot reach it. CARGO_BUILD_TARGET must not apply to native tools.
 unexport MAKEFLAGS MFLAGS CARGO_BUILD_TARGET
 
-# Where the tests and the demo find what they run. Any of them may be set to something of your own.
+# The files that the tests and the demo run. Each of them can be set to another path.
 EDGE_WASM ?= dist/edge_idempotency.wasm
 EDGE_ENVOY ?= .tools/bin/envoy
 EDGE_RESTATE ?= .tools/bin/restate-server
@@ -17,7 +17,7 @@ override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
 override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
 export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO
 
-# Shares its build with the tests; CLI_PROFILE=release makes a small and fast binary and takes longer.
+# The dev profile shares its build with the tests; CLI_PROFILE=release takes longer and makes a small and fast binary.
 CLI_PROFILE ?= dev
 
 MODULE := dist/edge_idempotency.wasm
@@ -26,7 +26,7 @@ FINISHED := target/wasm/finished/edge_idempotency.wasm
 NATIVE := $(or $(CARGO_TARGET_DIR),target)
 DEMO_BUILD := cargo build --package edge-idempotency-demo
 DEMO := cargo run --quiet --package edge-idempotency-demo --bin demo --
-# What is set to one's own is neither built nor installed.
+# A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
 TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao)
@@ -38,8 +38,8 @@ help: ## list the targets
 .PHONY: wasm
 wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm
 
-# Cargo knows whether the sources changed; what it links is left alone if it came out the same. What fails the check does
-# not get into dist/.
+# Cargo detects changed sources. The linked file stays untouched if its content is the same. A module that fails the
+# check does not get into dist/.
 .PHONY: FORCE
 $(LINKED): FORCE
 	@echo "== wasm"
@@ -64,7 +64,7 @@ cli: ## build the companion command: dist/edge-idempotency
 tools: ## install Envoy, Restate and OpenBao into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
-# Building OpenBao takes minutes and may fail where the rest does not: the story goes on without it, and says so.
+# Building OpenBao takes minutes and may fail on some machines. The demo then runs without it, and says so.
 .PHONY: demo-tools
 demo-tools:
 	@$(if $(strip $(DEMO_NEEDS)),scripts/tools.sh $(DEMO_NEEDS),:)
@@ -110,7 +110,7 @@ e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
 	@echo "== e2e"
 	@cargo test --no-fail-fast -p e2e
 
-# So many cases; a seed of your own tries others, and ONLY=N repeats the one that a finding names.
+# CASES is the number of cases, another SEED makes other cases, and ONLY=N repeats the case that a finding names.
 CASES ?= 100000
 SEED ?= 1
 ONLY ?=
@@ -121,7 +121,7 @@ hostile: $(WASM_NEEDED) ## random hostile requests against a model of who is let
 	@echo "== hostile"
 	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet -p e2e --test hostile -- --quiet adversary
 
-# Shortened by `make bench-quick`; `--compare NAME=FILE` measures another build of the module beside it.
+# `--compare NAME=FILE` also measures another build of the module.
 BENCH_ARGS ?=
 
 .PHONY: bench
@@ -135,7 +135,7 @@ bench-quick: bench-files ## a short and rough run in Envoy, for development
 	@echo "== bench-quick"
 	@cargo run --quiet --package bench -- --quick $(BENCH_ARGS)
 
-# Envoy, the module, and modules that do nothing and that hash the body, finished in the same way.
+# Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files
 bench-files: $(WASM_NEEDED)
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)

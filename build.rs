@@ -1,11 +1,11 @@
-//! Tells the module which commit it was built from (`EDGE_IDEMPOTENCY_GIT_HASH`, logged at start).
+//! Puts the commit into the module (`EDGE_IDEMPOTENCY_GIT_HASH`, logged at start).
 
 use std::path::Path;
 use std::process::Command;
 
 const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
 
-/// What the module is made of. A change here makes the hash `-dirty`, one in the docs or the tests does not.
+/// The sources of the module. A change in them makes the hash `-dirty`; a change in docs or tests does not.
 const SOURCES: [&str; 7] = ["src", "engine/src", "envoy/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
@@ -19,11 +19,13 @@ fn main() {
 }
 
 fn from_git() -> Option<String> {
-    // Empty at the top of a repository: an archive unpacked inside somebody else's repository is not that repository.
+    // The output is empty at the root of a repository. If it is not, this is an archive that was unpacked inside
+    // another repository.
     if !git(&["rev-parse", "--show-cdup"])?.is_empty() {
         return None;
     }
-    // HEAD moves by a checkout, its branch by a commit; where refs are packed only the log of HEAD tells.
+    // A checkout changes HEAD and a commit changes the file of the branch. With packed refs only the log of HEAD
+    // changes.
     let branch = git(&["symbolic-ref", "--quiet", "HEAD"]).unwrap_or_default();
     for name in ["HEAD", "logs/HEAD", "packed-refs", &branch] {
         if let Some(path) = git(&["rev-parse", "--git-path", name]) {
@@ -38,12 +40,12 @@ fn from_git() -> Option<String> {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    // Without optional locks `git status` leaves the index alone, which somebody may be committing from.
+    // Without optional locks, `git status` does not write the index, which a commit may be using.
     let output = Command::new("git").env("GIT_OPTIONAL_LOCKS", "0").args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Cargo runs this script for ever again if a watched path does not exist.
+/// Watches a path if it exists. With a missing path, Cargo would run this script on every build.
 fn watch(path: &str) {
     if Path::new(path).exists() {
         println!("cargo::rerun-if-changed={path}");

@@ -1,14 +1,14 @@
-//! Makes the provider files of `policies/providers/` ready to be compiled in.
+//! Generates the list of provider files (`policies/providers/`) that is compiled in.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Where the provider files are, from this crate's folder.
+/// The folder of the provider files, relative to this crate.
 const FILES: &str = "../policies/providers";
 
-/// What people read of a provider file, and the filter does not.
+/// Members of a provider file that are notes for people.
 const FOR_PEOPLE: [&str; 5] = ["$schema", "name", "docs_url", "no_identifier", "notes"];
-/// What the filter reads of `retry`.
+/// The member of `retry` that the filter reads.
 const OF_RETRY: &str = "same_body_on_resend";
 
 fn main() {
@@ -16,7 +16,7 @@ fn main() {
     providers();
 }
 
-/// Writes `providers.rs`: a list of names and files, ordered by name, without spaces and what only people read.
+/// Writes `providers.rs`: names and files, sorted by name, without white space and without the notes for people.
 fn providers() {
     let mut files: Vec<PathBuf> = std::fs::read_dir(FILES)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
@@ -25,7 +25,7 @@ fn providers() {
     files.sort();
     let mut list = String::from("&[\n");
     for path in files {
-        // A file that is no JSON object is compiled in as it is, and the tests say so.
+        // A file that is not a JSON object is compiled in unchanged. A test reports it.
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let short = serde_json::from_str(&text).map(|mut file: serde_json::Map<_, _>| {

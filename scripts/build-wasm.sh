@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compiles packages for wasm32-unknown-unknown and prints where each module lies: target/wasm/NAME.wasm, untouched if
+# Compiles packages for wasm32-unknown-unknown and prints the path of each module: target/wasm/NAME.wasm, untouched if
 # nothing changed. It finds a compiler by itself, in this order:
 #   rustc    the rustc on PATH has the target
 #   rustup   rustup can add the target to it
 #   debian   Debian's rustc, which builds the target's standard library from the rust-web-src package
-# EDGE_WASM_TOOLCHAIN=rustc|rustup|debian takes one way only.
+# EDGE_WASM_TOOLCHAIN=rustc|rustup|debian tries one of them only.
 #
 # usage: scripts/build-wasm.sh [--prepare] [--package NAME ...]
 #   --prepare   only makes a compiler available
@@ -19,7 +19,7 @@ RUSTC_PATH='' CARGO_PATH='' DESCRIPTION='' TARGET_DIR='' LINKER=''
 BUILD_STD=()
 WHY_NOT=()
 
-# Every way says why it cannot be taken.
+# Records the reason why a compiler cannot be used.
 no() {
     WHY_NOT+=("$1")
     return 1
@@ -118,12 +118,12 @@ choose() {
 
 compile() {
     local name=$1 file flags setting
-    # The caller's flags, targets and profile are for native builds; the module is built in one way only.
+    # The caller's flags, targets and profile are for native builds, so they are removed from the environment here.
     for setting in $(compgen -e | grep -E '^(CARGO_PROFILE_RELEASE_.*|CARGO_TARGET_WASM32_.*|CARGO_TARGET_DIR|CARGO_BUILD_(TARGET|TARGET_DIR|RUSTFLAGS)|(CARGO_ENCODED_)?RUSTFLAGS|(CARGO_MAKE|MAKE|M)FLAGS)$'); do
         unset "$setting"
     done
     [ -z "$LINKER" ] || export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$LINKER
-    # Panic messages hold source paths: keep the build machine's out of the module.
+    # Panic messages contain source paths. Remove the build machine's paths from them.
     printf -v flags -- '--remap-path-prefix=%s\x1f' "$ROOT=/edge-idempotency" "${CARGO_HOME:-$HOME/.cargo}=/cargo" \
         "$("$RUSTC_PATH" --print sysroot)/lib/rustlib/src/rust=/rust"
     export CARGO_ENCODED_RUSTFLAGS=${flags%$'\x1f'} RUSTC=$RUSTC_PATH

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Shared by the scripts beside it; sourced, never run.
+# Functions that the scripts in this folder share. This file is sourced, never run.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 TOOLS=$ROOT/.tools
 
 say() { printf '%s\n' "$*" >&2; }
 
-# The first argument is what went wrong, every further one a line on what to do about it.
+# Ends the script. The first argument is the error, each further one is a line of advice.
 die() {
     printf 'error: %s\n' "$1" >&2
     shift
@@ -16,7 +16,7 @@ die() {
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# Major.minor.patch of a rustc, or nothing.
+# Prints the major.minor.patch version of a rustc, or nothing.
 rustc_version() { "$1" --version 2>/dev/null | awk '{ sub(/-.*/, "", $2); print $2 }'; }
 
 # True if dotted version $1 is at least $2.
@@ -25,7 +25,7 @@ at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; 
 # The oldest rustc that the workspace accepts.
 minimum_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
 
-# Installs Debian packages; false if that cannot be done without asking anybody. Never removes a package to do so.
+# Installs Debian packages without a prompt; fails if that is not possible. It never removes a package.
 apt_install() {
     local log=$TOOLS/apt.log root=()
     has apt-get || return 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Format, clippy with the workspace's denials, and the lock file. Uses the clippy and rustfmt of the cargo on PATH;
-# where it has none, rustup's component or Debian's packages.
+# Checks the format, clippy and the lock file. It uses the clippy and rustfmt of the cargo on PATH, or else installs
+# rustup's components or Debian's packages.
 #
 # usage: scripts/lint.sh
 set -euo pipefail
@@ -9,8 +9,8 @@ cd "$ROOT"
 
 usable() { cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1; }
 
-# Debian's clippy works with Debian's rustc only, and another compiler's build products are of no use to it. Cargo looks
-# into its own bin directory first unless PATH names it, and rustup keeps a cargo-clippy there.
+# Debian's clippy works with Debian's rustc only, so it needs its own target directory. Cargo's bin directory has to be
+# on PATH after /usr/bin: if PATH did not name it, Cargo would search it first and find rustup's cargo-clippy.
 use_debian() {
     [ -x /usr/bin/cargo-clippy ] && [ -x /usr/bin/cargo-fmt ] || return 1
     export PATH=/usr/bin:$PATH:${CARGO_HOME:-$HOME/.cargo}/bin RUSTC=/usr/bin/rustc CARGO_TARGET_DIR=$ROOT/target/lint-debian

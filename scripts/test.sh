@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the stages of the test suite, each as its make target, shows their output as it comes and ends with one line:
+# Runs the stages of the test suite as make targets, shows their output and ends with one line:
 #   N passed, N failed, N skipped
-# It sums what the stages' tests report. A stage that fails without a failing test (a lint, a build), and one in which
-# no test ran, counts as one failure. Every stage runs, whatever became of those before.
+# The line sums the results of all stages. A stage that fails without a failing test (a lint, a build) counts as one
+# failure, and so does a stage in which no test ran. A stage runs even if an earlier one failed.
 #
 # usage: scripts/test.sh [STAGE ...]     default: lint unit behaviour e2e; those left out are reported
 set -uo pipefail

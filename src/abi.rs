@@ -1,20 +1,20 @@
-//! The host calls, each with a result and none with a panic (docs/decisions/0002-host-calls.md). Statuses, maps and
+//! The host calls, which return results and never panic (docs/decisions/0002-host-calls.md). Statuses, maps and
 //! encodings are those of the proxy-wasm ABI 0.2.1.
 #![allow(unsafe_code)]
 
 use edge_idempotency_engine::FilterAction;
 use std::ptr::null_mut;
 
-/// A host's answer other than "done".
+/// A host's status other than `OK` (`proxy_status_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(u32);
 
 impl Status {
-    /// There is no such thing.
+    /// The requested object does not exist.
     pub(crate) const NOT_FOUND: Self = Self(1);
 }
 
-/// Which header map a call is about (`proxy_header_map_type_t`).
+/// A header map (`proxy_header_map_type_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MapType {
     RequestHeaders = 0,
@@ -33,13 +33,13 @@ pub(crate) enum AbiLogLevel {
     Critical = 5,
 }
 
-/// What a callback tells the host (`proxy_action_t`).
+/// What a callback returns to the host (`proxy_action_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Action {
-    /// On to the next filter
+    /// The message goes to the next filter
     Continue = 0,
-    /// Not yet, or not at all
+    /// The message waits, or the filter has replied
     Pause = 1,
 }
 
@@ -112,7 +112,7 @@ const fn done(status: u32) -> Result<(), Status> {
     if status == 0 { Ok(()) } else { Err(Status(status)) }
 }
 
-/// Takes over what a call returned in guest memory; nothing there is empty.
+/// Takes ownership of the bytes that a call returned in guest memory; a null pointer means no bytes.
 fn returned(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8>, Status> {
     let (mut data, mut size) = (null_mut(), 0);
     done(call(&raw mut data, &raw mut size))?;
@@ -130,13 +130,13 @@ pub(crate) fn log(level: AbiLogLevel, message: &str) {
     let _ = unsafe { proxy_log(level as u32, message.as_ptr(), message.len()) };
 }
 
-/// A header map as the host serialises it; see [`pairs`].
+/// A header map in the host's encoding; see [`pairs`].
 pub(crate) fn header_map(map: MapType) -> Result<Vec<u8>, Status> {
     // SAFETY: both pointers are valid for writes during the call.
     returned(|data, size| unsafe { proxy_get_header_map_pairs(map as u32, data, size) })
 }
 
-/// Leaves one line with this name.
+/// Replaces all lines with this name by one line.
 pub(crate) fn set_header(map: MapType, name: &[u8], value: &[u8]) -> Result<(), Status> {
     // SAFETY: name and value are valid for reads of their lengths during the call.
     done(unsafe { proxy_replace_header_map_value(map as u32, name.as_ptr(), name.len(), value.as_ptr(), value.len()) })
@@ -159,23 +159,23 @@ pub(crate) fn configuration() -> Result<Vec<u8>, Status> {
     buffer(PLUGIN_CONFIGURATION, usize::MAX)
 }
 
-/// What is buffered of the request's body, up to `max` bytes.
+/// The buffered part of the request's body, up to `max` bytes.
 pub(crate) fn request_body(max: usize) -> Result<Vec<u8>, Status> {
     buffer(REQUEST_BODY, max)
 }
 
-/// What is buffered of the answer's body, up to `max` bytes.
+/// The buffered part of the response's body, up to `max` bytes.
 pub(crate) fn response_body(max: usize) -> Result<Vec<u8>, Status> {
     buffer(RESPONSE_BODY, max)
 }
 
-/// Puts `body` in the place of what is at hand of the answer's body.
+/// Replaces the current part of the response's body by `body`.
 pub(crate) fn set_response_body(body: &[u8]) -> Result<(), Status> {
     // SAFETY: the body is valid for reads of its length during the call.
     done(unsafe { proxy_set_buffer_bytes(RESPONSE_BODY, 0, usize::MAX, body.as_ptr(), body.len()) })
 }
 
-/// The body of the call that has been answered, up to `max` bytes.
+/// The body of the reply to a call, up to `max` bytes.
 pub(crate) fn call_response_body(max: usize) -> Result<Vec<u8>, Status> {
     buffer(CALL_RESPONSE_BODY, max)
 }
@@ -198,19 +198,19 @@ pub(crate) fn now_unix_ms() -> u64 {
     }
 }
 
-/// Asks for a tick every so many milliseconds.
+/// Asks the host for a tick every `milliseconds`.
 pub(crate) fn set_tick_period(milliseconds: u32) -> Result<(), Status> {
     // SAFETY: no memory is involved.
     done(unsafe { proxy_set_tick_period_milliseconds(milliseconds) })
 }
 
-/// What follows acts on this context, until this callback returns.
+/// Makes `context` the one that the following host calls act on, until the callback returns.
 pub(crate) fn act_for(context: u32) -> Result<(), Status> {
     // SAFETY: no memory is involved.
     done(unsafe { proxy_set_effective_context(context) })
 }
 
-/// Lets a paused request go on.
+/// Resumes a paused request.
 pub(crate) fn continue_request() -> Result<(), Status> {
     const REQUEST: u32 = 0;
     // SAFETY: no memory is involved.
@@ -250,14 +250,14 @@ pub(crate) fn environment() -> Result<Vec<Vec<u8>>, Status> {
     let (mut count, mut size) = (0, 0);
     // SAFETY: both pointers are valid for writes during the call.
     done(unsafe { environ_sizes_get(&raw mut count, &raw mut size) })?;
-    let mut places = vec![null_mut(); count];
+    let mut pointers = vec![null_mut(); count];
     let mut buffer = vec![0; size];
     // SAFETY: the host writes `count` pointers and `size` bytes, as it has just said.
-    done(unsafe { environ_get(places.as_mut_ptr(), buffer.as_mut_ptr()) })?;
+    done(unsafe { environ_get(pointers.as_mut_ptr(), buffer.as_mut_ptr()) })?;
     Ok(buffer.split(|byte| *byte == 0).filter(|variable| !variable.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
-/// Answers the request; `details` is what access logs show as `%RESPONSE_CODE_DETAILS%`.
+/// Sends a local reply; `details` is `%RESPONSE_CODE_DETAILS%` in access logs.
 pub(crate) fn reply(status: u16, details: &str, headers: &[(&str, String)], body: &[u8]) -> Result<(), Status> {
     let headers = serialise(headers);
     // SAFETY: all four slices are valid for reads of their lengths during the call.
@@ -275,7 +275,8 @@ pub(crate) fn reply(status: u16, details: &str, headers: &[(&str, String)], body
     })
 }
 
-/// Pairs as the ABI wants them: their number, the lengths of each name and value, then each with a NUL behind it.
+/// Serialises pairs in the ABI's encoding: their number, the lengths of each name and value, then all names and values
+/// with a NUL after each.
 fn serialise(pairs: &[(&str, String)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     let number = |bytes: &mut Vec<u8>, size: usize| {
@@ -293,7 +294,7 @@ fn serialise(pairs: &[(&str, String)]) -> Vec<u8> {
     bytes
 }
 
-/// The lines of a serialised header map, borrowed from it; `None` if it is cut short.
+/// The lines of a serialised header map, borrowed from it; `None` if it is truncated.
 pub(crate) fn pairs(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let Some((count, rest)) = number(bytes) else { return bytes.is_empty().then(Vec::new) };
     let (lengths, mut texts) = rest.split_at_checked(count.checked_mul(8)?)?;

@@ -1,9 +1,9 @@
-//! What Envoy knows about a request beside its headers, as identity values.
+//! Reads dynamic metadata and route metadata from Envoy's properties.
 //!
-//! Properties come without a type: a string as its bytes, a number as eight bytes, a boolean as one, a list or an
-//! object with zero bytes in it. Identity refuses control bytes, which leaves the numbers whose eight bytes are all
-//! printable. And `null` is an error, as is a list with a `null` in it. Where it matters the metadata is read once more,
-//! as the message it is, which has types.
+//! Properties have no types: a string is its bytes, a number is eight bytes, a boolean is one byte, and a list or an
+//! object contains zero bytes. Identities refuse control bytes, so only a number with eight printable bytes could pass
+//! as a string. And `null` is an error, like a list that contains `null`. In these two cases the metadata is read again
+//! as a protobuf message, which has types.
 
 use crate::abi::{self, Status};
 use edge_idempotency_engine::identity::{AttributeValue, MetadataPath};
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 /// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
 const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idempotency\0endpoint";
 
-/// How long a number is.
+/// The size of a number property, in bytes.
 const NUMBER_SIZE: usize = 8;
 
 /// The value at a path of the current request's dynamic metadata.
@@ -78,7 +78,7 @@ fn typed_kind(metadata: &[u8], segments: &[String]) -> Option<u64> {
     ProtobufFields(value).last().map(|(number, _)| number)
 }
 
-/// The value for `key` in a message whose field 1 is a map; the last one counts.
+/// The value for `key` in a message whose field 1 is a map. The last entry counts.
 fn entry<'m>(message: &'m [u8], key: &str) -> Option<&'m [u8]> {
     let entries = ProtobufFields(message).filter(|(number, _)| *number == 1);
     entries.filter(|(_, entry)| field(entry, 1) == Some(key.as_bytes())).last().and_then(|(_, entry)| field(entry, 2))
@@ -89,7 +89,8 @@ fn field(message: &[u8], wanted: u64) -> Option<&[u8]> {
     ProtobufFields(message).filter(|(number, _)| *number == wanted).last().map(|(_, bytes)| bytes)
 }
 
-/// A protobuf message's fields; those that are not length-delimited as nothing. Nonsense ends it.
+/// The fields of a protobuf message. Fields that are not length-delimited are empty. A malformed field ends the
+/// iteration.
 struct ProtobufFields<'m>(&'m [u8]);
 
 impl<'m> Iterator for ProtobufFields<'m> {

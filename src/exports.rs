@@ -1,7 +1,7 @@
-//! What a host calls (proxy-wasm ABI 0.2.1), and which context each call is for.
+//! The exported callbacks (proxy-wasm ABI 0.2.1) and the contexts that they are for.
 //!
-//! A callback that is not exported is not called: a host skips what a filter does not need, and every export costs time on
-//! every request. That, the module's size and its start time are why this is not the SDK's dispatcher
+//! A host does not call a callback that is not exported, and each exported callback costs time on every request. This,
+//! the size of the module and its start time are the reasons not to use the SDK's dispatcher
 //! (docs/decisions/0002-host-calls.md).
 #![allow(unsafe_code)]
 
@@ -13,8 +13,8 @@ use edge_idempotency_engine::{Driver, FilterAction, SharedLookups};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// The contexts of this VM. Ids are the host's. Each listener's configuration has a root of its own: those with the same
-/// `vm_id` share a VM, and while a listener is replaced its old and its new policy are both there.
+/// The contexts of this VM, by the host's ids. Each configuration of a listener has its own root context. Listeners
+/// with the same `vm_id` share a VM, and while a listener is replaced, both its old and its new configuration exist.
 #[derive(Default)]
 struct Contexts {
     roots: Roots,
@@ -28,7 +28,7 @@ struct Stream {
     driver: Driver<WasmHost>,
 }
 
-/// The root contexts: one or two for each listener.
+/// The root contexts, one or two for each listener.
 #[derive(Default)]
 struct Roots(Vec<(u32, Root)>);
 
@@ -51,12 +51,13 @@ thread_local! {
     static CONTEXTS: RefCell<Contexts> = RefCell::default();
 }
 
-/// Runs `event` with the VM's contexts; `None` if a host calls back in the middle of a call of ours.
+/// Runs `event` with the VM's contexts; `None` if the host makes a callback during a host call.
 fn with_contexts<T>(event: impl FnOnce(&mut Contexts) -> T) -> Option<T> {
     CONTEXTS.with(|contexts| contexts.try_borrow_mut().ok().map(|mut contexts| event(&mut contexts)))
 }
 
-/// Runs `event` with a request's driver and the lookups of its configuration. What has none is `otherwise`.
+/// Runs `event` with a request's driver and the lookups of its configuration. Returns `otherwise` if the context has no
+/// driver.
 fn with_stream(
     id: u32,
     otherwise: Action,
@@ -70,13 +71,13 @@ fn with_stream(
     with_contexts(found).flatten().unwrap_or(otherwise)
 }
 
-/// Runs `event` with the lookups of a configuration; then every request goes on that waited for what it brought.
+/// Runs `event` with the lookups of a configuration. Then the requests with a new result continue.
 fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost)) {
     with_contexts(|contexts| {
         let Some(lookups) = contexts.roots.get_mut(root).and_then(Root::lookups) else { return };
         event(lookups, &WasmHost::new(root, root));
         while let Some((id, result)) = lookups.next_result() {
-            // One that has gone meanwhile is no context any more.
+            // The context of a request that has ended does not exist any more.
             if let Some(stream) = contexts.streams.get_mut(&id)
                 && abi::act_for(id).is_ok()
             {
@@ -86,17 +87,17 @@ fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost)) {
     });
 }
 
-/// The ABI's version, told by being there.
+/// This export tells the host the version of the ABI.
 #[unsafe(no_mangle)]
 extern "C" fn proxy_abi_version_0_2_1() {}
 
-/// The first call: from here on a panic's message reaches the log before it ends the VM.
+/// The first callback: it sets a hook that logs the message of a panic before the panic ends the VM.
 #[unsafe(no_mangle)]
 extern "C" fn _initialize() {
     std::panic::set_hook(Box::new(|panic| abi::log(AbiLogLevel::Critical, &panic.to_string())));
 }
 
-/// Room for what a call returns; [`abi`] takes it over.
+/// Allocates memory for the result of a host call; [`abi`] takes ownership of it.
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_memory_allocate(size: usize) -> *mut u8 {
     Box::into_raw(Box::<[u8]>::new_uninit_slice(size)).cast()
@@ -186,7 +187,7 @@ extern "C" fn proxy_on_delete(id: u32) {
     });
 }
 
-/// The status of a reply, by its header lines.
+/// The status in a reply's header lines.
 fn status(lines: &[(&[u8], &[u8])]) -> Option<u16> {
     let (_, value) = lines.iter().find(|(name, _)| *name == b":status")?;
     std::str::from_utf8(value).ok()?.parse().ok()

@@ -1,4 +1,4 @@
-//! The gateway as the engine sees it, by proxy-wasm's host calls.
+//! Implements the engine's `Host` with proxy-wasm's host calls.
 
 use crate::abi::{self, MapType};
 use crate::attributes;
@@ -10,8 +10,8 @@ use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath
 
 /// The host of the current callback.
 pub(crate) struct WasmHost {
-    /// The context of the configuration. Calls are made for it, since replies to calls of a request's context are dropped
-    /// with the request.
+    /// The context of the configuration. HTTP calls are made for it, since a reply for a request's context is lost if
+    /// the request ends.
     root: u32,
     /// The context that the callback is for.
     current: u32,
@@ -91,11 +91,11 @@ impl Host for WasmHost {
     }
 
     fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
-        let made = abi::act_for(self.root)
+        let token = abi::act_for(self.root)
             .and_then(|()| abi::http_call(&call.cluster, &call.headers, &call.body, call.timeout_ms));
-        // The context is there: the callback is its own.
+        // This cannot fail, since the callback belongs to this context.
         let _ = abi::act_for(self.current);
-        made.map_err(|_| HostError)
+        token.map_err(|_| HostError)
     }
 
     fn log(&self, level: LogLevel, line: &str) {

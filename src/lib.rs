@@ -1,11 +1,11 @@
-//! The proxy-wasm filter: it hands a host's events to the engine's driver, and is the host that the driver acts on.
+//! The proxy-wasm filter: it passes the host's callbacks to the engine's driver, and implements the engine's `Host`.
 //!
 //! | module | subject |
 //! |---|---|
-//! | `exports` | what a host calls, and which context each call is for |
+//! | `exports` | the callbacks and their contexts |
 //! | `root` | the context of a configuration |
-//! | `host` | the engine's `Host`, by host calls |
-//! | `attributes` | identity and route metadata, as the host's properties |
+//! | `host` | the engine's `Host` |
+//! | `attributes` | dynamic metadata and route metadata from the host's properties |
 //! | `abi` | host calls |
 
 mod abi;

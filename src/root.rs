@@ -1,4 +1,4 @@
-//! A root context: start, configuration, and the policy that all requests of one configuration share.
+//! A root context: its configuration, and the policy and lookups that its requests share.
 
 use crate::abi::{self, AbiLogLevel};
 use edge_idempotency_engine::SharedLookups;
@@ -7,31 +7,31 @@ use edge_idempotency_engine::policy::{Policy, PolicyErrors};
 use edge_idempotency_envoy::ENVIRONMENT_ADVICE;
 use std::sync::Arc;
 
-/// What all requests of one configuration share.
+/// The policy and the lookups of one configuration.
 #[derive(Default)]
 pub(crate) struct Root {
     policy: Option<Arc<Policy>>,
     lookups: Option<SharedLookups>,
 }
 
-/// Says what has started.
+/// Logs version and commit.
 pub(crate) fn log_version() {
     let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
     abi::log(AbiLogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
 }
 
 impl Root {
-    /// The policy; none before there is a configuration.
+    /// The policy; `None` before [`Root::configure`].
     pub(crate) fn policy(&self) -> Option<Arc<Policy>> {
         self.policy.clone()
     }
 
-    /// Where requests look bindings and secrets up; none if the policy names no store.
+    /// The lookups; `None` if the policy names no store.
     pub(crate) const fn lookups(&mut self) -> Option<&mut SharedLookups> {
         self.lookups.as_mut()
     }
 
-    /// Takes the plugin's configuration; `false` makes the gateway refuse it, with every reason in its log.
+    /// Takes the plugin's configuration. `false` makes the gateway refuse it; all errors are in its log.
     pub(crate) fn configure(&mut self) -> bool {
         let document = abi::configuration().unwrap_or_default();
         match Policy::from_json(&document).and_then(with_secrets) {
@@ -42,7 +42,7 @@ impl Root {
                 }
                 self.lookups = SharedLookups::of(&policy);
                 if self.lookups.is_some() {
-                    // Without ticks nothing is fetched ahead, and that is all.
+                    // If this fails, there are no ticks and so no refreshes ahead of time; lookups still work.
                     let _ = abi::set_tick_period(TICK_MS);
                 }
                 self.policy = Some(Arc::new(policy));

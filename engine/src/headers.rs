@@ -1,7 +1,7 @@
-//! Header lines as a host gives them: bytes, in order, repetitions kept, names in lower case.
+//! Header lines from a host: bytes, in order, with repetitions, names in lower case.
 //!
-//! Names are compared with `_` read as `-` wherever something is removed: many servers turn both into the same
-//! variable, so `Idempotency_Key` would otherwise walk past the filter (docs/contract.md section 2).
+//! Where headers are removed, `_` in a name counts as `-`. Many servers turn both into the same variable, so
+//! `Idempotency_Key` would otherwise bypass the filter (docs/contract.md section 2).
 
 /// The header that carries an idempotency key.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -12,19 +12,19 @@ pub struct Headers<'a> {
     lines: Vec<(&'a [u8], &'a [u8])>,
 }
 
-/// How often a header is there.
+/// The value of a header that must not be repeated.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum FieldValue<'a> {
     /// No line has this name.
     Absent,
     /// One line, with its value.
     One(&'a [u8]),
-    /// Two lines or more: nobody can say which of them a later reader believes.
+    /// Two lines or more, so the value is ambiguous.
     Many,
 }
 
 impl<'a> Headers<'a> {
-    /// Takes the lines in the order of the wire; names have to be in lower case, as hosts give them.
+    /// Takes the lines in the order of the wire. The names have to be in lower case.
     pub fn new(lines: Vec<(&'a [u8], &'a [u8])>) -> Self {
         Self { lines }
     }
@@ -34,7 +34,7 @@ impl<'a> Headers<'a> {
         self.lines.iter().copied()
     }
 
-    /// The value of `name` (lower case, spelled exactly so) if one line has it.
+    /// The value of the header `name` (lower case; `_` and `-` are different here).
     pub fn field(&self, name: &str) -> FieldValue<'a> {
         let mut found = FieldValue::Absent;
         for (line, value) in self.iter() {
@@ -49,14 +49,15 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// The headers by which a gateway's router is steered for one request.
+/// The headers that control a gateway's router for one request.
 #[derive(Debug)]
 pub struct RouterHints {
-    /// What the names of all such headers begin with, in lower case; what a client sends under such a name is removed.
+    /// The prefix of all these headers, in lower case. Headers with this prefix are removed from the client's request.
     pub prefix: &'static str,
-    /// The longest wait for the response, in milliseconds; it outranks the route's own, and a longer wait is a 504.
+    /// The header with the timeout of the response, in milliseconds. It overrides the route's timeout; after it the
+    /// router replies 504.
     pub timeout_ms: &'static str,
-    /// Names and values that make the router ask the backend once more after a 404.
+    /// Names and values of the headers that make the router retry once after a 404.
     pub retry_not_found: &'static [(&'static str, &'static str)],
 }
 
@@ -77,7 +78,7 @@ pub fn same_name(wanted: &str, name: &[u8]) -> bool {
     same(wanted.as_bytes(), name)
 }
 
-/// Names share beginnings (`x-`, `access-control-`) more often than ends, so the ends are compared first.
+/// Compares from the end, since names share prefixes (`x-`, `access-control-`) more often than suffixes.
 fn same(canonical: &[u8], name: &[u8]) -> bool {
     let (mut canonical, mut name) = (canonical, name);
     if canonical.len() != name.len() {
@@ -95,7 +96,7 @@ fn same(canonical: &[u8], name: &[u8]) -> bool {
 /// A set of header names and of name prefixes (`x-restate-*`), with exceptions.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct NameSet {
-    /// Names by their length: most headers have no name of theirs here, or one.
+    /// Names by their length, so that most headers are compared with one name at most.
     exact: Vec<Vec<Box<[u8]>>>,
     prefixes: Vec<Box<[u8]>>,
     except: Vec<Box<[u8]>>,
@@ -120,7 +121,7 @@ impl NameSet {
         }
     }
 
-    /// Takes a name out again, for good: neither a name nor a prefix reaches it any more.
+    /// Makes a name an exception: it is not in the set, whatever else is inserted.
     pub fn exempt(&mut self, name: &str) {
         self.except.push(canonical(name).as_bytes().into());
     }
@@ -134,7 +135,7 @@ impl NameSet {
     }
 }
 
-/// Each name once. Few names are all that a usual message gives, and many cost no more than it takes to sort them.
+/// The names without duplicates, sorted. Sorting is fast for the few names of a usual message and bounded for many.
 pub(crate) fn distinct<T: Ord>(mut names: Vec<T>) -> Vec<T> {
     names.sort_unstable();
     names.dedup();

@@ -39,7 +39,7 @@ pub struct LocalReply<'r> {
     pub status: u16,
     /// The response details in the access log (`%RESPONSE_CODE_DETAILS%`)
     pub details: &'r str,
-    /// Header lines beside the status
+    /// Header lines, without the status
     pub headers: &'r [(&'r str, String)],
     /// The body
     pub body: &'r [u8],

@@ -10,7 +10,7 @@ pub(crate) const fn is_unreserved(byte: u8) -> bool {
 /// RFC 3986 section 2.3.
 pub(crate) static UNRESERVED: ByteSet = ByteSet::alphanumeric().with(b"._~-");
 
-/// Appends `bytes`, everything outside the unreserved characters as `%XX` in upper case.
+/// Appends `bytes`, with everything except unreserved characters as `%XX` in upper case.
 pub(crate) fn percent_encode(bytes: &[u8], out: &mut String) {
     if UNRESERVED.holds(bytes)
         && let Ok(text) = std::str::from_utf8(bytes)

@@ -1,5 +1,5 @@
-//! Problem documents (RFC 9457): what a refused caller is told (docs/contract.md section 8). Details name the limit that was
-//! broken and never echo a value (invariant I6).
+//! Problem documents (RFC 9457), the replies to refused requests (docs/contract.md section 8). Their details name the
+//! violated limit and never repeat a value of the request (invariant I6).
 
 use crate::identity::{IdentityError, IdentityPart};
 use crate::json::to_text;
@@ -8,7 +8,7 @@ use crate::policy::path::PathError;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// What a caller can do about a refusal.
+/// The retry advice for a refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// Change the request.
@@ -33,10 +33,10 @@ impl Retry {
     }
 }
 
-/// After how long something that cannot be had is worth asking for again.
+/// The `Retry-After` of a temporary problem.
 const RETRY_AFTER_SECONDS: u32 = 30;
 
-/// What is wrong, as a name that programs can rely on.
+/// The stable code of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// The route requires a key.
@@ -45,19 +45,19 @@ pub enum Code {
     KeyInvalid,
     /// The route takes no key.
     KeyProhibited,
-    /// Nobody, or not enough of somebody, calls.
+    /// The caller's identity is missing or incomplete.
     IdentityMissing,
     /// The caller's identity is malformed or ambiguous.
     IdentityInvalid,
-    /// The caller's identity is kept for others.
+    /// The caller's identity is reserved.
     IdentityReserved,
     /// Readers could disagree about the path.
     PathAmbiguous,
-    /// No such path, or one that is closed to clients.
+    /// There is no such path, or it is closed to clients.
     NotFound,
     /// The path has other methods.
     MethodNotAllowed,
-    /// The gateway and the policy disagree.
+    /// The gateway's configuration and the policy do not agree.
     PolicyInvalid,
     /// No such webhook.
     WebhookUnknown,
@@ -71,17 +71,17 @@ pub enum Code {
     BodyTooLarge,
     /// The body has to be read and is compressed.
     UnsupportedContentEncoding,
-    /// Something that the answer depends on cannot be had.
+    /// A store or the backend is not available.
     DependencyUnavailable,
     /// Nothing is stored for this caller under the key.
     KeyUnknown,
-    /// The operation does not take a request of this form.
+    /// The operation does not accept a request of this form.
     RequestInvalid,
     /// The headers are above a limit.
     HeadersTooLarge,
-    /// The answer did not come in time.
+    /// The response did not come in time.
     GatewayTimeout,
-    /// The backend made an error whose description is not shown.
+    /// The backend returned an error whose description is not shown.
     BackendError,
 }
 
@@ -169,17 +169,17 @@ impl Code {
 pub struct Problem {
     /// What is wrong
     pub code: Code,
-    /// The HTTP status, where it is not the code's
+    /// The HTTP status, if it is not the default of the code
     pub status: Option<u16>,
-    /// What about it, where a code has several reasons
+    /// The reason, if the code has several
     pub reason: Option<&'static str>,
-    /// What to change
+    /// What the client has to change
     pub detail: Cow<'static, str>,
     /// The methods that the path has, for 405
     pub allow: Option<String>,
-    /// After how many seconds a retry may find things mended, for 503
+    /// The seconds of `Retry-After`, for 503
     pub retry_after: Option<u32>,
-    /// What the caller can do, where it is not the code's advice
+    /// The retry advice, if it is not the default of the code
     pub advice: Option<Retry>,
 }
 
@@ -211,12 +211,12 @@ impl Problem {
         )
     }
 
-    /// A key was sent that no key can be.
+    /// The key does not fit the grammar.
     pub fn key_invalid(why: KeyError) -> Self {
         Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, why.detail()) }
     }
 
-    /// A key was sent where none is taken.
+    /// A key was sent to a route that accepts none.
     pub fn key_prohibited() -> Self {
         Self::new(
             Code::KeyProhibited,
@@ -224,7 +224,7 @@ impl Problem {
         )
     }
 
-    /// The caller is not known well enough.
+    /// The caller's identity is missing, invalid or reserved.
     pub fn identity(why: IdentityError) -> Self {
         match why {
             IdentityError::Missing(part) => Self::new(
@@ -281,22 +281,23 @@ impl Problem {
         )
     }
 
-    /// No such webhook id, or one of another provider: the same answer, so that there is nothing to enumerate.
+    /// The webhook id is unknown or belongs to another provider. Both have the same response, so that ids cannot be
+    /// enumerated.
     pub fn webhook_unknown() -> Self {
         Self::new(Code::WebhookUnknown, "There is no such webhook.")
     }
 
-    /// The signature does not verify; the reason is counted, not told.
+    /// The webhook's signature does not verify. The reason is logged and not shown.
     pub fn webhook_signature_invalid() -> Self {
         Self::new(Code::WebhookSignatureInvalid, "The webhook's signature could not be verified.")
     }
 
-    /// A request that its caller signed does not verify; the reason is counted, not told.
+    /// The signature of a signed caller does not verify. The reason is logged and not shown.
     pub fn signature_invalid() -> Self {
         Self::new(Code::SignatureInvalid, "The request's signature could not be verified.")
     }
 
-    /// The delivery is genuine, and no key can be made of it.
+    /// The delivery is verified, but it has no identifier for a key.
     pub fn transport_translation_failed() -> Self {
         Self::new(
             Code::TransportTranslationFailed,
@@ -317,7 +318,7 @@ impl Problem {
         )
     }
 
-    /// Something that the answer depends on cannot be had right now.
+    /// A store that the request needs is not available.
     pub fn dependency_unavailable() -> Self {
         Self {
             retry_after: Some(RETRY_AFTER_SECONDS),
@@ -328,7 +329,7 @@ impl Problem {
         }
     }
 
-    /// Nothing is stored under the key: the same answer whether it was never used or is somebody else's.
+    /// Nothing is stored under the key. The response is the same for an unused key and for another caller's key.
     pub fn key_unknown() -> Self {
         Self::new(
             Code::KeyUnknown,
@@ -337,7 +338,7 @@ impl Problem {
         )
     }
 
-    /// The backend could not take the request, or did not answer.
+    /// The backend did not accept the request, or did not respond.
     pub fn backend_unavailable() -> Self {
         Self {
             retry_after: Some(RETRY_AFTER_SECONDS),
@@ -349,7 +350,7 @@ impl Problem {
         }
     }
 
-    /// The answer to a request with a key did not come in time.
+    /// The response to a request with a key did not come in time.
     pub fn gateway_timeout() -> Self {
         Self::new(
             Code::GatewayTimeout,
@@ -358,17 +359,17 @@ impl Problem {
         )
     }
 
-    /// The body is longer than the backend takes.
+    /// The body is longer than the backend accepts.
     pub fn body_refused() -> Self {
         Self::new(Code::BodyTooLarge, "The body is longer than the operation takes.")
     }
 
-    /// The headers are longer, or more, than the backend takes.
+    /// The headers are longer, or more, than the backend accepts.
     pub fn headers_too_large() -> Self {
         Self::new(Code::HeadersTooLarge, "The request has too many headers, or too long ones.")
     }
 
-    /// The backend refused the request, with this status, before any handler had it.
+    /// The backend refused the request with this status before it reached a handler.
     pub fn request_invalid(status: u16) -> Self {
         Self {
             status: Some(status),
@@ -379,7 +380,7 @@ impl Problem {
         }
     }
 
-    /// The whole body is needed, and that of an upgraded connection never ends.
+    /// The filter needs the whole body, but the body of an upgraded connection never ends.
     pub fn upgrade_refused() -> Self {
         Self::new(
             Code::RequestInvalid,
@@ -388,8 +389,8 @@ impl Problem {
         )
     }
 
-    /// The backend answered with this status, and its description of the error cannot be shown; `advice` is what is
-    /// known about a retry.
+    /// The backend returned an error with this status, and its description cannot be shown. `advice` is the retry
+    /// advice, if it is known.
     pub fn backend_error(status: u16, advice: Option<Retry>) -> Self {
         Self {
             status: Some(status),
@@ -406,12 +407,12 @@ impl Problem {
         self.status.unwrap_or(self.code.status())
     }
 
-    /// What the caller can do.
+    /// The retry advice.
     pub fn retry(&self) -> Retry {
         self.advice.unwrap_or(self.code.retry())
     }
 
-    /// The document, a JSON text.
+    /// The document as JSON. `docs_url` is the URL that `type` points to.
     pub fn document(&self, docs_url: Option<&str>) -> String {
         let (name, _, title, _) = self.code.facts();
         let kind = docs_url.map_or_else(|| "about:blank".to_owned(), |url| format!("{url}#{name}"));
@@ -426,7 +427,7 @@ impl Problem {
         })
     }
 
-    /// The headers that go with the document.
+    /// The headers of the response with the document, without the status.
     pub fn headers(&self, docs_url: Option<&str>) -> Vec<(&'static str, String)> {
         let mut headers = vec![
             ("content-type", "application/problem+json".to_owned()),

@@ -1,11 +1,11 @@
-//! What is told about an exchange: the log fields of docs/contract.md section 9.
+//! The log fields of an exchange (docs/contract.md section 9).
 
 use crate::json::to_text;
 use crate::policy::KeyInLogs;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// Which of the three cases an exchange is.
+/// The case of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
     /// The caller's key, namespaced.
@@ -27,17 +27,17 @@ impl Case {
     }
 }
 
-/// What became of an exchange.
+/// The outcome of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Outcome {
-    /// It went to the backend.
+    /// The request went to the backend.
     #[default]
     Forwarded,
-    /// The backend did the work and keeps the answer.
+    /// The backend did the work and stored the response.
     Stored,
-    /// The backend answered from what it had stored.
+    /// The backend replayed a stored response.
     Replayed,
-    /// The filter refused it.
+    /// The filter refused the request.
     Rejected,
 }
 
@@ -53,7 +53,7 @@ impl Outcome {
     }
 }
 
-/// One exchange, in the words of the log.
+/// The log fields of one exchange.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Record<'a> {
     /// `idempotency_case`
@@ -104,7 +104,7 @@ impl Record<'_> {
     }
 }
 
-/// A namespaced key as logs may show it; the digest is `sha256:` and 64 hexadecimal digits.
+/// The form of a namespaced key for logs; a digest is `sha256:` and 64 hexadecimal digits.
 pub fn key_in_logs(form: KeyInLogs, key: &str) -> Option<String> {
     match form {
         KeyInLogs::Full => Some(key.to_owned()),

@@ -1,6 +1,6 @@
-//! Timestamps as providers write them, and how old or new they may be.
+//! Parses the timestamps of deliveries and checks their age.
 
-/// How a timestamp is written.
+/// The format of a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Unix time in seconds
@@ -22,7 +22,7 @@ pub(super) enum TimestampError {
     Future,
 }
 
-/// How far a timestamp may be from now; the bounds themselves are inside.
+/// The allowed distance of a timestamp from now, in seconds, bounds included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) unit: Unit,
@@ -35,7 +35,7 @@ impl Window {
     pub(super) fn check(self, time: i64, now: u64) -> Result<(), TimestampError> {
         let mut now = i64::try_from(now).unwrap_or(i64::MAX);
         if self.unit == Unit::Seconds {
-            // The sender cannot say more precisely when it was.
+            // The sender's clock has whole seconds only.
             now -= now % 1000;
         }
         let age = now.saturating_sub(time);
@@ -49,10 +49,10 @@ impl Window {
     }
 }
 
-/// Reads a timestamp; Unix milliseconds.
+/// Parses a timestamp into Unix milliseconds.
 pub(crate) fn parse(unit: Unit, text: &[u8]) -> Option<i64> {
     match unit {
-        // 15 digits of seconds and 18 of milliseconds stay far from the type's end.
+        // With at most 15 digits of seconds or 18 of milliseconds, an `i64` cannot overflow.
         Unit::Seconds => number(text, 1..=15).map(|seconds| seconds * 1000),
         Unit::Milliseconds => number(text, 1..=18),
         Unit::Rfc3339 => rfc_3339(text),
@@ -88,7 +88,7 @@ fn rfc_3339(text: &[u8]) -> Option<i64> {
     Some((date * 86_400 + clock - zone) * 1000 + milliseconds)
 }
 
-/// Cuts the zone off; its offset in seconds.
+/// Splits off the zone. Returns the rest and the offset in seconds.
 fn split_zone(text: &[u8]) -> Option<(&[u8], i64)> {
     if let [rest @ .., b'Z' | b'z'] = text {
         return Some((rest, 0));
@@ -130,7 +130,7 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     if day > length {
         return None;
     }
-    // Counted in years that begin in March, so that the leap day comes last.
+    // Years begin in March here, so that the leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let before = |year: i64| year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     // 719,468 days lie between 0000-03-01 and 1970-01-01.

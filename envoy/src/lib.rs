@@ -1,9 +1,10 @@
-//! What is Envoy's own: the headers that steer its router for one request, and how its VMs get environment variables. The
-//! engine knows no gateway; hosts in Envoy hand this to it, and so do tests and `explain`, which stand in for such a host.
+//! Facts about Envoy: the headers that control its router for one request, and how its VMs get environment variables.
+//! The engine knows no gateway, so hosts in Envoy pass these facts to it. Tests and `explain` do so in place of such a
+//! host.
 
 use edge_idempotency_engine::host::RouterHints;
 
-/// The headers that steer Envoy's router for one request
+/// The headers that control Envoy's router for one request
 /// (<https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter>).
 pub static ROUTER: RouterHints = RouterHints {
     prefix: "x-envoy-",
@@ -15,6 +16,6 @@ pub static ROUTER: RouterHints = RouterHints {
     ],
 };
 
-/// What an operator has to do so that the filter sees a variable of the environment.
+/// The advice for operators if the filter does not get an environment variable.
 pub const ENVIRONMENT_ADVICE: &str =
     "set it in the gateway's environment, and list it in vm_config.environment_variables.host_env_keys";

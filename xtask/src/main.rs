@@ -1,7 +1,7 @@
 //! Repository tasks on the built module.
 //!
-//! - `finish IN OUT` turns what the linker left into the file that is shipped, and writes its checksum beside it.
-//! - `check-module FILE` holds a finished file to what a gateway needs of it and to what it may ask of a gateway.
+//! - `finish IN OUT` turns the linked module into the file for release, and writes its checksum next to it.
+//! - `check-module FILE` checks the exports, the imports and the size of a finished file.
 
 mod module;
 
@@ -53,7 +53,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Whoever reads the file meanwhile, a gateway for one, sees the old one or the new one.
+/// Replaces the file in one step, so that a gateway that reads it sees the old or the new content.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let context = || format!("cannot write {}", path.display());
     if let Some(directory) = path.parent() {

@@ -1,14 +1,13 @@
-//! What the shipped module looks like: which exports a gateway calls, which imports it has to give.
+//! The exports and imports of the released module.
 
 use anyhow::{Context, Result, bail};
 use walrus::{ExportItem, ImportKind, Module, ModuleConfig};
 
-/// The callbacks that the filter implements. The SDK exports every callback there is, and a host calls whatever is
-/// exported: each one that is not needed costs a call into the VM per request. To implement another callback (a body,
-/// `proxy_on_http_call_response`, `proxy_on_tick`, `proxy_on_log` …), add it here.
+/// The callbacks that the filter implements. A host calls every exported callback, so each unneeded one costs a call
+/// into the VM for each request. To implement another callback, such as `proxy_on_log`, add it here.
 ///
-/// `proxy_on_done` is not among them: without it a host takes a context as done at once and goes on to
-/// `proxy_on_delete`, which is what frees the stream's state in the SDK.
+/// `proxy_on_done` is not among them: without it, a host calls `proxy_on_delete` at once, which frees the state of the
+/// request.
 const CALLBACKS: [&str; 12] = [
     "proxy_on_context_create",
     "proxy_on_vm_start",
@@ -24,28 +23,29 @@ const CALLBACKS: [&str; 12] = [
     "proxy_on_delete",
 ];
 
-/// What a host needs beside the callbacks: the ABI's version, the start, the memory.
+/// The other exports that a host needs: the ABI's version, the initialisation, the memory.
 const RUNTIME: [&str; 3] = ["proxy_abi_version_0_2_1", "_initialize", MEMORY];
 
 const MEMORY: &str = "memory";
 
-/// The host's way to hand over data; the SDK exports one of the two, depending on the target.
+/// The allocators with which a host passes data to the module. One of the two has to exist.
 const ALLOCATORS: [&str; 2] = ["malloc", "proxy_on_memory_allocate"];
 
-/// Of WASI the module reads environment variables (secrets), nothing else; `env` has to be the proxy-wasm ABI.
+/// The only WASI imports: they read environment variables (secrets). All other imports are from the proxy-wasm ABI
+/// (`env`).
 const WASI: [&str; 2] = ["environ_get", "environ_sizes_get"];
 
-/// Bytes. Every worker compiles the module at start, and it travels in a configuration update.
+/// The maximum size in bytes. Every worker compiles the module at start, and configuration updates contain it.
 const SIZE_LIMIT: usize = 640_000;
 
-/// What a checked module shows to the outside.
+/// The numbers of imports and exports of a checked module.
 #[derive(Debug)]
 pub(crate) struct Summary {
     pub(crate) imports: usize,
     pub(crate) exports: usize,
 }
 
-/// Drops the exports that are not needed, all that only they kept alive, and every custom section.
+/// Removes unneeded exports, the code that only they use, and all custom sections.
 pub(crate) fn finish(linked: &[u8]) -> Result<Vec<u8>> {
     let mut module = parse(linked)?;
     let surplus: Vec<_> = module.exports.iter().filter(|export| !is_kept(&export.name)).map(|e| e.id()).collect();
@@ -61,7 +61,7 @@ pub(crate) fn finish(linked: &[u8]) -> Result<Vec<u8>> {
     Ok(module.emit_wasm())
 }
 
-/// Everything that is wrong with a finished module, in one error.
+/// Checks a finished module. The error lists all problems.
 pub(crate) fn check(finished: &[u8]) -> Result<Summary> {
     let module = parse(finished)?;
     let mut wrong = forbidden_imports(&module);
@@ -132,7 +132,7 @@ fn wrong_exports(module: &Module) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A module as the linker leaves it: everything that has to be there, `imports` before it and `more` behind it.
+    /// A module as the linker makes it: all required parts, with `imports` before them and `more` after them.
     fn linked(imports: &str, more: &str) -> Vec<u8> {
         let exports: String = CALLBACKS
             .iter()

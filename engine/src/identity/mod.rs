@@ -1,6 +1,8 @@
-//! Who calls: tenant, project and subject, as types that can only hold what the grammar allows (docs/contract.md section 3).
+//! The identity of a caller: tenant, project and subject, as types whose values always fit the grammar
+//! (docs/contract.md section 3).
 //!
-//! Nothing is repaired: no case folding, no Unicode normalisation, no trimming. A value fits or is refused.
+//! Values are never changed: no case folding, no Unicode normalisation, no trimming. A value that does not fit is
+//! refused.
 
 mod source;
 
@@ -20,9 +22,9 @@ pub const MAX_SUBJECT_TYPE_LENGTH: usize = 63;
 /// The subject types that need no declaration.
 pub const SUBJECT_TYPES: [&str; 5] = ["user", "service", "tenant_member", "client", "platform_member"];
 
-/// Stands in the project segment of a route with `"scope": "tenant"`.
+/// The project segment in keys of a route with `"scope": "tenant"`.
 pub const TENANT_SENTINEL: &str = "_tenant";
-/// Stands in the project segment of a route with `"scope": "platform"`.
+/// The project segment in keys of a route with `"scope": "platform"`.
 pub const PLATFORM_SENTINEL: &str = "_platform";
 
 /// A whole identity.
@@ -36,7 +38,7 @@ pub struct Identity {
     pub subject: Subject,
 }
 
-/// The part of an identity that something is said about.
+/// A part of an identity, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityPart {
     /// The tenant
@@ -65,7 +67,7 @@ pub struct Malformed;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tenant(String);
 
-/// What stands in the project segment of a namespaced key.
+/// The project segment of a namespaced key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Project {
     /// A project of the tenant; the same grammar as [`Tenant`].
@@ -123,7 +125,7 @@ fn segment(value: &[u8]) -> Result<&str, Malformed> {
 }
 
 impl Subject {
-    /// Builds a subject from its type and the id as the identity source has it (any bytes but controls).
+    /// Builds a subject from its type and the id of the identity source (any bytes except control characters).
     ///
     /// # Errors
     /// [`Malformed`] for a type outside `[a-z][a-z0-9_]*`, an empty id, a control byte in it, or more than

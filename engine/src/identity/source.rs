@@ -1,30 +1,30 @@
-//! Where an identity comes from. Sources are whole: the first that has any value wins and must be complete; parts of
-//! different sources never mix (invariant I5).
+//! Identity sources. The first source that has any value counts, and it must be complete. Parts of different sources
+//! are never mixed (invariant I5).
 
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::headers::{FieldValue, Headers, RouterHints};
 use std::borrow::Cow;
 
-/// What a host knows about a request beside its headers.
+/// What a host knows about a request in addition to its headers.
 pub trait Attributes {
-    /// The dynamic metadata at a path, as an authentication filter left it.
+    /// The dynamic metadata at a path, which an authentication filter has set.
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_>;
     /// The endpoint that the gateway's route names in `filter_metadata["edge.idempotency"].endpoint`.
     fn route_endpoint(&self) -> AttributeValue<'_>;
-    /// How the gateway's router is steered for one request; `None` if it cannot be.
+    /// The headers that control the gateway's router for one request; `None` if it has no such headers.
     fn router(&self) -> Option<&'static RouterHints> {
         None
     }
 }
 
-/// One value from outside.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttributeValue<'a> {
-    /// Not there, `null`, or empty: gateways write a missing claim as an empty one.
+    /// Absent, `null`, or empty, since gateways write a missing claim as an empty value.
     Absent,
     /// Text; any bytes.
     Text(Cow<'a, [u8]>),
-    /// Something else (a number, a list), or more than one.
+    /// Not a text (a number, a list), or several values.
     Unusable,
 }
 
@@ -42,7 +42,7 @@ pub struct MetadataPath {
 }
 
 impl MetadataPath {
-    /// Takes the namespace and the members. Segments hold no NUL: the policy document refuses it.
+    /// Takes the namespace and the members. A segment contains no NUL, since the policy document refuses it.
     pub fn new(segments: Vec<String>) -> Self {
         Self { joined: segments.join("\0"), segments }
     }
@@ -58,7 +58,7 @@ impl MetadataPath {
     }
 }
 
-/// Where one part of an identity stands.
+/// The place of one part of an identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityPlace {
     /// In a header that a filter of the gateway owns; lower case.
@@ -76,7 +76,7 @@ impl IdentityPlace {
             },
             Self::Header(name) => match headers.field(name) {
                 FieldValue::Absent | FieldValue::One(b"") => AttributeValue::Absent,
-                // A comma is what a gateway makes of an array, or of two lines.
+                // A gateway joins an array, or two header lines, by a comma.
                 FieldValue::One(value) if !value.contains(&b',') => AttributeValue::Text(Cow::Borrowed(value)),
                 FieldValue::One(_) | FieldValue::Many => AttributeValue::Unusable,
             },
@@ -84,12 +84,12 @@ impl IdentityPlace {
     }
 }
 
-/// The subject's place and how its text is read.
+/// The place of the subject and the form of its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubjectRule {
-    /// Where the text is.
+    /// The place of the text.
     pub field: IdentityPlace,
-    /// The type, if the source knows but one; else the text is `{type}:{id}`.
+    /// The type, if all subjects of the source have the same one. If not, the text is `{type}:{id}`.
     pub kind: Option<String>,
 }
 
@@ -98,39 +98,39 @@ pub struct SubjectRule {
 pub struct IdentitySource {
     /// Its name in the policy.
     pub name: String,
-    /// Where the tenant is.
+    /// The place of the tenant.
     pub tenant: IdentityPlace,
-    /// Where the project is; a source for tenant-wide callers has none.
+    /// The place of the project; a source for tenant-wide callers has none.
     pub project: Option<IdentityPlace>,
-    /// Where the subject is.
+    /// The place of the subject.
     pub subject: SubjectRule,
 }
 
-/// Why there is no identity.
+/// The reason why a request has no identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityError {
-    /// No source has any value, or the first that has one lacks this part.
+    /// No source has any value, or the first source with a value has no value for this part.
     Missing(IdentityPart),
     /// This part is malformed or ambiguous.
     Invalid(IdentityPart),
-    /// The subject is kept for webhooks or for a signed caller.
+    /// The subject is reserved for webhooks or for a signed caller.
     Reserved,
 }
 
-/// What decides beside the sources.
+/// The rules of a route that [`resolve`] needs in addition to the sources.
 pub struct Rules<'p> {
-    /// The project segment of a route with a wider scope; `None` where the source's project counts.
+    /// The project segment of a route with a wider scope; `None` if the source gives the project.
     pub scope: Option<Project>,
-    /// The types a `{type}:{id}` subject may have.
+    /// The types that a `{type}:{id}` subject may have.
     pub types: &'p [String],
-    /// Subjects that no outside identity may have.
+    /// Subjects that no identity source may give.
     pub reserved: &'p [String],
 }
 
-/// Reads the identity of a request: whole, from the first source that has any value.
+/// Reads the identity of a request from the first source that has any value.
 ///
 /// # Errors
-/// [`IdentityError`], with the first part that is missing or wrong; a wrong part outranks a missing one.
+/// [`IdentityError`] with the first invalid part, or else with the first missing part.
 pub fn resolve(
     sources: &[IdentitySource],
     rules: &Rules<'_>,

@@ -1,8 +1,8 @@
-//! Reading a JSON document piece by piece: every problem is noted with its JSON pointer (RFC 6901), and reading goes
-//! on, so that one start shows all of them.
+//! Reads a JSON document and collects its problems, each with its JSON pointer (RFC 6901), so that one start reports
+//! all of them.
 //!
-//! This runs once, at start, and every worker compiles it before: what is generic here only wraps what is not, or what
-//! is compiled once for each type of result.
+//! Every worker compiles this code at start, so it is kept small: most generic functions are thin wrappers around
+//! functions that are not generic.
 
 use crate::json::Json;
 use std::borrow::Cow;
@@ -12,16 +12,16 @@ use std::ops::RangeInclusive;
 /// One problem of a policy document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// Where, as a JSON pointer; empty for the document itself.
+    /// The JSON pointer of the problem; empty for the whole document.
     pub pointer: String,
-    /// What is wrong and what to write instead; one line, whatever the document holds.
+    /// What is wrong and what to write instead, in one line.
     pub message: String,
 }
 
 impl fmt::Display for Issue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.pointer.is_empty() { "(document)" } else { &self.pointer };
-        write!(f, "{}: {}", one_line(place), self.message)
+        let pointer = if self.pointer.is_empty() { "(document)" } else { &self.pointer };
+        write!(f, "{}: {}", one_line(pointer), self.message)
     }
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Issue {
 pub struct Issues(pub Vec<Issue>);
 
 impl Issues {
-    /// Notes a problem.
+    /// Adds a problem.
     pub fn add<'t>(&mut self, pointer: impl Into<Cow<'t, str>>, message: impl Into<Cow<'t, str>>) {
         self.push(pointer.into(), message.into());
     }
@@ -41,7 +41,7 @@ impl Issues {
     }
 }
 
-/// The text with its control characters escaped: what a document holds must not look like a log line of its own.
+/// Escapes control characters, so that a document cannot forge log lines.
 fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for char in text.chars() {
@@ -54,7 +54,7 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// A value and its place.
+/// A value and its JSON pointer.
 #[derive(Debug, Clone)]
 pub struct JsonCursor<'j> {
     json: &'j Json,
@@ -62,7 +62,7 @@ pub struct JsonCursor<'j> {
     pub pointer: String,
 }
 
-/// An object and its place.
+/// An object and its JSON pointer.
 #[derive(Debug, Clone)]
 pub struct ObjectCursor<'j> {
     members: &'j [(String, Json)],
@@ -107,7 +107,7 @@ impl<'j> JsonCursor<'j> {
         Some(fields)
     }
 
-    /// The value as an object with names of its author's choice.
+    /// The value as an object with any member names.
     #[inline(never)]
     pub fn map(&self, issues: &mut Issues) -> Option<ObjectCursor<'j>> {
         match self.json {
@@ -193,7 +193,7 @@ impl<'j> JsonCursor<'j> {
         }
     }
 
-    /// The value as strings that `parse` accepts; those that it does not are left out, and noted.
+    /// The value as an array of strings that `parse` accepts. The others are left out, with an issue each.
     pub fn list<T>(&self, issues: &mut Issues, parse: impl Fn(&'j str) -> Result<T, String>) -> Option<Vec<T>> {
         self.list_with(issues, &parse)
     }
@@ -207,12 +207,12 @@ impl<'j> JsonCursor<'j> {
         Some(list)
     }
 
-    /// Whether the value is `null` (where that says that something is not known).
+    /// Whether the value is `null`.
     pub const fn is_null(&self) -> bool {
         matches!(self.json, Json::Null)
     }
 
-    /// Whether the value is a string (where a member may be written in two ways).
+    /// Whether the value is a string.
     pub const fn is_text(&self) -> bool {
         matches!(self.json, Json::String(_))
     }
@@ -231,7 +231,7 @@ impl<'j> ObjectCursor<'j> {
         Some(JsonCursor { json, pointer: child(&self.pointer, name) })
     }
 
-    /// A member that has to be there.
+    /// A required member.
     #[inline(never)]
     pub fn need(&self, name: &str, issues: &mut Issues) -> Option<JsonCursor<'j>> {
         let found = self.get(name);
@@ -241,7 +241,7 @@ impl<'j> ObjectCursor<'j> {
         found
     }
 
-    /// A member, if it is there and a string that `parse` accepts ([`JsonCursor::parse`]).
+    /// An optional member, as a string that `parse` accepts ([`JsonCursor::parse`]).
     pub fn parse<T>(&self, name: &str, issues: &mut Issues, parse: impl Fn(&'j str) -> Result<T, String>) -> Option<T> {
         self.parse_with(name, issues, &parse)
     }
@@ -256,7 +256,7 @@ impl<'j> ObjectCursor<'j> {
         self.get(name)?.parse_with(issues, parse)
     }
 
-    /// A member that has to be there, as a string that `parse` accepts ([`JsonCursor::parse`]).
+    /// A required member, as a string that `parse` accepts ([`JsonCursor::parse`]).
     pub fn need_parse<T>(
         &self,
         name: &str,
@@ -276,25 +276,25 @@ impl<'j> ObjectCursor<'j> {
         self.need(name, issues)?.parse_with(issues, parse)
     }
 
-    /// A member, if it is there and one of a few words ([`JsonCursor::choice`]).
+    /// An optional member, as one of a few words ([`JsonCursor::choice`]).
     #[inline(never)]
     pub fn choice<T: Copy>(&self, name: &str, words: &[(&str, T)], issues: &mut Issues) -> Option<T> {
         self.get(name)?.choice(words, issues)
     }
 
-    /// A member, if it is there and `true` or `false`.
+    /// An optional member, as `true` or `false`.
     #[inline(never)]
     pub fn boolean(&self, name: &str, issues: &mut Issues) -> Option<bool> {
         self.get(name)?.boolean(issues)
     }
 
-    /// A member, if it is there and an integer within bounds.
+    /// An optional member, as an integer within bounds.
     #[inline(never)]
     pub fn integer(&self, name: &str, bounds: RangeInclusive<u64>, issues: &mut Issues) -> Option<u64> {
         self.get(name)?.integer(bounds, issues)
     }
 
-    /// A member, if it is there and strings that `parse` accepts ([`JsonCursor::list`]).
+    /// An optional member, as an array of strings that `parse` accepts ([`JsonCursor::list`]).
     pub fn list<T>(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What JSON texts are made of (RFC 8259): scalars as they were written, and the space between.
+//! The lexer for JSON texts (RFC 8259): scalars and space.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(crate) enum JsonScalar<'b> {
     Container,
 }
 
-/// What stands between the quotes of a string.
+/// The content of a string between its quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Text<'b> {
     raw: &'b [u8],
@@ -25,8 +25,8 @@ pub(crate) struct Text<'b> {
 }
 
 impl<'b> Text<'b> {
-    /// The string. A surrogate without its partner, which Unicode text cannot hold, becomes its three-byte form
-    /// (WTF-8), so that different strings stay different.
+    /// The decoded string. An unpaired surrogate, which UTF-8 cannot encode, becomes three bytes (WTF-8), so that
+    /// different strings stay different.
     pub(crate) fn decode(self) -> Cow<'b, [u8]> {
         if !self.escaped {
             return Cow::Borrowed(self.raw);
@@ -56,7 +56,7 @@ impl<'b> Text<'b> {
         }
     }
 
-    /// The string as it was written.
+    /// The string in its source form, with escapes.
     pub(crate) const fn raw(self) -> &'b [u8] {
         self.raw
     }
@@ -67,7 +67,8 @@ impl<'b> Text<'b> {
     }
 }
 
-/// Appends what `\u` and the following four digits, or two such escapes, stand for; the digits have been checked.
+/// Appends the character of a `\u` escape, or of a surrogate pair of two escapes. `digits` begins after the first `\u`.
+/// Returns the rest.
 fn push_unicode<'b>(digits: &'b [u8], out: &mut Vec<u8>) -> &'b [u8] {
     let Some((high, rest)) = unit(digits) else { return &[] };
     if let [b'\\', b'u', after @ ..] = rest
@@ -82,7 +83,7 @@ fn push_unicode<'b>(digits: &'b [u8], out: &mut Vec<u8>) -> &'b [u8] {
     rest
 }
 
-/// Reads the four hexadecimal digits that follow `\u`, and gives what follows them.
+/// Reads the four hexadecimal digits after `\u`. Returns their value and the rest.
 pub(crate) fn unit(digits: &[u8]) -> Option<(u32, &[u8])> {
     let (four, rest) = digits.split_first_chunk::<4>()?;
     let mut value = 0;
@@ -92,7 +93,7 @@ pub(crate) fn unit(digits: &[u8]) -> Option<(u32, &[u8])> {
     Some((value, rest))
 }
 
-/// UTF-8's scheme for any number, surrogates included.
+/// Appends the UTF-8 encoding of a code point, surrogates included.
 fn push_code_point(point: u32, out: &mut Vec<u8>) {
     let tail = |shift: u32| 0x80 | (point >> shift & 0x3f) as u8;
     match point {
@@ -103,7 +104,7 @@ fn push_code_point(point: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a value that is no container, at the beginning of `text`, and gives what follows it.
+/// Reads a scalar at the beginning of `text`. Returns it and the rest.
 pub(crate) fn scalar(text: &[u8]) -> Option<(JsonScalar<'_>, &[u8])> {
     match text {
         [b'"', after @ ..] => string(after).map(|(content, after)| (JsonScalar::Text(content), after)),
@@ -138,7 +139,7 @@ fn skip_number(text: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// At least one digit.
+/// Skips one digit or more.
 fn skip_digits(text: &[u8]) -> Option<&[u8]> {
     let [b'0'..=b'9', rest @ ..] = text else { return None };
     let mut rest = rest;
@@ -156,12 +157,12 @@ pub(crate) fn skip_space(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Reads a string after its opening quote.
+/// Reads a string after its opening quote. Returns it and the rest.
 pub(crate) fn string(text: &[u8]) -> Option<(Text<'_>, &[u8])> {
     let mut rest = text;
     let mut escaped = false;
     loop {
-        // Most of a large text is the inside of strings.
+        // A large text consists mostly of strings, so eight plain bytes are skipped at once.
         while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
             let plain = plain_bytes(u64::from_le_bytes(*chunk));
             if plain < 8 {
@@ -190,7 +191,7 @@ pub(crate) fn string(text: &[u8]) -> Option<(Text<'_>, &[u8])> {
     }
 }
 
-/// Skips one code point beyond ASCII; `None` for what is no UTF-8 (RFC 3629 section 4).
+/// Skips one code point beyond ASCII; `None` if it is not valid UTF-8 (RFC 3629 section 4).
 fn skip_code_point(text: &[u8]) -> Option<&[u8]> {
     match text {
         [0xc2..=0xdf, 0x80..=0xbf, rest @ ..]
@@ -204,15 +205,16 @@ fn skip_code_point(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// How many of eight bytes, from the lowest, are ASCII and neither a quote, a backslash nor a control character.
+/// How many of eight bytes, counted from the lowest, are ASCII and neither a quote nor a backslash nor a control
+/// character.
 const fn plain_bytes(bytes: u64) -> usize {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
-    // The highest bit of each zero byte, up to the first of them.
+    // Sets the highest bit of each zero byte, correct up to the first zero byte.
     const fn zeros(bytes: u64) -> u64 {
         bytes.wrapping_sub(ONES) & !bytes
     }
-    // Of a byte above ASCII, or of the difference where a byte is below the space.
+    // The highest bit is set for a byte above ASCII, and for a byte below the space.
     let outside = bytes.wrapping_sub(ONES * 0x20) | bytes;
     let special = outside | zeros(bytes ^ (ONES * b'"' as u64)) | zeros(bytes ^ (ONES * b'\\' as u64));
     ((special & HIGH).trailing_zeros() / 8) as usize

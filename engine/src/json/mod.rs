@@ -1,15 +1,15 @@
 //! JSON (RFC 8259).
 //!
-//! serde_json reads the texts that the filter acts on (policy documents, replies of stores) and writes what the filter
-//! tells (problem documents, log records). The scanner is our own: it finds values in signed bodies and cleans errors
-//! without a copy, and it knows what serde_json's values do not tell (docs/decisions/0011-json.md).
+//! serde_json reads policy documents and replies of stores, and writes problem documents and log records. The scanner
+//! is our own: it finds values in signed bodies and cleans errors without building a tree, and it sees duplicate
+//! members and source forms, which serde_json's values do not show (docs/decisions/0011-json.md).
 //!
 //! | module | subject |
 //! |---|---|
-//! | `tree` | a text as a tree in which no member stands twice |
-//! | `cursor` | reading a tree and noting every problem with its JSON pointer |
-//! | `lex` | scalars and space, as they were written |
-//! | `scan` | values at given places of a body, in one pass over its bytes |
+//! | `tree` | a text as a tree without duplicate members |
+//! | `cursor` | reading a tree and collecting its problems with their JSON pointers |
+//! | `lex` | the lexer: scalars and space |
+//! | `scan` | values at JSON pointers, in one pass over the bytes |
 
 pub(crate) mod cursor;
 pub(crate) mod lex;
@@ -20,10 +20,9 @@ pub use cursor::{Issue, Issues, JsonCursor, ObjectCursor};
 pub(crate) use tree::is_json;
 pub use tree::{Json, JsonError};
 
-/// `value` as a JSON text; members stand in the order of its fields.
+/// Serialises `value` as JSON, with the members in the order of its fields.
 ///
-/// The values of this crate are objects of texts, numbers and truths, whose names are texts, and the memory that they are
-/// written to does not fail: serde_json has no error to return for them.
+/// serde_json cannot fail here: the values of this crate have string keys only, and they are written into memory.
 #[inline(never)]
 pub(crate) fn to_text(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()

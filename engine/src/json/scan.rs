@@ -1,21 +1,21 @@
-//! Values at given places of a JSON text (RFC 8259, RFC 6901), read by streaming over its bytes: no tree, and the whole
-//! text is checked, so that a value is never taken from something that another reader would refuse.
+//! Finds the values at JSON pointers (RFC 6901) in one pass over a JSON text (RFC 8259), without a tree. The whole text
+//! is checked, so a value never comes from a text that another parser would refuse.
 //!
-//! A member that stands twice on the way to a place makes it ambiguous, whatever the spelling (`id`, `\u0069d`).
+//! A duplicate member on the way makes the result ambiguous, in any spelling (`id`, `\u0069d`).
 
 pub(crate) use crate::json::lex::JsonScalar;
 use crate::json::lex::{Text, scalar, skip_space, string};
 
-/// Deeper nesting is refused. One bit is kept for each level.
+/// The maximum nesting. The scanner keeps one bit for each level.
 const MAX_DEPTH: usize = 512;
-/// The most segments that a pointer has.
+/// The maximum number of segments of a pointer.
 pub(crate) const MAX_SEGMENTS: usize = 8;
 
-/// A place in a JSON text.
+/// A JSON pointer (RFC 6901).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pointer {
     segments: Vec<PointerSegment>,
-    /// Arrays on the way have to hold one item only.
+    /// Whether arrays on the way must have one item only.
     single: bool,
 }
 
@@ -26,7 +26,7 @@ struct PointerSegment {
 }
 
 impl Pointer {
-    /// Reads an RFC 6901 pointer; `None` if it is none, points at the whole text, or is too long.
+    /// Parses an RFC 6901 pointer; `None` if it is malformed, points at the whole text, or is too long.
     pub(crate) fn parse(text: &str, single: bool) -> Option<Self> {
         let mut segments = Vec::new();
         for raw in text.strip_prefix('/')?.split('/') {
@@ -43,14 +43,14 @@ impl Pointer {
     }
 }
 
-/// What is at a place.
+/// The result for a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointerResult<'b> {
     /// Nothing.
     Missing,
-    /// A member on the way stands twice.
+    /// A member on the way is a duplicate.
     Ambiguous,
-    /// An array on the way holds more than one item, and only one may be there.
+    /// An array on the way has more than one item, and the pointer is `single`.
     Several,
     /// A value.
     Value(JsonScalar<'b>),
@@ -60,7 +60,7 @@ pub(crate) enum PointerResult<'b> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
-/// One pass over `text` for all `pointers`; what is found stands in their order.
+/// Finds the values of all `pointers` in one pass over `text`. The results are in the order of the pointers.
 ///
 /// # Errors
 /// [`NotJson`] if the text is anything but one JSON value in UTF-8 of bounded depth.
@@ -70,7 +70,7 @@ pub(crate) fn find<'b>(text: &'b [u8], pointers: &[&Pointer]) -> Result<Vec<Poin
     Ok(search.targets.into_iter().map(|target| target.found).collect())
 }
 
-/// Skips a value of a text that has been found to be JSON.
+/// Skips a value of a text that is known to be JSON.
 pub(crate) fn skip_value(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     let mut depth = 0_usize;
@@ -97,21 +97,22 @@ pub(crate) fn skip_value(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// How far one pointer has come.
+/// The progress of one pointer.
 struct SearchedPointer<'p, 'b> {
     pointer: &'p Pointer,
-    /// How many of the open containers are on the way; the next segment is that of the innermost of them.
+    /// How many of the open containers are on the way of the pointer. The next segment is for the innermost one of
+    /// them.
     on: usize,
-    /// By level: how often the member was there, or how many items have begun.
+    /// For each level, how often the member has occurred, or how many items have begun.
     counts: [usize; MAX_SEGMENTS],
-    /// The value that begins next is on the way.
+    /// Whether the next value is on the way.
     next: bool,
     found: PointerResult<'b>,
 }
 
 struct Search<'p, 'b> {
     targets: Vec<SearchedPointer<'p, 'b>>,
-    /// The largest [`SearchedPointer::on`]: below it nothing needs to be compared.
+    /// The largest [`SearchedPointer::on`]. Deeper members need no comparison.
     deepest: usize,
     /// Whether some [`SearchedPointer::next`] is set.
     next: bool,
@@ -175,7 +176,7 @@ impl<'p, 'b> Search<'p, 'b> {
         }
     }
 
-    /// A value that is no container.
+    /// A scalar value.
     fn scalar(&mut self, depth: usize, value: JsonScalar<'b>) {
         if !std::mem::take(&mut self.next) {
             return;
@@ -247,7 +248,7 @@ fn scan<'b>(text: &'b [u8], search: &mut Search<'_, 'b>) -> Option<()> {
     let mut nesting = Nesting { depth: 0, object: false, objects: [0; MAX_DEPTH / 64] };
     let mut rest = skip_space(text);
     loop {
-        // Here a value begins.
+        // A value begins here.
         if let [open @ (b'{' | b'['), after @ ..] = rest {
             let object = *open == b'{';
             nesting.open(object)?;
@@ -262,7 +263,7 @@ fn scan<'b>(text: &'b [u8], search: &mut Search<'_, 'b>) -> Option<()> {
             search.scalar(nesting.depth, value);
             rest = skip_space(after);
         }
-        // Here a value has ended, or a container that holds nothing.
+        // A value, or an empty container, has ended here.
         loop {
             match rest {
                 [] if nesting.depth == 0 => return Some(()),
@@ -281,7 +282,7 @@ fn scan<'b>(text: &'b [u8], search: &mut Search<'_, 'b>) -> Option<()> {
     }
 }
 
-/// Begins a member or an item of the innermost container, up to its value.
+/// Begins a member or an item of the innermost container. Returns the rest, which begins with the value.
 fn next<'b>(text: &'b [u8], nesting: &Nesting, search: &mut Search<'_, 'b>) -> Option<&'b [u8]> {
     if nesting.object {
         return member(text, nesting.depth, search);
@@ -290,7 +291,7 @@ fn next<'b>(text: &'b [u8], nesting: &Nesting, search: &mut Search<'_, 'b>) -> O
     Some(text)
 }
 
-/// Reads `"name":` and the space behind it.
+/// Reads `"name":` and the space after it.
 fn member<'b>(text: &'b [u8], depth: usize, search: &mut Search<'_, 'b>) -> Option<&'b [u8]> {
     let (name, after) = string(text.strip_prefix(b"\"")?)?;
     search.member(depth, name);
@@ -360,7 +361,7 @@ mod tests {
         ] {
             assert_eq!(at(body, "/e/id"), Ok(PointerResult::Ambiguous), "{body}");
         }
-        // Elsewhere it is nobody's business here.
+        // Duplicates outside the pointer's path do not matter.
         assert_eq!(text(r#"{"x":1,"x":2,"e":{"id":"1","o":{"id":1,"id":2}},"id":1,"id":2}"#, "/e/id").unwrap(), b"1");
     }
 

@@ -1,13 +1,13 @@
-//! A JSON text as a tree: members in order, and a member that stands twice in one object is an error, since no two
-//! readers agree which of them counts.
+//! A JSON text as a tree with the members in order. A duplicate member is an error, since parsers disagree about which
+//! one counts.
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Number;
 use std::fmt;
 
-/// A JSON value. It is not `serde_json::Value`, which keeps the last of two members of one name, and keeps their order
-/// with a hash map only.
+/// A JSON value. `serde_json::Value` does not fit: it keeps the last one of duplicate members, and it needs a hash map
+/// to keep the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
     /// `null`
@@ -20,11 +20,11 @@ pub enum Json {
     String(String),
     /// An array
     Array(Vec<Json>),
-    /// An object; no name twice.
+    /// An object without duplicate members
     Object(Vec<(String, Json)>),
 }
 
-/// Why a text is not read; displayed, it is a sentence with the line, counted from 1, and how many bytes of it were read.
+/// A parse error. Its display is a sentence with the line (from 1) and the number of bytes read in it.
 #[derive(Debug)]
 pub struct JsonError(serde_json::Error);
 
@@ -35,7 +35,7 @@ impl fmt::Display for JsonError {
 }
 
 impl JsonError {
-    /// Whether a member stands twice in what otherwise, as far as it was read, is JSON.
+    /// Whether the error is a duplicate member.
     pub(crate) fn is_duplicate(&self) -> bool {
         self.0.is_data()
     }
@@ -45,7 +45,7 @@ impl Json {
     /// Parses one JSON text (RFC 8259) in UTF-8. Values are nested at most 127 deep, and numbers are those of binary64.
     ///
     /// # Errors
-    /// [`JsonError`] if the text is not JSON, is nested more deeply, or has an object in which a member stands twice.
+    /// [`JsonError`] if the text is not JSON, is nested more deeply, or has a duplicate member.
     pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
         serde_json::from_slice(bytes).map_err(JsonError)
     }
@@ -62,7 +62,7 @@ impl Json {
         }
     }
 
-    /// The number, if it is an integer of 0 or more, however it is written (`1.0`, `1e3`).
+    /// The number, if it is an integer of 0 or more, in any spelling (`1.0`, `1e3`).
     pub fn integer(&self) -> Option<u64> {
         const END: f64 = 18_446_744_073_709_551_616.0;
         let Self::Number(number) = self else { return None };
@@ -75,7 +75,7 @@ impl Json {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
-    /// The value that these names of members lead to, if there is one.
+    /// The value at a path of member names, if there is one.
     pub(crate) fn at(&self, names: &[&str]) -> Option<&Self> {
         names.iter().try_fold(self, |json, name| {
             let Self::Object(members) = json else { return None };
@@ -84,7 +84,7 @@ impl Json {
     }
 }
 
-/// Whether a text is JSON, be it that a member stands twice in it.
+/// Whether a text is JSON, with or without duplicate members.
 pub(crate) fn is_json(parsed: &Result<Json, JsonError>) -> bool {
     parsed.as_ref().map_or_else(JsonError::is_duplicate, |_| true)
 }
@@ -121,7 +121,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        // serde_json refuses numbers beyond binary64; there is no other that is none.
+        // serde_json refuses numbers beyond binary64, so `from_f64` does not fail.
         Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
     }
 

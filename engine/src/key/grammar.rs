@@ -1,5 +1,5 @@
-//! The client key's grammar: `^[A-Za-z0-9._~\-]{1,255}$`, not starting with `t-` (docs/contract.md section 3), and those of signed
-//! callers, which may begin in a certain way and hold a few characters more (docs/contract.md section 7).
+//! Key grammars. A client's key is `^[A-Za-z0-9._~\-]{1,255}$` and does not begin with `t-` (docs/contract.md section
+//! 3). A signed caller's keys have a prefix, and may contain a few more characters (docs/contract.md section 7).
 
 use crate::percent::is_unreserved;
 use std::borrow::Cow;
@@ -8,14 +8,14 @@ use std::fmt;
 /// The longest raw key, in bytes.
 pub const MAX_LENGTH: usize = 255;
 
-/// Namespaced keys begin so; a client's key may not.
+/// The prefix of namespaced keys, with which no raw key may begin.
 pub const RESERVED_PREFIX: &str = "t-";
 
-/// Characters that a signed caller's keys may hold beside the client's: RFC 3986's `pchar` without what means something
-/// in lists (`,`), in parameters (`;`), in escapes (`%`).
+/// Additional characters that a signed caller's keys may contain: `pchar` of RFC 3986 without those with a meaning in
+/// lists (`,`), parameters (`;`) and escapes (`%`).
 pub const EXTRA_CHARACTERS: &str = "!$&'()*+:=@";
 
-/// What the keys of a caller look like.
+/// The grammar of a caller's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyGrammar {
     prefix: Cow<'static, str>,
@@ -26,14 +26,14 @@ pub struct KeyGrammar {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawKey<'a>(&'a str);
 
-/// Why a key is refused; the order of the variants is the order in which the reasons are looked for.
+/// The reason why a key is refused. The order of the variants is the order of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyError {
     /// More than one line, or a list.
     Multiple,
     /// A header without a value.
     Empty,
-    /// Begins as a Structured Field string (RFC 8941) and is none.
+    /// The value begins like a Structured Field string (RFC 8941), but is not one.
     Syntax,
     /// Longer than [`MAX_LENGTH`].
     Length,
@@ -41,9 +41,9 @@ pub enum KeyError {
     Charset,
     /// Begins with [`RESERVED_PREFIX`].
     ReservedPrefix,
-    /// Does not begin as the signed caller's keys do, or ends there.
+    /// Does not begin with the signed caller's prefix, or is only the prefix.
     CallerPrefix,
-    /// With its namespace longer than [`super::MAX_NAMESPACED_LENGTH`].
+    /// The namespaced key is longer than [`super::MAX_NAMESPACED_LENGTH`].
     NamespacedLength,
 }
 
@@ -61,7 +61,7 @@ impl KeyError {
         }
     }
 
-    /// What to change, for the person who reads the problem document.
+    /// The `detail` of the problem document: what the client has to change.
     pub const fn detail(self) -> &'static str {
         match self {
             Self::Multiple => {
@@ -99,15 +99,15 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl KeyGrammar {
-    /// That of clients.
+    /// The grammar of clients.
     pub const CLIENT: Self = Self { prefix: Cow::Borrowed(""), extra: Cow::Borrowed("") };
 
-    /// That of a signed caller: every key begins with `prefix`, goes on, and may hold the characters `extra` beside the
-    /// client's.
+    /// The grammar of a signed caller: every key is `prefix` and at least one more character. Keys may contain the
+    /// characters `extra` in addition to the client's.
     ///
     /// # Errors
-    /// [`KeyError::Charset`] if `extra` holds something outside [`EXTRA_CHARACTERS`]; else what is wrong with every key
-    /// that begins so.
+    /// [`KeyError::Charset`] if `extra` contains anything outside [`EXTRA_CHARACTERS`]; or else the error of any key
+    /// with this prefix.
     pub fn new(prefix: &str, extra: &str) -> Result<Self, KeyError> {
         if !extra.bytes().all(|byte| EXTRA_CHARACTERS.as_bytes().contains(&byte)) {
             return Err(KeyError::Charset);
@@ -119,7 +119,7 @@ impl KeyGrammar {
         }
     }
 
-    /// Checks length, alphabet and beginning, in this order.
+    /// Checks length, alphabet and prefix, in this order.
     ///
     /// # Errors
     /// [`KeyError::Empty`], [`KeyError::Length`], [`KeyError::Charset`], [`KeyError::ReservedPrefix`] or

@@ -1,9 +1,9 @@
-//! Reading the `Idempotency-Key` header, in the bare form (`abc`) and as the IETF draft's Structured Field string
+//! Reads the `Idempotency-Key` header, in the bare form (`abc`) and as the Structured Field string of the IETF draft
 //! (`"abc"`, draft-ietf-httpapi-idempotency-key-header section 2.1, RFC 8941 section 3.3.3). Both mean the same key.
 
 use super::grammar::{KeyError, KeyGrammar, MAX_LENGTH, RawKey};
 
-/// In which form the key was sent.
+/// The form of the key in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// `abc`
@@ -25,7 +25,7 @@ impl Form {
 /// Reads a client's key from the values of all `Idempotency-Key` lines of a request; `None` if there is no line.
 ///
 /// # Errors
-/// The first of [`Invalid`]'s reasons that applies, [`KeyError::NamespacedLength`] excepted.
+/// The first [`KeyError`] that applies; never [`KeyError::NamespacedLength`].
 pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, Form)>, KeyError> {
     read_as(&KeyGrammar::CLIENT, lines)
 }
@@ -53,15 +53,15 @@ pub fn read_as<'a>(
     let string = Quoted::parse(rest).ok_or(KeyError::Syntax)?;
     skip_parameters(string.rest).ok_or(KeyError::Syntax)?;
     if string.escapes > 0 {
-        // An escape stands for a quote or a backslash, and neither is in the alphabet.
+        // An escape is a quote or a backslash, and neither of them is in the alphabet.
         let length = string.content.len().saturating_sub(string.escapes);
         return Err(if length > MAX_LENGTH { KeyError::Length } else { KeyError::Charset });
     }
     grammar.parse(string.content).map(|key| Some((key, Form::Quoted)))
 }
 
-/// A header value from the first byte on that is neither whitespace nor a quote: what shadow mode looks at
-/// (docs/contract.md section 2). However many quotes a reader behind takes off, it finds nothing else in front.
+/// Removes all whitespace and quotes from the beginning of a header value, for the check in shadow mode
+/// (docs/contract.md section 2). The check holds for a backend that removes any number of quotes.
 pub(crate) fn unwrapped(mut line: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'"', rest @ ..] = line {
         line = rest;
@@ -98,7 +98,7 @@ fn has_comma_outside_quotes(value: &[u8]) -> bool {
 
 /// A Structured Field string after its opening quote (RFC 8941 section 4.2.5).
 struct Quoted<'a> {
-    /// Between the quotes, escapes as sent.
+    /// The text between the quotes, with its escapes.
     content: &'a [u8],
     escapes: usize,
     rest: &'a [u8],
@@ -148,7 +148,7 @@ fn skip_parameters(mut input: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// RFC 8941 section 4.2.3.1, by the first character.
+/// Skips a bare item (RFC 8941 section 4.2.3.1); the first character gives its type.
 fn skip_bare_item(input: &[u8]) -> Option<&[u8]> {
     let (first, rest) = input.split_first()?;
     match first {
@@ -170,7 +170,8 @@ fn skip_bare_item(input: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// RFC 8941 section 4.2.4: at most 15 digits, or at most 12 before and 1 to 3 behind a point.
+/// Skips a number (RFC 8941 section 4.2.4): at most 15 digits, or at most 12 digits before and 1 to 3 digits after a
+/// point.
 fn skip_number(input: &[u8]) -> Option<&[u8]> {
     let rest = skip_while(input, |byte| byte.is_ascii_digit());
     let whole = input.len().saturating_sub(rest.len());

@@ -1,4 +1,4 @@
-//! Idempotency keys: what a client may send, how the header is read, and the namespaced form the backend sees.
+//! Idempotency keys: their grammar, the header, and the namespaced form for the backend.
 
 mod grammar;
 mod header;

@@ -1,7 +1,8 @@
-//! The namespaced key, `t-{tenant}:{project}:{subject}:{raw}`, and the way back (docs/contract.md section 3, invariants I2, I3).
+//! Encodes and decodes the namespaced key, `t-{tenant}:{project}:{subject}:{raw}` (docs/contract.md section 3,
+//! invariants I2, I3).
 //!
-//! Tenant, project, subject type and subject id hold no colon, so the text parses from the left in one way only,
-//! whatever the raw key holds. Its form is a contract with what backends have stored: changing it is a breaking change.
+//! Tenant, project, subject type and subject id contain no colon, so there is one way only to parse the text from the
+//! left, for any raw key. Backends store keys in this form, so changing it is a breaking change.
 
 use super::grammar::{KeyError, RESERVED_PREFIX};
 use crate::identity::{self, Identity, Project, Subject, Tenant};
@@ -11,7 +12,7 @@ pub const MAX_NAMESPACED_LENGTH: usize = 640;
 
 /// Puts a raw key into the caller's namespace.
 ///
-/// The grammar of `raw` is the route's business (a client's, a provider's and a signed caller's keys differ).
+/// The caller has checked the grammar of `raw`, which is different for clients, providers and signed callers.
 ///
 /// # Errors
 /// [`KeyError::NamespacedLength`] if the result would be longer than [`MAX_NAMESPACED_LENGTH`].
@@ -34,17 +35,17 @@ pub fn encode(identity: &Identity, raw: &str) -> Result<String, KeyError> {
 /// The parts of a namespaced key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded<'a> {
-    /// Who the key belongs to.
+    /// The owner of the key.
     pub identity: Identity,
-    /// The key as the caller, or the provider, chose it.
+    /// The raw key of the caller or the provider.
     pub raw: &'a str,
 }
 
-/// The text is no namespaced key.
+/// The text is not a namespaced key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotNamespaced;
 
-/// Takes a namespaced key apart.
+/// Decodes a namespaced key.
 ///
 /// # Errors
 /// [`NotNamespaced`] for any text that [`encode`] cannot have made.

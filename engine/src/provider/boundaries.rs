@@ -1,17 +1,18 @@
-//! Where the parts of a signed text end. Whoever has seen a delivery may cut its signed text into other parts and send
-//! those: the signature fits them too. So a signed text has to fall apart in one way only, or its key has to be made of
-//! the whole of it (`docs/decisions/0006`).
+//! The boundaries between the parts of a signed text. Someone who has seen a delivery can move the boundaries (for
+//! example between the timestamp and the body) and send the new parts: the same signature fits them. So a signed text
+//! must have one division into parts only, or its key has to be a digest of the whole text (`docs/decisions/0006`).
 //!
-//! What tells where a part ends:
+//! The end of a part is known in these cases:
 //!
-//! - A timestamp: no text in front of a valid date is another valid date, and no end of one. Digits are as many as the
-//!   time has, since one digit fewer or more is outside the window; a zero does not stand in front.
-//! - A method: no byte of a URL's `://`, and no `/`, is one of a method.
-//! - A body that is a JSON object or array, at the end of a text: no end of such a text is another one. The bracket that
-//!   closes the whole has none that opens it there, or stands inside a string that is never closed.
-//! - A header: it does not hold the first byte of the literal text behind it, or the last of that before it. A header
-//!   that does is believed only with a body that is a JSON object or array, where that alone tells the parts apart; and
-//!   one that does not only if no such body begins later, behind another such literal text.
+//! - A timestamp: no beginning and no end of a valid date is another valid date. A number has a fixed count of digits,
+//!   since one digit fewer or more is outside of the window, and it has no leading zero.
+//! - A method: it contains neither `:` nor `/`, so it ends where a URL or a path begins.
+//! - A body that is a JSON object or array, at the end of a text: no proper suffix of it is another one. In a suffix,
+//!   the last closing bracket has no opening bracket, or is inside a string that has no end.
+//! - A header: it must not contain the first byte of the literal text after it, or the last byte of the literal text
+//!   before it. A header that contains it is accepted only with a body that is a JSON object or array, if that alone
+//!   separates the parts. A header that does not contain it is accepted only if no JSON object or array begins later in
+//!   the body, after the same literal text.
 
 use super::identifier::{IdentifierPlace, IdentifierSource};
 use super::scheme::{Boundaries, Scheme};
@@ -22,17 +23,17 @@ use crate::json::cursor::Issues;
 use crate::json::lex::skip_space;
 use crate::json::scan;
 
-/// What no host lets into a header or a URL.
+/// Characters that no host accepts in a header or a URL.
 const LINE_ENDS: [char; 3] = ['\n', '\r', '\0'];
 
-/// Two parts of which nobody can say where the first ends.
-pub(super) type Blurred<'t> = (&'t TemplatePart, &'t TemplatePart);
+/// Two parts without a known boundary between them.
+pub(super) type AmbiguousParts<'t> = (&'t TemplatePart, &'t TemplatePart);
 
 impl Scheme {
-    /// Finds out how the parts of the template are told apart; what is wrong with that goes to `issues`. `identifiers`
-    /// are the places of those that deliveries of this scheme have.
+    /// Computes the boundaries of the template's parts, and adds ambiguous ones to `issues`. `identifiers` are the
+    /// places of the identifiers in deliveries of this scheme.
     #[inline(never)]
-    pub(super) fn settle<'p>(
+    pub(super) fn compute_boundaries<'p>(
         &mut self,
         pointer: &str,
         identifiers: impl Iterator<Item = &'p IdentifierPlace>,
@@ -43,8 +44,8 @@ impl Scheme {
         if self.boundaries == Some(Boundaries::Absent) {
             let without_form: Vec<&TemplatePart> =
                 template.into_iter().filter(|part| **part != TemplatePart::SortedForm).collect();
-            let url_is_known =
-                self.body_hash.is_some() && self.ends(&without_form, false).is_ok_and(|ends| ends.is_empty());
+            let url_is_known = self.body_hash.is_some()
+                && self.forbidden_bytes(&without_form, false).is_ok_and(|ends| ends.is_empty());
             for (index, place) in identifiers.enumerate() {
                 let fits = match &place.source {
                     IdentifierSource::Form(_) => place.signed,
@@ -65,7 +66,8 @@ impl Scheme {
             issues.add(at("boundaries"), "`json_body` needs `{body}` in the template");
             return;
         }
-        match (self.boundaries, self.side_by_side(), self.ends(&template, self.boundaries == Some(Boundaries::JsonBody))) {
+        let forbidden_bytes = self.forbidden_bytes(&template, self.boundaries == Some(Boundaries::JsonBody));
+        match (self.boundaries, self.side_by_side(), forbidden_bytes) {
             (None, Some((left, right)), _) => issues.add(
                 at("template"),
                 format!(
@@ -83,27 +85,26 @@ impl Scheme {
             (Some(_), _, Err((left, right))) => {
                 issues.add(at("boundaries"), format!("this does not tell where `{left}` ends and `{right}` begins"));
             }
-            (_, _, Ok(ends)) => self.ends = ends,
+            (_, _, Ok(bytes)) => self.forbidden_bytes = bytes,
         }
     }
 
-    /// The parts that stand side by side although one could be taken for a piece of the other, where the file does not
-    /// say how they are told apart.
-    pub(super) fn side_by_side(&self) -> Option<Blurred<'_>> {
+    /// The first two neighbours without literal text between them whose boundary is not known.
+    pub(super) fn side_by_side(&self) -> Option<AmbiguousParts<'_>> {
         let mut pairs = self.template.iter().zip(self.template.iter().skip(1));
         pairs.find(|(left, right)| {
             let literal = [left, right].iter().any(|part| matches!(part, TemplatePart::Literal(_)));
-            !literal && !ends_before(left, right)
+            !literal && !cannot_contain_start_of(left, right)
         })
     }
 
-    /// Which bytes which parts must not hold, so that `template` falls apart in one way only; or else two parts that
-    /// cannot be told apart.
-    pub(super) fn ends<'t>(
+    /// The bytes that parts of `template` must not contain, each with the index of the part, so that there is one
+    /// division only. `Err`: two parts that cannot be separated.
+    pub(super) fn forbidden_bytes<'t>(
         &self,
         template: &[&'t TemplatePart],
         json_body: bool,
-    ) -> Result<Vec<(usize, u8)>, Blurred<'t>> {
+    ) -> Result<Vec<(usize, u8)>, AmbiguousParts<'t>> {
         let (mut from, mut to) = (0, template.len());
         let mut ends = Vec::new();
         while let Some([first, middle @ .., last]) = template.get(from..to) {
@@ -112,9 +113,11 @@ impl Scheme {
                 [one] => (*one, *one),
                 [second, .., before] => (*second, *before),
             };
-            if self.is_known(first) || ends_before(first, second) {
+            if self.is_known(first) || cannot_contain_start_of(first, second) {
                 from += 1;
-            } else if self.is_known(last) || begins_behind(before, last) || (json_body && **last == TemplatePart::Body)
+            } else if self.is_known(last)
+                || cannot_contain_end_of(before, last)
+                || (json_body && **last == TemplatePart::Body)
             {
                 to -= 1;
             } else if let (true, Some(byte)) = (is_header(first), first_byte(second)) {
@@ -130,12 +133,12 @@ impl Scheme {
         Ok(ends)
     }
 
-    /// Whether a part has one length in front of, and behind, whatever else.
+    /// Whether a part has a fixed length.
     fn is_known(&self, part: &TemplatePart) -> bool {
         matches!(part, TemplatePart::Literal(_)) || self.is_timestamp(part)
     }
 
-    /// Whether a part of a delivery is one that the template can tell from its neighbours.
+    /// Checks that a part of a delivery can be separated from its neighbours.
     pub(super) fn check_part(
         &self,
         index: usize,
@@ -148,22 +151,22 @@ impl Scheme {
             _ if self.boundaries.is_some() && self.is_timestamp(part) => !matches!(text, [b'0', _, ..]),
             _ => true,
         };
-        let mut ends = self.ends.iter().filter(|(at, byte)| *at == index && text.contains(byte));
-        if fits && (ends.next().is_none() || self.is_told_by_body(body)) {
+        let mut ends = self.forbidden_bytes.iter().filter(|(at, byte)| *at == index && text.contains(byte));
+        if fits && (ends.next().is_none() || self.is_separated_by_body(body)) {
             Ok(())
         } else {
             Err(VerifyError::MalformedHeader)
         }
     }
 
-    /// Whether the body alone tells where it begins, and all other parts where they end.
-    fn is_told_by_body(&self, body: &[u8]) -> bool {
+    /// Whether a JSON body alone separates all parts.
+    fn is_separated_by_body(&self, body: &[u8]) -> bool {
         let template: Vec<&TemplatePart> = self.template.iter().collect();
-        let alone = self.ends(&template, true).is_ok_and(|ends| ends.is_empty());
+        let alone = self.forbidden_bytes(&template, true).is_ok_and(|ends| ends.is_empty());
         alone && self.before_body().is_some() && is_json(body)
     }
 
-    /// The text of the template in front of the body.
+    /// The literal text of the template in front of the body.
     fn before_body(&self) -> Option<&str> {
         let mut pairs = self.template.iter().zip(self.template.iter().skip(1));
         match pairs.find(|(_, part)| **part == TemplatePart::Body)? {
@@ -172,26 +175,25 @@ impl Scheme {
         }
     }
 
-    /// Whether the body is one that tells where it begins, where nothing else does, and none that could begin later
-    /// otherwise.
+    /// Checks that the body is JSON where the boundaries need that, and that it cannot begin later where they do not.
     pub(super) fn check_boundaries(&self, delivery: &Delivery<'_>) -> Result<(), VerifyError> {
         let needs_json = match self.boundaries {
             Some(Boundaries::JsonBody) => true,
-            _ if self.ends.is_empty() || is_json(delivery.body) => false,
+            _ if self.forbidden_bytes.is_empty() || is_json(delivery.body) => false,
             _ => self.before_body().is_some_and(|text| has_json_behind(delivery.body, text.as_bytes())),
         };
         if needs_json && !is_json(delivery.body) { Err(VerifyError::BodyNotJson) } else { Ok(()) }
     }
 }
 
-/// Whether an end of `body` that stands behind `literal` is a JSON object or array.
+/// Whether a suffix of `body` after `literal` is a JSON object or array.
 fn has_json_behind(body: &[u8], literal: &[u8]) -> bool {
     let starts = body.windows(literal.len().max(1)).enumerate().filter(|(_, part)| *part == literal);
     starts.filter_map(|(at, _)| body.get(at + literal.len()..)).any(is_json)
 }
 
-/// Whether no byte of a part can be the first of the one behind it.
-fn ends_before(left: &TemplatePart, right: &TemplatePart) -> bool {
+/// Whether the left part cannot contain the first byte of the right part.
+fn cannot_contain_start_of(left: &TemplatePart, right: &TemplatePart) -> bool {
     match (left, right) {
         (TemplatePart::Method, TemplatePart::Url | TemplatePart::HubspotUrl | TemplatePart::Path) => true,
         (TemplatePart::Method, TemplatePart::Literal(text)) => {
@@ -209,8 +211,8 @@ fn ends_before(left: &TemplatePart, right: &TemplatePart) -> bool {
     }
 }
 
-/// Whether no byte of a part can be the last of the one before it.
-fn begins_behind(left: &TemplatePart, right: &TemplatePart) -> bool {
+/// Whether the right part cannot contain the last byte of the left part.
+fn cannot_contain_end_of(left: &TemplatePart, right: &TemplatePart) -> bool {
     match (left, right) {
         (
             TemplatePart::Literal(text),
@@ -224,7 +226,7 @@ fn begins_behind(left: &TemplatePart, right: &TemplatePart) -> bool {
     }
 }
 
-/// Whether what a part may hold is for the sender to keep to.
+/// Whether the sender chooses the content of a part, so that it has to be checked.
 const fn is_header(part: &TemplatePart) -> bool {
     matches!(part, TemplatePart::Header(_) | TemplatePart::Id | TemplatePart::Method)
 }

@@ -1,4 +1,5 @@
-//! Signed callers: a scheme of a provider file that has to cover a whole request (docs/contract.md section 7).
+//! Signed callers: they sign with a scheme of a provider file, which has to cover the whole request (docs/contract.md
+//! section 7).
 
 use super::file::read_scheme;
 use super::identifier::{IdentifierPlace, IdentifierSource, Slot};
@@ -11,14 +12,14 @@ use crate::json::cursor::{Issues, JsonCursor};
 use crate::percent::is_unreserved;
 use crate::time::Unit;
 
-/// Schemes of which whoever has seen one signed request can make others.
+/// Algorithms with which someone who has seen one signed request can sign others.
 const FORGEABLE: [(&str, &str); 2] = [
     ("token", "a token covers nothing of the request"),
     ("sha256-secret-first", "who has seen a signature of this kind can sign a longer body"),
 ];
 
 impl Provider {
-    /// Reads how a caller signs: a scheme in which `{id}` is the `Idempotency-Key`.
+    /// Reads the signature scheme of a caller, in which `{id}` is the `Idempotency-Key`.
     pub fn of_caller(name: &str, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let key = IdentifierSource::Header(IDEMPOTENCY_KEY.to_owned());
         let key = Slot { name: String::new(), pattern: None, place: IdentifierPlace { source: key, signed: true } };
@@ -36,20 +37,20 @@ impl Provider {
         })
     }
 
-    /// Whether a request brings a signature that could be this caller's.
+    /// Whether a request has the signature header of this caller.
     pub fn is_signed(&self, headers: &Headers<'_>) -> bool {
         let is_signature = |name: &[u8]| self.schemes.iter().any(|scheme| scheme.reads_signature(name));
         headers.iter().any(|(name, _)| is_signature(name))
     }
 
-    /// Whether every signature covers the URL. That holds the authority as the client sent it, unless the policy puts a
-    /// fixed `public_base_url` in its place.
+    /// Whether every signature covers the URL. The URL contains the authority of the request, unless the policy has a
+    /// `public_base_url`.
     pub fn signs_url(&self) -> bool {
         self.schemes.iter().all(|scheme| scheme.template.contains(&TemplatePart::Url))
     }
 
-    /// What keeps this caller's signature from meaning one request only, in words; `tenant` and `project` are the
-    /// headers that name them.
+    /// The reasons why a signature of this caller could fit several requests, as messages; `tenant` and `project` are
+    /// header names.
     pub fn signature_gaps(&self, tenant: &str, project: &str) -> Vec<String> {
         let mut gaps = Vec::new();
         for scheme in &self.schemes {
@@ -58,7 +59,7 @@ impl Provider {
                 let missing = missing.join("`, `");
                 gaps.push(format!("the signature has to cover the whole request; the template lacks `{missing}`"));
             }
-            if let Some(part) = scheme.blurred(tenant, project) {
+            if let Some(part) = scheme.ambiguous_part(tenant, project) {
                 gaps.push(format!(
                     "`{part}` can hold what stands beside it, so that two requests could have one signature: put a line \
                      break (`\\n`), which no header and no path can hold, between any two parts"
@@ -69,7 +70,7 @@ impl Provider {
     }
 }
 
-/// What a provider's scheme may say and a caller's may not.
+/// Reports members that a provider's scheme may have and a caller's may not.
 fn check(at: &JsonCursor<'_>, scheme: &Scheme, issues: &mut Issues) {
     let Some(fields) = at.map(issues) else { return };
     let algorithm = fields.get("algorithm");
@@ -93,10 +94,10 @@ fn check(at: &JsonCursor<'_>, scheme: &Scheme, issues: &mut Issues) {
     }
     let nothing = "is nothing to a caller, which signs its key and its body";
     stray(&fields, &["identifier", "body_hash", "boundaries"], nothing, issues);
-    let strange = |part: &TemplatePart| {
+    let is_unsupported = |part: &TemplatePart| {
         matches!(part, TemplatePart::Json { .. } | TemplatePart::SortedForm | TemplatePart::HubspotUrl)
     };
-    if scheme.template.iter().any(strange) {
+    if scheme.template.iter().any(is_unsupported) {
         issues.add(
             format!("{}/template", at.pointer),
             "a caller signs `{method}`, `{path}` or `{url}`, `{timestamp}`, `{id}`, `{header:…}` and `{body}`, nothing \
@@ -113,7 +114,7 @@ impl Scheme {
         }
     }
 
-    /// The parts that a whole request has and the template has not.
+    /// The parts of a request that the template does not contain.
     fn missing(&self, tenant: &str, project: &str) -> Vec<String> {
         let has = |wanted: &dyn Fn(&TemplatePart) -> bool| self.template.iter().any(wanted);
         let header = |wanted: &str| has(&|part| matches!(part, TemplatePart::Header(name) if name == wanted));
@@ -126,11 +127,11 @@ impl Scheme {
             (header(project), format!("{{header:{project}}}")),
             (has(&|part| *part == TemplatePart::Body), "{body}".to_owned()),
         ];
-        needed.into_iter().filter(|(there, _)| !there).map(|(_, name)| name).collect()
+        needed.into_iter().filter(|(exists, _)| !exists).map(|(_, name)| name).collect()
     }
 
-    /// A part whose end, or behind the body whose beginning, cannot be told from the literal text beside it.
-    fn blurred(&self, tenant: &str, project: &str) -> Option<String> {
+    /// A part without a known boundary: the literal text next to it could be a piece of it.
+    fn ambiguous_part(&self, tenant: &str, project: &str) -> Option<String> {
         let (mut left, mut literal, mut behind_body) = (None, "", false);
         for part in &self.template {
             if let TemplatePart::Literal(text) = part {
@@ -149,7 +150,7 @@ impl Scheme {
         None
     }
 
-    /// Whether the text of a part can hold a byte.
+    /// Whether a part can contain a byte.
     fn holds(&self, part: &TemplatePart, byte: u8, tenant: &str, project: &str) -> bool {
         let in_digits = matches!(&self.timestamp, Some(timestamp) if matches!(timestamp.window.unit, Unit::Seconds | Unit::Milliseconds));
         match part {
@@ -157,7 +158,7 @@ impl Scheme {
             TemplatePart::Method => is_token_byte(byte),
             _ if self.is_timestamp(part) && in_digits => byte.is_ascii_digit(),
             TemplatePart::Header(name) if name == tenant || name == project => is_unreserved(byte),
-            // What no host lets into a header or a path.
+            // No host accepts these bytes in a header or a path.
             _ => !matches!(byte, b'\n' | b'\r' | b'\0'),
         }
     }

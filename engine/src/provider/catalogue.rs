@@ -1,8 +1,8 @@
-//! The provider files that are compiled in. They are parsed one by one, when a policy names them.
+//! The provider files in the module. A file is parsed when a policy names its provider.
 
 use super::Provider;
 
-/// Name and file, in order of the names; build.rs leaves out what only people read.
+/// Name and file, sorted by name. build.rs removes the members that are notes for people.
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/providers.rs"));
 
 /// The providers that come with the filter.

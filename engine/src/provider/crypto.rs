@@ -1,4 +1,4 @@
-//! The cryptography behind signatures: each takes the signed text in pieces, so that a body is never copied.
+//! The signature algorithms. They take the signed text in pieces, so that no body is copied.
 
 use base16ct::{lower, mixed};
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha512};
 use subtle::ConstantTimeEq as _;
 
-/// How a provider signs.
+/// A signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     /// HMAC (RFC 2104) with SHA-1
@@ -18,7 +18,7 @@ pub(super) enum Algorithm {
     HmacSha256,
     /// HMAC with SHA-512
     HmacSha512,
-    /// SHA-256 over the secret followed by the text: what came before HMAC at HubSpot
+    /// SHA-256 over the secret followed by the text: HubSpot's signatures version 1 and 2
     Sha256SecretFirst,
     /// The signature is the secret itself
     Token,
@@ -28,7 +28,7 @@ pub(super) enum Algorithm {
     EcdsaP256,
 }
 
-/// How a signature is written.
+/// The encoding of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignatureEncoding {
     /// Hexadecimal digits in lower case
@@ -39,15 +39,16 @@ pub(super) enum SignatureEncoding {
     Base64,
 }
 
-/// Takes the signed text piece by piece.
+/// Writes the signed text, piece by piece, into a function.
 pub(super) type Feed<'f> = dyn Fn(&mut dyn FnMut(&[u8])) + 'f;
 
-/// The secret is no key for this algorithm.
+/// The secret is not a valid key for the algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BadKey;
 
 impl Algorithm {
-    /// How many signatures of one delivery are looked at: each of the asymmetric ones costs a computation of its own.
+    /// The maximum number of signatures of one delivery that are checked. Each asymmetric signature needs a
+    /// computation.
     pub(super) const fn most_signatures(self) -> usize {
         match self {
             Self::Ed25519 | Self::EcdsaP256 => 4,
@@ -55,9 +56,8 @@ impl Algorithm {
         }
     }
 
-    /// Whether one of `candidates` is the signature of the text under `key`. The text is hashed once (with Ed25519 once
-    /// for each candidate, whose hash begins with the signature), and comparisons take the same time wherever two
-    /// signatures begin to differ.
+    /// Whether one of `candidates` is the signature of the text under `key`. The text is hashed once, except with
+    /// Ed25519, which hashes it once for each candidate. Comparisons take constant time.
     pub(super) fn verify(
         self,
         key: &[u8],
@@ -92,15 +92,15 @@ fn hmac<M: hmac::Mac + hmac::digest::KeyInit>(key: &[u8], text: &Feed<'_>) -> Re
     Ok(mac.finalize().into_bytes())
 }
 
-/// Every candidate is compared, whether or not one before it was equal.
+/// Compares every candidate, also after an equal one, so that the time does not show which one was equal.
 #[inline(never)]
 fn any_equals(expected: &[u8], candidates: &[&[u8]]) -> bool {
     candidates.iter().fold(subtle::Choice::from(0), |found, candidate| found | expected.ct_eq(candidate)).into()
 }
 
 impl SignatureEncoding {
-    /// Whether one of `candidates` is the encoded `tag`. Only the one usual encoding is: no unpadded Base64, no other
-    /// alphabet, no bits behind the end.
+    /// Whether one of `candidates` is the encoded `tag`. Only the canonical encoding counts: no Base64 without padding,
+    /// with another alphabet or with trailing bits.
     #[inline(never)]
     fn matches(self, tag: &[u8], candidates: &[&[u8]]) -> bool {
         match self {
@@ -131,7 +131,7 @@ pub(super) fn sha_256(body: &[u8]) -> [u8; 32] {
     Sha256::digest(body).into()
 }
 
-/// Whether `text` says what `expected` says.
+/// Whether two texts are equal, in constant time.
 pub(super) fn equal(expected: &[u8], text: &[u8]) -> bool {
     any_equals(expected, &[text])
 }
@@ -145,7 +145,7 @@ mod asymmetric {
     #[inline(never)]
     pub(super) fn ed25519(key: &[u8], candidates: &[Vec<u8>], text: &Feed<'_>) -> Result<bool, BadKey> {
         let key = VerifyingKey::try_from(key).map_err(|_| BadKey)?;
-        // With a key of small order some signatures fit every text.
+        // With a key of small order, some signatures fit every text.
         if key.is_weak() {
             return Ok(false);
         }
@@ -237,7 +237,7 @@ mod tests {
               4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5",
         );
         assert_eq!(passes(Algorithm::EcdsaP256, &base_point.unwrap(), b"MAYCAQECAQE="), 1);
-        // An Ed25519 signature is part of what is hashed.
+        // Ed25519 hashes the signature together with the text.
         let base_point =
             base16ct::mixed::decode_vec(b"5866666666666666666666666666666666666666666666666666666666666666");
         let zeros = STANDARD.encode([0; 64]);

@@ -1,4 +1,4 @@
-//! Provider files: JSON in, a [`Provider`] out, or every reason why not, each with its JSON pointer.
+//! Provider files: reads a [`Provider`] from JSON, or reports all errors with their JSON pointers.
 
 use super::crypto::{Algorithm, SignatureEncoding};
 use super::identifier::{Composite, IdentifierPlace, IdentifierSource, Pattern, Slot};
@@ -12,10 +12,10 @@ use crate::json::cursor::{Issue, Issues, JsonCursor, ObjectCursor};
 use crate::time::{Unit, Window};
 
 impl Provider {
-    /// Reads a provider file; its name is that of the provider.
+    /// Reads a provider file. `name` is the file's name without extension.
     ///
     /// # Errors
-    /// Every problem of the file at once.
+    /// All errors of the file.
     pub fn read(name: &str, file: &[u8]) -> Result<Self, Vec<Issue>> {
         let json =
             Json::parse(file).map_err(|error| vec![Issue { pointer: String::new(), message: error.to_string() }])?;
@@ -26,7 +26,7 @@ impl Provider {
         }
     }
 
-    /// Reads a provider that is part of a larger document.
+    /// Reads a provider in a policy document; `None` if it has errors.
     pub fn from_json(name: &str, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let known = [
             "$schema",
@@ -66,7 +66,7 @@ impl Provider {
                 let own = scheme.identifier.clone();
                 let places = || own.iter().chain(identifiers.iter().map(|slot| &slot.place).skip(own.iter().len()));
                 check_signed(&item.pointer, &scheme, places(), issues);
-                scheme.settle(&item.pointer, places(), issues);
+                scheme.compute_boundaries(&item.pointer, places(), issues);
                 schemes.push(scheme);
             }
         }
@@ -81,13 +81,14 @@ impl Provider {
     }
 }
 
-/// What is known of retries is for people, but for one member: whether all attempts have the same body.
+/// Reads `retry.same_body_on_resend`. The other members of `retry` are notes for people.
 fn read_retry(at: &JsonCursor<'_>, issues: &mut Issues) -> bool {
     let known = at.map(issues).and_then(|fields| fields.get("same_body_on_resend"));
     known.filter(|at| !at.is_null()).and_then(|at| at.boolean(issues)).unwrap_or_default()
 }
 
-/// Slots are told apart by their names, which no webhook id can be (they are shorter).
+/// Reports slots with the same name, and a pattern on the first slot. A slot name is shorter than any webhook id, so
+/// keys cannot mix the two up.
 fn check_names(at: &JsonCursor<'_>, slots: &[Slot], issues: &mut Issues) {
     for (index, slot) in slots.iter().enumerate() {
         if slots.iter().take(index).any(|other| other.name == slot.name) {
@@ -163,7 +164,7 @@ fn read_composites(at: &JsonCursor<'_>, fields: &ObjectCursor<'_>, issues: &mut 
     Some(composites)
 }
 
-/// `{id}` is the first of `identifiers`.
+/// Reads a scheme. `{id}` in its template is the first of `identifiers`.
 pub(super) fn read_scheme(at: &JsonCursor<'_>, identifiers: &[Slot], issues: &mut Issues) -> Option<Scheme> {
     let known = [
         "algorithm",
@@ -210,7 +211,7 @@ pub(super) fn read_scheme(at: &JsonCursor<'_>, identifiers: &[Slot], issues: &mu
         timestamp,
         template: template?,
         boundaries: fields.choice("boundaries", &BOUNDARIES, issues),
-        ends: Vec::new(),
+        forbidden_bytes: Vec::new(),
         required,
         any_port: fields.choice("port", &PORTS, issues).unwrap_or_default(),
         body_hash: fields.parse("body_hash", issues, non_empty),
@@ -227,7 +228,7 @@ fn read_own_identifier(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Ident
     read_place(&at.fields(&["header", "json", "single", "type", "form", "dash", "signed"], issues)?, issues)
 }
 
-/// What the members of a scheme mean together.
+/// Reports members of a scheme that do not fit together.
 #[inline(never)]
 fn check_scheme(fields: &ObjectCursor<'_>, scheme: &Scheme, identifiers: &[Slot], issues: &mut Issues) {
     let mut wrong = |member: &str, message: &str| issues.add(format!("{}/{member}", fields.pointer), message);
@@ -256,7 +257,7 @@ fn check_scheme(fields: &ObjectCursor<'_>, scheme: &Scheme, identifiers: &[Slot]
     }
 }
 
-/// Whether identifiers are signed where they say so.
+/// Reports identifiers whose `signed` does not agree with the template.
 #[inline(never)]
 fn check_signed<'p>(
     pointer: &str,
@@ -360,14 +361,14 @@ fn read_signature(at: &JsonCursor<'_>, algorithm: Option<Algorithm>, issues: &mu
         ("base64", SignatureEncoding::Base64),
     ];
     let encoding = match algorithm {
-        // A token is compared as it is.
+        // A token has no encoding.
         Some(Algorithm::Token) => SignatureEncoding::Hex,
         _ => fields.need("encoding", issues)?.choice(&encodings, issues)?,
     };
     Some(Signature { source, grammar, encoding })
 }
 
-/// `{"separator": ",", "key": "v1"}`
+/// Reads `{"separator": ",", "key": "v1"}`; the second member is called `member`.
 fn read_items(at: &JsonCursor<'_>, member: &str, issues: &mut Issues) -> Option<(u8, String)> {
     let fields = at.fields(&["separator", member], issues)?;
     let separator = fields.need("separator", issues)?.parse(issues, |text| match text.as_bytes() {

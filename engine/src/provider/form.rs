@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// More fields than this are not sorted for anybody: no provider sends so many.
+/// The maximum number of fields that are sorted. No provider sends so many.
 const MAX_FIELDS: usize = 1024;
 
 /// One field, still encoded.
@@ -20,7 +20,7 @@ pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = Field<'_>> {
     })
 }
 
-/// What an encoded name or value stands for: `+` is a space, `%XX` a byte, a `%` without its digits itself.
+/// Decodes a name or a value: `+` is a space, `%XX` is a byte, and a `%` without two digits stays as it is.
 #[derive(Debug, Clone)]
 pub(super) struct DecodedField<'b>(&'b [u8]);
 
@@ -68,14 +68,14 @@ impl<'b> Sorted<'b> {
             if count == MAX_FIELDS {
                 return None;
             }
-            if let Err(place) = sorted.binary_search_by(|other| compare(other, &field)) {
-                sorted.insert(place, field);
+            if let Err(index) = sorted.binary_search_by(|other| compare(other, &field)) {
+                sorted.insert(index, field);
             }
         }
         Some(Self(sorted))
     }
 
-    /// Hands every decoded name and value on, without anything between them.
+    /// Writes all decoded names and values, without separators.
     pub(super) fn feed(&self, sink: &mut dyn FnMut(&[u8])) {
         for field in &self.0 {
             feed(field.name, sink);

@@ -1,23 +1,23 @@
-//! The identifier of a delivery: what stays the same when a provider sends it again.
+//! The identifier of a delivery, which stays the same when the provider sends the delivery again.
 
 use super::form;
 use super::{Delivery, Header};
 use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 
-/// The longest identifier that stands in a key as it is.
+/// The longest identifier that is used literally in a key, in bytes.
 pub(super) const MAX_LITERAL: usize = 255;
 
-/// One of the places where a provider's identifier can be; the first that is there counts.
+/// One of the places where a provider's identifier can be. The first place with an identifier counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Its name; empty if there are no others
+    /// Its name; empty if it is the only slot
     pub(super) name: String,
-    /// What its identifiers look like where they may stand in a key as they are
+    /// The pattern of the identifiers that may be used literally in a key
     pub(super) pattern: Option<Pattern>,
     pub(super) place: IdentifierPlace,
 }
 
-/// Where an identifier is, and whether the signature covers it.
+/// The place of an identifier, and whether the signature covers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IdentifierPlace {
     pub(super) source: IdentifierSource,
@@ -29,35 +29,35 @@ pub(super) struct IdentifierPlace {
 pub(super) enum IdentifierSource {
     /// In a header
     Header(String),
-    /// In the JSON body: a string, or where so declared an integer
+    /// In the JSON body: a string, or an integer if `integer` is set
     Json {
         /// The place
         place: Pointer,
         /// An integer instead of a string
         integer: bool,
     },
-    /// In a form body: the first of these whose fields are all there
+    /// In a form body: the first of these groups whose fields are all there
     Form(Vec<Composite>),
 }
 
-/// Form fields that are an identifier together, joined by `-`.
+/// Form fields that together are an identifier, joined by `-`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Composite {
     pub(super) names: Vec<String>,
-    /// The part that may hold a `-` itself. No other may, so the joined text can be taken apart in one way only.
+    /// The index of the only field whose value may contain a `-`, so that the joined text has one division only.
     pub(super) dashed: usize,
 }
 
-/// What a literal identifier of a slot looks like.
+/// The pattern of a slot's literal identifiers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// A UUID (RFC 9562) in any case
     Uuid,
-    /// Anything that begins so
+    /// Any text with this prefix
     Prefix(String),
 }
 
-/// What a delivery's identifier was read from.
+/// The kind of place that an identifier was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentifierKind {
     /// A header
@@ -88,7 +88,7 @@ pub struct Identifier {
     /// The index of its slot
     pub(super) slot: usize,
     pub(super) text: Vec<u8>,
-    /// The text is the digest of the whole signed text
+    /// Whether the text is the digest of the whole signed text
     pub(super) whole: bool,
     /// What it was read from
     pub kind: IdentifierKind,
@@ -96,7 +96,7 @@ pub struct Identifier {
     pub signed: bool,
 }
 
-/// Why a delivery has no identifier.
+/// The reason why a delivery has no identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoIdentifier {
     /// It is not there
@@ -107,9 +107,9 @@ pub enum NoIdentifier {
     Ambiguous,
     /// It is not of the declared type
     WrongType,
-    /// It should be in a JSON body, and the body is no JSON
+    /// It should be in a JSON body, and the body is not JSON
     NotJson,
-    /// It should be in a JSON body, and the body is of another type, by its content type too
+    /// It should be in a JSON body, and both the body and its content type are of another type
     OtherType,
     /// The delivery holds several events
     Several,
@@ -128,15 +128,15 @@ impl NoIdentifier {
         }
     }
 
-    /// Whether the delivery just has none, so that the next slot may be asked: something else is wrong with one that
-    /// says two things, or the wrong kind of thing.
+    /// Whether the identifier is only absent, so that the next slot is read. An ambiguous identifier, or one of the
+    /// wrong type, is an error of the delivery.
     pub const fn is_absence(self) -> bool {
         matches!(self, Self::Missing | Self::Empty | Self::OtherType | Self::Several)
     }
 }
 
 impl Pattern {
-    /// `uuid`, or a text that ends in `*`.
+    /// Parses `uuid`, or a prefix followed by `*`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text.strip_suffix('*') {
             None if text == "uuid" => Ok(Self::Uuid),
@@ -160,7 +160,7 @@ impl Pattern {
 }
 
 impl Identifier {
-    /// What stands for an identifier where the parts of a signed text cannot be told apart: the text as a whole.
+    /// The identifier of a signed text whose parts cannot be separated: the digest of the whole text.
     pub(super) fn of_signed_text(digest: &[u8; 32], fields: usize) -> Self {
         let kind = if fields > 1 { IdentifierKind::Composite } else { IdentifierKind::Form };
         Self { slot: 0, text: digest.to_vec(), whole: true, kind, signed: true }
@@ -168,16 +168,17 @@ impl Identifier {
 }
 
 impl IdentifierSource {
-    /// How many fields the first group has of which every name is somewhere in a text. A name in a text does not say that
-    /// there is such a field: but whether it is there does not depend on how the text is cut.
+    /// The number of fields of the first group whose names all occur in a text; `None` if there is no such group. A
+    /// name in the text does not prove that there is such a field, but it does not depend on the division of the text
+    /// into parts.
     pub(super) fn group_in(&self, text: &[u8]) -> Option<usize> {
         let Self::Form(groups) = self else { return None };
-        let is_there = |name: &String| text.windows(name.len().max(1)).any(|part| part == name.as_bytes());
-        groups.iter().map(|group| &group.names).find(|names| names.iter().all(is_there)).map(Vec::len)
+        let occurs = |name: &String| text.windows(name.len().max(1)).any(|part| part == name.as_bytes());
+        groups.iter().map(|group| &group.names).find(|names| names.iter().all(occurs)).map(Vec::len)
     }
 }
 
-/// The first of `places` with an identifier.
+/// Reads the identifier from the first of `places` that has one; `None` if there are no places.
 pub(super) fn find<'p>(
     places: impl Iterator<Item = &'p IdentifierPlace>,
     delivery: &Delivery<'_>,
@@ -187,7 +188,7 @@ pub(super) fn find<'p>(
         match place.source.read(delivery) {
             Ok((text, kind)) => return Ok(Some(Identifier { slot, text, whole: false, kind, signed: place.signed })),
             Err(why) if why.is_absence() => {
-                // What is said is the most particular of the reasons.
+                // `Missing` is the least specific reason, so any other one replaces it.
                 if absent.is_none_or(|other| other == NoIdentifier::Missing) {
                     absent = Some(why);
                 }
@@ -209,7 +210,7 @@ impl IdentifierSource {
             },
             Self::Json { place, integer } => {
                 let found = scan::find(delivery.body, &[place]).map_err(|scan::NotJson| {
-                    // What never was to be JSON holds no identifier; what was is broken.
+                    // A body of another content type has no identifier, a body that should be JSON is broken.
                     if delivery.is_not_json() { NoIdentifier::OtherType } else { NoIdentifier::NotJson }
                 })?;
                 match found.first().copied().unwrap_or(PointerResult::Missing) {
@@ -236,14 +237,14 @@ impl IdentifierSource {
     }
 }
 
-/// A number with one spelling only: no fraction, no exponent, no `-0`.
+/// Whether a number is an integer in its only spelling: without fraction or exponent, and not `-0`.
 fn is_integer(number: &[u8]) -> bool {
     let digits = number.strip_prefix(b"-").unwrap_or(number);
     digits.iter().all(u8::is_ascii_digit) && number != b"-0"
 }
 
 impl Composite {
-    /// All parts, each once and not empty, none but one with a `-`.
+    /// Reads all fields. Each has to occur once and not be empty, and only the one at `dashed` may contain a `-`.
     fn read(&self, body: &[u8]) -> Option<(Vec<u8>, IdentifierKind)> {
         let mut parts: Vec<Option<Vec<u8>>> = vec![None; self.names.len()];
         for field in form::fields(body) {

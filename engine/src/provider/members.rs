@@ -1,17 +1,17 @@
-//! Members that several parts of a provider file share: header names, JSON pointers, the one of several.
+//! Members that several parts of a provider file share: header names, JSON pointers, alternatives.
 
 use crate::headers;
 use crate::json::scan::{MAX_SEGMENTS, Pointer};
 use crate::json::{Issues, JsonCursor, ObjectCursor};
 
-/// The one of `names` that is there.
+/// The only one of `names` that is a member; anything else is an issue.
 pub(super) fn one_of<'j>(
     fields: &ObjectCursor<'j>,
     names: &[&'static str],
     issues: &mut Issues,
 ) -> Option<(&'static str, JsonCursor<'j>)> {
-    let mut there = names.iter().filter_map(|name| Some((*name, fields.get(name)?)));
-    match (there.next(), there.next()) {
+    let mut present = names.iter().filter_map(|name| Some((*name, fields.get(name)?)));
+    match (present.next(), present.next()) {
         (Some(one), None) => Some(one),
         _ => {
             issues.add(fields.pointer.clone(), format!("exactly one of `{}` has to be there", names.join("`, `")));
@@ -20,7 +20,7 @@ pub(super) fn one_of<'j>(
     }
 }
 
-/// Members that mean nothing beside others.
+/// Reports members that have no meaning together with others.
 pub(super) fn stray(fields: &ObjectCursor<'_>, members: &[&str], why: &str, issues: &mut Issues) {
     for (member, at) in fields.entries().filter(|(member, _)| members.contains(member)) {
         issues.add(at.pointer, format!("`{member}` {why}"));
@@ -31,7 +31,7 @@ pub(super) fn non_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("expected some text".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// A header's name, in lower case.
+/// Parses a header name into lower case.
 pub(super) fn header_name(text: &str) -> Result<String, String> {
     if headers::is_field_name(text) {
         Ok(text.to_ascii_lowercase())
@@ -40,7 +40,8 @@ pub(super) fn header_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A JSON pointer. What verifies a delivery is read with `single`: the other items of an array would be unverified.
+/// Parses a JSON pointer. With `single`, arrays on the way must have one item only, since other items would not be
+/// verified.
 pub(super) fn pointer(text: &str, single: bool) -> Result<Pointer, String> {
     Pointer::parse(text, single)
         .ok_or_else(|| format!("expected a JSON pointer (RFC 6901) of at most {} segments", MAX_SEGMENTS))

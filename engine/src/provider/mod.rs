@@ -1,20 +1,20 @@
-//! Webhook providers: how each signs its deliveries and where a delivery's identifier is (docs/contract.md section 5).
+//! Webhook providers: how they sign deliveries and where a delivery's identifier is (docs/contract.md section 5).
 //!
-//! A provider is a JSON file under `policies/providers/`; the engine knows a vocabulary and no provider by name. A
-//! delivery is verified over the exact bytes received, then its identifier is read, then it becomes a raw key.
-//! There is no clock here and nothing is looked up.
+//! A provider is a JSON file under `policies/providers/`; the engine knows the members of these files, and no provider
+//! by name. A delivery is verified over the exact bytes received, then its identifier is read, then the raw key is made
+//! of it. This module has no clock and makes no lookups.
 //!
 //! | module | subject |
 //! |---|---|
-//! | `file`, `scheme` | provider files and what they say |
+//! | `file`, `scheme` | provider files and their content |
 //! | `secret`, `crypto` | keys; HMAC, tokens, public-key signatures |
-//! | `signature`, `template`, `verify` | what was sent, what it covers, whether it fits |
+//! | `signature`, `template`, `verify` | reading signatures, the signed text, verification |
 //! | `boundaries` | where the parts of a signed text end |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
-//! | `form`, `url` | readers |
-//! | `weakness` | what is wrong with a secret |
+//! | `form`, `url` | form bodies and URLs |
+//! | `weakness` | checks of secrets |
 //! | `catalogue` | the files that are compiled in |
-//! | `caller` | what a caller that signs its requests has to cover |
+//! | `caller` | schemes of signed callers |
 
 mod boundaries;
 mod caller;
@@ -48,7 +48,7 @@ pub struct Provider {
     name: String,
     schemes: Vec<Scheme>,
     identifiers: Vec<Slot>,
-    /// What keys are scoped to where a binding does not say
+    /// The default scope of keys
     pub key_scope: KeyScope,
     /// Whether a delivery that is sent again has the same body
     same_body: bool,
@@ -56,7 +56,7 @@ pub struct Provider {
     other_signature_headers: Vec<String>,
 }
 
-/// What two deliveries need to share for their equal identifiers to be the same key.
+/// The scope in which equal identifiers give the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeyScope {
     /// The project
@@ -66,7 +66,7 @@ pub enum KeyScope {
     Webhook,
 }
 
-/// A webhook as it was received.
+/// A webhook delivery, as it was received.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivery<'a> {
     /// The request's method
@@ -83,49 +83,49 @@ pub struct Delivery<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
     scheme: usize,
-    /// What is known of the signed text, where its parts cannot be told apart
+    /// Facts about the signed text, if its parts cannot be separated
     whole: Option<Whole>,
 }
 
-/// A signed text whose parts cannot be told apart: whoever has seen it may cut it otherwise. What a key is made of, and
-/// whether there is one, has to follow from the text alone.
+/// A signed text whose parts cannot be separated. Someone who has seen it can send it with other boundaries, so the
+/// key, and whether there is one, must depend on the whole text only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Whole {
     digest: [u8; 32],
-    /// All names of a group of form fields are somewhere in it; of how many fields
+    /// The size of the first group of form fields whose names all occur in the text
     group: Option<usize>,
     /// The signed URL holds the hash of the body
     hashed: bool,
 }
 
-/// Why a delivery is not verified. Of several schemes' reasons the greatest is told.
+/// The reason why a delivery is not verified. With several schemes, the greatest reason counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VerifyError {
     /// A header, or a member of the body, that the scheme needs is absent or empty
     MissingHeader,
-    /// It is there twice, with different values
+    /// A header or member occurs twice, with different values
     AmbiguousHeader,
-    /// It does not fit its grammar
+    /// A header or member does not fit its grammar
     MalformedHeader,
-    /// The sender says that it signs in another way
+    /// A header says that the sender used another scheme
     UnsupportedScheme,
-    /// There are signatures, but none of the scheme
+    /// There are signatures, but none of this scheme
     NoSupportedSignature,
     /// No secret can be used: none is configured, or they are empty or cannot be decoded
     SecretInvalid,
-    /// Too old
+    /// The timestamp is too old
     TimestampExpired,
-    /// Too far ahead
+    /// The timestamp is too far in the future
     TimestampFuture,
     /// No signature fits
     SignatureMismatch,
-    /// The signature fits and does not cover the body
+    /// The signature fits, but it does not cover the body
     MissingBodyHash,
-    /// The signed URL holds two hashes of the body
+    /// The signed URL contains two hashes of the body
     AmbiguousBodyHash,
-    /// The signed URL holds the hash of another body
+    /// The signed URL contains the hash of another body
     BodyHashMismatch,
-    /// The body is no JSON, so that nothing tells where it begins in the signed text
+    /// The body is not JSON, so its beginning in the signed text is not known
     BodyNotJson,
 }
 
@@ -149,7 +149,7 @@ impl VerifyError {
         }
     }
 
-    /// Whether it is the receiver who has to mend something: the sender may send the same delivery again.
+    /// Whether the receiver has to fix the problem. Then the sender may send the same delivery again.
     pub const fn is_receivers_fault(self) -> bool {
         matches!(self, Self::SecretInvalid)
     }
@@ -159,9 +159,9 @@ impl VerifyError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header<'a> {
     Absent,
-    /// One line, or several that say the same; without outer whitespace
+    /// One line, or several equal ones; without outer whitespace
     One(&'a [u8]),
-    /// Lines that differ: nobody can say which of them another reader believes.
+    /// Several lines with different values.
     Ambiguous,
 }
 
@@ -179,12 +179,12 @@ impl<'a> Delivery<'a> {
         found
     }
 
-    /// Whether the body is a form, by its content type.
+    /// Whether the content type says that the body is a form.
     fn is_form(&self) -> bool {
         self.media_type().is_some_and(|media| media.eq_ignore_ascii_case(b"application/x-www-form-urlencoded"))
     }
 
-    /// Whether the content type is there and is none of JSON (`application/json`, `…+json` and their like).
+    /// Whether there is a content type that is not a JSON type (`application/json`, `…+json` and so on).
     fn is_not_json(&self) -> bool {
         let is_json = |media: &[u8]| media.windows(4).any(|part| part.eq_ignore_ascii_case(b"json"));
         self.media_type().is_some_and(|media| !media.is_empty() && !is_json(media))
@@ -203,21 +203,21 @@ impl Provider {
         &self.name
     }
 
-    /// Whether its deliveries have identifiers at all.
+    /// Whether its deliveries have identifiers.
     pub fn has_identifier(&self) -> bool {
         !self.identifiers.is_empty()
     }
 
-    /// The identifier of a delivery that was verified; `None` if the provider sends none.
+    /// The identifier of a verified delivery; `None` if the provider sends none.
     ///
     /// # Errors
-    /// Why there is none in this delivery.
+    /// The reason why this delivery has none.
     pub fn identifier(&self, delivery: &Delivery<'_>, verified: &Verified) -> Result<Option<Identifier>, NoIdentifier> {
         if let Some(whole) = &verified.whole {
             if let Some(fields) = whole.group {
                 return Ok(Some(Identifier::of_signed_text(&whole.digest, fields)));
             }
-            // A captured form could be sent as something else, with what the signature does not cover beside it.
+            // Someone could send a captured form with another content type and parts that the signature does not cover.
             if self.has_identifier() && (!whole.hashed || delivery.is_form()) {
                 return Err(NoIdentifier::Missing);
             }
@@ -225,35 +225,34 @@ impl Provider {
         identifier::find(self.places(self.schemes.get(verified.scheme)), delivery)
     }
 
-    /// Whether the key of a delivery is bound to its body where its binding does not say: the signature covers the body
-    /// and not the identifier, so that another delivery's identifier could be put beside it, and the body is the same
-    /// when the delivery is sent again.
+    /// Whether by default the key of a delivery is bound to its body. This is so if the signature covers the body and
+    /// not the identifier, since someone could replace the identifier, and if the provider sends the same body again.
     pub fn binds_body(&self, verified: &Verified, identifier: &Identifier) -> bool {
         let covered = self.schemes.get(verified.scheme).is_some_and(Scheme::covers_body);
         self.same_body && covered && !identifier.signed
     }
 
-    /// Whether there are such deliveries.
+    /// Whether [`Provider::binds_body`] can be true for a delivery.
     pub fn may_bind_body(&self) -> bool {
         let binds = |scheme: &Scheme| scheme.covers_body() && self.places(Some(scheme)).any(|place| !place.signed);
         self.same_body && self.schemes.iter().any(binds)
     }
 
-    /// Where the identifiers of a scheme's deliveries are.
+    /// The places of identifiers in deliveries of a scheme.
     fn places<'p>(&'p self, scheme: Option<&'p Scheme>) -> impl Iterator<Item = &'p IdentifierPlace> {
         let own = scheme.and_then(|scheme| scheme.identifier.as_ref());
         let others = self.identifiers.iter().map(|slot| &slot.place).skip(usize::from(own.is_some()));
         own.into_iter().chain(others)
     }
 
-    /// Whether verifying a delivery or reading its identifier parses the body: then it must not come compressed.
+    /// Whether verification or the identifier needs to parse the body. Such a body must not be compressed.
     pub fn parses_body(&self) -> bool {
         let in_body = |place: &IdentifierPlace| !matches!(place.source, IdentifierSource::Header(_));
         self.identifiers.iter().any(|slot| in_body(&slot.place))
             || self.schemes.iter().any(|scheme| scheme.parses_body() || scheme.identifier.as_ref().is_some_and(in_body))
     }
 
-    /// The headers with signatures and tokens, in lower case; one that ends in `*` is a prefix.
+    /// The names of headers with signatures or tokens, in lower case; a name that ends in `*` is a prefix.
     pub fn signature_headers(&self) -> Vec<String> {
         let mut all = self.other_signature_headers.clone();
         for scheme in &self.schemes {
@@ -265,14 +264,14 @@ impl Provider {
         }
         let mut names = Vec::with_capacity(all.len());
         for name in all {
-            if let Err(place) = names.binary_search(&name) {
-                names.insert(place, name);
+            if let Err(index) = names.binary_search(&name) {
+                names.insert(index, name);
             }
         }
         names
     }
 
-    /// The header that `{id}` means.
+    /// The name of the header for `{id}`.
     fn first_header<'p>(&'p self, scheme: &'p Scheme) -> Option<&'p str> {
         let place = scheme.identifier.as_ref().or_else(|| self.identifiers.first().map(|slot| &slot.place))?;
         match &place.source {

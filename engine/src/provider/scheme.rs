@@ -1,4 +1,4 @@
-//! How a provider signs, as its file says it.
+//! The signature schemes of a provider file.
 
 use super::crypto::{Algorithm, SignatureEncoding};
 use super::identifier::{IdentifierPlace, IdentifierSource};
@@ -7,7 +7,7 @@ use super::template::TemplatePart;
 use crate::json::scan::Pointer;
 use crate::time::Window;
 
-/// One way to sign.
+/// A signature scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scheme {
     pub(super) algorithm: Algorithm,
@@ -16,32 +16,32 @@ pub(super) struct Scheme {
     pub(super) timestamp: Option<Timestamp>,
     /// Empty for tokens
     pub(super) template: Vec<TemplatePart>,
-    /// How the parts of the template are told apart, where the file says so
+    /// The `boundaries` of the file, if it has the member
     pub(super) boundaries: Option<Boundaries>,
-    /// Parts of the template, each with a byte at which it ends and which it therefore must not hold
-    pub(super) ends: Vec<(usize, u8)>,
-    /// Headers that have to be there with this value
+    /// Indices of template parts, each with a byte that the part must not contain
+    pub(super) forbidden_bytes: Vec<(usize, u8)>,
+    /// Headers that must have this value
     pub(super) required: Vec<(String, String)>,
-    /// The URL is signed with its port or without it
+    /// Whether the URL may be signed with or without its port
     pub(super) any_port: bool,
-    /// The query parameter with the SHA-256 of the body; a body that is no form needs it
+    /// The query parameter with the SHA-256 of the body; bodies that are not forms need it
     pub(super) body_hash: Option<String>,
-    /// Stands in for the first identifier
+    /// Replaces the first identifier of the provider
     pub(super) identifier: Option<IdentifierPlace>,
 }
 
-/// How a file says that the parts of a template are told apart.
+/// How the parts of a template are separated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Boundaries {
     /// By the timestamp
     Timestamp,
     /// By the body, which has to be a JSON object or array
     JsonBody,
-    /// Not at all: keys are made of the whole signed text
+    /// Not at all: keys are digests of the whole signed text
     Absent,
 }
 
-/// Where signatures are and how they are written.
+/// The place, the grammar and the encoding of signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) source: SignatureSource,
@@ -54,7 +54,7 @@ pub(super) struct Signature {
 pub(super) enum SignatureSource {
     /// In any of these headers
     Headers(Vec<String>),
-    /// In headers of this name and a number from 1 to 100
+    /// In headers with this name and a number from 1 to 100
     Numbered(String),
     /// In the JSON body
     Json(Pointer),
@@ -63,7 +63,7 @@ pub(super) enum SignatureSource {
 /// The grammar of a header with signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SignatureGrammar {
-    /// One signature behind a prefix
+    /// One signature after a prefix
     Single(String),
     /// `key=value` items; the key of signatures may be there more than once
     Pairs {
@@ -81,7 +81,7 @@ pub(super) enum SignatureGrammar {
     },
 }
 
-/// Where the timestamp is, and how far from now it may be.
+/// The place of the timestamp, and the allowed distance from now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Timestamp {
     pub(super) source: TimeSource,
@@ -100,7 +100,7 @@ pub(super) enum TimeSource {
 }
 
 impl Scheme {
-    /// Whether the signature covers an identifier at `source`; `first` says that `{id}` means it.
+    /// Whether the signature covers an identifier at `source`; `first`: `{id}` in the template is this identifier.
     pub(super) fn covers(&self, source: &IdentifierSource, first: bool) -> bool {
         let has = |wanted: fn(&TemplatePart) -> bool| self.template.iter().any(wanted);
         match source {
@@ -137,7 +137,7 @@ impl Scheme {
         }
     }
 
-    /// Whether something of the body has to be read to verify.
+    /// Whether verification needs to parse the body.
     pub(super) fn parses_body(&self) -> bool {
         self.boundaries == Some(Boundaries::JsonBody)
             || matches!(self.signature.source, SignatureSource::Json(_))

@@ -1,14 +1,14 @@
-//! Key material: how a secret's text becomes the bytes of a key.
+//! Decodes the text of a secret into the bytes of a key.
 //!
-//! Keys are typed. A secret with a prefix that some scheme of the provider declares is for schemes with this prefix
-//! alone, so that a public key (`whpk_…`) is never taken for the secret of an HMAC, which everybody would then know.
+//! A prefix gives a secret a type: a secret with the prefix of some scheme of the provider is only for schemes with
+//! this prefix. So a public key (`whpk_…`) is never used as the secret of an HMAC, which everybody would know.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::borrow::Cow;
 
-/// Dashboards show keys with and without padding, and some were cut from longer random texts.
+/// Dashboards show keys with and without padding, and some keys have trailing bits.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -16,7 +16,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// How a secret is written.
+/// The encoding of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum SecretEncoding {
     /// The text is the key.
@@ -24,7 +24,7 @@ pub(super) enum SecretEncoding {
     Raw,
     /// Base64
     Base64,
-    /// Base64; text without the prefix that is no base64 is the key itself.
+    /// Base64; a text without the prefix that is not Base64 is the key itself.
     Base64OrRaw,
     /// Hexadecimal
     Hex,
@@ -32,29 +32,29 @@ pub(super) enum SecretEncoding {
     Spki,
 }
 
-/// How the secrets of a scheme are written.
+/// The form of a scheme's secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SecretForm {
     pub(super) encoding: SecretEncoding,
-    /// Taken off before decoding
+    /// Removed before decoding
     pub(super) prefix: Option<String>,
     /// Secrets without the prefix are for other schemes
     pub(super) prefix_required: bool,
 }
 
-/// What a secret is to a scheme.
+/// How a secret fits a scheme.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fit<'s> {
     /// A key
     Key(Cow<'s, [u8]>),
-    /// Meant for this scheme, but empty or not decodable
+    /// For this scheme, but empty or not decodable
     Unusable,
-    /// Of another scheme's type
+    /// For another scheme
     Other,
 }
 
 impl SecretForm {
-    /// Reads `secret`; `prefixes` are those that all schemes of the provider declare.
+    /// Decodes `secret`. `prefixes` are the prefixes of all schemes of the provider.
     pub(super) fn fit<'s, 'p>(&self, secret: &'s [u8], mut prefixes: impl Iterator<Item = &'p str>) -> Fit<'s> {
         let own = self.prefix.as_deref().and_then(|prefix| secret.strip_prefix(prefix.as_bytes()));
         let text = match own {

@@ -1,4 +1,4 @@
-//! Reading signatures, and timestamps that stand with them, out of a delivery.
+//! Reads signatures and timestamps from a delivery.
 
 use super::scheme::{Scheme, SignatureGrammar, SignatureSource, TimeSource};
 use super::{Delivery, Header, VerifyError};
@@ -6,12 +6,12 @@ use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 
 use std::borrow::Cow;
 
-/// The most numbered headers that a sender uses.
+/// The highest number of numbered headers.
 const MAX_NUMBERED: u8 = 100;
 
-/// What a delivery brings along to be verified.
+/// The signatures and the timestamp of a delivery.
 #[derive(Debug, Default)]
-pub(super) struct Sent<'d> {
+pub(super) struct SentSignature<'d> {
     /// The signatures of the scheme, in order
     pub(super) signatures: Vec<Cow<'d, [u8]>>,
     /// A timestamp from the signature header
@@ -19,9 +19,9 @@ pub(super) struct Sent<'d> {
 }
 
 impl Scheme {
-    /// Reads what is sent. No signature of this scheme among others is not yet an error.
-    pub(super) fn sent<'d>(&self, delivery: &Delivery<'d>) -> Result<Sent<'d>, VerifyError> {
-        let mut sent = Sent::default();
+    /// Reads signatures and timestamp. It is not an error here if none of the signatures is of this scheme.
+    pub(super) fn read_signature<'d>(&self, delivery: &Delivery<'d>) -> Result<SentSignature<'d>, VerifyError> {
+        let mut sent = SentSignature::default();
         let mut lines = 0;
         match &self.signature.source {
             SignatureSource::Headers(names) => {
@@ -50,7 +50,7 @@ impl Scheme {
         }
         if let Some(timestamp) = &self.timestamp {
             sent.timestamp = match &timestamp.source {
-                TimeSource::Header(name) => Some(Cow::Borrowed(needed(delivery, name)?)),
+                TimeSource::Header(name) => Some(Cow::Borrowed(required_header(delivery, name)?)),
                 TimeSource::Pair(_) => Some(sent.timestamp.ok_or(VerifyError::MalformedHeader)?),
                 TimeSource::Json(place) => Some(text(delivery, place)?),
             };
@@ -58,7 +58,7 @@ impl Scheme {
         Ok(sent)
     }
 
-    fn read_line<'d>(&self, line: &'d [u8], sent: &mut Sent<'d>) -> Result<(), VerifyError> {
+    fn read_line<'d>(&self, line: &'d [u8], sent: &mut SentSignature<'d>) -> Result<(), VerifyError> {
         match &self.signature.grammar {
             SignatureGrammar::Single(prefix) => match line.strip_prefix(prefix.as_bytes()) {
                 None | Some([]) => return Err(VerifyError::MalformedHeader),
@@ -75,7 +75,7 @@ impl Scheme {
                     if name == key.as_bytes() {
                         sent.signatures.push(Cow::Borrowed(value));
                     } else if clock.is_some_and(|clock| name == clock.as_bytes()) {
-                        // Of two timestamps nobody can say which one another reader believes.
+                        // Two timestamps are ambiguous.
                         if sent.timestamp.replace(Cow::Borrowed(value)).is_some() {
                             return Err(VerifyError::MalformedHeader);
                         }
@@ -114,18 +114,18 @@ fn line(header: Header<'_>) -> Result<Option<&[u8]>, VerifyError> {
     }
 }
 
-/// A header that has to be there.
-pub(super) fn needed<'d>(delivery: &Delivery<'d>, name: &str) -> Result<&'d [u8], VerifyError> {
+/// A header that must not be absent.
+pub(super) fn required_header<'d>(delivery: &Delivery<'d>, name: &str) -> Result<&'d [u8], VerifyError> {
     line(delivery.header(name))?.ok_or(VerifyError::MissingHeader)
 }
 
-/// A string or a number of the JSON body that has to be there.
+/// A string or a number of the JSON body that must not be absent.
 fn text<'d>(delivery: &Delivery<'d>, place: &Pointer) -> Result<Cow<'d, [u8]>, VerifyError> {
     let found = scan::find(delivery.body, &[place]).map_err(|scan::NotJson| VerifyError::MalformedHeader)?;
     value(found.first().copied().unwrap_or(PointerResult::Missing), false)
 }
 
-/// What a value of the JSON body says in a signed text.
+/// The text of a JSON value in a signed text.
 pub(super) fn value<'d>(found: PointerResult<'d>, optional: bool) -> Result<Cow<'d, [u8]>, VerifyError> {
     match found {
         PointerResult::Value(JsonScalar::Text(text)) => Ok(text.decode()),

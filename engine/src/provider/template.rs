@@ -6,7 +6,7 @@ use std::fmt;
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TemplatePart {
-    /// Text that stands there itself
+    /// Fixed text
     Literal(String),
     /// `{body}`: the body's bytes
     Body,
@@ -26,9 +26,9 @@ pub(super) enum TemplatePart {
     SortedForm,
     /// `{header:Name}`
     Header(String),
-    /// `{json:/pointer}`; `{json?:/pointer}` is empty where nothing is
+    /// `{json:/pointer}`; `{json?:/pointer}` is empty if the value is absent
     Json {
-        /// As it was written
+        /// The text of the pointer
         pointer: String,
         /// The place
         place: Pointer,
@@ -38,7 +38,7 @@ pub(super) enum TemplatePart {
 }
 
 impl fmt::Display for TemplatePart {
-    /// As it stands in a template.
+    /// The part in the syntax of templates.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Literal(text) => f.write_str(text),
@@ -56,7 +56,7 @@ impl fmt::Display for TemplatePart {
     }
 }
 
-/// Takes a template apart; the error says what to change.
+/// Parses a template; the error says what to change.
 pub(super) fn parse(template: &str) -> Result<Vec<TemplatePart>, String> {
     let mut parts = Vec::new();
     let mut rest = template;

@@ -1,8 +1,8 @@
-//! The parts of a public URL that signatures cover, and the ways in which senders write it.
+//! The parts of a public URL that signatures cover, and the spellings that senders use.
 
 use super::form;
 
-/// `scheme://authority/path?query#fragment`, cut where the characters say; nothing is decoded or mended.
+/// The parts of `scheme://authority/path?query#fragment`, not decoded and not normalised.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UrlParts<'u> {
     scheme: &'u [u8],
@@ -15,7 +15,7 @@ pub(super) struct UrlParts<'u> {
 }
 
 impl<'u> UrlParts<'u> {
-    /// Cuts `url`; `None` if it is not absolute.
+    /// Splits `url`; `None` if it is not absolute.
     pub(super) fn new(url: &'u [u8]) -> Option<Self> {
         let colon = url.iter().position(|byte| *byte == b':')?;
         let (scheme, rest) = url.split_at_checked(colon)?;
@@ -23,7 +23,7 @@ impl<'u> UrlParts<'u> {
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
         let (authority, path) = rest.split_at_checked(end)?;
         let path = path.split(|byte| *byte == b'#').next().unwrap_or_default();
-        // Behind the last colon, unless that stands inside an IPv6 address or in the user information.
+        // The port follows the last colon, unless this colon is in an IPv6 address or in the user information.
         let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let (before, _) = authority.split_at_checked(authority.len().checked_sub(digits)?)?;
         let has_port = digits > 0 && before.ends_with(b":");
@@ -39,7 +39,7 @@ impl<'u> UrlParts<'u> {
         self.path
     }
 
-    /// The URL with its port if it has none, without it if it has one.
+    /// The URL with the default port if it has no port, or without its port if it has one.
     fn other_port(&self) -> Vec<u8> {
         let port = match (self.port, self.scheme) {
             ([], b"https") => b":443".as_slice(),
@@ -50,15 +50,14 @@ impl<'u> UrlParts<'u> {
     }
 }
 
-/// The URL as addressed, and with the port left out or the scheme's own put in: senders that say `https://host` sign
-/// it in either way.
+/// The URL, and the URL with its port removed or the default port added: senders sign `https://host` in either form.
 pub(super) fn with_and_without_port(url: &[u8]) -> Vec<Vec<u8>> {
     let mut variants = vec![url.to_vec()];
     variants.extend(UrlParts::new(url).map(|parts| parts.other_port()));
     variants
 }
 
-/// Decodes those twelve characters that HubSpot decodes before it signs.
+/// Decodes the twelve characters that HubSpot decodes before it signs.
 pub(super) fn hubspot(url: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(url.len());
     let mut rest = url;

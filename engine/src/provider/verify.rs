@@ -1,10 +1,10 @@
-//! Verifying a delivery: what was sent, the keys, the signed text, the clock.
+//! Verifies a delivery: signature, keys, signed text and timestamp.
 
 use super::crypto::{self, Feed};
 use super::form::{self, Sorted};
 use super::scheme::{Boundaries, Scheme};
 use super::secret::Fit;
-use super::signature::{self, Sent};
+use super::signature::{self, SentSignature};
 use super::template::TemplatePart;
 use super::{Delivery, Header, Provider, Verified, VerifyError, Whole, url};
 use crate::json::scan::{self, Pointer, PointerResult};
@@ -12,29 +12,29 @@ use crate::time::{self, TimestampError};
 use std::borrow::Cow;
 
 impl Provider {
-    /// Verifies a delivery: some signature of some scheme has to be that of the delivery under one of `secrets`, and
-    /// its timestamp, where there is one, has to be near `now_unix_ms`.
+    /// Verifies a delivery: one of its signatures has to fit one of the schemes and one of `secrets`, and its
+    /// timestamp, if the scheme has one, has to be in the window around `now_unix_ms`.
     ///
     /// # Errors
-    /// Why no scheme verifies; that of the scheme which came farthest.
+    /// The greatest of the schemes' errors.
     pub fn verify(
         &self,
         delivery: &Delivery<'_>,
         secrets: &[&[u8]],
         now_unix_ms: u64,
     ) -> Result<Verified, VerifyError> {
-        let mut refused = None;
+        let mut error = None;
         for (index, scheme) in self.schemes.iter().enumerate() {
             let Some(keys) = self.keys(scheme, secrets) else { continue };
             match self.verify_scheme(scheme, delivery, &keys, now_unix_ms) {
                 Ok(whole) => return Ok(Verified { scheme: index, whole }),
-                Err(why) => refused = refused.max(Some(why)),
+                Err(why) => error = error.max(Some(why)),
             }
         }
-        Err(refused.unwrap_or(VerifyError::SecretInvalid))
+        Err(error.unwrap_or(VerifyError::SecretInvalid))
     }
 
-    /// The keys that `secrets` are for a scheme; `None` if they are all meant for others.
+    /// The keys of a scheme; `None` if all `secrets` are for other schemes.
     #[inline(never)]
     pub(super) fn keys<'s>(&self, scheme: &Scheme, secrets: &[&'s [u8]]) -> Option<Vec<Cow<'s, [u8]>>> {
         let mut keys = None;
@@ -59,7 +59,7 @@ impl Provider {
         keys: &[Cow<'_, [u8]>],
         now: u64,
     ) -> Result<Option<Whole>, VerifyError> {
-        let sent = scheme.sent(delivery)?;
+        let sent = scheme.read_signature(delivery)?;
         for (name, value) in &scheme.required {
             if delivery.header(name) != Header::One(value.as_bytes()) {
                 return Err(VerifyError::UnsupportedScheme);
@@ -93,13 +93,13 @@ impl Provider {
         Ok(Some(Whole { digest: crypto::sha_256(&text), group, hashed }))
     }
 
-    /// Looks everything up that the template names.
+    /// Builds the signed text from the template and the delivery.
     #[inline(never)]
     fn signed_text<'d>(
         &self,
         scheme: &Scheme,
         delivery: &Delivery<'d>,
-        sent: &Sent<'d>,
+        sent: &SentSignature<'d>,
     ) -> Result<SignedText<'d>, VerifyError> {
         let places: Vec<&Pointer> = scheme
             .template
@@ -119,7 +119,7 @@ impl Provider {
                 TemplatePart::Body => SignedPiece::Bytes(Cow::Borrowed(delivery.body)),
                 TemplatePart::Timestamp => SignedPiece::Bytes(sent.timestamp.clone().unwrap_or_default()),
                 TemplatePart::Id => match self.first_header(scheme) {
-                    Some(name) => SignedPiece::Bytes(Cow::Borrowed(signature::needed(delivery, name)?)),
+                    Some(name) => SignedPiece::Bytes(Cow::Borrowed(signature::required_header(delivery, name)?)),
                     None => return Err(VerifyError::MissingHeader),
                 },
                 TemplatePart::Method => SignedPiece::Bytes(Cow::Borrowed(delivery.method)),
@@ -132,7 +132,9 @@ impl Provider {
                     SignedPiece::Form(Sorted::new(delivery.body).ok_or(VerifyError::SignatureMismatch)?)
                 }
                 TemplatePart::SortedForm => continue,
-                TemplatePart::Header(name) => SignedPiece::Bytes(Cow::Borrowed(signature::needed(delivery, name)?)),
+                TemplatePart::Header(name) => {
+                    SignedPiece::Bytes(Cow::Borrowed(signature::required_header(delivery, name)?))
+                }
                 TemplatePart::Json { optional, .. } => {
                     SignedPiece::Bytes(signature::value(found.next().unwrap_or(PointerResult::Missing), *optional)?)
                 }
@@ -147,8 +149,8 @@ impl Provider {
 }
 
 impl Scheme {
-    /// A body that the signed text does not hold has to be bound to the signed URL by its hash; `true` if it is. A hash
-    /// that is there is compared whatever the body is, and whatever its content type says.
+    /// Checks that the signature covers the body: by the signed text, or by a hash of the body in the signed URL.
+    /// Returns whether there is a hash. A hash in the URL is always compared, for any body and any content type.
     #[inline(never)]
     fn check_body(&self, delivery: &Delivery<'_>) -> Result<bool, VerifyError> {
         let form = self.template.contains(&TemplatePart::SortedForm);
@@ -170,33 +172,33 @@ impl Scheme {
 }
 
 impl From<TimestampError> for VerifyError {
-    fn from(stale: TimestampError) -> Self {
-        match stale {
+    fn from(error: TimestampError) -> Self {
+        match error {
             TimestampError::Expired => Self::TimestampExpired,
             TimestampError::Future => Self::TimestampFuture,
         }
     }
 }
 
-/// What a signature covers.
+/// The text that a signature covers.
 struct SignedText<'d>(Vec<SignedPiece<'d>>);
 
 enum SignedPiece<'d> {
     Bytes(Cow<'d, [u8]>),
-    /// The public URL, in the way that is being tried
+    /// The public URL, in the spelling that is tried
     Url,
     Form(Sorted<'d>),
 }
 
 impl SignedText<'_> {
-    /// Tries every key and every way to write the URL; the URL with which a signature fits.
+    /// Tries every key and every spelling of the URL. Gives the URL with which a signature fits.
     #[inline(never)]
     fn verify(
         &self,
         scheme: &Scheme,
         delivery: &Delivery<'_>,
         keys: &[Cow<'_, [u8]>],
-        sent: &Sent<'_>,
+        sent: &SentSignature<'_>,
     ) -> Result<Option<Vec<u8>>, VerifyError> {
         let urls = if scheme.any_port && self.0.iter().any(|piece| matches!(piece, SignedPiece::Url)) {
             url::with_and_without_port(delivery.url)

@@ -1,18 +1,18 @@
-//! What is wrong with a secret before anything is signed with it; for those who check a policy, the filter never asks.
+//! Finds weak secrets, for the command that checks a policy. The filter does not use it.
 
 use super::Provider;
 use super::crypto::Algorithm;
 use std::fmt;
 
-/// The shortest key of an HMAC, or token, that is not called short. RFC 2104 (section 3) asks for the hash's output, 20
-/// bytes and more, which some providers' own secrets do not have; below 128 bits whoever has seen one delivery may find
-/// the key by trying.
+/// The minimum length of an HMAC key or a token, in bytes. RFC 2104 (section 3) recommends the length of the hash's
+/// output, 20 bytes and more, but some providers' secrets are shorter. Below 128 bits, someone who has seen one
+/// delivery may find the key by trying.
 const SHORT: usize = 16;
 
-/// Why a secret should be another one. Says nothing of what it is.
+/// The weakness of a secret, without its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weakness {
-    /// It is no key: of another form than the provider's, or empty
+    /// It is not a key: it has another form than the provider's secrets, or is empty
     Unusable,
     /// It is a key of this many bytes
     Short(usize),
@@ -33,12 +33,12 @@ impl fmt::Display for Weakness {
 }
 
 impl Provider {
-    /// What is wrong with a secret of this provider's, if anything is.
+    /// The weakness of a secret of this provider, if it has one.
     pub fn weakness(&self, secret: &[u8]) -> Option<Weakness> {
         let mut lengths = Vec::new();
         for scheme in &self.schemes {
             for key in self.keys(scheme, &[secret]).unwrap_or_default() {
-                // A key is read before anything is compared.
+                // Without candidates, this only checks that the key is valid.
                 if scheme.algorithm.verify(&key, scheme.signature.encoding, &[], &|_| {}).is_ok() {
                     let public = matches!(scheme.algorithm, Algorithm::Ed25519 | Algorithm::EcdsaP256);
                     lengths.push(if public { SHORT } else { key.len() });
