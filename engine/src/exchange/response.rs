@@ -86,9 +86,9 @@ impl Exchange {
         };
         let head = read(policy, headers, effects);
         let action = match decision.recovery {
-            Some(wait) => recovered(&head, wait),
-            None if policy.restate() => self.called(policy, decision.keyed, &head),
-            None => self.called_elsewhere(decision.keyed, &head),
+            Some(wait) => evaluate_recovery_response(&head, wait),
+            None if policy.restate() => self.evaluate_restate_response(policy, decision.keyed, &head),
+            None => self.evaluate_generic_response(decision.keyed, &head),
         };
         let retry = match action {
             ResponseAction::Replace(problem) => {
@@ -139,12 +139,12 @@ impl Exchange {
     }
 
     /// Decides about a response of Restate.
-    fn called(&mut self, policy: &Policy, keyed: bool, head: &ResponseHead<'_>) -> ResponseAction {
+    fn evaluate_restate_response(&mut self, policy: &Policy, keyed: bool, head: &ResponseHead<'_>) -> ResponseAction {
         let route = self.route(policy);
         let to_target = route.is_some_and(|route| route.target.is_some());
         if head.is_error()
             && !head.by_handler()
-            && let Some(problem) = refused(head, to_target, to_target && keyed)
+            && let Some(problem) = gateway_problem(head, to_target, to_target && keyed)
         {
             return ResponseAction::Replace(problem);
         }
@@ -169,7 +169,7 @@ impl Exchange {
     }
 
     /// Decides about a response of a generic backend, which only marks replays.
-    fn called_elsewhere(&mut self, keyed: bool, head: &ResponseHead<'_>) -> ResponseAction {
+    fn evaluate_generic_response(&mut self, keyed: bool, head: &ResponseHead<'_>) -> ResponseAction {
         if !keyed {
             return ResponseAction::Pass(false, None, None);
         }
@@ -246,7 +246,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
 }
 
 /// Decides about the response to a recovery request.
-fn recovered(head: &ResponseHead<'_>, wait: Wait) -> ResponseAction {
+fn evaluate_recovery_response(head: &ResponseHead<'_>, wait: Wait) -> ResponseAction {
     match head.status {
         // A handler's error can have status 470 too.
         NOT_COMPLETED if !head.by_handler() => ResponseAction::Processing,
@@ -269,7 +269,7 @@ fn recovered(head: &ResponseHead<'_>, wait: Wait) -> ResponseAction {
 
 /// The problem that replaces an error which no handler made; `None` if the error passes. `to_target`: the request went
 /// to a target in Restate. `keyed`: it had a key there.
-fn refused(head: &ResponseHead<'_>, to_target: bool, keyed: bool) -> Option<Problem> {
+fn gateway_problem(head: &ResponseHead<'_>, to_target: bool, keyed: bool) -> Option<Problem> {
     let ingress = head.source == Some(ErrorSource::Ingress);
     Some(match head.status {
         413 if ingress || to_target => Problem::body_refused(),
