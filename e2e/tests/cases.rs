@@ -15,7 +15,7 @@ use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
 use libtest_mimic::Trial;
 use serde_json::{Map, Value};
-use testkit::cases::{Case, CaseFile, Outcome, compare, directory, load_dir};
+use testkit::cases::{Case, CaseFile, CaseOutcome, compare, directory, load_dir};
 use testkit::http::{Headers, Message};
 
 /// How a request gets to the filter.
@@ -229,8 +229,8 @@ fn comparable(case: &Case) -> Case {
     case
 }
 
-fn outcome(seen: Seen) -> Outcome {
-    let mut outcome = Outcome::default();
+fn outcome(seen: Seen) -> CaseOutcome {
+    let mut outcome = CaseOutcome::default();
     for received in seen.received {
         let mut headers = Headers::from([(":method", received.method)]);
         headers.add(":path", received.target);

@@ -14,7 +14,7 @@ use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, Polic
 use serde_json::Value;
 
 use crate::attributes::JsonAttributes;
-use crate::cases::{Case, Outcome, StartErrors};
+use crate::cases::{Case, CaseOutcome, StartErrors};
 use crate::http::{Headers, LocalReply, Message};
 use crate::stores::{answer, fake_stores};
 
@@ -24,11 +24,11 @@ pub struct Native;
 
 impl Native {
     /// Runs a case.
-    pub fn run(self, case: &Case) -> Outcome {
+    pub fn run(self, case: &Case) -> CaseOutcome {
         let outcome = policy(&case.policy, &case.environment)
             .map_err(|errors| errors.to_string())
             .and_then(|policy| exchange(case, policy));
-        outcome.unwrap_or_else(|error| Outcome { failures: vec![error], ..Outcome::default() })
+        outcome.unwrap_or_else(|error| CaseOutcome { failures: vec![error], ..CaseOutcome::default() })
     }
 
     /// The errors of a policy, each as `pointer: message`; none if it starts.
@@ -223,7 +223,7 @@ impl Stream<'_> {
     }
 }
 
-fn exchange(case: &Case, policy: Policy) -> Result<Outcome, String> {
+fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
     let host = NativeHost {
         attributes: JsonAttributes::new(
             Value::Object(case.metadata.clone()),
@@ -256,5 +256,5 @@ fn exchange(case: &Case, policy: Policy) -> Result<Outcome, String> {
         client.body.clear();
     }
     let upstream = (!is_refused).then(|| request.into_inner());
-    Ok(Outcome { upstream, client: Some(client), ..Outcome::default() })
+    Ok(CaseOutcome { upstream, client: Some(client), ..CaseOutcome::default() })
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use serde_json::{Value, json};
-use testkit::cases::{self, Case, Outcome, compare, compare_outcomes, parse};
+use testkit::cases::{self, Case, CaseOutcome, compare, compare_outcomes, parse};
 use testkit::http::{Headers, Message};
 
 /// A file with one case that uses every member.
@@ -46,10 +46,10 @@ fn case() -> Case {
 }
 
 /// The outcome that the case expects.
-fn expected() -> Outcome {
+fn expected() -> CaseOutcome {
     let case = case();
     let headers = Headers::from([(":status", "201"), ("x-r", "1")]);
-    Outcome { upstream: case.upstream, client: Some(Message::new(headers, "answer")), ..Outcome::default() }
+    CaseOutcome { upstream: case.upstream, client: Some(Message::new(headers, "answer")), ..CaseOutcome::default() }
 }
 
 #[test]
@@ -161,17 +161,17 @@ fn what_is_expected_is_no_difference() {
     assert_eq!(compare(&case(), &outcome), [], "the scheme is the gateway's business");
 }
 
-fn upstream_of(outcome: &mut Outcome) -> &mut Message {
+fn upstream_of(outcome: &mut CaseOutcome) -> &mut Message {
     outcome.upstream.as_mut().unwrap()
 }
 
-fn client_of(outcome: &mut Outcome) -> &mut Message {
+fn client_of(outcome: &mut CaseOutcome) -> &mut Message {
     outcome.client.as_mut().unwrap()
 }
 
 #[test]
 fn every_difference_is_seen() {
-    type Change = fn(&mut Outcome);
+    type Change = fn(&mut CaseOutcome);
     let changes: [(&str, Change); 20] = [
         ("upstream", |outcome| outcome.upstream = None),
         ("upstream :method", |outcome| upstream_of(outcome).headers.set(":method", "POST")),
@@ -216,9 +216,9 @@ fn problems_are_compared_by_member_and_as_problems() {
             ("cache-control", "no-store"),
             ("content-language", "en"),
         ];
-        Outcome { client: Some(Message::new(headers, body.to_string())), ..Outcome::default() }
+        CaseOutcome { client: Some(Message::new(headers, body.to_string())), ..CaseOutcome::default() }
     };
-    let what = |outcome: &Outcome| -> Vec<String> {
+    let what = |outcome: &CaseOutcome| -> Vec<String> {
         compare(&case, outcome).into_iter().map(|difference| difference.what).collect()
     };
     let right = json!({"code": "c", "status": 400, "title": "t"});
@@ -245,7 +245,7 @@ fn two_runs_are_compared_whole() {
     upstream_of(&mut other).headers.set(":scheme", "http");
     let seen: Vec<String> = compare_outcomes(&expected(), &other).into_iter().map(|it| it.what).collect();
     assert_eq!(seen, ["upstream :scheme", "client x-unnamed"]);
-    let seen = compare_outcomes(&expected(), &Outcome::default());
+    let seen = compare_outcomes(&expected(), &CaseOutcome::default());
     assert_eq!(seen.len(), 2);
 }
 

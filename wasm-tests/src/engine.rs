@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use edge_idempotency_engine::lookup::FakeStores;
 
 use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
-use testkit::cases::{Case, Outcome, StartErrors, workspace};
+use testkit::cases::{Case, CaseOutcome, StartErrors, workspace};
 use testkit::http::Message;
 use testkit::stores::{answer, fake_stores};
 
@@ -40,11 +40,11 @@ impl Wasm {
     }
 
     /// Runs a case in a VM of its own, and then a plain request on that VM, which has to be answered as ever.
-    pub fn run(&self, case: &Case) -> Outcome {
+    pub fn run(&self, case: &Case) -> CaseOutcome {
         let options = options(&case.policy, &case.environment);
         let mut vm = match Vm::boot(&self.program, options) {
             Ok(vm) => vm,
-            Err(error) => return Outcome { failures: vec![error.to_string()], ..Outcome::default() },
+            Err(error) => return CaseOutcome { failures: vec![error.to_string()], ..CaseOutcome::default() },
         };
         if let Some(milliseconds) = case.now_unix_ms {
             vm.set_now(milliseconds * 1_000_000);
@@ -55,7 +55,7 @@ impl Wasm {
         };
         let stores = match fake_stores(case) {
             Ok(stores) => stores,
-            Err(error) => return Outcome { failures: vec![error], ..Outcome::default() },
+            Err(error) => return CaseOutcome { failures: vec![error], ..CaseOutcome::default() },
         };
         let id = vm.open(info);
         vm.send_request(id, &case.request);
@@ -69,7 +69,7 @@ impl Wasm {
         let mut failures = vm.take_failures();
         failures.extend(probe(&mut vm));
         failures.extend(vm.take_failures());
-        Outcome { upstream: exchange.upstream, client: exchange.client, log: texts(vm.logs()), failures }
+        CaseOutcome { upstream: exchange.upstream, client: exchange.client, log: texts(vm.logs()), failures }
     }
 
     /// The errors of a policy, each as `pointer: message`; none if it starts.

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Map, Value, json};
-use testkit::cases::{Case, Client, Difference, Outcome, compare, compare_outcomes, workspace};
+use testkit::cases::{Case, CaseOutcome, Client, Difference, compare, compare_outcomes, workspace};
 use testkit::http::{Headers, Message};
 use testkit::native::Native;
 use testkit::vectors::{self, ExpectedKey, Vector, expected};
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn in_module(case: &Case) -> Result<Vec<Difference>, Failed> {
-    let outcome: Outcome = MODULE.as_ref().map_err(Failed::from)?.run(case);
+    let outcome: CaseOutcome = MODULE.as_ref().map_err(Failed::from)?.run(case);
     let mut differences = compare(case, &outcome);
     differences.extend(compare_outcomes(&Native.run(case), &outcome));
     Ok(differences)

@@ -18,7 +18,7 @@ fn cases(cases: u32) -> ProptestConfig {
 }
 
 #[derive(Debug, Clone)]
-enum Event {
+enum LookupEvent {
     LookupRequest { kind: StoreKind, key: u8, force_refresh: bool },
     CallReply { which: usize, reply: usize },
     Leave { which: usize },
@@ -26,14 +26,14 @@ enum Event {
     Pass { milliseconds: u64 },
 }
 
-fn events() -> impl Strategy<Value = Vec<Event>> {
+fn events() -> impl Strategy<Value = Vec<LookupEvent>> {
     let kind = prop_oneof![Just(StoreKind::Bindings), Just(StoreKind::Secrets)];
     let event = prop_oneof![
-        4 => (kind, 0..6_u8, prop::bool::weighted(0.2)).prop_map(|(kind, key, force_refresh)| Event::LookupRequest { kind, key, force_refresh }),
-        4 => (any::<usize>(), 0..9_usize).prop_map(|(which, reply)| Event::CallReply { which, reply }),
-        1 => any::<usize>().prop_map(|which| Event::Leave { which }),
-        1 => Just(Event::Tick),
-        2 => prop_oneof![0..2000_u64, 0..70_000_u64, Just(400_000)].prop_map(|milliseconds| Event::Pass { milliseconds }),
+        4 => (kind, 0..6_u8, prop::bool::weighted(0.2)).prop_map(|(kind, key, force_refresh)| LookupEvent::LookupRequest { kind, key, force_refresh }),
+        4 => (any::<usize>(), 0..9_usize).prop_map(|(which, reply)| LookupEvent::CallReply { which, reply }),
+        1 => any::<usize>().prop_map(|which| LookupEvent::Leave { which }),
+        1 => Just(LookupEvent::Tick),
+        2 => prop_oneof![0..2000_u64, 0..70_000_u64, Just(400_000)].prop_map(|milliseconds| LookupEvent::Pass { milliseconds }),
     ];
     prop::collection::vec(event, 0..120)
 }
@@ -68,7 +68,7 @@ fn made(answer: &str) -> Option<u64> {
     answer.split([':', '+']).next()?.parse().ok()
 }
 
-fn model(events: Vec<Event>) -> Result<(), TestCaseError> {
+fn model(events: Vec<LookupEvent>) -> Result<(), TestCaseError> {
     let mut world = World::new();
     let mut calls: Vec<(StoreKind, Call<CallId>)> = Vec::new();
     let mut waiting: BTreeMap<u32, (StoreKind, String)> = BTreeMap::new();
@@ -79,28 +79,28 @@ fn model(events: Vec<Event>) -> Result<(), TestCaseError> {
     };
     for event in events {
         match event {
-            Event::LookupRequest { kind, key, force_refresh } => {
+            LookupEvent::LookupRequest { kind, key, force_refresh } => {
                 let key = key_of(kind, key);
                 match world.ask_how(kind, &key, force_refresh) {
                     (_, Some(answer)) => check(world.now, &answer)?,
                     (stream, None) => drop(waiting.insert(stream, (kind, key))),
                 }
             }
-            Event::CallReply { which, reply: number } => {
+            LookupEvent::CallReply { which, reply: number } => {
                 if !calls.is_empty() {
                     let (kind, call) = calls.swap_remove(which % calls.len());
                     let (status, body) = reply(kind, number, world.now);
                     world.reply_bytes(&call, status, Some(body.to_string().as_bytes()));
                 }
             }
-            Event::Leave { which } => {
+            LookupEvent::Leave { which } => {
                 if let Some(stream) = waiting.keys().copied().nth(which % waiting.len().max(1)) {
                     let (kind, key) = waiting.remove(&stream).unwrap();
                     world.left(stream, kind, &key);
                 }
             }
-            Event::Tick => world.lookups.tick(world.now),
-            Event::Pass { milliseconds } => world.now += milliseconds,
+            LookupEvent::Tick => world.lookups.tick(world.now),
+            LookupEvent::Pass { milliseconds } => world.now += milliseconds,
         }
         let new = world.calls().into_iter().map(|call| {
             let kind = if call.cluster == "unkey" { StoreKind::Bindings } else { StoreKind::Secrets };

@@ -101,7 +101,7 @@ fn wild_lines() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Event {
+enum ExchangeEvent {
     Request,
     Body,
     TooLarge,
@@ -113,18 +113,18 @@ enum Event {
 }
 
 /// Requests and answers come more often than what follows them.
-const EVENTS: [Event; 11] = [
-    Event::Request,
-    Event::Request,
-    Event::Body,
-    Event::TooLarge,
-    Event::Trailers,
-    Event::Response,
-    Event::Response,
-    Event::ResponseBody,
-    Event::ResponseBody,
-    Event::ResponseTooLarge,
-    Event::ResponseTrailers,
+const EVENTS: [ExchangeEvent; 11] = [
+    ExchangeEvent::Request,
+    ExchangeEvent::Request,
+    ExchangeEvent::Body,
+    ExchangeEvent::TooLarge,
+    ExchangeEvent::Trailers,
+    ExchangeEvent::Response,
+    ExchangeEvent::Response,
+    ExchangeEvent::ResponseBody,
+    ExchangeEvent::ResponseBody,
+    ExchangeEvent::ResponseTooLarge,
+    ExchangeEvent::ResponseTrailers,
 ];
 
 proptest! {
@@ -150,26 +150,26 @@ proptest! {
         for event in events {
             let mut effects = Vec::new();
             let flow = match event {
-                Event::Request => Some(exchange.request_headers(policy, &request, &attributes, &mut effects)),
-                Event::Body => Some(exchange.request_body(policy, &request, &body, now, &mut effects)),
-                Event::TooLarge => Some(exchange.body_too_large(now, &mut effects)),
-                Event::Trailers => {
+                ExchangeEvent::Request => Some(exchange.request_headers(policy, &request, &attributes, &mut effects)),
+                ExchangeEvent::Body => Some(exchange.request_body(policy, &request, &body, now, &mut effects)),
+                ExchangeEvent::TooLarge => Some(exchange.body_too_large(now, &mut effects)),
+                ExchangeEvent::Trailers => {
                     exchange.request_trailers(policy, &trailers, &mut effects);
                     None
                 }
-                Event::Response => {
+                ExchangeEvent::Response => {
                     exchange.response_headers(policy, &response, &mut effects);
                     None
                 }
-                Event::ResponseBody => {
+                ExchangeEvent::ResponseBody => {
                     exchange.response_body(policy, &body, &mut effects);
                     None
                 }
-                Event::ResponseTooLarge => {
+                ExchangeEvent::ResponseTooLarge => {
                     exchange.response_body_too_large(policy, &mut effects);
                     None
                 }
-                Event::ResponseTrailers => {
+                ExchangeEvent::ResponseTrailers => {
                     exchange.response_trailers(policy, &trailers, &mut effects);
                     None
                 }

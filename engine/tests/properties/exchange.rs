@@ -3,7 +3,7 @@
 
 use crate::cases;
 use crate::generate::{self, HOOK_TOKEN, PolicyModel, exchange};
-use crate::model::{self, Caller, Expected, canonical};
+use crate::model::{self, CallerModel, Expected, canonical};
 use edge_idempotency_engine::key;
 use edge_idempotency_engine::{Exchange, Policy};
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ fn json_text(text: &str) -> Json {
 }
 
 /// I5: headers that tell who calls hold what the filter resolved, each at most once, or are gone.
-fn check_i5(policy: &PolicyModel, caller: Option<&Caller>, forward: &[Option<&'static str>; 3], headers: &[Line]) {
+fn check_i5(policy: &PolicyModel, caller: Option<&CallerModel>, forward: &[Option<&'static str>; 3], headers: &[Line]) {
     for name in policy.identity_headers() {
         let place = forward.iter().position(|header| *header == Some(name));
         let value = place.zip(caller).and_then(|(place, caller)| {
@@ -118,11 +118,12 @@ fn judge(policy: &PolicyModel, request: &Request) {
         let is_right = |(_, value): &&Line| value == HOOK_TOKEN.as_bytes();
         assert!(!token.is_empty() && token.iter().all(is_right), "an unsigned delivery");
         let project = match route.unwrap().scope {
-            generate::Scope::Project => "hook-project",
-            generate::Scope::Tenant => "_tenant",
-            generate::Scope::Platform => "_platform",
+            generate::ScopeModel::Project => "hook-project",
+            generate::ScopeModel::Tenant => "_tenant",
+            generate::ScopeModel::Platform => "_platform",
         };
-        let caller = Caller { tenant: "hook-tenant".into(), project: project.into(), subject: "service:hooks".into() };
+        let caller =
+            CallerModel { tenant: "hook-tenant".into(), project: project.into(), subject: "service:hooks".into() };
         check_i5(policy, Some(&caller), forward, &headers);
     }
     let stripped = trailers.iter().find(|(name, _)| model::is_stripped(policy, name));

@@ -17,13 +17,13 @@ const BREAKING: &str = "tests/golden/namespaced_keys.json and the code disagree.
      keys for days: with another form a retry across the upgrade runs its effect twice, and one caller could meet what \
      was another's. Changing a row is a breaking change. Rows may be added; then the digest changes too";
 
-struct Row {
+struct GoldenKey {
     identity: Identity,
     id: Vec<u8>,
     json: Json,
 }
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<GoldenKey> {
     let rows: Vec<Json> = serde_json::from_str(GOLDEN).unwrap();
     let read = |json: Json| {
         let id = match &json["id"] {
@@ -42,7 +42,7 @@ fn rows() -> Vec<Row> {
             },
             subject: Subject::new(text(&json["type"]), &id).expect(BREAKING),
         };
-        Row { identity, id, json }
+        GoldenKey { identity, id, json }
     };
     rows.into_iter().map(read).collect()
 }
@@ -59,7 +59,7 @@ fn the_golden_keys_are_what_they_were() {
     assert!(rows.len() >= 350, "{}", rows.len());
     let keys: std::collections::BTreeSet<&str> = rows.iter().map(|row| text(&row.json["key"])).collect();
     assert_eq!(keys.len(), rows.len(), "I2: two rows, one key");
-    for Row { identity, json, .. } in &rows {
+    for GoldenKey { identity, json, .. } in &rows {
         let (raw, key) = (text(&json["raw"]), text(&json["key"]));
         assert_eq!(key::encode(identity, raw).as_deref(), Ok(key), "{BREAKING}");
         let decoded = key::decode(key).expect(BREAKING);
@@ -78,7 +78,7 @@ fn requests_get_the_golden_keys() {
     let document = json!({"version": 1, "identity": {"sources": sources}, "routes": routes});
     let policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
     let mut requests = 0;
-    for Row { id, json, .. } in rows() {
+    for GoldenKey { id, json, .. } in rows() {
         let raw = text(&json["raw"]);
         // Tokens are text; webhooks and signed callers have grammars of their own.
         let Ok(id) = String::from_utf8(id) else { continue };

@@ -1,7 +1,7 @@
 //! What the filter does, said once more from docs/contract.md sections 2 and 3: with regular expressions, with lists that are
 //! searched from end to end, without a thought for speed.
 
-use crate::generate::{Kind, Place, PolicyModel, RouteModel, Scope, Segment, SourceModel};
+use crate::generate::{Kind, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel};
 use regex::bytes::Regex;
 use serde_json::Value as Json;
 use std::sync::LazyLock;
@@ -72,7 +72,7 @@ pub(crate) fn percent_encoded(text: &[u8]) -> String {
 
 /// Who calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct CallerModel {
     pub(crate) tenant: String,
     /// As it stands in a key
     pub(crate) project: String,
@@ -129,9 +129,9 @@ pub(crate) fn caller(
     sources: &[SourceModel],
     types: &[&str],
     reserved: &[&str],
-    scope: Scope,
+    scope: ScopeModel,
     request: &Request,
-) -> Result<Caller, &'static str> {
+) -> Result<CallerModel, &'static str> {
     for source in sources {
         let tenant = part(&source.tenant, request);
         let project = source.project.as_ref().map_or(Part::Absent, |place| part(place, request));
@@ -147,16 +147,16 @@ pub(crate) fn caller(
         let segment = |text: &[u8]| is_segment(text).then(|| String::from_utf8(text.to_vec()).unwrap());
         let tenant = read(&tenant, &segment)?;
         let project = match scope {
-            Scope::Project => read(&project, &segment)?,
-            Scope::Tenant => Some("_tenant".to_owned()),
-            Scope::Platform => Some("_platform".to_owned()),
+            ScopeModel::Project => read(&project, &segment)?,
+            ScopeModel::Tenant => Some("_tenant".to_owned()),
+            ScopeModel::Platform => Some("_platform".to_owned()),
         };
         let subject = read(&subject_part, &|text| subject(source, types, text))?;
         let (Some(tenant), Some(project), Some(subject)) = (tenant, project, subject) else {
             return Err("identity_missing");
         };
         let is_reserved = reserved.contains(&subject.as_str());
-        return if is_reserved { Err("identity_reserved") } else { Ok(Caller { tenant, project, subject }) };
+        return if is_reserved { Err("identity_reserved") } else { Ok(CallerModel { tenant, project, subject }) };
     }
     Err("identity_missing")
 }
@@ -329,7 +329,7 @@ fn by_method<'p, 'r>(routes: Vec<(&'p RouteModel, Vec<&'r str>)>, method: &str) 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// Sorted header lines, and who calls, if that is known
-    Forwarded { headers: Vec<Line>, caller: Option<Caller>, key: Option<String> },
+    Forwarded { headers: Vec<Line>, caller: Option<CallerModel>, key: Option<String> },
     /// Code and reason
     Refused(&'static str, Option<&'static str>),
     /// 405, and what is allowed, sorted
@@ -424,7 +424,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         (None, _) => Kind::HandlerInternalC,
     };
     let shadow = route.and_then(|route| route.shadow).unwrap_or(policy.shadow);
-    let scope = route.map_or(Scope::Project, |route| route.scope);
+    let scope = route.map_or(ScopeModel::Project, |route| route.scope);
     let identity = route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity);
     let caller = caller(&identity.sources, &policy.types(identity), &["service:hooks"], scope, request);
 

@@ -25,7 +25,7 @@ struct Sent {
 
 /// What becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
+enum CutOutcome {
     Refused(&'static str),
     Key(String),
     None(&'static str),
@@ -44,7 +44,7 @@ impl Sent {
         sent
     }
 
-    fn outcome(&self, provider: &str) -> Outcome {
+    fn outcome(&self, provider: &str) -> CutOutcome {
         let provider = provider_named(provider);
         let lines = self.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let headers = Headers::new(lines);
@@ -52,12 +52,12 @@ impl Sent {
         let delivery = Delivery { method: self.method.as_bytes(), url, headers: &headers, body };
         let verified = match provider.verify(&delivery, &[SECRET], NOW_MS) {
             Ok(verified) => verified,
-            Err(why) => return Outcome::Refused(why.reason()),
+            Err(why) => return CutOutcome::Refused(why.reason()),
         };
         match provider.identifier(&delivery, &verified) {
-            Ok(Some(identifier)) => Outcome::Key(provider.raw_key(&identifier, None, None)),
-            Ok(None) => Outcome::None("no_delivery_id"),
-            Err(why) => Outcome::None(why.reason()),
+            Ok(Some(identifier)) => CutOutcome::Key(provider.raw_key(&identifier, None, None)),
+            Ok(None) => CutOutcome::None("no_delivery_id"),
+            Err(why) => CutOutcome::None(why.reason()),
         }
     }
 }
@@ -90,7 +90,7 @@ fn one_key(what: &str, provider: &str, genuine: &Sent, copies: &[Sent]) -> Resul
     let expected = genuine.outcome(provider);
     for copy in copies {
         let found = copy.outcome(provider);
-        if !matches!(found, Outcome::Refused(_)) && found != expected {
+        if !matches!(found, CutOutcome::Refused(_)) && found != expected {
             return Err(format!("{what}: {expected:?}, and as {copy:?} {found:?}"));
         }
     }
@@ -107,7 +107,7 @@ pub(crate) fn twilio_forms() -> Result<(), String> {
         let signature = twilio_signature(&format!("{url}{text}"));
         let send = |body: &str| Sent::form(&url, body, &signature);
         let genuine = send("AccountSid=AC1&MessageSid=SM1&MessageStatus=delivered&To=%2B15550100");
-        assert!(matches!(genuine.outcome("twilio"), Outcome::Key(_)), "{:?}", genuine.outcome("twilio"));
+        assert!(matches!(genuine.outcome("twilio"), CutOutcome::Key(_)), "{:?}", genuine.outcome("twilio"));
         let mut copies = vec![
             send("AccountSid=AC1&MessageSid=SM1&MessageStatus=deliver&edTo=%2B15550100"),
             send("AccountSid=AC1&MessageSid=SM1Message&Status=delivered&To=%2B15550100"),
@@ -133,7 +133,7 @@ pub(crate) fn twilio_forms() -> Result<(), String> {
             .flat_map(|copy| TOKENS.map(|token| copy.with("i-twilio-idempotency-token", token)))
             .collect();
         copies.extend(with_tokens);
-        let verified = copies.iter().filter(|copy| matches!(copy.outcome("twilio"), Outcome::Key(_))).count();
+        let verified = copies.iter().filter(|copy| matches!(copy.outcome("twilio"), CutOutcome::Key(_))).count();
         assert!(verified > 100, "{verified}");
         one_key(&url, "twilio", &genuine, &copies)?;
     }
@@ -152,7 +152,7 @@ pub(crate) fn twilio_hash_in_a_field() -> Result<(), String> {
     let form: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
     let genuine = Sent::form(url, &form.join("&"), &signature);
     let mut forged = Sent::form(&format!("{url}{text}"), body, &signature).with("content-type", JSON);
-    assert!(!matches!(forged.outcome("twilio"), Outcome::Refused(_)), "{:?}", forged.outcome("twilio"));
+    assert!(!matches!(forged.outcome("twilio"), CutOutcome::Refused(_)), "{:?}", forged.outcome("twilio"));
     let mut copies = vec![forged.clone()];
     for token in TOKENS {
         forged = forged.with("i-twilio-idempotency-token", token);
@@ -168,7 +168,7 @@ pub(crate) fn twilio_forms_without_an_identifier() -> Result<(), String> {
     let text = signed_form(&[("CallSid", "CA1"), ("CallStatus", "in-progress"), ("Digits", "1234")]);
     let signature = twilio_signature(&format!("{url}{text}"));
     let genuine = Sent::form(url, "CallSid=CA1&CallStatus=in-progress&Digits=1234", &signature);
-    assert_eq!(genuine.outcome("twilio"), Outcome::None("delivery_id_missing"));
+    assert_eq!(genuine.outcome("twilio"), CutOutcome::None("delivery_id_missing"));
     let moved = Sent::form(url, "CallSid=CA1&CallStatus=in-progress&Digits1=234", &signature);
     let copies: Vec<Sent> = [&genuine, &moved]
         .into_iter()
@@ -192,11 +192,11 @@ pub(crate) fn twilio_hashes_are_always_compared() -> Result<(), String> {
     for provider in ["twilio", "twilio_event_streams"] {
         let genuine = Sent::form(&url, body, &signature).with("content-type", JSON);
         let genuine = genuine.with("i-twilio-idempotency-token", TOKENS[0]);
-        assert!(matches!(genuine.outcome(provider), Outcome::Key(_)), "{:?}", genuine.outcome(provider));
+        assert!(matches!(genuine.outcome(provider), CutOutcome::Key(_)), "{:?}", genuine.outcome(provider));
         for other in ["", "&", "&&&"] {
             let sent = Sent::form(&url, other, &signature).with("i-twilio-idempotency-token", TOKENS[1]);
             let found = sent.outcome(provider);
-            if found != Outcome::Refused("body_hash_mismatch") {
+            if found != CutOutcome::Refused("body_hash_mismatch") {
                 return Err(format!("{provider}: {other:?} comes to {found:?}"));
             }
         }
@@ -218,7 +218,7 @@ pub(crate) fn twilio_random_cuts() -> Result<(), String> {
             let signature = twilio_signature(&format!("{url}{text}"));
             let form: Vec<String> = pairs.iter().map(|(n, v)| format!("{}={}", escaped(n), escaped(v))).collect();
             let genuine = Sent::form(&url, &form.join("&"), &signature);
-            prop_assert!(!matches!(genuine.outcome("twilio"), Outcome::Refused(_)));
+            prop_assert!(!matches!(genuine.outcome("twilio"), CutOutcome::Refused(_)));
             let mut copies = Vec::new();
             for (first, second, token) in cuts {
                 let (a, b) = (first.index(text.len() + 1), second.index(text.len() + 1));
@@ -260,7 +260,7 @@ pub(crate) fn twitch_timestamps_in_the_body() -> Result<(), String> {
         body: body.to_owned(),
     };
     let genuine = send(id, time, &body);
-    assert_eq!(genuine.outcome("twitch"), Outcome::Key(format!("twitch-{id}")));
+    assert_eq!(genuine.outcome("twitch"), CutOutcome::Key(format!("twitch-{id}")));
     let mut copies = Vec::new();
     for from in 0..text.len() {
         for length in [20, 22, 24] {
@@ -285,7 +285,7 @@ pub(crate) fn square_urls() -> Result<(), String> {
         body: text[at..].to_owned(),
     };
     let genuine = send(url.len());
-    assert_eq!(genuine.outcome("square"), Outcome::Key("square-e1".to_owned()));
+    assert_eq!(genuine.outcome("square"), CutOutcome::Key("square-e1".to_owned()));
     let copies: Vec<Sent> = (20..=text.len()).map(send).collect();
     one_key("square", "square", &genuine, &copies)
 }
@@ -316,17 +316,17 @@ pub(crate) fn standard_webhooks_identifiers() -> Result<(), String> {
             ],
             body: text[second + 1..].to_owned(),
         };
-        let outcomes: BTreeSet<Outcome> = places
+        let outcomes: BTreeSet<CutOutcome> = places
             .windows(2)
             .map(|pair| send(pair[0], pair[1]).outcome("standard_webhooks"))
-            .filter(|outcome| !matches!(outcome, Outcome::Refused(_)))
+            .filter(|outcome| !matches!(outcome, CutOutcome::Refused(_)))
             .collect();
         if outcomes.len() > 1 {
             return Err(format!("{text}: {outcomes:?}"));
         }
         let genuine = send(id.len(), id.len() + 11).outcome("standard_webhooks");
         if id == "msg_1" && !body.ends_with(['}', ']']) || body.starts_with(['{', '[']) {
-            assert_eq!(genuine, Outcome::Key(format!("standard_webhooks-{id}")), "{text}");
+            assert_eq!(genuine, CutOutcome::Key(format!("standard_webhooks-{id}")), "{text}");
             keys += 1;
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::{Case, Outcome};
+use super::{Case, CaseOutcome};
 use crate::http::{Headers, Message};
 
 /// One thing that is not as it should be.
@@ -30,7 +30,7 @@ const NOTHING: &str = "(nothing)";
 ///
 /// The upstream's message is compared whole but for `:scheme`; lines of different names may come in any order. Of the
 /// client's answer only what the case names is compared, and of a problem document also that it is marked as one.
-pub fn compare(case: &Case, outcome: &Outcome) -> Vec<Difference> {
+pub fn compare(case: &Case, outcome: &CaseOutcome) -> Vec<Difference> {
     let mut differences = Differences::default();
     for failure in &outcome.failures {
         differences.add("a failure", NOTHING, failure);
@@ -61,7 +61,7 @@ pub fn compare(case: &Case, outcome: &Outcome) -> Vec<Difference> {
 }
 
 /// Everything in which two runs of one case differ: what upstream and client saw, whole.
-pub fn compare_outcomes(first: &Outcome, second: &Outcome) -> Vec<Difference> {
+pub fn compare_outcomes(first: &CaseOutcome, second: &CaseOutcome) -> Vec<Difference> {
     let mut differences = Differences::default();
     differences.message("upstream", first.upstream.as_ref(), second.upstream.as_ref(), &[]);
     differences.message("client", first.client.as_ref(), second.client.as_ref(), &[]);

@@ -1,7 +1,7 @@
 //! Behaviour cases: a policy, a request, and everything that upstream and client must then see, as data. The format is
 //! described in `testkit/README.md`.
 //!
-//! Nothing here knows what runs a case. A runner gives an [`Outcome`], and [`compare`] says where that differs.
+//! Nothing here knows what runs a case. A runner gives an [`CaseOutcome`], and [`compare`] says where that differs.
 
 mod compare;
 mod format;
@@ -87,7 +87,7 @@ pub struct StartErrors {
 
 /// What a run of a case came to.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct CaseOutcome {
     /// What the upstream got, pseudo headers included; `None` if it never heard of the request.
     pub upstream: Option<Message>,
     /// What the client got, with `:status`; `None` if it waits for ever.

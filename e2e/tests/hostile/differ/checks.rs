@@ -6,7 +6,7 @@ use libtest_mimic::Trial;
 
 use super::api::Listener;
 use super::case::Case;
-use super::client::{End, Outcome};
+use super::client::{CaseOutcome, End};
 use super::model::{self, Expected, Reach};
 use super::upstream::Record;
 use super::{generate, judge, reading};
@@ -54,8 +54,8 @@ fn example(listener: Listener) -> (Case, Expected, Record) {
     (case, expected, Record { message, complete: true, part: "1".to_owned() })
 }
 
-fn answered(status: u16) -> Outcome {
-    Outcome { answers: vec![End::Answered { status, body: Vec::new() }] }
+fn answered(status: u16) -> CaseOutcome {
+    CaseOutcome { answers: vec![End::Answered { status, body: Vec::new() }] }
 }
 
 fn sound() -> Result<()> {

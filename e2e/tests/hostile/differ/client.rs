@@ -65,12 +65,12 @@ impl fmt::Display for End {
 
 /// What a client saw.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct CaseOutcome {
     /// One for each answer, or what came instead of the first.
     pub(crate) answers: Vec<End>,
 }
 
-impl Outcome {
+impl CaseOutcome {
     /// What came of the first request.
     pub(crate) fn first(&self) -> &End {
         self.answers.first().unwrap_or(&End::Closed)
@@ -118,19 +118,19 @@ impl<'w> Client<'w> {
     }
 
     /// Sends a case.
-    pub(crate) fn send(&mut self, case: &Case) -> Outcome {
+    pub(crate) fn send(&mut self, case: &Case) -> CaseOutcome {
         let sent = match case.protocol {
             Protocol::Http1 => self.send_http1(case),
             Protocol::Http2 => self.send_http2(case),
         };
-        sent.unwrap_or_else(|error| Outcome { answers: vec![End::Failed(format!("{error:#}"))] })
+        sent.unwrap_or_else(|error| CaseOutcome { answers: vec![End::Failed(format!("{error:#}"))] })
     }
 
     fn address(&self, case: &Case) -> Result<SocketAddr> {
         self.addresses.get(&case.listener).copied().context("no such listener")
     }
 
-    fn send_http1(&mut self, case: &Case) -> Result<Outcome> {
+    fn send_http1(&mut self, case: &Case) -> Result<CaseOutcome> {
         let mut reader = match self.http1.remove(&case.listener) {
             Some(reader) => reader,
             None => Reader::new(TcpStream::connect(self.address(case)?)?)?,
@@ -138,7 +138,7 @@ impl<'w> Client<'w> {
         // Who refuses may close before all of it is written.
         let written = reader.write(&case.http1(self.tokens.of(case.token)));
         match case.framing.then {
-            Then::Leaves => return Ok(Outcome { answers: vec![End::Left] }),
+            Then::Leaves => return Ok(CaseOutcome { answers: vec![End::Left] }),
             Then::Ends => reader.end(),
             Then::Reads => {}
         }
@@ -165,10 +165,10 @@ impl<'w> Client<'w> {
         if answers.is_empty() {
             answers.push(End::Closed);
         }
-        Ok(Outcome { answers })
+        Ok(CaseOutcome { answers })
     }
 
-    fn send_http2(&mut self, case: &Case) -> Result<Outcome> {
+    fn send_http2(&mut self, case: &Case) -> Result<CaseOutcome> {
         let mut connection = match self.http2.remove(&case.listener) {
             Some(connection) => connection,
             None => Connection::open(self.address(case)?)?,
@@ -181,7 +181,7 @@ impl<'w> Client<'w> {
         if connection.usable() && case.sound() == Sound::Yes {
             self.http2.insert(case.listener, connection);
         }
-        Ok(Outcome { answers: vec![end] })
+        Ok(CaseOutcome { answers: vec![end] })
     }
 }
 

@@ -4,14 +4,14 @@ use e2e::wire::{Line, shown, shown_lines};
 
 use super::api::{DENIED_METHOD, DENIED_SERVICES, Listener};
 use super::case::{Case, Sound};
-use super::client::{End, Outcome};
+use super::client::{CaseOutcome, End};
 use super::lines;
 use super::model::{self, Expected, Forwarded, Reach};
 use super::reading;
 use super::upstream::{self, Record};
 
 /// Everything that is wrong with a case, in words.
-pub(crate) fn judge(case: &Case, expected: &Expected, outcome: &Outcome, records: &[Record]) -> Vec<String> {
+pub(crate) fn judge(case: &Case, expected: &Expected, outcome: &CaseOutcome, records: &[Record]) -> Vec<String> {
     let mut wrong = Vec::new();
     for record in records {
         invariants(case, record, &mut wrong);
@@ -190,7 +190,7 @@ fn named(case: &Case, found: &[Line], identity: Option<[&'static str; 3]>, kind:
 }
 
 /// What the client was told fits what became of the request.
-fn answers(case: &Case, expected: &Expected, outcome: &Outcome, wrong: &mut Vec<String>) {
+fn answers(case: &Case, expected: &Expected, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
     let status = outcome.first().status();
     if expected.reach == Reach::Must && status != Some(200) {
         wrong.push(format!("it must be answered 200; the answer was {}", outcome.first()));

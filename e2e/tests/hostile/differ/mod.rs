@@ -45,7 +45,7 @@ use serde_json::json;
 
 use api::{LISTENERS, Listener};
 use case::Case;
-use client::{Client, Outcome, Tokens};
+use client::{CaseOutcome, Client, Tokens};
 use report::Report;
 use upstream::Upstream;
 
@@ -95,7 +95,7 @@ struct World {
 }
 
 /// A case that was sent, and what came of it.
-type Sent = (Case, Outcome);
+type Sent = (Case, CaseOutcome);
 
 impl World {
     fn start() -> Result<Self> {

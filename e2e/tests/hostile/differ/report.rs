@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::api::LISTENERS;
 use super::case::{CLASSES, Case, Class, Protocol};
-use super::client::Outcome;
+use super::client::CaseOutcome;
 use super::judge::shown_records;
 use super::model::{Expected, Reach};
 use super::upstream::Record;
@@ -37,7 +37,7 @@ const DECIDED: [(Decided, &str); 5] = [
 
 impl Decided {
     /// Who decided, and the refusal in short.
-    pub(crate) fn of(outcome: &Outcome, records: &[Record]) -> (Self, String) {
+    pub(crate) fn of(outcome: &CaseOutcome, records: &[Record]) -> (Self, String) {
         let first = outcome.first();
         let status = first.status().map_or("no answer".to_owned(), |status| status.to_string());
         if records.iter().any(|record| record.part == "1") {
@@ -102,7 +102,7 @@ impl Report {
         &mut self,
         case: &Case,
         expected: &Expected,
-        outcome: &Outcome,
+        outcome: &CaseOutcome,
         records: &[Record],
         wrong: &[String],
     ) {
@@ -191,7 +191,7 @@ const fn class_name(class: Class) -> &'static str {
 pub(crate) fn told(
     case: &Case,
     expected: &Expected,
-    outcome: &Outcome,
+    outcome: &CaseOutcome,
     records: &[Record],
     wrong: &[String],
 ) -> String {

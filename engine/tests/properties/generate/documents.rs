@@ -1,6 +1,6 @@
 //! The parts of a policy that the properties vary, and the document that they make.
 
-use crate::model::{Caller, percent_encoded};
+use crate::model::{CallerModel, percent_encoded};
 use serde_json::{Map, Value as Json, json};
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum ScopeModel {
     Project,
     Tenant,
     Platform,
@@ -66,7 +66,7 @@ pub(crate) struct RouteModel {
     pub(crate) methods: Vec<&'static str>,
     pub(crate) kind: Kind,
     pub(crate) webhook: bool,
-    pub(crate) scope: Scope,
+    pub(crate) scope: ScopeModel,
     pub(crate) shadow: Option<bool>,
     pub(crate) identity: Option<IdentityModel>,
     pub(crate) target: Option<TargetModel>,
@@ -104,7 +104,7 @@ impl TargetModel {
     }
 
     /// `None` where the object key is no segment.
-    pub(crate) fn path(&self, values: &[Vec<u8>], caller: Option<&Caller>) -> Option<String> {
+    pub(crate) fn path(&self, values: &[Vec<u8>], caller: Option<&CallerModel>) -> Option<String> {
         let key: String = self
             .key
             .iter()
@@ -268,9 +268,9 @@ fn route_document(route: &RouteModel) -> Json {
         Kind::Prohibited => "PROHIBITED",
     };
     let scope = match route.scope {
-        Scope::Project => "project",
-        Scope::Tenant => "tenant",
-        Scope::Platform => "platform",
+        ScopeModel::Project => "project",
+        ScopeModel::Tenant => "tenant",
+        ScopeModel::Platform => "platform",
     };
     let mut document = json!({
         "endpoint": route.endpoint,

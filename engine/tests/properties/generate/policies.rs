@@ -1,6 +1,8 @@
 //! Policies made of near misses.
 
-use super::documents::{IdentityModel, Kind, Place, PolicyModel, RouteModel, Scope, Segment, SourceModel, TargetModel};
+use super::documents::{
+    IdentityModel, Kind, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel, TargetModel,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -105,13 +107,14 @@ fn route() -> impl Strategy<Value = RouteModel> {
         1 => Just((Kind::Accepted, true)),
         1 => Just((Kind::HandlerInternalC, true)),
     ];
-    let scope = prop_oneof![4 => Just(Scope::Project), 1 => Just(Scope::Tenant), 1 => Just(Scope::Platform)];
+    let scope =
+        prop_oneof![4 => Just(ScopeModel::Project), 1 => Just(ScopeModel::Tenant), 1 => Just(ScopeModel::Platform)];
     let query = prop_oneof![2 => Just(vec![]), 1 => Just(vec!["page", "page_token"])];
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query);
     (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
         |(path, hosts, methods, (kind, webhook), scope, (shadow, identity, query))| {
             let parameters = path.iter().filter(|segment| **segment == Segment::Parameter).count();
-            target(parameters, scope == Scope::Project).prop_map(move |target| RouteModel {
+            target(parameters, scope == ScopeModel::Project).prop_map(move |target| RouteModel {
                 endpoint: String::new(),
                 path: path.clone(),
                 hosts: hosts.clone(),
