@@ -147,7 +147,9 @@ extern "C" fn proxy_on_request_trailers(id: u32, _: usize) -> Action {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |driver, host, _| driver.on_response_headers(host, end_of_stream != 0))
+    with_stream(id, Action::Continue, |driver, host, lookups| {
+        driver.on_response_headers(host, end_of_stream != 0, lookups)
+    })
 }
 
 #[unsafe(no_mangle)]

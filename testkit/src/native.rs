@@ -213,7 +213,7 @@ impl Stream<'_> {
 
     fn response(&mut self, message: &Message) {
         let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
-        self.driver.on_response_headers(self.host, !has_body && !has_trailers);
+        self.driver.on_response_headers(self.host, !has_body && !has_trailers, self.lookups.as_mut());
         if has_body {
             self.driver.on_response_body(self.host, message.body.len(), !has_trailers);
         }

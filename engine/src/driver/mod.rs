@@ -39,6 +39,8 @@ pub struct Driver<H: Host> {
     exchange: Exchange,
     /// Whether the response is a local reply. A local reply passes the response callbacks too.
     replied: bool,
+    /// Whether the gateway has ended the request's wait with a response of its own; the request never goes on.
+    ended_by_gateway: bool,
     pending: Option<PendingRequest<H>>,
     response: ResponseBody,
 }
@@ -59,7 +61,7 @@ impl<H: Host> Driver<H> {
     /// The driver of a new request. `stream` is a number that is unique among the requests of the configuration.
     pub fn new(stream: u32, policy: Option<Arc<Policy>>) -> Self {
         let (exchange, response) = (Exchange::new(), ResponseBody::default());
-        Self { stream, policy, exchange, replied: false, pending: None, response }
+        Self { stream, policy, exchange, replied: false, ended_by_gateway: false, pending: None, response }
     }
 
     /// The state of the exchange.
@@ -105,7 +107,7 @@ impl<H: Host> Driver<H> {
         lookups: Option<&mut SharedLookups>,
     ) -> FilterAction {
         match &self.pending {
-            None if self.replied => FilterAction::Pause,
+            None if self.replied || self.ended_by_gateway => FilterAction::Pause,
             None => FilterAction::Continue,
             Some(pending) if size > pending.limit => self.refuse_body(host, lookups),
             Some(_) if end_of_stream => self.complete_body(host, lookups),
@@ -118,6 +120,9 @@ impl<H: Host> Driver<H> {
         let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::policy_invalid()) };
         if self.replied {
             return FilterAction::Continue;
+        }
+        if self.ended_by_gateway {
+            return FilterAction::Pause;
         }
         let lines = host.header_lines(HeaderMapKind::RequestTrailers);
         let Some(trailers) = lines.headers() else { return self.reply(host, &Problem::policy_invalid()) };

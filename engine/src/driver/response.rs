@@ -1,6 +1,6 @@
 //! The response's callbacks.
 
-use super::{Driver, FilterAction, edit};
+use super::{Driver, FilterAction, SharedLookups, edit};
 use crate::exchange::{Effect, HeaderMapKind, ResponseFlow};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, LocalReply};
@@ -19,7 +19,17 @@ pub(super) enum ResponseBody {
 
 impl<H: Host> Driver<H> {
     /// Handles the response's headers; `end_of_stream`: neither a body nor trailers follow.
-    pub fn on_response_headers(&mut self, host: &H, end_of_stream: bool) -> FilterAction {
+    pub fn on_response_headers(
+        &mut self,
+        host: &H,
+        end_of_stream: bool,
+        lookups: Option<&mut SharedLookups>,
+    ) -> FilterAction {
+        if let Some(lookups) = lookups {
+            self.cancel_lookup(lookups);
+        }
+        // A request that still waits gets no response of the backend, so this one is the gateway's own.
+        self.ended_by_gateway |= self.pending.take().is_some();
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };
         let lines = host.header_lines(HeaderMapKind::Response);
         let Some(headers) = lines.headers() else { return FilterAction::Continue };

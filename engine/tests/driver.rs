@@ -1,0 +1,120 @@
+//! What the driver does where a gateway ends a request's wait with a response of its own.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use edge_idempotency_engine::call::{Call, CallReply};
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, SharedLookups};
+use std::cell::Cell;
+use std::sync::Arc;
+
+const POLICY: &str = r#"{
+    "version": 1,
+    "routes": [{"endpoint": "hooks", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
+    "webhooks": {"unkey": {"cluster": "unkey"}, "openbao": {"cluster": "openbao"}}
+}"#;
+
+/// A gateway with one delivery whose webhook has to be looked up; counts what it is asked to do with the request.
+#[derive(Default)]
+struct Gateway {
+    replies: Cell<usize>,
+    resumed: Cell<usize>,
+}
+
+struct Lines(Vec<(&'static [u8], &'static [u8])>);
+
+impl HeaderLines for Lines {
+    fn headers(&self) -> Option<Headers<'_>> {
+        Some(Headers::new(self.0.clone()))
+    }
+
+    fn size(&self) -> usize {
+        100
+    }
+}
+
+impl Attributes for Gateway {
+    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
+        AttributeValue::Absent
+    }
+
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Absent
+    }
+}
+
+impl Host for Gateway {
+    type Lines = Lines;
+
+    fn header_lines(&self, map: HeaderMapKind) -> Lines {
+        Lines(match map {
+            HeaderMapKind::Request => vec![
+                (b":method", b"POST"),
+                (b":authority", b"a"),
+                (b":path", b"/h/gitlab/wh_looked_up"),
+                (b"x-gitlab-token", b"token"),
+            ],
+            HeaderMapKind::Response => vec![(b":status", b"408")],
+            HeaderMapKind::RequestTrailers | HeaderMapKind::ResponseTrailers => Vec::new(),
+        })
+    }
+
+    fn set_header(&self, _: HeaderMapKind, _: &str, _: &[u8]) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn request_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
+        Ok(b"{}".to_vec())
+    }
+
+    fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
+        Err(HostError)
+    }
+
+    fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn reply(&self, _: &LocalReply<'_>) -> Result<(), HostError> {
+        self.replies.set(self.replies.get() + 1);
+        Ok(())
+    }
+
+    fn resume_request(&self) -> Result<(), HostError> {
+        self.resumed.set(self.resumed.get() + 1);
+        Ok(())
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        1_000_000
+    }
+
+    fn call<I>(&self, _: &Call<I>) -> Result<u32, HostError> {
+        Ok(7)
+    }
+
+    fn log(&self, _: LogLevel, _: &str) {}
+}
+
+/// The client gets the gateway's response. The lookup's result that comes later changes nothing, and nothing of the request
+/// goes to the backend.
+#[test]
+fn a_result_behind_the_gateways_own_response_is_dropped() {
+    let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
+    let mut lookups = SharedLookups::of(&policy).unwrap();
+    let gateway = Gateway::default();
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
+    assert_eq!(driver.on_response_headers(&gateway, true, Some(&mut lookups)), FilterAction::Continue);
+
+    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None });
+    assert!(lookups.next_result().is_none(), "the request waits for the lookup still");
+    assert_eq!(driver.on_request_body(&gateway, 2, true, Some(&mut lookups)), FilterAction::Pause);
+    assert_eq!(driver.on_request_trailers(&gateway, Some(&mut lookups)), FilterAction::Pause);
+    assert_eq!((gateway.replies.get(), gateway.resumed.get()), (0, 0));
+}
