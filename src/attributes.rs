@@ -51,6 +51,12 @@ pub(crate) fn route_endpoint() -> AttributeValue<'static> {
     }
 }
 
+/// How many bytes of the current request have been received: names and values of its headers, and its body.
+pub(crate) fn request_size() -> Option<u64> {
+    let size = abi::property(b"request\0total_size").ok()?;
+    Some(u64::from_le_bytes(size.try_into().ok()?))
+}
+
 /// `google.protobuf.Value`'s field numbers, one for each type.
 const NULL: u64 = 1;
 const STRING: u64 = 3;

@@ -7,7 +7,7 @@
 
 use crate::abi::{self, AbiLogLevel, Action, MapType};
 use crate::host::WasmHost;
-use crate::root::Root;
+use crate::root::{BodyDelivery, Root};
 use edge_idempotency_engine::call::{CallReply, MAX_REPLY_BYTES};
 use edge_idempotency_engine::{Driver, FilterAction, SharedLookups};
 use std::cell::RefCell;
@@ -65,8 +65,15 @@ fn with_stream(
 ) -> Action {
     let found = |contexts: &mut Contexts| {
         let stream = contexts.streams.get_mut(&id)?;
-        let lookups = contexts.roots.get_mut(stream.root).and_then(Root::lookups);
-        Some(event(&mut stream.driver, &WasmHost::new(stream.root, id), lookups).into())
+        let root = contexts.roots.get_mut(stream.root);
+        let (lookups, bodies) = root.map(Root::shared).unzip();
+        let action = event(&mut stream.driver, &WasmHost::new(stream.root, id), lookups.flatten());
+        if let Some(bodies) = bodies
+            && stream.driver.awaited_body_arrived()
+        {
+            *bodies = BodyDelivery::Proven;
+        }
+        Some(action.into())
     };
     with_contexts(found).flatten().unwrap_or(otherwise)
 }
@@ -175,6 +182,7 @@ extern "C" fn proxy_on_http_call_response(root_id: u32, token: u32, _: usize, si
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_tick(root_id: u32) {
     with_lookups(root_id, SharedLookups::on_tick);
+    with_contexts(|contexts| end_stalled_waits(contexts, root_id));
 }
 
 #[unsafe(no_mangle)]
@@ -187,6 +195,23 @@ extern "C" fn proxy_on_delete(id: u32) {
         }
         contexts.roots.remove(id);
     });
+}
+
+/// Ends the waits for bodies that the gateway keeps back, until a body has arrived.
+fn end_stalled_waits(contexts: &mut Contexts, root_id: u32) {
+    let Some(root) = contexts.roots.get_mut(root_id) else { return };
+    if root.bodies_are_proven() {
+        return;
+    }
+    let streams = contexts.streams.iter_mut().filter(|(_, stream)| stream.root == root_id);
+    for (id, stream) in streams {
+        if stream.driver.on_tick()
+            && abi::act_for(*id).is_ok()
+            && stream.driver.end_stalled_wait(&WasmHost::new(root_id, *id))
+        {
+            root.report_stall();
+        }
+    }
 }
 
 /// The status in a reply's header lines.

@@ -1,10 +1,10 @@
 //! A root context: its configuration, and the policy and lookups that its requests share.
 
 use crate::abi::{self, AbiLogLevel};
-use edge_idempotency_engine::SharedLookups;
 use edge_idempotency_engine::lookup::TICK_MS;
 use edge_idempotency_engine::policy::{Policy, PolicyErrors};
-use edge_idempotency_envoy::ENVIRONMENT_ADVICE;
+use edge_idempotency_engine::{STALL_TICK_MS, SharedLookups};
+use edge_idempotency_envoy::{ENVIRONMENT_ADVICE, STALL_ADVICE};
 use std::sync::Arc;
 
 /// The policy and the lookups of one configuration.
@@ -12,6 +12,19 @@ use std::sync::Arc;
 pub(crate) struct Root {
     policy: Option<Arc<Policy>>,
     lookups: Option<SharedLookups>,
+    bodies: BodyDelivery,
+}
+
+/// Whether the gateway passes on bodies that a paused message waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum BodyDelivery {
+    /// No message has waited for a body so far
+    #[default]
+    Unknown,
+    /// A body has not arrived, and the log says so
+    Reported,
+    /// A body has arrived
+    Proven,
 }
 
 /// Logs version and commit.
@@ -31,6 +44,28 @@ impl Root {
         self.lookups.as_mut()
     }
 
+    /// What all requests of the configuration share: the lookups, and what is known about the delivery of bodies.
+    pub(crate) const fn shared(&mut self) -> (Option<&mut SharedLookups>, &mut BodyDelivery) {
+        (self.lookups.as_mut(), &mut self.bodies)
+    }
+
+    /// Whether a body has arrived while a message waited for it. Then ticks are only needed for lookups.
+    pub(crate) fn bodies_are_proven(&self) -> bool {
+        let proven = self.bodies == BodyDelivery::Proven;
+        if proven && self.lookups.is_none() {
+            let _ = abi::set_tick_period(0);
+        }
+        proven
+    }
+
+    /// Logs, once, that the gateway keeps a body back.
+    pub(crate) fn report_stall(&mut self) {
+        if self.bodies != BodyDelivery::Reported {
+            self.bodies = BodyDelivery::Reported;
+            abi::log(AbiLogLevel::Critical, &format!("edge-idempotency: {STALL_ADVICE}"));
+        }
+    }
+
     /// Takes the plugin's configuration. `false` makes the gateway refuse it; all errors are in its log.
     pub(crate) fn configure(&mut self) -> bool {
         let document = abi::configuration().unwrap_or_default();
@@ -41,10 +76,9 @@ impl Root {
                     abi::log(AbiLogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
                 }
                 self.lookups = SharedLookups::of(&policy);
-                if self.lookups.is_some() {
-                    // If this fails, there are no ticks and so no refreshes ahead of time; lookups still work.
-                    let _ = abi::set_tick_period(TICK_MS);
-                }
+                // If this fails, there are no ticks: no refreshes ahead of time, and nothing ends the wait for a body that
+                // the gateway keeps back. Lookups still work.
+                let _ = abi::set_tick_period(TICK_MS.min(STALL_TICK_MS));
                 self.policy = Some(Arc::new(policy));
                 true
             }

@@ -53,6 +53,8 @@ pub enum Change {
     Instead(Value),
     /// The connection manager has this member.
     Manager(&'static str, Value),
+    /// The plugin's configuration lacks `allow_on_headers_stop_iteration`.
+    WithoutStopIteration,
     /// The listener's `per_connection_buffer_limit_bytes`.
     ConnectionBuffer(u32),
 }
@@ -150,6 +152,11 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             let (filters, place) = ours(listener)?;
             *filters.get_mut(place).context("our filter")? = filter.clone();
             Ok(())
+        }
+        Change::WithoutStopIteration => {
+            let (filters, place) = ours(listener)?;
+            let filter = filters.get_mut(place).context("our filter")?;
+            set(filter, "/typed_config/config", "allow_on_headers_stop_iteration", json!(false))
         }
         Change::Manager(name, value) => set(listener, MANAGER, name, value.clone()),
         Change::ConnectionBuffer(bytes) => set(listener, "", "per_connection_buffer_limit_bytes", json!(bytes)),

@@ -152,6 +152,11 @@ impl Connection {
         self.0.write(bytes).context("sending failed")
     }
 
+    /// Whether any bytes of an answer have come so far.
+    pub fn has_answer(&self) -> Result<bool> {
+        self.0.has_bytes().context("the connection cannot be read")
+    }
+
     /// Reads one answer. `method` tells whether that has a body.
     pub fn answer(&mut self, method: &str) -> Result<Reply> {
         loop {

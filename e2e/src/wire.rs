@@ -64,6 +64,18 @@ impl Reader {
         self.stream.write_all(bytes)
     }
 
+    /// Whether bytes have come that nobody has read yet; this does not wait.
+    pub fn has_bytes(&self) -> io::Result<bool> {
+        self.stream.set_nonblocking(true)?;
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false)?;
+        match peeked {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(!self.buffer.is_empty()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Nothing more will be written.
     pub fn end(&self) {
         // A peer that has gone has no use for it.

@@ -38,6 +38,6 @@ pub mod provider;
 pub mod telemetry;
 mod time;
 
-pub use driver::{Driver, FilterAction, SharedLookups};
+pub use driver::{Driver, FilterAction, STALL_TICK_MS, SharedLookups};
 pub use exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, ResponseFlow};
 pub use policy::{Policy, PolicyErrors};

@@ -1,4 +1,4 @@
-//! What the driver does where a gateway ends a request's wait with a response of its own.
+//! What the driver does if a gateway ends a request's wait with a response of its own, and if it keeps a body back.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use edge_idempotency_engine::call::{Call, CallReply};
@@ -20,6 +20,9 @@ const POLICY: &str = r#"{
 struct Gateway {
     replies: Cell<usize>,
     resumed: Cell<usize>,
+    responses_resumed: Cell<usize>,
+    /// What the gateway has received of the request, in bytes
+    received_bytes: Cell<Option<u64>>,
 }
 
 struct Lines(Vec<(&'static [u8], &'static [u8])>);
@@ -85,6 +88,15 @@ impl Host for Gateway {
         Ok(())
     }
 
+    fn resume_response(&self) -> Result<(), HostError> {
+        self.responses_resumed.set(self.responses_resumed.get() + 1);
+        Ok(())
+    }
+
+    fn received_bytes(&self) -> Option<u64> {
+        self.received_bytes.get()
+    }
+
     fn resume_request(&self) -> Result<(), HostError> {
         self.resumed.set(self.resumed.get() + 1);
         Ok(())
@@ -117,4 +129,57 @@ fn a_result_behind_the_gateways_own_response_is_dropped() {
     assert_eq!(driver.on_request_body(&gateway, 2, true, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_request_trailers(&gateway, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!((gateway.replies.get(), gateway.resumed.get()), (0, 0));
+}
+
+/// A driver without a lookup store that has paused its request, whose headers have 68 bytes.
+fn awaits_body(gateway: &Gateway) -> Driver<Gateway> {
+    let binding = r#"{"tenant": "acme", "project": "shop", "provider": "gitlab", "secrets": ["token"]}"#;
+    let webhooks = format!(r#""allow_inline_secrets": true, "webhooks": {{"static": {{"wh_looked_up": {binding}}}, "#);
+    let policy = Policy::from_json(POLICY.replace(r#""webhooks": {"#, &webhooks).as_bytes()).unwrap();
+    let mut lookups = SharedLookups::of(&policy).unwrap();
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    assert_eq!(driver.on_request_headers(gateway, false, Some(&mut lookups)), FilterAction::Pause);
+    driver
+}
+
+/// How many ticks pass until the driver says that a wait has stalled.
+fn ticks(driver: &mut Driver<Gateway>) -> Option<usize> {
+    (1..=100).find(|_| driver.on_tick())
+}
+
+#[test]
+fn a_request_is_refused_if_its_body_has_come_and_is_kept_back() {
+    let gateway = Gateway::default();
+    let mut driver = awaits_body(&gateway);
+    assert_eq!(ticks(&mut driver), Some(6));
+    for received in [None, Some(68)] {
+        gateway.received_bytes.set(received);
+        assert!(!driver.end_stalled_wait(&gateway), "the client has sent no body yet");
+        assert_eq!(ticks(&mut driver), Some(1));
+    }
+    gateway.received_bytes.set(Some(69));
+    assert!(driver.end_stalled_wait(&gateway));
+    assert_eq!((gateway.replies.get(), gateway.resumed.get(), ticks(&mut driver)), (1, 0, None));
+    assert!(!driver.awaited_body_arrived());
+}
+
+#[test]
+fn a_body_that_arrives_proves_that_bodies_arrive() {
+    let gateway = Gateway::default();
+    let mut driver = awaits_body(&gateway);
+    assert!(!driver.awaited_body_arrived());
+    assert_eq!(driver.on_request_body(&gateway, 2, false, None), FilterAction::Pause);
+    assert!(driver.awaited_body_arrived());
+    assert_eq!(ticks(&mut driver), None);
+}
+
+/// A request that waits for a lookup is no sign either.
+#[test]
+fn a_lookup_may_take_its_time() {
+    let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
+    let mut lookups = SharedLookups::of(&policy).unwrap();
+    let gateway = Gateway::default();
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
+    assert_eq!(ticks(&mut driver), None);
 }

@@ -147,6 +147,14 @@ impl Host for NativeHost {
         Ok(())
     }
 
+    fn resume_response(&self) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn received_bytes(&self) -> Option<u64> {
+        None
+    }
+
     fn resume_request(&self) -> Result<(), HostError> {
         self.resumed.set(true);
         Ok(())

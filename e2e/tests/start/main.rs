@@ -1,5 +1,7 @@
 //! A policy document that is none: Envoy refuses to start, and its log shows what the command shows, error by error.
 
+mod stall;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
         accepts(command, IN_SHADOW, &["/mode"])
     }));
     let command = || built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency");
-    run(Ok(sharing(command, tests)))
+    run(Ok(sharing(command, tests).into_iter().chain(stall::tests()).collect()))
 }
 
 /// The errors of `bad-policy.json`, sorted.

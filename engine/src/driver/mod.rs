@@ -6,12 +6,15 @@
 //! | `response` | the response's callbacks |
 //! | `lookups` | caches and calls that all requests of a configuration share |
 //! | `held` | the header lines of requests that wait, bounded in bytes |
+//! | `stall` | a gateway that keeps back the body that a message waits for |
 
 mod held;
 mod lookups;
 mod response;
+mod stall;
 
 pub use lookups::SharedLookups;
+pub use stall::STALL_TICK_MS;
 
 use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::host::{HeaderLines as _, Host, HostError, LocalReply};
@@ -19,7 +22,8 @@ use crate::lookup::LookupResult;
 use crate::policy::Policy;
 use crate::problem::Problem;
 use held::HeldLines;
-use response::ResponseBody;
+use response::{ResponseBody, body_of};
+use stall::BodyWait;
 use std::sync::Arc;
 
 /// What a callback returns to the gateway.
@@ -43,6 +47,7 @@ pub struct Driver<H: Host> {
     ended_by_gateway: bool,
     pending: Option<PendingRequest<H>>,
     response: ResponseBody,
+    body_wait: BodyWait,
 }
 
 /// A request that waits for its whole body, and maybe for lookups.
@@ -60,8 +65,16 @@ struct PendingRequest<H: Host> {
 impl<H: Host> Driver<H> {
     /// The driver of a new request. `stream` is a number that is unique among the requests of the configuration.
     pub fn new(stream: u32, policy: Option<Arc<Policy>>) -> Self {
-        let (exchange, response) = (Exchange::new(), ResponseBody::default());
-        Self { stream, policy, exchange, replied: false, ended_by_gateway: false, pending: None, response }
+        Self {
+            stream,
+            policy,
+            exchange: Exchange::new(),
+            replied: false,
+            ended_by_gateway: false,
+            pending: None,
+            response: ResponseBody::default(),
+            body_wait: BodyWait::default(),
+        }
     }
 
     /// The state of the exchange.
@@ -106,6 +119,9 @@ impl<H: Host> Driver<H> {
         end_of_stream: bool,
         lookups: Option<&mut SharedLookups>,
     ) -> FilterAction {
+        if self.pending.is_some() {
+            self.body_wait.arrived();
+        }
         match &self.pending {
             None if self.replied || self.ended_by_gateway => FilterAction::Pause,
             None => FilterAction::Continue,
@@ -130,7 +146,10 @@ impl<H: Host> Driver<H> {
         self.exchange.request_trailers(&policy, &trailers, &mut effects);
         match self.apply(host, &effects) {
             // If trailers follow, no body callback has `end_of_stream` set.
-            FilterAction::Continue if self.pending.is_some() => self.complete_body(host, lookups),
+            FilterAction::Continue if self.pending.is_some() => {
+                self.body_wait.arrived();
+                self.complete_body(host, lookups)
+            }
             action => action,
         }
     }

@@ -56,6 +56,9 @@ impl<H: Host> Driver<H> {
 
     /// Handles a part of the response's body; `size` is the number of bytes so far, buffered ones included.
     pub fn on_response_body(&mut self, host: &H, size: usize, end_of_stream: bool) -> FilterAction {
+        if matches!(self.response, ResponseBody::Awaited(_)) {
+            self.body_wait.arrived();
+        }
         match std::mem::take(&mut self.response) {
             ResponseBody::Streamed => {}
             ResponseBody::Replaced(body) => {
@@ -74,6 +77,7 @@ impl<H: Host> Driver<H> {
     /// Handles the response's trailers. If the body was awaited, it is complete now.
     pub fn on_response_trailers(&mut self, host: &H) -> FilterAction {
         if let ResponseBody::Awaited(limit) = std::mem::take(&mut self.response) {
+            self.body_wait.arrived();
             self.evaluate_response_body(host, 0, limit);
         }
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };
@@ -126,7 +130,7 @@ impl<H: Host> Driver<H> {
 }
 
 /// The new body among the effects, if there is one.
-fn body_of(effects: Vec<Effect<'_>>) -> Option<Vec<u8>> {
+pub(super) fn body_of(effects: Vec<Effect<'_>>) -> Option<Vec<u8>> {
     effects.into_iter().find_map(|effect| match effect {
         Effect::Body(body) => Some(body),
         Effect::Set { .. } | Effect::Remove { .. } | Effect::Reply(_) => None,
