@@ -50,7 +50,7 @@ fn webhook(gateway: &Gateway) -> Result<()> {
     slow.send(head)?;
     let seen = gateway.written(LISTENER, &delivery)?;
     ensure!(seen.reply.status == 503, "the delivery is answered {}", seen.reply.status);
-    ensure!(seen.reply.json()["code"] == "policy_invalid", "{}", seen.reply.json());
+    ensure!(seen.reply.json().get("code") == Some(&json!("policy_invalid")), "{}", seen.reply.json());
     ensure!(seen.received.is_empty(), "the upstream got {}", seen.upstream());
     ensure!(!slow.has_answer()?, "the client that has sent no body is answered");
 
@@ -65,7 +65,7 @@ fn error(gateway: &Gateway) -> Result<()> {
     let seen = gateway.http1_answered(LISTENER, &request, &stored)?;
     let problem = seen.reply.json();
     ensure!(seen.reply.status == 409, "the error is answered {}: {problem}", seen.reply.status);
-    ensure!(problem["code"] == "backend_error", "the error's body is {problem}");
+    ensure!(problem.get("code") == Some(&json!("backend_error")), "the error's body is {problem}");
     reported(gateway)
 }
 
