@@ -18,6 +18,7 @@ fn start() -> Vm {
     let binding = json!({"tenant": "acme", "project": "shop", "provider": "gitlab", "secrets": [TOKEN]});
     let document = json!({
         "version": 1,
+        "backend": {"kind": "restate"},
         "allow_inline_secrets": true,
         "routes": [
             {"endpoint": "hooks", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "max_body_bytes": 100,
