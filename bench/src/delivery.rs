@@ -140,6 +140,7 @@ impl Sender {
     pub(crate) fn policy(self) -> Value {
         json!({
             "version": 1,
+            "backend": {"kind": "generic"},
             "allow_inline_secrets": true,
             "routes": [{"endpoint": "webhooks.ingest", "path": PATH, "policy": "REQUIRED_B",
                         "webhook": {"provider": self.provider(), "id": ID}}],
@@ -156,6 +157,7 @@ impl Sender {
 pub(crate) fn looked_up() -> Value {
     json!({
         "version": 1,
+        "backend": {"kind": "generic"},
         "routes": [{"endpoint": "webhooks.ingest", "path": PATH, "policy": "REQUIRED_B",
                     "webhook": {"provider": Sender::Stripe.provider(), "id": ID}}],
         "webhooks": {

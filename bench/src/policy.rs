@@ -47,6 +47,7 @@ pub(crate) fn key_only() -> Value {
 pub(crate) fn idle() -> Value {
     json!({
         "version": 1,
+        "backend": {"kind": "restate"},
         "identity": {"sources": sources()},
         "routes": [
             {"endpoint": "conversations.send-message", "path": KEYED_PATH, "policy": "REQUIRED_A"},

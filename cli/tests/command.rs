@@ -173,6 +173,7 @@ fn check_names_bindings_whose_keys_are_others_than_before() {
         format!(
             r#"{{
               "version": 1,
+              "backend": {{"kind": "generic"}},
               "allow_inline_secrets": true,
               "routes": [{{"endpoint": "hook", "path": "/h/{{provider}}/{{webhook_id}}", "policy": "REQUIRED_B", "webhook": {{}}}}],
               "webhooks": {{"static": {{
@@ -192,6 +193,7 @@ fn check_names_bindings_whose_keys_are_others_than_before() {
 fn check_looks_at_the_secrets_that_it_can_see() {
     let policy = r#"{
       "version": 1,
+      "backend": {"kind": "generic"},
       "allow_inline_secrets": true,
       "routes": [{"endpoint": "hook", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
       "webhooks": {"static": {

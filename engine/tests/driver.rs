@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 const POLICY: &str = r#"{
     "version": 1,
+    "backend": {"kind": "restate"},
     "routes": [{"endpoint": "hooks", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
     "webhooks": {"unkey": {"cluster": "unkey"}, "openbao": {"cluster": "openbao"}}
 }"#;

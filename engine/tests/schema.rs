@@ -242,9 +242,9 @@ fn the_code_needs_the_same_members() {
         let Value::Object(members) = document.pointer(&pointer).unwrap() else { continue };
         for name in members.keys().filter(|_| parts.iter().any(|part| is_closed(part))) {
             let found = issues(&without(&document, &child(&pointer, name)).unwrap());
-            let missing = Issue { pointer: pointer.clone(), message: format!("the member `{name}` is missing") };
+            let message = format!("the member `{name}` is missing");
             assert_eq!(
-                found.contains(&missing),
+                found.iter().any(|issue| issue.pointer == pointer && issue.message.starts_with(&message)),
                 required.contains(name.as_str()),
                 "`{name}` at {pointer:?}: {found:?}"
             );

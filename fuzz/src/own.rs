@@ -19,6 +19,7 @@ pub(crate) fn token_schemes() -> Value {
 pub(crate) fn provider(file: &Value) -> Provider {
     let document = json!({
         "version": 1,
+        "backend": {"kind": "restate"},
         "routes": [{"endpoint": "hook", "path": "/h", "policy": "HANDLER_INTERNAL_C",
                     "webhook": {"provider": "own", "id": "wh_01JFUZZ"}}],
         "webhooks": {"static": {}, "providers": {"own": file}},

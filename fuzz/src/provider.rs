@@ -92,6 +92,7 @@ fn split(input: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn policy(file: &[u8], secret: &str) -> Option<Policy> {
     let frame = json!({
         "version": 1,
+        "backend": {"kind": "restate"},
         "allow_inline_secrets": true,
         "routes": [{"endpoint": "hook", "path": "/h", "policy": "ACCEPTED",
                     "webhook": {"provider": "own", "id": BINDING}}],

@@ -11,7 +11,10 @@ fn policy(unmatched: &str) -> Vec<u8> {
     let source = json!({"name": "jwt", "metadata": ["jwt"], "tenant": "t", "project": "p",
         "subject": {"field": "sub", "type": "user"}});
     let route = json!({"endpoint": "a", "path": "/a", "policy": "REQUIRED_A"});
-    let document = json!({"version": 1, "unmatched": unmatched, "identity": {"sources": [source]}, "routes": [route]});
+    let document = json!({
+        "version": 1, "backend": {"kind": "restate"}, "unmatched": unmatched, "identity": {"sources": [source]},
+        "routes": [route],
+    });
     document.to_string().into_bytes()
 }
 

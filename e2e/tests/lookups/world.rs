@@ -64,6 +64,7 @@ pub(crate) fn policy(times: Times) -> String {
     }
     json!({
         "version": 1,
+        "backend": {"kind": "restate"},
         "routes": [{
             "endpoint": "hooks", "path": "/webhooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {},
         }],

@@ -72,6 +72,7 @@ const BAD_POLICY: [&str; 16] = [
 /// The same signed bytes with another `Host` would run both routes.
 const TWO_HOSTS: &str = r#"{
     "version": 1,
+    "backend": {"kind": "restate"},
     "routes": [
         {"endpoint": "a", "path": "/jobs", "hosts": ["a.example.com"], "policy": "REQUIRED_A"},
         {"endpoint": "b", "path": "/jobs", "hosts": ["b.example.com"], "policy": "REQUIRED_A"}
@@ -87,13 +88,13 @@ const TWO_HOSTS: &str = r#"{
     }}
 }"#;
 
-const NO_IDENTITY: &str = r#"{"version": 1, "routes": [
+const NO_IDENTITY: &str = r#"{"version": 1, "backend": {"kind": "restate"}, "routes": [
     {"endpoint": "a", "path": "/a", "policy": "REQUIRED_A"},
     {"endpoint": "b", "path": "/b", "policy": "ACCEPTED"},
     {"endpoint": "c", "path": "/c", "policy": "PROHIBITED"}
 ]}"#;
 
-const IN_SHADOW: &str = r#"{"version": 1, "mode": "shadow", "routes": [
+const IN_SHADOW: &str = r#"{"version": 1, "mode": "shadow", "backend": {"kind": "restate"}, "routes": [
     {"endpoint": "a", "path": "/a", "policy": "PROHIBITED"}
 ]}"#;
 

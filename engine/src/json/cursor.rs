@@ -232,11 +232,16 @@ impl<'j> ObjectCursor<'j> {
     }
 
     /// A required member.
-    #[inline(never)]
     pub fn need(&self, name: &str, issues: &mut Issues) -> Option<JsonCursor<'j>> {
+        self.need_or_advise(name, "", issues)
+    }
+
+    /// A required member; `advice` ends the message about a missing one and says what to write.
+    #[inline(never)]
+    pub fn need_or_advise(&self, name: &str, advice: &str, issues: &mut Issues) -> Option<JsonCursor<'j>> {
         let found = self.get(name);
         if found.is_none() {
-            issues.add(self.pointer.clone(), format!("the member `{name}` is missing"));
+            issues.add(self.pointer.clone(), format!("the member `{name}` is missing{advice}"));
         }
         found
     }

@@ -130,7 +130,10 @@ impl Document {
             unmatched: fields.choice("unmatched", &UNMATCHED, issues).unwrap_or_default(),
             docs_url: fields.parse("docs_url", issues, parse_url),
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
-            backend: fields.get("backend").and_then(|at| Backend::read(&at, issues)).unwrap_or_default(),
+            backend: fields
+                .need_or_advise("backend", backend::KINDS, issues)
+                .and_then(|at| Backend::read(&at, issues))
+                .unwrap_or_default(),
             routes: routes
                 .iter()
                 .enumerate()

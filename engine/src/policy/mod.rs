@@ -412,6 +412,7 @@ mod tests {
 
     const DOCUMENT: &str = r#"{
         "version": 1,
+        "backend": {"kind": "restate"},
         "routes": [{"endpoint": "hook", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
         "webhooks": {"static": {"wh_01JABC": {"tenant": "a", "project": "p", "provider": "stripe",
             "secrets": [{"env": "NEW"}, {"env": "OLD"}]}}}

@@ -25,6 +25,7 @@ fn policy(unkey: &Value, openbao: &Value) -> Policy {
     };
     let document = json!({
         "version": 1,
+        "backend": {"kind": "restate"},
         "allow_inline_secrets": true,
         "routes": [{"endpoint": "h", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
         "webhooks": {

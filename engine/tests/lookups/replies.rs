@@ -261,6 +261,7 @@ fn a_version_that_is_deleted_counts_no_more() {
 
 #[test]
 fn without_stores_there_is_nothing_to_look_up() {
-    let document = br#"{"version": 1, "routes": [{"endpoint": "a", "path": "/a", "policy": "HANDLER_INTERNAL_C"}]}"#;
+    let document = br#"{"version": 1, "backend": {"kind": "generic"},
+        "routes": [{"endpoint": "a", "path": "/a", "policy": "HANDLER_INTERNAL_C"}]}"#;
     assert!(Lookups::of(&edge_idempotency_engine::Policy::from_json(document).unwrap()).is_none());
 }

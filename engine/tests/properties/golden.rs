@@ -75,7 +75,9 @@ fn requests_get_the_golden_keys() {
     let sources = SUBJECT_TYPES.map(|kind| {
         json!({"name": kind, "metadata": ["jwt", kind], "tenant": "t", "project": "p", "subject": {"field": "s", "type": kind}})
     });
-    let document = json!({"version": 1, "identity": {"sources": sources}, "routes": routes});
+    let document = json!({
+        "version": 1, "backend": {"kind": "restate"}, "identity": {"sources": sources}, "routes": routes,
+    });
     let policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
     let mut requests = 0;
     for GoldenKey { id, json, .. } in rows() {

@@ -183,7 +183,7 @@ fn claims() -> Vec<Json> {
     ]
 }
 
-const JWT: &str = r#"{"version": 1,
+const JWT: &str = r#"{"version": 1, "backend": {"kind": "restate"},
     "identity": {"sources": [
         {"name": "jwt", "metadata": ["jwt", "p"], "tenant": "t", "project": "p", "subject": {"field": "s", "type": "user"}},
         {"name": "typed", "metadata": ["typed", "p"], "tenant": "t", "project": "p", "subject": {"field": "s"}}

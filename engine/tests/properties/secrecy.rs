@@ -94,6 +94,7 @@ fn document_with_secrets(inline: bool, mistake: usize) -> String {
         |secrets: &Json| json!({"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": secrets});
     json!({
         "version": 1,
+        "backend": {"kind": "restate"},
         "allow_inline_secrets": inline,
         "routes": [{"endpoint": "h", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
         "webhooks": {"static": {"wh_12345678": binding(&secret[mistake]), "wh_23456789": binding(&secret[0])}},

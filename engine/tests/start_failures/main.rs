@@ -24,7 +24,7 @@ fn base() -> Value {
                 "subject": {"field": "sub", "type": "user"}
             }]
         },
-        "backend": {"rewrite_path": true, "cluster": "restate", "guard": {}},
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {}},
         "routes": [
             {"endpoint": "orders.create", "path": "/orders", "policy": "REQUIRED_A", "target": "Orders/create"},
             {"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}},

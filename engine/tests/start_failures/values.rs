@@ -42,6 +42,12 @@ pub(super) fn values() -> Vec<Row> {
             [("/retention", json!({"classes": {"a/b": "1 day"}}))],
             [("/retention/classes/a~1b", "a duration is a count and a unit: `30s`")],
         ),
+        row(
+            [("/backend/kind", json!(GONE))],
+            [("/backend", "the member `kind` is missing: `\"backend\": {\"kind\": \"generic\"}` is an API that")],
+        ),
+        row([("/backend", json!(GONE))], [("", "is Restate's ingress; docs/backends.md compares them")]),
+        row([("/backend/kind", json!("kafka"))], [("/backend/kind", "expected one of `restate`, `generic`")]),
         row([("/backend/cluster", json!(""))], [("/backend/cluster", "expected some text")]),
         row([("/backend/guard", json!({"service": "a/b"}))], [("/backend/guard/service", "service and handler are")]),
         row(

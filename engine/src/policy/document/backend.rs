@@ -6,10 +6,9 @@ use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 
 /// The kind of backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BackendKind {
     /// Restate's HTTP ingress.
-    #[default]
     Restate,
     /// Another service that deduplicates by `Idempotency-Key`.
     Generic,
@@ -56,6 +55,11 @@ pub(crate) struct Backend {
     pub guard: Option<Guard>,
 }
 
+/// Ends the message about a document that does not say what stands behind the gateway.
+pub(super) const KINDS: &str = ": `\"backend\": {\"kind\": \"generic\"}` is an API that deduplicates by `Idempotency-Key` itself, \
+                                `\"backend\": {\"kind\": \"restate\"}` is Restate's ingress; docs/backends.md compares them";
+
+/// Stands for the backend of a document that has no valid one. That document does not start.
 impl Default for Backend {
     fn default() -> Self {
         Self::of_kind(BackendKind::Restate)
@@ -97,7 +101,8 @@ impl Backend {
         ];
         let fields = at.fields(&known, issues)?;
         let kinds = [("restate", BackendKind::Restate), ("generic", BackendKind::Generic)];
-        let kind = fields.choice("kind", &kinds, issues).unwrap_or_default();
+        let kind = fields.need_or_advise("kind", KINDS, issues).and_then(|at| at.choice(&kinds, issues));
+        let kind = kind.unwrap_or(BackendKind::Restate);
         let default = Self::of_kind(kind);
         fields.parse("authority", issues, parse_text);
         let replay_headers = fields.list("replay_headers", issues, parse_header_name);

@@ -200,7 +200,7 @@ impl PolicyModel {
             "unmatched": self.unmatched,
             "allow_inline_secrets": true,
             "identity": identity_document(&self.identity),
-            "backend": {"rewrite_path": self.rewrite, "keep_headers": self.keep},
+            "backend": {"kind": "restate", "rewrite_path": self.rewrite, "keep_headers": self.keep},
             "routes": routes,
             "webhooks": {
                 "subject": "service:hooks",
