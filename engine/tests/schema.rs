@@ -4,6 +4,9 @@
 //! schema, break it in one place at a time, and ask both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "schema/page.rs"]
+mod page;
+
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::json::Issue;
 use jsonschema::Validator;
@@ -492,4 +495,9 @@ fn callers_sign_as_providers_do() {
         assert!(!scheme.is_valid(&without(signature, "/template").unwrap()));
         assert_eq!(issues(&with(&every_member(), "/callers/scheduler/signature", signature.clone())), []);
     }
+}
+
+#[test]
+fn the_page_is_what_the_schema_says() {
+    page::check(&Schema::read().root).unwrap();
 }

@@ -1,0 +1,243 @@
+//! `examples/own-api` as it ships: an ordinary API (Node.js) with a store, CORS and a check of tokens of its own, behind
+//! Envoy with the example's configuration. What the API says reaches the client, and tenants never meet under one key.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::gateway::options;
+use e2e::harness::{Test, run, runtime, sharing};
+use e2e::raw::{self, Reply, Request};
+use edge_idempotency_demo::envoy::Envoy;
+use edge_idempotency_demo::process::Process;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long the API may take to listen.
+const READY: Duration = Duration::from_secs(30);
+const MISSING_NODE: &str =
+    "the API of examples/own-api needs Node.js 18 or newer on PATH (Debian: apt-get install nodejs)";
+
+fn main() -> ExitCode {
+    let tests = vec![
+        Test::new("the configuration holds the example policy", |world: &World| holds_policy(&world.config)),
+        Test::new("one order, however often it is sent", one_order),
+        Test::new("the same key of another tenant is another order", tenants),
+        Test::new("two requests at once: the API's own 409 passes", at_once),
+        Test::new("CORS is the API's", cors),
+        Test::new("the client's credentials reach the API", credentials),
+        Test::new("the API's errors pass as they are", errors),
+        Test::new("a request without a key is refused and never reaches the API", without_key),
+        Test::new("a path that the policy does not declare passes without a key", undeclared),
+    ];
+    run(Ok(sharing(World::start, tests)))
+}
+
+/// The API and the gateway.
+struct World {
+    address: SocketAddr,
+    config: String,
+    directory: TempDir,
+    _api: Process,
+    _envoy: Envoy,
+}
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-api")
+}
+
+impl World {
+    fn start() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let run_dir = directory.path();
+        fs::copy(example().join("token.mjs"), run_dir.join("token.mjs"))?;
+        // The first token makes the key set that Envoy reads at its start.
+        token(run_dir, "acme", "alice")?;
+
+        let mut command = Command::new("node");
+        command.arg(example().join("server.mjs")).arg("0");
+        let mut api = Process::spawn("the API", &mut command, &run_dir.join("api.log")).context(MISSING_NODE)?;
+        let log = api.log().to_owned();
+        runtime()?.block_on(api.ready(READY, async || api_port(&log).map(drop)))?;
+        let backend = SocketAddr::from(([127, 0, 0, 1], api_port(&log)?));
+
+        let options = options(run_dir, backend, "")?;
+        let shipped = fs::read_to_string(example().join("envoy.yaml"))?;
+        let mut config = shipped.clone();
+        for (there, here) in [
+            ("port_value: 10000", format!("port_value: {}", options.gateway_port)),
+            ("port_value: 9901", format!("port_value: {}", options.admin_port)),
+            ("port_value: 9000", format!("port_value: {}", backend.port())),
+            ("filename: jwks.json", format!("filename: \"{}\"", run_dir.join("jwks.json").display())),
+            ("../../dist/edge_idempotency.wasm", options.wasm.display().to_string()),
+        ] {
+            ensure!(config.matches(there).count() == 1, "envoy.yaml has `{there}` not once");
+            config = config.replace(there, &here);
+        }
+        let path = run_dir.join("envoy.yaml");
+        fs::write(&path, config)?;
+        let address = SocketAddr::from(([127, 0, 0, 1], options.gateway_port));
+        let envoy = runtime()?.block_on(Envoy::start_with(options, &path))?;
+        Ok(Self { address, config: shipped, directory, _api: api, _envoy: envoy })
+    }
+
+    fn send(&self, request: &Request) -> Result<Reply> {
+        raw::exchange(self.address, &request.method, &request.http1())
+    }
+
+    fn order(&self, tenant: &str, key: &str, body: &Value) -> Result<Request> {
+        let token = token(self.directory.path(), tenant, "alice")?;
+        let order = Request::new("POST", "/orders").header("content-type", "application/json");
+        Ok(order.bearer(&token).header("idempotency-key", key).body(body.to_string()))
+    }
+
+    /// How many orders of an item the API has.
+    fn orders(&self, item: &str) -> Result<usize> {
+        let token = token(self.directory.path(), "acme", "alice")?;
+        let list = self.send(&Request::new("GET", "/orders").bearer(&token))?.json();
+        let orders = list.get("orders").and_then(Value::as_array).with_context(|| format!("no orders: {list}"))?;
+        Ok(orders.iter().filter(|order| order.get("item").is_some_and(|name| name == item)).count())
+    }
+
+    fn api_log(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.directory.path().join("api.log"))?)
+    }
+}
+
+/// The port that the API says it listens on.
+fn api_port(log: &Path) -> Result<u16> {
+    let text = fs::read_to_string(log)?;
+    let port =
+        text.lines().find_map(|line| line.strip_prefix("listening on ")).context("the API does not listen yet")?;
+    Ok(port.parse()?)
+}
+
+fn token(directory: &Path, tenant: &str, user: &str) -> Result<String> {
+    let command = Command::new("node").current_dir(directory).args(["token.mjs", tenant, "shop", user]).output();
+    let output = command.context(MISSING_NODE)?;
+    ensure!(output.status.success(), "token.mjs: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+fn holds_policy(config: &str) -> Result<()> {
+    let config: Value = serde_saphyr::from_str(config)?;
+    let filters = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+    let filter = config.pointer(filters).and_then(Value::as_array).into_iter().flatten();
+    let ours = filter.rev().nth(1).context("the last filter but the router")?;
+    let inline =
+        ours.pointer("/typed_config/config/configuration/value").and_then(Value::as_str).context("a policy")?;
+    let file = fs::read_to_string(example().join("../../policies/examples/own-api.json"))?;
+    let mut expected: Value = serde_json::from_str(&file)?;
+    expected.as_object_mut().context("an object")?.remove("$schema");
+    ensure!(serde_json::from_str::<Value>(inline)? == expected, "envoy.yaml and own-api.json differ");
+    Ok(())
+}
+
+fn one_order(world: &World) -> Result<()> {
+    let order = world.order("acme", "one-1", &json!({"item": "one"}))?;
+    let first = world.send(&order)?;
+    ensure!(first.status == 201, "{}: {}", first.status, first.json());
+    for _ in 0..2 {
+        let again = world.send(&order)?;
+        ensure!((again.status, &again.body) == (201, &first.body), "{}: {}", again.status, again.json());
+        ensure!(again.text_header("idempotent-replayed") == Some("true"), "{:?}", again.headers);
+    }
+    ensure!(world.orders("one")? == 1, "the API took the order more than once");
+    Ok(())
+}
+
+fn tenants(world: &World) -> Result<()> {
+    for tenant in ["acme", "globex"] {
+        let answer = world.send(&world.order(tenant, "both-1", &json!({"item": "both"}))?)?;
+        ensure!((answer.status, answer.header("idempotent-replayed")) == (201, None), "{tenant}: {}", answer.json());
+    }
+    ensure!(world.orders("both")? == 2, "one tenant got the other one's answer");
+    let log = world.api_log()?;
+    for key in ["t-acme:shop:user:alice:both-1", "t-globex:shop:user:alice:both-1"] {
+        ensure!(log.contains(key), "the API has not seen {key}: {log}");
+    }
+    Ok(())
+}
+
+fn at_once(world: &World) -> Result<()> {
+    let order = world.order("acme", "once-1", &json!({"item": "once"}))?;
+    let (one, other) = thread::scope(|scope| {
+        let other = scope.spawn(|| world.send(&order));
+        (world.send(&order), other.join())
+    });
+    let mut answers = [one?, other.map_err(|_| anyhow::anyhow!("a thread panicked"))??];
+    answers.sort_by_key(|answer| answer.status);
+    let [done, refused] = &answers;
+    ensure!((done.status, refused.status) == (201, 409), "{} and {}", done.status, refused.status);
+    ensure!(refused.text_header("retry-after") == Some("1"), "{:?}", refused.headers);
+    ensure!(refused.json() == json!({"error": "this order is being taken"}), "{}", refused.json());
+    Ok(())
+}
+
+fn cors(world: &World) -> Result<()> {
+    let preflight = Request::new("OPTIONS", "/orders")
+        .header("origin", "https://app.example.com")
+        .header("access-control-request-method", "POST");
+    let token = token(world.directory.path(), "acme", "alice")?;
+    for (request, status) in [(preflight, 204), (Request::new("GET", "/orders").bearer(&token), 200)] {
+        let answer = world.send(&request)?;
+        ensure!(answer.status == status, "{} {}", request.method, answer.status);
+        for (name, value) in [
+            ("access-control-allow-origin", "https://app.example.com"),
+            ("access-control-allow-credentials", "true"),
+            ("vary", "origin"),
+        ] {
+            ensure!(answer.text_header(name) == Some(value), "{} {name}: {:?}", request.method, answer.headers);
+        }
+    }
+    Ok(())
+}
+
+fn credentials(world: &World) -> Result<()> {
+    // The API itself answers 401 without the token.
+    let token = token(world.directory.path(), "acme", "alice")?;
+    let answer = world.send(&Request::new("GET", "/orders").bearer(&token).header("cookie", "session=1"))?;
+    ensure!(answer.json().get("cookie") == Some(&json!("session=1")), "{}: {}", answer.status, answer.json());
+    Ok(())
+}
+
+fn errors(world: &World) -> Result<()> {
+    let order = world.order("acme", "error-1", &json!({}))?;
+    for replayed in [None, Some("true")] {
+        let answer = world.send(&order)?;
+        ensure!(
+            answer.status == 422 && answer.json() == json!({"error": "an order needs an item"}),
+            "{}",
+            answer.json()
+        );
+        ensure!(answer.text_header("content-type") == Some("application/json"), "{:?}", answer.headers);
+        ensure!(answer.text_header("idempotent-replayed") == replayed, "{:?}", answer.headers);
+    }
+    Ok(())
+}
+
+fn without_key(world: &World) -> Result<()> {
+    let token = token(world.directory.path(), "acme", "nobody")?;
+    let before = world.api_log()?;
+    let answer = world.send(&Request::post("/orders").bearer(&token))?;
+    let code = answer.json().get("code").cloned();
+    ensure!((answer.status, code) == (400, Some(json!("idempotency_key_required"))), "{}", answer.json());
+    let posts = |log: &str| log.lines().filter(|line| line.starts_with("POST /orders key=- ")).count();
+    ensure!(posts(&before) == posts(&world.api_log()?), "the API got the request");
+    Ok(())
+}
+
+fn undeclared(world: &World) -> Result<()> {
+    let token = token(world.directory.path(), "acme", "alice")?;
+    let request = Request::new("GET", "/elsewhere").bearer(&token);
+    let answer = world.send(&request)?;
+    ensure!(answer.json() == json!({"error": "no such page"}), "{}: {}", answer.status, answer.json());
+    let answer = world.send(&request.header("idempotency-key", "k"))?;
+    let code = answer.json().get("code").cloned();
+    ensure!((answer.status, code) == (400, Some(json!("idempotency_key_prohibited"))), "{}", answer.json());
+    Ok(())
+}

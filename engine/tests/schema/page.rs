@@ -1,0 +1,151 @@
+//! docs/policy.md, made from policies/schema.json: each object of the document has a section, and each member a paragraph.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What stands above the generated sections.
+const HEAD: &str = include_str!("page_head.md");
+
+/// The page is what the schema says. With `UPDATE_DOCS=1` it is written anew.
+pub(crate) fn check(schema: &Value) -> Result<(), String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/policy.md");
+    let page = page(schema);
+    if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &page).map_err(|error| error.to_string())?;
+    }
+    if std::fs::read_to_string(&path).is_ok_and(|text| text == page) {
+        Ok(())
+    } else {
+        Err("docs/policy.md is stale: UPDATE_DOCS=1 cargo test -p edge-idempotency-engine --test schema page"
+            .to_owned())
+    }
+}
+
+fn page(schema: &Value) -> String {
+    let mut writer = Writer { schema, page: HEAD.to_owned(), sections: BTreeMap::new() };
+    writer.object("", schema);
+    writer.page
+}
+
+/// Writes the sections in the order of the schema.
+struct Writer<'s> {
+    schema: &'s Value,
+    page: String,
+    /// The definitions that have a section, with its path; another place of the same definition links to it.
+    sections: BTreeMap<String, String>,
+}
+
+impl<'s> Writer<'s> {
+    /// Writes the section of an object, and then those of the objects in it.
+    fn object(&mut self, path: &str, object: &'s Value) {
+        let heading = if path.is_empty() { "The document".to_owned() } else { format!("`{path}`") };
+        let _ = write!(self.page, "\n## {heading}\n");
+        if !path.is_empty() {
+            let _ = write!(self.page, "\n{}\n", text(object, "description"));
+        }
+        let required: Vec<&str> =
+            object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let members = object["properties"].as_object().into_iter().flatten();
+        let mut inside = Vec::new();
+        for (name, member) in members.clone().filter(|(name, _)| *name != "$schema") {
+            let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            self.member(&at, name, member, required.contains(&name.as_str()), &mut inside);
+        }
+        for (path, object) in inside {
+            self.object(&path, object);
+        }
+    }
+
+    /// Writes the paragraph of a member; `inside` gets the objects that need a section of their own.
+    fn member(
+        &mut self,
+        at: &str,
+        name: &str,
+        member: &'s Value,
+        required: bool,
+        inside: &mut Vec<(String, &'s Value)>,
+    ) {
+        let kind = self.kind(at, member, inside);
+        let definition = self.resolve(member);
+        let mut facts = vec![kind];
+        if required {
+            facts.push("required".to_owned());
+        }
+        let default = member.get("default").or_else(|| definition.get("default"));
+        facts.extend(default.map(|default| format!("default `{default}`")));
+        let said = [member, definition].into_iter().map(|part| text(part, "description")).find(|text| !text.is_empty());
+        let _ = write!(self.page, "\n**`{name}`** ({}). {}\n", facts.join("; "), said.unwrap_or_default());
+        let examples = [member, definition].into_iter().find_map(|part| part.get("examples")?.as_array());
+        if let Some(examples) = examples {
+            let shown: Vec<String> = examples.iter().map(|example| format!("`\"{name}\": {example}`")).collect();
+            let _ =
+                writeln!(self.page, "{}: {}", if shown.len() == 1 { "Example" } else { "Examples" }, shown.join(", "));
+        }
+    }
+
+    /// What a member may be.
+    fn kind(&mut self, at: &str, member: &'s Value, inside: &mut Vec<(String, &'s Value)>) -> String {
+        let part = self.resolve(member);
+        if let Some(words) = part["enum"].as_array() {
+            let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+            return format!("one of {}", words.join(", "));
+        }
+        match part["type"].as_str() {
+            Some("boolean") => "`true` or `false`".to_owned(),
+            Some("integer") => match (&part["minimum"], &part["maximum"]) {
+                (Value::Null, _) | (_, Value::Null) => "an integer".to_owned(),
+                (least, most) if least == most => format!("the number {least}"),
+                (least, most) => format!("an integer from {least} to {most}"),
+            },
+            Some("string") => "a text".to_owned(),
+            Some("array") => {
+                let item = self.kind(&format!("{at}[]"), &part["items"], inside);
+                format!("a list, each item {item}")
+            }
+            Some("object") => match (&part["properties"], part.get("additionalProperties")) {
+                (Value::Null, Some(values)) if values.is_object() => {
+                    let value = self.kind(&format!("{at}.NAME"), values, inside);
+                    format!("an object with names of your choice, each value {value}")
+                }
+                _ => self.section(at, member, part, inside),
+            },
+            _ => "a text, or a list of texts".to_owned(),
+        }
+    }
+
+    /// A link to an object's section, which is written later if this is the first place of the object.
+    fn section(
+        &mut self,
+        at: &str,
+        member: &'s Value,
+        part: &'s Value,
+        inside: &mut Vec<(String, &'s Value)>,
+    ) -> String {
+        let name = member["$ref"].as_str().unwrap_or(at);
+        if !self.sections.contains_key(name) {
+            self.sections.insert(name.to_owned(), at.to_owned());
+            inside.push((at.to_owned(), part));
+        }
+        let path = &self.sections[name];
+        format!("an object, see [`{path}`](#{})", anchor(path))
+    }
+
+    /// The definition that a part refers to, or the part itself.
+    fn resolve(&self, part: &'s Value) -> &'s Value {
+        match part["$ref"].as_str().and_then(|name| name.strip_prefix('#')) {
+            Some(pointer) => self.schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer} leads nowhere")),
+            None => part,
+        }
+    }
+}
+
+fn text<'s>(part: &'s Value, name: &str) -> &'s str {
+    part[name].as_str().unwrap_or_default()
+}
+
+/// The anchor that GitHub makes of a heading.
+fn anchor(heading: &str) -> String {
+    heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-')).collect()
+}
