@@ -64,6 +64,10 @@ cli: ## build the companion command: dist/edge-idempotency
 tools: ## install Envoy, Restate and OpenBao into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
+.PHONY: envoy
+envoy: ## install Envoy alone into .tools/
+	@scripts/tools.sh envoy
+
 # Building OpenBao takes minutes and may fail on some machines. The demo then runs without it, and says so.
 .PHONY: demo-tools
 demo-tools:
