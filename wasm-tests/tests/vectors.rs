@@ -148,6 +148,7 @@ fn document(vector: &Vector, policy: &str, public_base_url: Option<&str>) -> Vec
     let source = json!({"name": "jwt", "metadata": ["jwt"], "tenant": "t", "project": "p", "subject": subject});
     let mut document = json!({
         "version": 1,
+        "gateway_routes": true,
         "allow_inline_secrets": true,
         "identity": {"sources": [source], "forward": {"tenant": "x-tenant-id"}},
         "backend": {"kind": "restate", "rewrite_path": true},

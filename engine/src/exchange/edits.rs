@@ -46,7 +46,6 @@ pub(super) fn is_hidden(policy: &Policy, name: &[u8]) -> bool {
     let marks = [REPLAYED, STATUS, RETRY];
     policy.hide().contains(name)
         || policy.operation_id().as_ref().is_some_and(|id| id.from.as_bytes() == name)
-        || is_replay_header(policy, name)
         || policy.restate() && marks.iter().any(|mark| mark.as_bytes() == name)
 }
 

@@ -26,7 +26,7 @@ impl Exchange {
         attributes: &dyn Attributes,
     ) -> Result<Option<RecoveryRequest>, Problem> {
         let Some(recovery_path) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
-        let endpoint = match attributes.route_endpoint() {
+        let endpoint = match policy.named_endpoint(attributes) {
             AttributeValue::Absent => None,
             AttributeValue::Text(endpoint) => Some(endpoint),
             AttributeValue::Unusable => return Ok(None),

@@ -49,6 +49,13 @@ impl<'a> RequestHead<'a> {
         head
     }
 
+    /// Removes the headers of a verified delivery that stay on other requests.
+    pub(super) fn strip_verified(&mut self, policy: &Policy, headers: &Headers<'a>) {
+        let names = headers.iter().map(|(name, _)| name).filter(|name| policy.strip_verified().contains(name));
+        self.strip.extend(names);
+        self.strip = distinct(std::mem::take(&mut self.strip));
+    }
+
     fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
         self.key.into_iter().flatten()
     }
@@ -207,7 +214,7 @@ impl Exchange {
         (authority, path): (&str, &'r NormalPath<'_>),
         attributes: &dyn Attributes,
     ) -> Result<MatchedRoute<'p, 'r>, Problem> {
-        let declared = match attributes.route_endpoint() {
+        let declared = match policy.named_endpoint(attributes) {
             AttributeValue::Absent => policy.declared(authority, path.as_str(), head.method),
             AttributeValue::Text(endpoint) => {
                 policy.named(&endpoint, path.as_str(), head.method).ok_or_else(Problem::policy_invalid)?
@@ -378,7 +385,10 @@ impl Decision {
 impl Exchange {
     /// Handles the request's trailers: names that are removed from the headers are removed here too.
     pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
-        let names = trailers.iter().map(|(name, _)| name).filter(|name| is_stripped(policy, name)).collect();
+        let is_delivery = self.route(policy).is_some_and(|route| route.webhook.is_some());
+        let is_removed =
+            |name: &&[u8]| is_stripped(policy, name) || is_delivery && policy.strip_verified().contains(name);
+        let names = trailers.iter().map(|(name, _)| name).filter(is_removed).collect();
         let removed = distinct(names).into_iter();
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::RequestTrailers, name }));
     }

@@ -153,7 +153,8 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let head = RequestHead::read(policy, headers);
+        let mut head = RequestHead::read(policy, headers);
+        head.strip_verified(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;

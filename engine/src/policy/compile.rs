@@ -16,7 +16,7 @@ use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::provider::Provider;
 use std::collections::BTreeMap;
 
-/// Request headers that are removed unless `keep_headers` lists them, since a backend may store requests in a journal.
+/// Request headers that Restate does not get unless `keep_headers` lists them, since it stores requests in its journal.
 const CREDENTIALS: [&str; 7] = [
     "authorization",
     "cookie",
@@ -109,7 +109,8 @@ impl Compiler<'_> {
         }
         self.hosts_warning();
         let providers = self.providers();
-        let strip = self.strip(&identities, &providers, caller_headers.as_ref());
+        let strip = self.strip(&identities, caller_headers.as_ref());
+        let (strip, strip_verified) = self.strip_signatures(strip, &providers);
         Policy {
             unmatched: document.unmatched,
             mode: document.mode,
@@ -130,6 +131,8 @@ impl Compiler<'_> {
             endpoints,
             closed_services,
             strip,
+            strip_verified,
+            gateway_routes: document.gateway_routes,
             hide: backend.hide_headers.iter().fold(NameSet::default(), |mut set, name| {
                 set.insert(name);
                 set
@@ -253,8 +256,22 @@ impl Compiler<'_> {
         if route.in_flight_conflict {
             self.warnings.add(at("in_flight"), "`conflict` is not acted on by this version: duplicates attach");
         }
+        let reads = |method: &str| matches!(method, "GET" | "HEAD");
+        let writing: Vec<&str> =
+            route.methods.iter().map(|method| method.0.as_str()).filter(|method| !reads(method)).collect();
+        if route.target.is_some() && writing.len() > 1 {
+            let message = format!(
+                "{} share one `target`, and the backend stores a result under service, handler and key, whatever the method: \
+                 a caller would get the result of one for the other. Keep one of them beside GET and HEAD, and give each \
+                 other one a route with a `target` of its own",
+                writing.join(" and ")
+            );
+            self.issues.add(at("methods"), message);
+        }
         if route.one_way && route.target.is_none() {
             self.issues.add(at("one_way"), "a one-way route needs a `target` to send to");
+        } else if route.one_way && !self.is_restate() {
+            self.issues.add(at("one_way"), "only a backend of kind `restate` takes one-way requests");
         }
         let is_rewritten = backend.rewrite_path && route.target.is_some();
         if !is_rewritten && !route.query.is_empty() {
@@ -361,25 +378,20 @@ impl Compiler<'_> {
         services.into_iter().map(str::to_owned).collect()
     }
 
-    /// The request headers that are removed before the backend.
+    /// The request headers that are removed before the backend, without the signatures of webhooks.
     #[inline(never)]
-    fn strip(
-        &mut self,
-        identities: &[IdentityRules],
-        providers: &BTreeMap<String, Provider>,
-        callers: Option<&CallerHeaders>,
-    ) -> NameSet {
+    fn strip(&mut self, identities: &[IdentityRules], callers: Option<&CallerHeaders>) -> NameSet {
         let mut strip = NameSet::default();
         let signatures = self.document.callers.iter().map(|caller| &caller.signature);
-        let signatures = providers.values().chain(signatures).flat_map(Provider::signature_headers);
-        signatures.for_each(|name| strip.insert(&name));
+        signatures.flat_map(Provider::signature_headers).for_each(|name| strip.insert(&name));
         let identity: Vec<&str> = identities
             .iter()
             .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
             .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
             .collect();
         let always = METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(identity.iter().copied());
-        for name in CREDENTIALS.into_iter().chain(always.clone()) {
+        let credentials = CREDENTIALS.into_iter().filter(|_| self.is_restate());
+        for name in credentials.chain(always.clone()) {
             strip.insert(name);
         }
         for (index, name) in self.document.backend.keep_headers.iter().enumerate() {
@@ -390,6 +402,22 @@ impl Compiler<'_> {
             strip.exempt(name);
         }
         strip
+    }
+
+    /// Adds the signature headers of webhooks: for Restate to the headers that are removed from every request, for
+    /// another backend to those that are removed from verified deliveries only, since its API may verify others itself.
+    #[inline(never)]
+    fn strip_signatures(&self, strip: NameSet, providers: &BTreeMap<String, Provider>) -> (NameSet, NameSet) {
+        let names: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
+        let (mut strip, mut verified) = (strip, NameSet::default());
+        let into = if self.is_restate() { &mut strip } else { &mut verified };
+        names.iter().for_each(|name| into.insert(name));
+        self.document.backend.keep_headers.iter().for_each(|name| verified.exempt(name));
+        (strip, verified)
+    }
+
+    fn is_restate(&self) -> bool {
+        self.document.backend.kind == BackendKind::Restate
     }
 }
 

@@ -82,6 +82,8 @@ pub(crate) struct Document {
     pub identity: Option<IdentityRules>,
     /// `backend`
     pub backend: Backend,
+    /// `gateway_routes`
+    pub gateway_routes: bool,
     /// `routes`, each with its index in the document
     pub routes: Vec<(usize, RouteDocument)>,
     /// `webhooks`
@@ -105,6 +107,7 @@ impl Document {
             "docs_url",
             "identity",
             "backend",
+            "gateway_routes",
             "routes",
             "webhooks",
             "callers",
@@ -134,6 +137,7 @@ impl Document {
                 .need_or_advise("backend", backend::KINDS, issues)
                 .and_then(|at| Backend::read(&at, issues))
                 .unwrap_or_default(),
+            gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
             routes: routes
                 .iter()
                 .enumerate()

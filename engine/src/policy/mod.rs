@@ -17,7 +17,7 @@ pub use routes::{RouteId, Template};
 pub use target::Target;
 
 use crate::headers::NameSet;
-use crate::identity::Subject;
+use crate::identity::{AttributeValue, Attributes, Subject};
 use crate::json::{Issue, Issues};
 use crate::provider::Provider;
 use document::{Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Unkey, WebhookBlock};
@@ -54,6 +54,10 @@ pub struct Policy {
     closed_services: Vec<String>,
     /// Request headers that are removed before the backend.
     strip: NameSet,
+    /// Request headers that are also removed from verified deliveries of webhooks.
+    strip_verified: NameSet,
+    /// Whether routes of the gateway may name endpoints.
+    gateway_routes: bool,
     /// Response headers that are hidden from clients.
     hide: NameSet,
     /// The response header with the operation id.
@@ -183,6 +187,16 @@ impl Policy {
     /// Request headers that are removed before the backend.
     pub(crate) fn strip(&self) -> &NameSet {
         &self.strip
+    }
+
+    /// Request headers that are also removed from verified deliveries of webhooks.
+    pub(crate) fn strip_verified(&self) -> &NameSet {
+        &self.strip_verified
+    }
+
+    /// The endpoint that the gateway's route names. A host is asked only if the document says `gateway_routes`.
+    pub(crate) fn named_endpoint<'a>(&self, attributes: &'a dyn Attributes) -> AttributeValue<'a> {
+        if self.gateway_routes { attributes.route_endpoint() } else { AttributeValue::Absent }
     }
 
     /// Response headers that are hidden from clients.

@@ -358,14 +358,13 @@ pub(crate) fn is_stripped(policy: &PolicyModel, name: &[u8]) -> bool {
         ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method", "x-edge-idempotency"];
     let credentials = ["authorization", "cookie", "proxy-authorization", "x-api-key", "origin"];
     let prefixes = ["access-control-request-", "x-restate-"];
+    let of_restate = credentials.contains(&name.as_str())
+        || policy.hook_headers().contains(&name.as_str())
+        || prefixes.iter().any(|prefix| name.starts_with(prefix));
     let identity = policy.identity_headers();
     name == "idempotency-key"
         || (!policy.keep.contains(&name.as_str())
-            && (always.contains(&name.as_str())
-                || credentials.contains(&name.as_str())
-                || identity.contains(&name.as_str())
-                || policy.hook_headers().contains(&name.as_str())
-                || prefixes.iter().any(|prefix| name.starts_with(prefix))))
+            && (always.contains(&name.as_str()) || identity.contains(&name.as_str()) || (policy.restate && of_restate)))
 }
 
 pub(crate) fn expected(policy: &PolicyModel, request: &Request) -> Expected {
@@ -385,11 +384,11 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     }
     let is_below = |prefix: &str| path == prefix || path.starts_with(&format!("{prefix}/"));
     let first = segments(&path).first().copied().unwrap_or_default();
-    if is_below("/restate") || (policy.rewrite && policy.services().contains(&first)) {
+    if (policy.restate && is_below("/restate")) || (policy.rewrite && policy.services().contains(&first)) {
         return refused("not_found");
     }
     let method = String::from_utf8_lossy(pseudo(request, ":method")).into_owned();
-    let found = match &request.attributes.endpoint {
+    let found = match request.attributes.endpoint.as_ref().filter(|_| policy.gateway_routes) {
         None | Some(Json::Null) => declared(policy, &authority, &path, &method),
         Some(Json::String(endpoint)) => match policy.routes.iter().find(|route| route.endpoint == *endpoint) {
             None => return refused("policy_invalid"),
@@ -489,7 +488,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         let query = if pairs.is_empty() { Vec::new() } else { [b"?".as_slice(), &pairs.join(&b'&')].concat() };
         set(":path", &[path.as_bytes(), &query].concat());
         set("x-edge-idempotency", b"1");
-        if matches!(pseudo(request, ":method"), b"PUT" | b"PATCH" | b"DELETE") {
+        if policy.restate && matches!(pseudo(request, ":method"), b"PUT" | b"PATCH" | b"DELETE") {
             set(":method", b"POST");
         }
     } else {

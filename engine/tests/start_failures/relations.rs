@@ -66,6 +66,21 @@ pub(super) fn relations() -> Vec<Row> {
             ],
             [("/routes/0/target", "the target names parts of an identity, and no `identity` says")],
         ),
+        // The method is no part of what a backend stores results under.
+        row(
+            [("/routes/0/methods", json!(["POST", "GET", "PUT", "HEAD", "DELETE"]))],
+            [(
+                "/routes/0/methods",
+                "POST and PUT and DELETE share one `target`, and the backend stores a result under",
+            )],
+        ),
+        row([("/routes/0/methods", json!(["PUT", "GET", "HEAD"]))], []),
+        row([("/routes/0/methods", json!(["POST", "PUT"])), ("/routes/0/target", json!(GONE))], []),
+        // What only Restate has.
+        row(
+            [("/backend/kind", json!("generic")), ("/routes/0/one_way", json!(true))],
+            [("/routes/0/one_way", "only a backend of kind `restate` takes one-way requests")],
+        ),
         // What needs a target, or a key.
         row(
             [("/routes/0/target", json!(GONE)), ("/routes/0/recovery", json!(true))],

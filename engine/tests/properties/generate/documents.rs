@@ -76,6 +76,10 @@ pub(crate) struct RouteModel {
 #[derive(Clone)]
 pub(crate) struct PolicyModel {
     pub(crate) shadow: bool,
+    /// Whether the backend is Restate
+    pub(crate) restate: bool,
+    /// Whether the gateway's routes may name endpoints
+    pub(crate) gateway_routes: bool,
     pub(crate) unmatched: &'static str,
     pub(crate) rewrite: bool,
     pub(crate) identity: IdentityModel,
@@ -147,7 +151,16 @@ impl PolicyModel {
             kind: Some("user"),
         };
         let identity = IdentityModel { sources: vec![source], forward: [None; 3], device: false };
-        Self { shadow: false, unmatched: "REJECT", rewrite: false, identity, keep: Vec::new(), routes }
+        Self {
+            shadow: false,
+            restate: true,
+            gateway_routes: true,
+            unmatched: "REJECT",
+            rewrite: false,
+            identity,
+            keep: Vec::new(),
+            routes,
+        }
     }
 
     fn identities(&self) -> impl Iterator<Item = &IdentityModel> {
@@ -200,7 +213,8 @@ impl PolicyModel {
             "unmatched": self.unmatched,
             "allow_inline_secrets": true,
             "identity": identity_document(&self.identity),
-            "backend": {"kind": "restate", "rewrite_path": self.rewrite, "keep_headers": self.keep},
+            "gateway_routes": self.gateway_routes,
+            "backend": {"kind": if self.restate { "restate" } else { "generic" }, "rewrite_path": self.rewrite, "keep_headers": self.keep},
             "routes": routes,
             "webhooks": {
                 "subject": "service:hooks",

@@ -154,9 +154,10 @@ pub(crate) fn routes() -> impl Strategy<Value = Vec<RouteModel>> {
 pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let unmatched = select(vec!["REJECT", "PROHIBITED", "HANDLER_INTERNAL_C"]);
     let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "x-restate-trace"])];
-    let shadow = prop_oneof![3 => Just(false), 1 => Just(true)];
-    (shadow, unmatched, any::<bool>(), identity(), keep, vec(route(), 1..7)).prop_map(
-        |(shadow, unmatched, rewrite, identity, keep, generated)| {
+    let likely = || prop_oneof![3 => Just(true), 1 => Just(false)];
+    let shadow = likely().prop_map(|enforce| !enforce);
+    (shadow, unmatched, any::<bool>(), (likely(), likely()), identity(), keep, vec(route(), 1..7)).prop_map(
+        |(shadow, unmatched, rewrite, (restate, gateway_routes), identity, keep, generated)| {
             let mut routes: Vec<RouteModel> = Vec::new();
             for mut route in generated {
                 if routes.iter().any(|other| conflict(&route, other)) {
@@ -166,10 +167,21 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                 if !rewrite || route.target.is_none() {
                     route.query.clear();
                 }
+                if let Some(target) = &mut route.target {
+                    // Methods share the target's results, and only Restate takes one-way requests.
+                    let mut writing = 0;
+                    route.methods.retain(|method| {
+                        writing += usize::from(!["GET", "HEAD"].contains(method));
+                        ["GET", "HEAD"].contains(method) || writing == 1
+                    });
+                    target.one_way &= restate;
+                }
                 routes.push(route);
             }
             PolicyModel {
                 shadow,
+                restate,
+                gateway_routes,
                 unmatched: if rewrite { "REJECT" } else { unmatched },
                 rewrite,
                 identity,

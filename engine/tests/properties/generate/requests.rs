@@ -52,7 +52,7 @@ pub(crate) fn key_value() -> BoxedStrategy<Vec<u8>> {
     prop_oneof![
         5 => raw.prop_map(String::into_bytes),
         2 => (raw, parameters).prop_map(|(key, rest)| format!("\"{key}\"{rest}").into_bytes()),
-        1 => "[ \t]{0,2}\"?[ \t]?t-[a-z:]{0,20}\"?[ \t]?".prop_map(String::into_bytes),
+        4 => "[ \t]{0,2}\"?[ \t]?t-[a-z:]{0,20}\"?[ \t]?".prop_map(String::into_bytes),
         1 => (250_usize..260, any::<bool>()).prop_map(|(length, quoted)| {
             let key = "k".repeat(length);
             if quoted { format!("\"{key}\"").into_bytes() } else { key.into_bytes() }
