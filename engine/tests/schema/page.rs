@@ -41,7 +41,7 @@ impl<'s> Writer<'s> {
     /// Writes the section of an object, and then those of the objects in it.
     fn object(&mut self, path: &str, object: &'s Value) {
         let heading = if path.is_empty() { "The document".to_owned() } else { format!("`{path}`") };
-        let _ = write!(self.page, "\n## {heading}\n");
+        let _ = write!(self.page, "\n{} {heading}\n", "#".repeat(2 + path.matches(['.', '[']).count().min(1)));
         if !path.is_empty() {
             let _ = write!(self.page, "\n{}\n", text(object, "description"));
         }
@@ -89,7 +89,8 @@ impl<'s> Writer<'s> {
     fn kind(&mut self, at: &str, member: &'s Value, inside: &mut Vec<(String, &'s Value)>) -> String {
         let part = self.resolve(member);
         if let Some(words) = part["enum"].as_array() {
-            let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+            let words: Vec<String> =
+                words.iter().map(|word| format!("`{}`", word.as_str().unwrap_or_default())).collect();
             return format!("one of {}", words.join(", "));
         }
         match part["type"].as_str() {
@@ -102,12 +103,12 @@ impl<'s> Writer<'s> {
             Some("string") => "a text".to_owned(),
             Some("array") => {
                 let item = self.kind(&format!("{at}[]"), &part["items"], inside);
-                format!("a list, each item {item}")
+                if item == "a text" { "a list of texts".to_owned() } else { format!("a list; each item is {item}") }
             }
             Some("object") => match (&part["properties"], part.get("additionalProperties")) {
                 (Value::Null, Some(values)) if values.is_object() => {
                     let value = self.kind(&format!("{at}.NAME"), values, inside);
-                    format!("an object with names of your choice, each value {value}")
+                    format!("an object with names of your choice, each value is {value}")
                 }
                 _ => self.section(at, member, part, inside),
             },
