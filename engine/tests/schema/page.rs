@@ -41,7 +41,7 @@ impl<'s> Writer<'s> {
     /// Writes the section of an object, and then those of the objects in it.
     fn object(&mut self, path: &str, object: &'s Value) {
         let heading = if path.is_empty() { "The document".to_owned() } else { format!("`{path}`") };
-        let _ = write!(self.page, "\n{} {heading}\n", "#".repeat(2 + path.matches(['.', '[']).count().min(1)));
+        let _ = write!(self.page, "\n{} {heading}\n", "#".repeat(2 + path.matches('.').count().min(1)));
         if !path.is_empty() {
             let _ = write!(self.page, "\n{}\n", text(object, "description"));
         }
