@@ -75,6 +75,9 @@ unsafe extern "C" {
     fn proxy_set_buffer_bytes(buffer: u32, start: usize, size: usize, data: *const u8, data_size: usize) -> u32;
     fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
     fn proxy_set_tick_period_milliseconds(period: u32) -> u32;
+    fn proxy_define_metric(kind: u32, name: *const u8, name_size: usize, id: *mut u32) -> u32;
+    fn proxy_increment_metric(id: u32, offset: i64) -> u32;
+    fn proxy_record_metric(id: u32, value: u64) -> u32;
     fn proxy_set_effective_context(id: u32) -> u32;
     fn proxy_continue_stream(stream: u32) -> u32;
     fn proxy_http_call(
@@ -202,6 +205,26 @@ pub(crate) fn now_unix_ms() -> u64 {
 pub(crate) fn set_tick_period(milliseconds: u32) -> Result<(), Status> {
     // SAFETY: no memory is involved.
     done(unsafe { proxy_set_tick_period_milliseconds(milliseconds) })
+}
+
+/// Defines a metric, and gives its id; `kind` is a `proxy_metric_type_t`.
+pub(crate) fn define_metric(kind: u32, name: &str) -> Result<u32, Status> {
+    let mut id = 0;
+    // SAFETY: the name is valid for reads of its length, the id for writes, during the call.
+    done(unsafe { proxy_define_metric(kind, name.as_ptr(), name.len(), &raw mut id) })?;
+    Ok(id)
+}
+
+/// Adds to a counter.
+pub(crate) fn increment_metric(id: u32, count: u64) -> Result<(), Status> {
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_increment_metric(id, i64::try_from(count).unwrap_or(i64::MAX)) })
+}
+
+/// Records a value of a histogram.
+pub(crate) fn record_metric(id: u32, value: u64) -> Result<(), Status> {
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_record_metric(id, value) })
 }
 
 /// Makes `context` the one that the following host calls act on, until the callback returns.

@@ -7,7 +7,7 @@
 
 use crate::abi::{self, AbiLogLevel, Action, MapType};
 use crate::host::WasmHost;
-use crate::root::{BodyDelivery, Root};
+use crate::root::Root;
 use edge_idempotency_engine::call::{CallReply, MAX_REPLY_BYTES};
 use edge_idempotency_engine::{Driver, FilterAction, SharedLookups};
 use std::cell::RefCell;
@@ -65,14 +65,12 @@ fn with_stream(
 ) -> Action {
     let found = |contexts: &mut Contexts| {
         let stream = contexts.streams.get_mut(&id)?;
-        let root = contexts.roots.get_mut(stream.root);
-        let (lookups, bodies) = root.map(Root::shared).unzip();
-        let action = event(&mut stream.driver, &WasmHost::new(stream.root, id), lookups.flatten());
-        if let Some(bodies) = bodies
-            && stream.driver.awaited_body_arrived()
-        {
-            *bodies = BodyDelivery::Proven;
-        }
+        let host = WasmHost::new(stream.root, id);
+        let Some(mut shared) = contexts.roots.get_mut(stream.root).map(Root::shared) else {
+            return Some(event(&mut stream.driver, &host, None).into());
+        };
+        let action = event(&mut stream.driver, &host, shared.lookups.as_deref_mut());
+        shared.note(&mut stream.driver);
         Some(action.into())
     };
     with_contexts(found).flatten().unwrap_or(otherwise)
@@ -81,7 +79,8 @@ fn with_stream(
 /// Runs `event` with the lookups of a configuration. Then the requests with a new result continue.
 fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost)) {
     with_contexts(|contexts| {
-        let Some(lookups) = contexts.roots.get_mut(root).and_then(Root::lookups) else { return };
+        let Some(mut shared) = contexts.roots.get_mut(root).map(Root::shared) else { return };
+        let Some(lookups) = shared.lookups.take() else { return };
         event(lookups, &WasmHost::new(root, root));
         while let Some((id, result)) = lookups.next_result() {
             // The context of a request that has ended does not exist any more.
@@ -89,6 +88,7 @@ fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost)) {
                 && abi::act_for(id).is_ok()
             {
                 stream.driver.on_lookup_result(&WasmHost::new(root, id), result, lookups);
+                shared.note(&mut stream.driver);
             }
         }
     });
@@ -182,7 +182,12 @@ extern "C" fn proxy_on_http_call_response(root_id: u32, token: u32, _: usize, si
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_tick(root_id: u32) {
     with_lookups(root_id, SharedLookups::on_tick);
-    with_contexts(|contexts| end_stalled_waits(contexts, root_id));
+    with_contexts(|contexts| {
+        end_stalled_waits(contexts, root_id);
+        if let Some(root) = contexts.roots.get_mut(root_id) {
+            root.flush_counts(&WasmHost::new(root_id, root_id));
+        }
+    });
 }
 
 #[unsafe(no_mangle)]
@@ -192,6 +197,9 @@ extern "C" fn proxy_on_delete(id: u32) {
             && let Some(lookups) = contexts.roots.get_mut(stream.root).and_then(Root::lookups)
         {
             stream.driver.cancel_lookup(lookups);
+        }
+        if let Some(root) = contexts.roots.get_mut(id) {
+            root.flush_counts(&WasmHost::new(id, id));
         }
         contexts.roots.remove(id);
     });
@@ -210,6 +218,7 @@ fn end_stalled_waits(contexts: &mut Contexts, root_id: u32) {
             && stream.driver.end_stalled_wait(&WasmHost::new(root_id, *id))
         {
             root.report_stall();
+            root.shared().note(&mut stream.driver);
         }
     }
 }

@@ -5,8 +5,9 @@ use crate::attributes;
 use edge_idempotency_engine::call::Call;
 use edge_idempotency_engine::exchange::HeaderMapKind;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, RouterHints};
+use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, RouterHints};
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::metrics::MetricKind;
 
 /// The host of the current callback.
 pub(crate) struct WasmHost {
@@ -104,6 +105,18 @@ impl Host for WasmHost {
         // This cannot fail, since the callback belongs to this context.
         let _ = abi::act_for(self.current);
         token.map_err(|_| HostError)
+    }
+
+    fn define_metric(&self, kind: MetricKind, name: &str) -> Result<MetricId, HostError> {
+        abi::define_metric(kind as u32, name).map(MetricId).map_err(|_| HostError)
+    }
+
+    fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError> {
+        abi::increment_metric(metric.0, count).map_err(|_| HostError)
+    }
+
+    fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError> {
+        abi::record_metric(metric.0, value).map_err(|_| HostError)
     }
 
     fn log(&self, level: LogLevel, line: &str) {

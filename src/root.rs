@@ -1,9 +1,11 @@
 //! A root context: its configuration, and the policy and lookups that its requests share.
 
 use crate::abi::{self, AbiLogLevel};
+use crate::host::WasmHost;
 use edge_idempotency_engine::lookup::TICK_MS;
+use edge_idempotency_engine::metrics::{FLUSH_MS, SeriesTable};
 use edge_idempotency_engine::policy::{Policy, PolicyErrors};
-use edge_idempotency_engine::{STALL_TICK_MS, SharedLookups};
+use edge_idempotency_engine::{Driver, STALL_TICK_MS, SharedLookups};
 use edge_idempotency_envoy::{ENVIRONMENT_ADVICE, STALL_ADVICE};
 use std::sync::Arc;
 
@@ -13,6 +15,28 @@ pub(crate) struct Root {
     policy: Option<Arc<Policy>>,
     lookups: Option<SharedLookups>,
     bodies: BodyDelivery,
+    series: Option<SeriesTable>,
+}
+
+/// What the requests of a configuration share.
+pub(crate) struct Shared<'r> {
+    /// `None` if the policy names no store
+    pub(crate) lookups: Option<&'r mut SharedLookups>,
+    pub(crate) bodies: &'r mut BodyDelivery,
+    /// `None` before the configuration is read
+    pub(crate) series: Option<&'r mut SeriesTable>,
+}
+
+impl Shared<'_> {
+    /// Notes what a request has shown and decided in a callback.
+    pub(crate) fn note(&mut self, driver: &mut Driver<WasmHost>) {
+        if driver.awaited_body_arrived() {
+            *self.bodies = BodyDelivery::Proven;
+        }
+        if let Some(series) = &mut self.series {
+            driver.count(series);
+        }
+    }
 }
 
 /// Whether the gateway passes on bodies that a paused message waits for.
@@ -44,18 +68,21 @@ impl Root {
         self.lookups.as_mut()
     }
 
-    /// What all requests of the configuration share: the lookups, and what is known about the delivery of bodies.
-    pub(crate) const fn shared(&mut self) -> (Option<&mut SharedLookups>, &mut BodyDelivery) {
-        (self.lookups.as_mut(), &mut self.bodies)
+    /// What the requests of the configuration share.
+    pub(crate) const fn shared(&mut self) -> Shared<'_> {
+        Shared { lookups: self.lookups.as_mut(), bodies: &mut self.bodies, series: self.series.as_mut() }
     }
 
-    /// Whether a body has arrived while a message waited for it. Then ticks are only needed for lookups.
-    pub(crate) fn bodies_are_proven(&self) -> bool {
-        let proven = self.bodies == BodyDelivery::Proven;
-        if proven && self.lookups.is_none() {
-            let _ = abi::set_tick_period(0);
+    /// Whether a body has arrived while a message waited for it.
+    pub(crate) const fn bodies_are_proven(&self) -> bool {
+        matches!(self.bodies, BodyDelivery::Proven)
+    }
+
+    /// Gives the counts since the last call to the gateway.
+    pub(crate) fn flush_counts(&mut self, host: &WasmHost) {
+        if let Some(series) = &mut self.series {
+            series.flush(host);
         }
-        proven
     }
 
     /// Logs, once, that the gateway keeps a body back.
@@ -76,9 +103,10 @@ impl Root {
                     abi::log(AbiLogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
                 }
                 self.lookups = SharedLookups::of(&policy);
-                // If this fails, there are no ticks: no refreshes ahead of time, and nothing ends the wait for a body that
-                // the gateway keeps back. Lookups still work.
-                let _ = abi::set_tick_period(TICK_MS.min(STALL_TICK_MS));
+                self.series = Some(SeriesTable::new(policy.max_series()));
+                // If this fails, there are no ticks: no metrics, no refreshes ahead of time, and nothing ends the wait for
+                // a body that the gateway keeps back. Requests and lookups still work.
+                let _ = abi::set_tick_period(TICK_MS.min(STALL_TICK_MS).min(FLUSH_MS));
                 self.policy = Some(Arc::new(policy));
                 true
             }

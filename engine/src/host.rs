@@ -7,6 +7,7 @@ use crate::call::Call;
 use crate::exchange::HeaderMapKind;
 use crate::headers::Headers;
 use crate::identity::Attributes;
+use crate::metrics::MetricKind;
 
 pub use crate::headers::RouterHints;
 
@@ -22,6 +23,10 @@ pub enum LogLevel {
     /// Something failed, and the filter goes on
     Warn,
 }
+
+/// A metric that the gateway has defined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricId(pub u32);
 
 /// A copy of a header map that can be kept while a request waits.
 pub trait HeaderLines {
@@ -114,6 +119,24 @@ pub trait Host: Attributes {
     /// # Errors
     /// The call was not made, and no reply will come.
     fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError>;
+
+    /// Defines a metric, or finds the one with this name and kind. Labels are a part of the name: `name;label=value`.
+    ///
+    /// # Errors
+    /// The gateway has no such metric.
+    fn define_metric(&self, kind: MetricKind, name: &str) -> Result<MetricId, HostError>;
+
+    /// Adds to a counter.
+    ///
+    /// # Errors
+    /// The gateway did not count.
+    fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError>;
+
+    /// Records a value of a histogram.
+    ///
+    /// # Errors
+    /// The gateway did not record it.
+    fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError>;
 
     /// Writes a line into the gateway's log.
     fn log(&self, level: LogLevel, line: &str);

@@ -17,6 +17,7 @@
 //! | [`provider`] | webhook providers: signatures, identifiers, raw keys |
 //! | [`problem`] | problem documents |
 //! | [`telemetry`] | log fields |
+//! | [`metrics`] | counters and their series |
 //! | [`headers`] | header lines, comparison of names |
 //! | [`json`] | reading and writing JSON |
 #![deny(unsafe_code)]
@@ -31,6 +32,7 @@ pub mod identity;
 pub mod json;
 pub mod key;
 pub mod lookup;
+pub mod metrics;
 mod percent;
 pub mod policy;
 pub mod problem;

@@ -3,10 +3,11 @@
 
 use edge_idempotency_engine::call::{Call, CallReply};
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel};
+use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId};
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::metrics::MetricKind;
 use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, SharedLookups};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 const POLICY: &str = r#"{
@@ -24,6 +25,7 @@ struct Gateway {
     responses_resumed: Cell<usize>,
     /// What the gateway has received of the request, in bytes
     received_bytes: Cell<Option<u64>>,
+    metrics: RefCell<Vec<(String, u64)>>,
 }
 
 struct Lines(Vec<(&'static [u8], &'static [u8])>);
@@ -109,6 +111,24 @@ impl Host for Gateway {
 
     fn call<I>(&self, _: &Call<I>) -> Result<u32, HostError> {
         Ok(7)
+    }
+
+    fn define_metric(&self, _: MetricKind, name: &str) -> Result<MetricId, HostError> {
+        let mut metrics = self.metrics.borrow_mut();
+        let id = u32::try_from(metrics.len()).map_err(|_| HostError)?;
+        metrics.push((name.to_owned(), 0));
+        Ok(MetricId(id))
+    }
+
+    fn add_to_metric(&self, MetricId(id): MetricId, count: u64) -> Result<(), HostError> {
+        let mut metrics = self.metrics.borrow_mut();
+        let metric = metrics.get_mut(id as usize).ok_or(HostError)?;
+        metric.1 += count;
+        Ok(())
+    }
+
+    fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
+        Ok(())
     }
 
     fn log(&self, _: LogLevel, _: &str) {}

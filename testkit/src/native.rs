@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use edge_idempotency_engine::call::{Call, CallReply};
 use edge_idempotency_engine::headers::Headers as Lines;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply as EngineReply, LogLevel, RouterHints};
+use edge_idempotency_engine::host::{
+    HeaderLines, Host, HostError, LocalReply as EngineReply, LogLevel, MetricId, RouterHints,
+};
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::lookup::FakeStores;
+use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
 use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, PolicyErrors, SharedLookups};
 use serde_json::Value;
 
@@ -58,6 +61,8 @@ struct NativeHost {
     /// Calls that were made and whose replies are still to come.
     calls: RefCell<Vec<PendingReply>>,
     now_unix_ms: u64,
+    /// Metrics by id: their names and counts
+    metrics: RefCell<Vec<(String, u64)>>,
 }
 
 /// The reply to a call, which comes after the callback that made the call.
@@ -176,6 +181,24 @@ impl Host for NativeHost {
         Ok(token)
     }
 
+    fn define_metric(&self, _: MetricKind, name: &str) -> Result<MetricId, HostError> {
+        let mut metrics = self.metrics.borrow_mut();
+        let id = u32::try_from(metrics.len()).map_err(|_| HostError)?;
+        metrics.push((name.to_owned(), 0));
+        Ok(MetricId(id))
+    }
+
+    fn add_to_metric(&self, MetricId(id): MetricId, count: u64) -> Result<(), HostError> {
+        let mut metrics = self.metrics.borrow_mut();
+        let metric = metrics.get_mut(id as usize).ok_or(HostError)?;
+        metric.1 += count;
+        Ok(())
+    }
+
+    fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
+        Ok(())
+    }
+
     fn log(&self, _: LogLevel, _: &str) {}
 }
 
@@ -184,6 +207,7 @@ struct Stream<'h> {
     host: &'h NativeHost,
     driver: Driver<NativeHost>,
     lookups: Option<SharedLookups>,
+    series: SeriesTable,
     /// Whether the request went on.
     went_on: bool,
 }
@@ -217,6 +241,7 @@ impl Stream<'_> {
             let action = self.driver.on_request_trailers(self.host, self.lookups.as_mut());
             self.after(action);
         }
+        self.driver.count(&mut self.series);
     }
 
     fn response(&mut self, message: &Message) {
@@ -228,6 +253,7 @@ impl Stream<'_> {
         if has_trailers {
             self.driver.on_response_trailers(self.host);
         }
+        self.driver.count(&mut self.series);
     }
 }
 
@@ -244,10 +270,12 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
         stores: fake_stores(case)?,
         calls: RefCell::new(Vec::new()),
         now_unix_ms: case.now_unix_ms.unwrap_or_default(),
+        metrics: RefCell::new(Vec::new()),
     };
+    let series = SeriesTable::new(policy.max_series());
     let lookups = SharedLookups::of(&policy);
     let driver = Driver::new(1, Some(Arc::new(policy)));
-    let mut stream = Stream { host: &host, driver, lookups, went_on: false };
+    let mut stream = Stream { host: &host, driver, lookups, series, went_on: false };
     stream.request(&case.request);
     let is_refused = host.has_replied();
     if !is_refused && !stream.went_on {
@@ -256,13 +284,17 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
     if !is_refused {
         stream.response(&case.response);
     }
+    stream.series.flush(&host);
     drop(stream);
 
-    let NativeHost { request, response, reply, .. } = host;
+    let NativeHost { request, response, reply, metrics, .. } = host;
+    let repeated = |(name, count): (String, u64)| vec![name; usize::try_from(count).unwrap_or_default()];
+    let mut metrics: Vec<String> = metrics.into_inner().into_iter().flat_map(repeated).collect();
+    metrics.sort();
     let mut client = reply.into_inner().map_or_else(|| response.into_inner(), LocalReply::into_message);
     if case.request.headers.get(":method") == Some(b"HEAD") {
         client.body.clear();
     }
     let upstream = (!is_refused).then(|| request.into_inner());
-    Ok(CaseOutcome { upstream, client: Some(client), ..CaseOutcome::default() })
+    Ok(CaseOutcome { upstream, client: Some(client), metrics: Some(metrics), ..CaseOutcome::default() })
 }

@@ -66,10 +66,15 @@ impl Wasm {
             vm.send_response(id, &case.response);
         }
         let exchange = vm.close(id);
+        vm.tick();
+        let counters = vm.metrics().counters();
+        let repeated =
+            |(name, count): (&&str, &u64)| vec![(*name).to_owned(); usize::try_from(*count).unwrap_or_default()];
+        let metrics = Some(counters.iter().flat_map(repeated).collect());
         let mut failures = vm.take_failures();
         failures.extend(probe(&mut vm));
         failures.extend(vm.take_failures());
-        CaseOutcome { upstream: exchange.upstream, client: exchange.client, log: texts(vm.logs()), failures }
+        CaseOutcome { upstream: exchange.upstream, client: exchange.client, metrics, log: texts(vm.logs()), failures }
     }
 
     /// The errors of a policy, each as `pointer: message`; none if it starts.

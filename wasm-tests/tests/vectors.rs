@@ -134,6 +134,7 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
         response: Message::new([(":status", "200")], ""),
         upstream,
         client: Client { status, headers: Vec::new(), problem, body: None, trailers: None },
+        metrics: None,
     }
 }
 

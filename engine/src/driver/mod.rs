@@ -16,9 +16,10 @@ mod stall;
 pub use lookups::SharedLookups;
 pub use stall::STALL_TICK_MS;
 
-use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow};
+use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, Stage};
 use crate::host::{HeaderLines as _, Host, HostError, LocalReply};
 use crate::lookup::LookupResult;
+use crate::metrics::{SeriesTable, count_request, count_response};
 use crate::policy::Policy;
 use crate::problem::Problem;
 use held::HeldLines;
@@ -48,6 +49,8 @@ pub struct Driver<H: Host> {
     pending: Option<PendingRequest<H>>,
     response: ResponseBody,
     body_wait: BodyWait,
+    /// How far the exchange was when it was last counted.
+    counted: Stage,
 }
 
 /// A request that waits for its whole body, and maybe for lookups.
@@ -74,12 +77,27 @@ impl<H: Host> Driver<H> {
             pending: None,
             response: ResponseBody::default(),
             body_wait: BodyWait::default(),
+            counted: Stage::default(),
         }
     }
 
     /// The state of the exchange.
     pub const fn exchange(&self) -> &Exchange {
         &self.exchange
+    }
+
+    /// Counts what the exchange has decided since the last call. It has to be called after each other method that takes
+    /// an event.
+    pub fn count(&mut self, series: &mut SeriesTable) {
+        let stage = self.exchange.stage();
+        let Some(policy) = self.policy.as_deref().filter(|_| stage != self.counted) else { return };
+        if self.counted < Stage::RequestDecided {
+            count_request(&self.exchange, policy, series);
+        }
+        if stage == Stage::ResponseDecided {
+            count_response(&self.exchange, policy, series);
+        }
+        self.counted = stage;
     }
 
     /// Handles the request's headers; `end_of_stream`: neither a body nor trailers follow.

@@ -34,6 +34,7 @@ impl Exchange {
         headers: &Headers<'_>,
     ) -> Result<RequestFlow, Problem> {
         self.facts.case = Some(Case::A);
+        self.facts.caller = Some(id);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
         self.state = State::AwaitsSignedBody(id);

@@ -14,6 +14,7 @@ mod webhook;
 
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity};
+use crate::key::Form;
 use crate::lookup::{FakeStores, LookupRequest, LookupResult, Lookups};
 use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
@@ -160,7 +161,18 @@ enum TrailerEdit {
 struct Facts {
     policy: Option<&'static str>,
     case: Option<Case>,
-    form: Option<crate::key::Form>,
+    /// Whether the request's key lines were read
+    key_read: bool,
+    /// The form of the key lines, valid or not
+    form: Option<Form>,
+    /// The provider of a delivery
+    provider: Option<Box<str>>,
+    /// The signed caller, as an index
+    caller: Option<usize>,
+    /// The backend's answer to a request with a key
+    answer: Option<AnswerFact>,
+    /// Whether a handler reported that it had deduplicated the request
+    handler_hit: bool,
     source: Option<&'static str>,
     original_path: String,
     /// The detailed reason, which the problem document does not show.
@@ -168,6 +180,38 @@ struct Facts {
     outcome: Outcome,
     invocation: Option<String>,
     route: Option<RouteId>,
+}
+
+/// How far an exchange is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Stage {
+    /// The request is not decided yet.
+    #[default]
+    Undecided,
+    /// The request was forwarded or refused.
+    RequestDecided,
+    /// The response is decided, too.
+    ResponseDecided,
+}
+
+/// What is known about the key of a request in Case A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyFact {
+    /// The request was decided without a look at its key.
+    Unread,
+    /// It has no key.
+    Absent,
+    /// It has a key, valid or not.
+    Sent(Form),
+}
+
+/// The backend's answer to a request with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AnswerFact {
+    /// `stored`, `replayed`, `processing`, `recovered` or `passed`
+    pub(crate) outcome: &'static str,
+    /// Whether its status is 400 or higher
+    pub(crate) error: bool,
 }
 
 impl Exchange {
@@ -306,7 +350,7 @@ impl Exchange {
     }
 
     /// The refusal, or the one that has no effect in shadow mode.
-    fn problem(&self) -> Option<&Problem> {
+    pub(crate) fn problem(&self) -> Option<&Problem> {
         self.refusal().or_else(|| self.shadow().flatten())
     }
 
@@ -325,7 +369,7 @@ impl Exchange {
     }
 
     /// The caller's identity, if the exchange needed one.
-    fn identity(&self) -> Option<&Identity> {
+    pub(crate) fn identity(&self) -> Option<&Identity> {
         self.decision()?.identity.as_ref()
     }
 
@@ -334,9 +378,47 @@ impl Exchange {
         policy.route(self.facts.route?)
     }
 
-    /// The form in which the caller sent the key.
-    pub const fn key_form(&self) -> Option<crate::key::Form> {
-        self.facts.form
+    /// What is known about the key of a request in Case A.
+    pub(crate) const fn key_fact(&self) -> KeyFact {
+        match (self.facts.key_read, self.facts.form) {
+            (false, _) => KeyFact::Unread,
+            (true, None) => KeyFact::Absent,
+            (true, Some(form)) => KeyFact::Sent(form),
+        }
+    }
+
+    /// The place of the key: `header`, or what the identifier of a delivery was made of.
+    pub(crate) const fn source_name(&self) -> Option<&'static str> {
+        self.facts.source
+    }
+
+    /// The provider of a delivery.
+    pub(crate) fn provider_name(&self) -> Option<&str> {
+        self.facts.provider.as_deref()
+    }
+
+    /// The name of the signed caller.
+    pub(crate) fn signer<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+        policy.callers().get(self.facts.caller?).map(|caller| caller.name.as_str())
+    }
+
+    /// The backend's answer to a request with a key.
+    pub(crate) const fn answer(&self) -> Option<AnswerFact> {
+        self.facts.answer
+    }
+
+    /// Whether a handler reported that it had deduplicated the request.
+    pub(crate) const fn handler_hit(&self) -> bool {
+        self.facts.handler_hit
+    }
+
+    /// How far the exchange is.
+    pub(crate) const fn stage(&self) -> Stage {
+        match &self.state {
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Stage::Undecided,
+            State::Forwarded(_) | State::AwaitsResponseBody(..) | State::Refused(..) => Stage::RequestDecided,
+            State::Responded(..) => Stage::ResponseDecided,
+        }
     }
 
     /// The case, if it is known.

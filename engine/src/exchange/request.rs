@@ -4,7 +4,7 @@
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityError, Project, Rules};
-use crate::key::{self, KeyGrammar, RESERVED_PREFIX, RawKey};
+use crate::key::{self, Form, KeyGrammar, RESERVED_PREFIX, RawKey};
 use crate::percent::percent_decode;
 use crate::policy::authority;
 use crate::policy::document::Forward;
@@ -290,10 +290,11 @@ impl Exchange {
         if matched.kind == PolicyKind::Prohibited {
             return if head.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
         }
-        let Some((raw, form)) = key::read_as(keys, head.key_lines()).map_err(Problem::key_invalid)? else {
+        self.facts.key_read = true;
+        self.facts.form = Form::of(head.key_lines());
+        let Some((raw, _)) = key::read_as(keys, head.key_lines()).map_err(Problem::key_invalid)? else {
             return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
-        self.facts.form = Some(form);
         self.facts.source = Some("header");
         let identity = resolve().map_err(Problem::identity)?;
         let key = key::encode(&identity, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;

@@ -3,12 +3,12 @@
 
 use super::edits::{REPLAYED, RETRY, STATUS, is_hidden, is_replay_header, set, set_body, set_problem};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
-use super::{Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
+use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
 use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
-use crate::telemetry::Outcome;
+use crate::telemetry::{Case, Outcome};
 
 /// The expiry of a stored response. Restate sends it with stored responses only, and clients get it under the same
 /// name.
@@ -17,6 +17,8 @@ const EXPIRES: &[u8] = b"idempotency-expires";
 const INVOCATION: &[u8] = b"x-restate-id";
 /// The origin of an error: `ingress` or `invocation`.
 const ERROR_SOURCE: &[u8] = b"x-restate-error-source";
+/// A handler that deduplicates by itself (Case C) sets this header to `true` on an answer that it had given before.
+const HANDLER_HIT: &[u8] = b"x-idempotency-internal-hit";
 /// Restate's status for "The invocation exists but has not completed yet".
 const NOT_COMPLETED: u16 = 470;
 /// `Retry-After` of a result that is not ready yet, in seconds.
@@ -44,6 +46,8 @@ struct ResponseHead<'a> {
     is_json: bool,
     is_typed: bool,
     is_encoded: bool,
+    /// A handler reports that it has deduplicated the request.
+    handler_hit: bool,
 }
 
 impl ResponseHead<'_> {
@@ -85,6 +89,7 @@ impl Exchange {
             }
         };
         let head = read(policy, headers, effects);
+        self.facts.handler_hit = head.handler_hit && self.facts.case == Some(Case::C);
         let action = match decision.recovery {
             Some(wait) => evaluate_recovery_response(&head, wait),
             None if policy.restate() => self.evaluate_restate_response(policy, decision.keyed, &head),
@@ -99,6 +104,7 @@ impl Exchange {
                 return ResponseFlow::Stream;
             }
             ResponseAction::Processing => {
+                self.facts.answer = Some(AnswerFact { outcome: "processing", error: false });
                 set(STATUS, b"processing".as_slice(), effects);
                 set(":status", b"202".as_slice(), effects);
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
@@ -108,6 +114,10 @@ impl Exchange {
                 return ResponseFlow::Stream;
             }
             ResponseAction::Pass(replayed, status, advice) => {
+                if decision.keyed || decision.recovery.is_some() {
+                    let outcome = if decision.recovery.is_some() { "recovered" } else { status.unwrap_or("passed") };
+                    self.facts.answer = Some(AnswerFact { outcome, error: head.is_error() });
+                }
                 if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
                     self.facts.invocation = Some(String::from_utf8_lossy(value).into_owned());
                     set(&id.to, value, effects);
@@ -225,6 +235,10 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
             b"content-type" => {
                 head.is_json = is_json(value) && (head.is_json || !head.is_typed);
                 head.is_typed = true;
+            }
+            HANDLER_HIT => {
+                head.handler_hit |= value == b"true";
+                hidden = true;
             }
             b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
             // Restate adds this `vary` for its own CORS handling.

@@ -2,7 +2,7 @@
 //! to a one-way request.
 
 use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem};
-use super::{Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
+use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
@@ -41,6 +41,7 @@ impl Exchange {
             AwaitedBody::OneWay => {
                 if decision.keyed && policy.restate() && was_accepted_before(body) {
                     self.facts.outcome = Outcome::Replayed;
+                    self.facts.answer = Some(AnswerFact { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
                 }
                 set_body(processing(self.facts.invocation.as_deref()), effects);

@@ -91,6 +91,7 @@ impl Exchange {
             Some(binding) => binding.provider == provider,
             None => policy.unkey().is_some() && is_webhook_id(id),
         };
+        self.facts.provider = Some(provider.into());
         let provider_rules = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
         body_can_be_awaited(headers, limit)?;
         if is_encoded(headers) && provider_rules.parses_body() {

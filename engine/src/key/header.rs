@@ -10,6 +10,8 @@ pub enum Form {
     Bare,
     /// `"abc"`, with or without parameters
     Quoted,
+    /// More than one line, or several values in one line
+    Repeated,
 }
 
 impl Form {
@@ -17,8 +19,22 @@ impl Form {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bare => "bare",
-            Self::Quoted => "quoted",
+            Self::Quoted => "structured",
+            Self::Repeated => "repeated",
         }
+    }
+
+    /// The form of what a client sent, valid or not; `None` if there is no line.
+    pub fn of<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
+        let mut lines = lines.into_iter();
+        let line = lines.next()?;
+        Some(if lines.next().is_some() || has_comma_outside_quotes(line) {
+            Self::Repeated
+        } else if trim(line).starts_with(b"\"") {
+            Self::Quoted
+        } else {
+            Self::Bare
+        })
     }
 }
 

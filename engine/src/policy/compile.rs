@@ -115,6 +115,7 @@ impl Compiler<'_> {
             unmatched: document.unmatched,
             mode: document.mode,
             docs_url: document.docs_url.clone(),
+            max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),
             key_in_logs: document.telemetry.key_in_logs,
             warnings: Vec::new(),
             identities,

@@ -37,6 +37,8 @@ pub struct Policy {
     mode: Mode,
     /// The URL that problem documents link to.
     docs_url: Option<String>,
+    /// The maximum number of metric series of one VM.
+    max_series: usize,
     /// How keys appear in logs.
     key_in_logs: KeyInLogs,
     /// Warnings for the log at start.
@@ -167,6 +169,11 @@ impl Policy {
     /// The URL that problem documents link to.
     pub fn docs_url(&self) -> Option<&str> {
         self.docs_url.as_deref()
+    }
+
+    /// The maximum number of metric series of one VM.
+    pub fn max_series(&self) -> usize {
+        self.max_series
     }
 
     /// How keys appear in logs.

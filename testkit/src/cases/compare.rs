@@ -36,6 +36,11 @@ pub fn compare(case: &Case, outcome: &CaseOutcome) -> Vec<Difference> {
         differences.add("a failure", NOTHING, failure);
     }
     differences.message("upstream", case.upstream.as_ref(), outcome.upstream.as_ref(), &[":scheme"]);
+    if let (Some(expected), Some(seen)) = (&case.metrics, &outcome.metrics) {
+        let mut expected = expected.clone();
+        expected.sort();
+        differences.check("the series that counted", &expected.join("\n      "), &seen.join("\n      "));
+    }
     let Some(client) = &outcome.client else {
         differences.add("the client", &format!("status {}", case.client.status), "no answer");
         return differences.0;
@@ -65,6 +70,9 @@ pub fn compare_outcomes(first: &CaseOutcome, second: &CaseOutcome) -> Vec<Differ
     let mut differences = Differences::default();
     differences.message("upstream", first.upstream.as_ref(), second.upstream.as_ref(), &[]);
     differences.message("client", first.client.as_ref(), second.client.as_ref(), &[]);
+    if let (Some(first), Some(second)) = (&first.metrics, &second.metrics) {
+        differences.check("the series that counted", &first.join("\n      "), &second.join("\n      "));
+    }
     differences.0
 }
 

@@ -54,6 +54,8 @@ struct RawCase {
     #[serde(default)]
     response: RawResponse,
     client: RawClient,
+    /// The series that count the exchange
+    metrics: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -220,6 +222,7 @@ impl RawCase {
                 body: self.client.body.map(|text| text.0),
                 trailers: self.client.trailers.map(lines).transpose()?,
             },
+            metrics: self.metrics,
         })
     }
 }

@@ -55,6 +55,8 @@ pub struct Case {
     pub upstream: Option<Message>,
     /// What the client must get.
     pub client: Client,
+    /// The series that count the exchange, with their labels, each once; `None` if the case does not say.
+    pub metrics: Option<Vec<String>>,
 }
 
 /// What the client must get.
@@ -92,6 +94,8 @@ pub struct CaseOutcome {
     pub upstream: Option<Message>,
     /// What the client got, with `:status`; `None` if it waits for ever.
     pub client: Option<Message>,
+    /// The series that counted the exchange, sorted, each as often as it counted; `None` if the runner cannot tell.
+    pub metrics: Option<Vec<String>>,
     /// What was logged, to be shown when something differs.
     pub log: Vec<String>,
     /// What went wrong besides: traps, host calls nobody implements, a probe that found the filter broken.

@@ -1,0 +1,69 @@
+//! The counters and their labels.
+
+/// The kind of a metric (proxy-wasm's `proxy_metric_type_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// A number that only grows
+    Counter = 0,
+    /// A distribution of values
+    Histogram = 2,
+}
+
+/// A counter. Beside the labels of [`Counter::labels`] each has `tenant`, `project` and `endpoint`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counter {
+    /// A request came with a key, or a verified delivery with an identifier.
+    KeyPresent,
+    /// A request came without a key, or a verified delivery without an identifier.
+    KeyMissing,
+    /// A key was refused.
+    KeyInvalid,
+    /// A verified delivery has no identifier that could make a key.
+    TranslationFailed,
+    /// A signature was refused.
+    SignatureFailed,
+    /// The filter sent a problem document: it refused a request, or replaced an error of the backend.
+    Problem,
+    /// An answer of the backend to a request.
+    Answer,
+    /// The backend replayed a stored answer.
+    CacheHit,
+    /// A handler reported that it had deduplicated a request (Case C).
+    HandlerHit,
+    /// What the filter would have done with a request in shadow mode.
+    Shadow,
+}
+
+impl Counter {
+    /// The name, as Prometheus shows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KeyPresent => "idempotency_key_present_total",
+            Self::KeyMissing => "idempotency_key_missing_total",
+            Self::KeyInvalid => "idempotency_key_invalid_total",
+            Self::TranslationFailed => "transport_translation_failed_total",
+            Self::SignatureFailed => "idempotency_signature_failed_total",
+            Self::Problem => "idempotency_problem_total",
+            Self::Answer => "idempotency_answer_total",
+            Self::CacheHit => "idempotency_cache_hit_total",
+            Self::HandlerHit => "handler_internal_dedup_hit_total",
+            Self::Shadow => "idempotency_shadow_total",
+        }
+    }
+
+    /// The names of the counter's own labels.
+    pub const fn labels(self) -> &'static [&'static str] {
+        match self {
+            Self::KeyPresent => &["case", "form"],
+            Self::KeyMissing => &["class"],
+            Self::KeyInvalid => &["reason"],
+            Self::TranslationFailed => &["provider", "reason"],
+            Self::SignatureFailed => &["source", "reason"],
+            Self::Problem => &["code"],
+            Self::Answer => &["outcome", "error"],
+            Self::CacheHit => &["restate_status"],
+            Self::HandlerHit => &[],
+            Self::Shadow => &["verdict", "code"],
+        }
+    }
+}

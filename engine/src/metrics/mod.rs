@@ -1,0 +1,33 @@
+//! Counters (docs/contract.md section 9): which counters there are, what an exchange counts, and the bounded set of series.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `counters` | the names of the counters and of their labels |
+//! | `observe` | what an exchange counts |
+//! | `series` | the series of one VM, bounded, with counts that wait for the next flush |
+
+mod counters;
+mod observe;
+mod series;
+
+pub use counters::{Counter, MetricKind};
+pub(crate) use observe::{count_request, count_response};
+pub use series::SeriesTable;
+
+/// How often [`SeriesTable::flush`] has to be called, in milliseconds.
+pub const FLUSH_MS: u32 = 1000;
+
+/// One increment of a counter. A value that is absent is `_none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count<'c> {
+    /// The counter
+    pub counter: Counter,
+    /// The values of the counter's own labels, in the order of [`Counter::labels`]
+    pub values: [&'c str; 2],
+    /// The tenant, from a verified identity only
+    pub tenant: Option<&'c str>,
+    /// The project, from a verified identity only
+    pub project: Option<&'c str>,
+    /// The endpoint; without one the request matched no route
+    pub endpoint: Option<&'c str>,
+}

@@ -1,0 +1,92 @@
+//! What an exchange counts, once when its request is decided and once when its response is.
+
+use super::{Count, Counter, SeriesTable};
+use crate::exchange::{Exchange, KeyFact};
+use crate::policy::Policy;
+use crate::problem::Code;
+use crate::telemetry::{Case, Outcome};
+
+/// A label value that is absent.
+const NONE: &str = "_none";
+
+/// Counts what is known about the request when it is forwarded or refused.
+pub(crate) fn count_request(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
+    match (exchange.case(), exchange.key_fact()) {
+        (Some(Case::B), _) => count_delivery(exchange, policy, series),
+        (_, KeyFact::Unread) => {}
+        (_, KeyFact::Absent) => {
+            let class = exchange.policy_name().unwrap_or(NONE);
+            add(exchange, policy, series, Counter::KeyMissing, [class, NONE]);
+        }
+        (_, KeyFact::Sent(form)) => {
+            add(exchange, policy, series, Counter::KeyPresent, [Case::A.name(), form.name()]);
+        }
+    }
+    if let Some(problem) = exchange.problem() {
+        match problem.code {
+            Code::KeyInvalid => {
+                add(exchange, policy, series, Counter::KeyInvalid, [problem.reason.unwrap_or(NONE), NONE]);
+            }
+            Code::SignatureInvalid => {
+                let values = [exchange.signer(policy).unwrap_or(NONE), exchange.reason().unwrap_or(NONE)];
+                add(exchange, policy, series, Counter::SignatureFailed, values);
+            }
+            _ => {}
+        }
+    }
+    match (exchange.refusal(), exchange.shadow()) {
+        (Some(problem), _) => add(exchange, policy, series, Counter::Problem, [problem.code.name(), NONE]),
+        (None, Some(Some(problem))) => {
+            add(exchange, policy, series, Counter::Shadow, ["refuse", problem.code.name()]);
+        }
+        (None, Some(None)) if exchange.key().is_some() => {
+            add(exchange, policy, series, Counter::Shadow, ["rewrite", NONE]);
+        }
+        _ => {}
+    }
+}
+
+/// Counts a delivery of a webhook.
+fn count_delivery(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
+    let provider = exchange.provider_name().unwrap_or(NONE);
+    let reason = exchange.reason().unwrap_or(NONE);
+    let (counter, values) = match exchange.refusal().map(|problem| problem.code) {
+        Some(Code::WebhookSignatureInvalid) => (Counter::SignatureFailed, [provider, reason]),
+        Some(Code::TransportTranslationFailed) => (Counter::TranslationFailed, [provider, reason]),
+        Some(_) => return,
+        None if exchange.key().is_some() => {
+            (Counter::KeyPresent, [Case::B.name(), exchange.source_name().unwrap_or(NONE)])
+        }
+        None => (Counter::KeyMissing, [exchange.policy_name().unwrap_or(NONE), NONE]),
+    };
+    add(exchange, policy, series, counter, values);
+}
+
+/// Counts what is known about the response when it is decided.
+pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
+    if let Some(problem) = exchange.refusal() {
+        add(exchange, policy, series, Counter::Problem, [problem.code.name(), NONE]);
+    }
+    if exchange.handler_hit() {
+        add(exchange, policy, series, Counter::HandlerHit, [NONE; 2]);
+    }
+    let Some(answer) = exchange.answer() else { return };
+    let error = if answer.error { "true" } else { "false" };
+    add(exchange, policy, series, Counter::Answer, [answer.outcome, error]);
+    if answer.outcome == Outcome::Replayed.name() {
+        let status = if answer.error { "error" } else { "success" };
+        add(exchange, policy, series, Counter::CacheHit, [status, NONE]);
+    }
+}
+
+/// Counts one for the exchange's tenant, project and endpoint.
+fn add(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable, counter: Counter, values: [&str; 2]) {
+    let identity = exchange.identity();
+    series.add(&Count {
+        counter,
+        values,
+        tenant: identity.map(|identity| identity.tenant.as_str()),
+        project: identity.map(|identity| identity.project.as_str()),
+        endpoint: exchange.endpoint(policy),
+    });
+}

@@ -1,0 +1,144 @@
+//! The series of one configuration in one VM. Their number is bounded, because a gateway cannot remove a series. Counts
+//! wait here until the next flush, so that a request needs no host call for them.
+
+use super::{Count, Counter, MetricKind};
+use crate::host::{Host, MetricId};
+use std::collections::BTreeMap;
+
+/// The value of a label that is absent.
+const NONE: &str = "_none";
+/// The endpoint of a request that matched no route.
+const UNMATCHED: &str = "_unmatched";
+/// Tenant and project of requests whose tenant has no series of its own.
+const OTHER: &str = "_other";
+/// Counts the increments that went to a series of `_other`.
+const FOLDED: &str = "idempotency_series_folded_total";
+
+/// A series: its counter, and the numbers of its label values (the counter's own two, tenant, project, endpoint).
+type SeriesKey = (Counter, [u32; 5]);
+
+/// The series of one configuration.
+pub struct SeriesTable {
+    /// The greatest number of series that name a tenant or stand for the absence of one
+    limit: usize,
+    /// The number of each label value. Only a value of some series has a number, so there are not many.
+    numbers: BTreeMap<Box<str>, u32>,
+    series: BTreeMap<SeriesKey, Series>,
+    /// The series with a count that waits for the next flush
+    waiting: Vec<SeriesKey>,
+    folded: Series,
+}
+
+/// One series.
+struct Series {
+    /// The name with its labels. It is dropped when the gateway has defined the metric.
+    name: Option<Box<str>>,
+    metric: Option<MetricId>,
+    /// The count since the last flush
+    count: u64,
+}
+
+impl Series {
+    fn named(name: &str) -> Self {
+        Self { name: Some(name.into()), metric: None, count: 0 }
+    }
+
+    /// Adds the count to the gateway's metric, which the first flush defines. A count that the gateway does not take
+    /// waits for the next flush.
+    fn flush<H: Host>(&mut self, host: &H) {
+        if self.metric.is_none() {
+            self.metric = self.name.as_ref().and_then(|name| host.define_metric(MetricKind::Counter, name).ok());
+        }
+        let Some(metric) = self.metric else { return };
+        self.name = None;
+        if host.add_to_metric(metric, self.count).is_ok() {
+            self.count = 0;
+        }
+    }
+}
+
+impl SeriesTable {
+    /// A table with room for `limit` series. The series of `_other` have room beyond it, since all of their values come
+    /// from the policy and from this crate.
+    pub fn new(limit: usize) -> Self {
+        let (numbers, series) = (BTreeMap::new(), BTreeMap::new());
+        Self { limit, numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED) }
+    }
+
+    /// The number of series.
+    pub fn size(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Counts one.
+    pub fn add(&mut self, count: &Count<'_>) {
+        let [first, second] = count.values;
+        let endpoint = count.endpoint.unwrap_or(UNMATCHED);
+        let values = [first, second, count.tenant.unwrap_or(NONE), count.project.unwrap_or(NONE), endpoint];
+        if self.increment(count.counter, values) {
+            return;
+        }
+        // Without a tenant, no value comes from outside.
+        if self.series.len() < self.limit || count.tenant.is_none() {
+            return self.define(count.counter, values);
+        }
+        self.folded.count += 1;
+        let values = [first, second, OTHER, OTHER, endpoint];
+        if !self.increment(count.counter, values) {
+            self.define(count.counter, values);
+        }
+    }
+
+    /// Counts one in a series that exists; `false` if it does not.
+    fn increment(&mut self, counter: Counter, values: [&str; 5]) -> bool {
+        let numbers = values.map(|value| self.numbers.get(value).copied());
+        let [Some(first), Some(second), Some(tenant), Some(project), Some(endpoint)] = numbers else { return false };
+        let key = (counter, [first, second, tenant, project, endpoint]);
+        let Some(series) = self.series.get_mut(&key) else { return false };
+        if series.count == 0 {
+            self.waiting.push(key);
+        }
+        series.count += 1;
+        true
+    }
+
+    /// Makes a series with the count 1.
+    #[inline(never)]
+    fn define(&mut self, counter: Counter, values: [&str; 5]) {
+        let numbers = values.map(|value| {
+            let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+            *self.numbers.entry(value.into()).or_insert(next)
+        });
+        let key = (counter, numbers);
+        self.series.insert(key, Series { count: 1, ..Series::named(&name(counter, values)) });
+        self.waiting.push(key);
+    }
+
+    /// Gives the counts to the gateway.
+    pub fn flush<H: Host>(&mut self, host: &H) {
+        for key in &self.waiting {
+            if let Some(series) = self.series.get_mut(key) {
+                series.flush(host);
+            }
+        }
+        let series = &self.series;
+        self.waiting.retain(|key| series.get(key).is_some_and(|series| series.count > 0));
+        if self.folded.count > 0 {
+            self.folded.flush(host);
+        }
+    }
+}
+
+/// The name of a series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
+fn name(counter: Counter, [first, second, tenant, project, endpoint]: [&str; 5]) -> String {
+    let mut name = counter.name().to_owned();
+    let own = counter.labels().iter().copied().zip([first, second]);
+    for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
+        name.push(';');
+        name.push_str(label);
+        name.push('=');
+        // These would end a label, or the name.
+        name.extend(value.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }));
+    }
+    name
+}
