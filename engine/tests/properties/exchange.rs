@@ -130,7 +130,8 @@ fn judge(policy: &PolicyModel, request: &Request) {
     }
     let stripped = trailers.iter().find(|(name, _)| model::is_stripped(policy, name));
     assert_eq!(stripped, None, "a trailer that should be gone");
-    let is_gone = |name: &[u8]| model::is_stripped(policy, name) || expected == Expected::Webhook && is_hook_header(name);
+    let is_gone =
+        |name: &[u8]| model::is_stripped(policy, name) || expected == Expected::Webhook && is_hook_header(name);
     let kept = request.trailers.iter().filter(|(name, _)| !is_gone(name)).count();
     assert_eq!(trailers.len(), kept, "a trailer that should not be gone");
 }
