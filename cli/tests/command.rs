@@ -13,7 +13,7 @@ const POLICY: &str = r#"{
                  "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}],
     "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}
   },
-  "backend": {"kind": "restate", "rewrite_path": true},
+  "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate"},
   "routes": [
     {"endpoint": "refunds.create", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
     {"endpoint": "quiet.create", "path": "/api/v1/quiet", "policy": "REQUIRED_A", "target": "Quiet/create", "mode": "shadow"}
@@ -71,7 +71,7 @@ fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
             "policy": "REQUIRED_A",
             "case": "A",
             "idempotency_key": "t-acme:health-prod:user:u%201:8e03978e",
-            "path": "/Refunds/create",
+            "path": "/restate/call/Refunds/create",
             "set_headers": {
                 "x-tenant-id": "acme",
                 "x-project-id": "health-prod",

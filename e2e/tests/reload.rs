@@ -89,7 +89,7 @@ impl Document {
                 "forward": {"tenant": format!("x-{letter}-tenant"), "subject": format!("x-{letter}-subject")},
             },
             "backend": {
-                "kind": "restate", "rewrite_path": true,
+                "kind": "restate", "paths": "v1", "rewrite_path": true,
                 "operation_id": {"from": "x-restate-id", "to": format!("x-{letter}-operation")},
                 "hide_headers": [format!("x-{letter}-hidden")],
             },

@@ -14,10 +14,11 @@ mod webhook;
 
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity};
-use crate::lookup::{FakeStores, LookupRequest, LookupResult, Lookups};
+use crate::lookup::{FakeStores, LookupResult, Lookups, PendingLookup};
 use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
+use recovery::PendingRecovery;
 use request::KeyLines;
 use response_body::AwaitedBody;
 use std::borrow::Cow;
@@ -110,6 +111,8 @@ enum State {
     AwaitsSignedBody(usize),
     /// A webhook delivery waits for a lookup, or for its whole body.
     AwaitsDelivery(Box<DeliveryLookup>),
+    /// A recovery request waits for the id of its invocation, or for its whole body.
+    AwaitsInvocation(Box<PendingRecovery>),
     /// The request goes to the backend.
     Forwarded(Decision),
     /// The response's headers have come, and the exchange waits for its whole body.
@@ -204,6 +207,7 @@ impl Exchange {
                 self.verify_signed_request(caller, policy, headers, body, now_unix_ms, effects)
             }
             State::AwaitsDelivery(_) => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
+            State::AwaitsInvocation(_) => self.forward_recovery(policy, headers, effects),
             // A host calls this only after `AwaitBody`.
             _ => Err(Problem::policy_invalid()),
         };
@@ -228,8 +232,13 @@ impl Exchange {
                 RequestFlow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
                 RequestFlow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
                 RequestFlow::AwaitCall { .. } => {
-                    let lookup = lookups.as_mut().zip(self.pending_lookup());
-                    let result = lookup.map(|(lookups, request)| stores.look_up(lookups, request, now_unix_ms));
+                    let result = match self.pending_lookup() {
+                        Some(PendingLookup::Invocation(body)) => Some(stores.look_up_invocation(body)),
+                        Some(PendingLookup::Store(request)) => {
+                            lookups.as_mut().map(|lookups| stores.look_up(lookups, request, now_unix_ms))
+                        }
+                        None => None,
+                    };
                     self.on_lookup_result(policy, result.unwrap_or(LookupResult::Unavailable("lookup_lost")), effects)
                 }
                 RequestFlow::Continue | RequestFlow::Replied => return flow,
@@ -238,9 +247,10 @@ impl Exchange {
     }
 
     /// The lookup that the request waits for.
-    pub fn pending_lookup(&self) -> Option<&LookupRequest> {
+    pub fn pending_lookup(&self) -> Option<PendingLookup<'_>> {
         match &self.state {
-            State::AwaitsDelivery(delivery) => delivery.pending.as_ref(),
+            State::AwaitsDelivery(delivery) => delivery.pending.as_ref().map(PendingLookup::Store),
+            State::AwaitsInvocation(recovery) => recovery.pending().map(PendingLookup::Invocation),
             _ => None,
         }
     }
@@ -252,7 +262,10 @@ impl Exchange {
         result: LookupResult,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
-        let result = self.take_lookup_result(policy, result);
+        let result = match self.state {
+            State::AwaitsInvocation(_) => self.take_invocation(policy, result),
+            _ => self.take_lookup_result(policy, result),
+        };
         self.flow_of(result, effects)
     }
 
@@ -284,7 +297,7 @@ impl Exchange {
     /// The decision, if there is one yet.
     const fn decision(&self) -> Option<&Decision> {
         match &self.state {
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => None,
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => None,
             State::Forwarded(decision)
             | State::AwaitsResponseBody(decision, ..)
             | State::Responded(decision, ..)

@@ -78,7 +78,9 @@ impl Exchange {
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) => decision,
             // The gateway has sent its own response while the request waited.
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => {
+                Decision::default()
+            }
             decided @ (State::Refused(..) | State::AwaitsResponseBody(..) | State::Responded(..)) => {
                 self.state = decided;
                 return ResponseFlow::Stream;

@@ -59,6 +59,9 @@ impl Compiler<'_> {
     fn run(mut self) -> Policy {
         let document = self.document;
         let backend = &document.backend;
+        if backend.has_paths && !self.is_restate() {
+            self.issues.add("/backend/paths", "only a backend of kind `restate` has these paths");
+        }
         if backend.rewrite_path && document.unmatched != Unmatched::Reject {
             self.issues
                 .add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
@@ -126,6 +129,7 @@ impl Compiler<'_> {
                 .map(|subject| subject.as_str().to_owned())
                 .collect(),
             reserved_paths: self.reserved_paths(&routes),
+            invocations: self.invocations(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
             endpoints,
@@ -158,7 +162,7 @@ impl Compiler<'_> {
         let parameters: Vec<&str> = route.template.parameters().collect();
         let text = route.target.as_ref()?;
         let pointer = format!("/routes/{index}/target");
-        let target = match Target::parse(text, &parameters, route.one_way) {
+        let target = match Target::parse(text, &parameters, route.one_way, self.document.backend.paths) {
             Ok(target) => target,
             Err(message) => {
                 self.issues.add(pointer, message);

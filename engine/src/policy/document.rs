@@ -9,7 +9,7 @@ mod secrets;
 mod stores;
 mod webhooks;
 
-pub(crate) use backend::{Backend, BackendKind, OperationId};
+pub(crate) use backend::{Backend, BackendKind, InvocationStore, OperationId};
 pub(crate) use callers::{Caller, CallerHeaders};
 pub(crate) use identity::{Forward, IdentityRules};
 pub(crate) use routes::{Collision, RouteDocument, WebhookBlock};

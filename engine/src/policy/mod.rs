@@ -14,13 +14,15 @@ pub(crate) mod target;
 pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::{RouteId, Template};
-pub use target::Target;
+pub use target::{HandlerAddress, Target, TargetPaths};
 
 use crate::headers::NameSet;
 use crate::identity::{AttributeValue, Attributes, Subject};
 use crate::json::{Issue, Issues};
 use crate::provider::Provider;
-use document::{Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Unkey, WebhookBlock};
+use document::{
+    Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
+};
 use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,6 +76,8 @@ pub struct Policy {
     recovery_wait_ms: u64,
     /// Bindings of webhook ids.
     bindings: BTreeMap<String, Binding>,
+    /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
+    invocations: Option<InvocationStore>,
     /// The store of bindings that the document does not list.
     unkey: Option<Unkey>,
     /// The store of secrets that bindings do not list.
@@ -232,6 +236,11 @@ impl Policy {
     /// The maximum wait of a recovery request, in milliseconds.
     pub(crate) fn recovery_wait_ms(&self) -> u64 {
         self.recovery_wait_ms
+    }
+
+    /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
+    pub(crate) fn invocations(&self) -> Option<&InvocationStore> {
+        self.invocations.as_ref()
     }
 
     /// The store of bindings that the document does not list.

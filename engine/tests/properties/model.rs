@@ -477,7 +477,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             return refused(code);
         }
         let decoded: Vec<Vec<u8>> = values.iter().map(|value| percent_decoded(value)).collect();
-        let Some(path) = target.path(&decoded, caller.as_ref().ok()) else { return refused("path_ambiguous") };
+        let Some(path) = target.path(policy.v2, &decoded, caller.as_ref().ok()) else {
+            return refused("path_ambiguous");
+        };
         let listed = |pair: &&[u8]| {
             let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
             let name = String::from_utf8_lossy(name).replace('+', " ");

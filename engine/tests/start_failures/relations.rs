@@ -81,6 +81,32 @@ pub(super) fn relations() -> Vec<Row> {
             [("/backend/kind", json!("generic")), ("/routes/0/one_way", json!(true))],
             [("/routes/0/one_way", "only a backend of kind `restate` takes one-way requests")],
         ),
+        row(
+            [("/backend/kind", json!("generic")), ("/backend/paths", json!("v1"))],
+            [("/backend/paths", "only a backend of kind `restate` has these paths")],
+        ),
+        // Results are found by the id of their invocation, which has to be looked up somewhere.
+        row(
+            [("/backend/cluster", json!(GONE))],
+            [(
+                "/backend",
+                "results can be recovered (orders.create), and under Restate's paths `v2` the filter first asks",
+            )],
+        ),
+        row(
+            [
+                ("/backend/cluster", json!(GONE)),
+                ("/backend/rewrite_path", json!(false)),
+                ("/backend/paths", json!("v2")),
+            ],
+            [(
+                "/backend",
+                "name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`; or write `\"paths\": \"v1\"`",
+            )],
+        ),
+        row([("/backend/cluster", json!(GONE)), ("/backend/paths", json!("v1"))], []),
+        row([("/backend/cluster", json!(GONE)), ("/routes/0/recovery", json!(false))], []),
+        row([("/backend/cluster", json!(GONE)), ("/routes/0/policy", json!("HANDLER_INTERNAL_C"))], []),
         // What needs a target, or a key.
         row(
             [("/routes/0/target", json!(GONE)), ("/routes/0/recovery", json!(true))],
@@ -137,7 +163,11 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/0/collision", "collision detection needs /backend/guard, and /backend/cluster to call it")],
         ),
         row(
-            [("/backend/cluster", json!(GONE)), ("/routes/0/collision", json!("observe"))],
+            [
+                ("/backend/cluster", json!(GONE)),
+                ("/backend/paths", json!("v1")),
+                ("/routes/0/collision", json!("observe")),
+            ],
             [("/routes/0/collision", "needs /backend/guard")],
         ),
         row(

@@ -78,6 +78,8 @@ pub(crate) struct PolicyModel {
     pub(crate) shadow: bool,
     /// Whether the backend is Restate
     pub(crate) restate: bool,
+    /// Whether targets have Restate's newer paths
+    pub(crate) v2: bool,
     /// Whether the gateway's routes may name endpoints
     pub(crate) gateway_routes: bool,
     pub(crate) unmatched: &'static str,
@@ -107,8 +109,8 @@ impl TargetModel {
         if key.is_empty() { format!("{}/run", self.service) } else { format!("{}/{key}/run", self.service) }
     }
 
-    /// `None` where the object key is no segment.
-    pub(crate) fn path(&self, values: &[Vec<u8>], caller: Option<&CallerModel>) -> Option<String> {
+    /// `None` where the object key is no segment. `v2`: in the form of Restate's newer paths.
+    pub(crate) fn path(&self, v2: bool, values: &[Vec<u8>], caller: Option<&CallerModel>) -> Option<String> {
         let key: String = self
             .key
             .iter()
@@ -126,11 +128,16 @@ impl TargetModel {
                 literal => literal.to_owned(),
             })
             .collect();
-        let send = if self.one_way { "/send" } else { "" };
+        let (prefix, send) = match (v2, self.one_way) {
+            (false, false) => ("", ""),
+            (false, true) => ("", "/send"),
+            (true, false) => ("/restate/call", ""),
+            (true, true) => ("/restate/send", ""),
+        };
         if self.key.is_empty() {
-            return Some(format!("/{}/run{send}", self.service));
+            return Some(format!("{prefix}/{}/run{send}", self.service));
         }
-        (!["", ".", ".."].contains(&key.as_str())).then(|| format!("/{}/{key}/run{send}", self.service))
+        (!["", ".", ".."].contains(&key.as_str())).then(|| format!("{prefix}/{}/{key}/run{send}", self.service))
     }
 }
 
@@ -154,6 +161,7 @@ impl PolicyModel {
         Self {
             shadow: false,
             restate: true,
+            v2: true,
             gateway_routes: true,
             unmatched: "REJECT",
             rewrite: false,
@@ -207,7 +215,7 @@ impl PolicyModel {
     pub(crate) fn document(&self) -> Json {
         let mode = |shadow: bool| if shadow { "shadow" } else { "enforce" };
         let routes: Vec<Json> = self.routes.iter().map(route_document).collect();
-        json!({
+        let mut document = json!({
             "version": 1,
             "mode": mode(self.shadow),
             "unmatched": self.unmatched,
@@ -228,7 +236,11 @@ impl PolicyModel {
                     }
                 }
             }
-        })
+        });
+        if self.restate {
+            document["backend"]["paths"] = json!(if self.v2 { "v2" } else { "v1" });
+        }
+        document
     }
 }
 

@@ -156,8 +156,8 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "x-restate-trace"])];
     let likely = || prop_oneof![3 => Just(true), 1 => Just(false)];
     let shadow = likely().prop_map(|enforce| !enforce);
-    (shadow, unmatched, any::<bool>(), (likely(), likely()), identity(), keep, vec(route(), 1..7)).prop_map(
-        |(shadow, unmatched, rewrite, (restate, gateway_routes), identity, keep, generated)| {
+    (shadow, unmatched, any::<bool>(), (likely(), any::<bool>(), likely()), identity(), keep, vec(route(), 1..7))
+        .prop_map(|(shadow, unmatched, rewrite, (restate, v2, gateway_routes), identity, keep, generated)| {
             let mut routes: Vec<RouteModel> = Vec::new();
             for mut route in generated {
                 if routes.iter().any(|other| conflict(&route, other)) {
@@ -181,6 +181,7 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
             PolicyModel {
                 shadow,
                 restate,
+                v2: v2 && restate,
                 gateway_routes,
                 unmatched: if rewrite { "REJECT" } else { unmatched },
                 rewrite,
@@ -188,6 +189,5 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                 keep,
                 routes,
             }
-        },
-    )
+        })
 }
