@@ -96,9 +96,6 @@ pub trait Host: Attributes {
     /// The request has ended.
     fn resume_request(&self) -> Result<(), HostError>;
 
-    /// Unix time in milliseconds.
-    fn now_unix_ms(&self) -> u64;
-
     /// Begins an HTTP call and returns the token that identifies its reply. The call goes on if the request ends.
     ///
     /// # Errors

@@ -37,6 +37,7 @@ pub mod problem;
 pub mod provider;
 pub mod telemetry;
 mod time;
+pub mod uuid;
 
 pub use driver::{Driver, FilterAction, SharedLookups};
 pub use exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, ResponseFlow};

@@ -1,10 +1,11 @@
 //! Problem documents (RFC 9457), the replies to refused requests (docs/contract.md section 8). Their details name the
 //! violated limit and never repeat a value of the request (invariant I6).
 
-use crate::identity::{IdentityError, IdentityPart};
+use crate::identity::{IdentityError, IdentityFinding, IdentityPart, IdentityPlace, IdentityRefusal};
 use crate::json::to_text;
-use crate::key::KeyError;
+use crate::key::{KeyError, KeyRules};
 use crate::policy::path::PathError;
+use crate::uuid::Uuid;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -181,9 +182,47 @@ pub struct Problem {
     pub retry_after: Option<u32>,
     /// The retry advice, if it is not the default of the code
     pub advice: Option<Retry>,
+    /// The gateway's id of the request
+    pub instance: Option<Uuid>,
+    /// The parts of the caller's identity that are missing or wrong
+    pub identity: Vec<IdentityProblem>,
 }
 
-/// The members of a problem document, in their order (RFC 9457 section 3.1; `code`, `reason` and `retry` are our own).
+/// One part of an identity that is missing or wrong, as a member of problem documents. It has no value of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IdentityProblem {
+    /// The name of the identity source, or of the signed caller
+    pub source: String,
+    /// `tenant`, `project` or `subject`
+    pub member: &'static str,
+    /// The header that holds it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// The path of the metadata that holds it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Vec<String>>,
+    /// `missing`, `malformed` or `not_one_string`
+    pub problem: &'static str,
+}
+
+impl IdentityProblem {
+    fn of(finding: &IdentityFinding<'_>) -> Self {
+        let (header, metadata) = match finding.place {
+            Some(IdentityPlace::Header(name)) => (Some(name.clone()), None),
+            Some(IdentityPlace::Metadata(path)) => (None, Some(path.segments().to_vec())),
+            Some(IdentityPlace::Constant(_)) | None => (None, None),
+        };
+        Self {
+            source: finding.source.to_owned(),
+            member: finding.part.name(),
+            header,
+            metadata,
+            problem: finding.fault.name(),
+        }
+    }
+}
+
+/// The members of a problem document, in their order (RFC 9457 section 3.1; `code` and what follows are our own).
 #[derive(Serialize)]
 struct ProblemDocument<'p> {
     #[serde(rename = "type")]
@@ -191,15 +230,29 @@ struct ProblemDocument<'p> {
     title: &'p str,
     status: u16,
     detail: &'p str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
     code: &'p str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'p str>,
     retry: &'p str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    identity: &'p [IdentityProblem],
 }
 
 impl Problem {
     fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, status: None, reason: None, detail: detail.into(), allow: None, retry_after: None, advice: None }
+        Self {
+            code,
+            status: None,
+            reason: None,
+            detail: detail.into(),
+            allow: None,
+            retry_after: None,
+            advice: None,
+            instance: None,
+            identity: Vec::new(),
+        }
     }
 
     /// A key is required and none was sent.
@@ -216,6 +269,11 @@ impl Problem {
         Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, why.detail()) }
     }
 
+    /// The key breaks a rule of the policy, or does not fit the grammar.
+    pub fn key_refused(why: KeyError, rules: &KeyRules) -> Self {
+        Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, rules.detail(why)) }
+    }
+
     /// A key was sent to a route that accepts none.
     pub fn key_prohibited() -> Self {
         Self::new(
@@ -224,35 +282,50 @@ impl Problem {
         )
     }
 
-    /// The caller's identity is missing, invalid or reserved.
-    pub fn identity(why: IdentityError) -> Self {
-        match why {
-            IdentityError::Missing(part) => Self::new(
+    /// The caller's identity is missing, invalid or reserved. The document says which part it is and where the policy
+    /// looked for it.
+    #[inline(never)]
+    pub fn identity(why: &IdentityRefusal<'_>) -> Self {
+        let findings: Vec<IdentityFinding<'_>> = why.findings().collect();
+        let looked_at = |part: IdentityPart| {
+            findings.iter().find(|finding| finding.part == part).map_or_else(String::new, |finding| {
+                match finding.place {
+                    Some(place) => format!(" (identity source {}, {place})", finding.source),
+                    None => format!(" (identity source {})", finding.source),
+                }
+            })
+        };
+        let (code, detail) = match why.error {
+            IdentityError::Missing(part) => (
                 Code::IdentityMissing,
-                format!("The request's credentials name no {part}. Authenticate with credentials that do."),
+                format!(
+                    "The request's credentials name no {part}{}. Authenticate with credentials that do.",
+                    looked_at(part)
+                ),
             ),
-            IdentityError::Invalid(part) => Self::new(
-                Code::IdentityInvalid,
-                match part {
+            IdentityError::Invalid(part) => {
+                let form = match part {
                     IdentityPart::Subject => {
-                        "The subject in the request's credentials is malformed or ambiguous: it has to be one string of at \
-                         most 200 bytes (percent-encoded) without control characters, of a known type."
+                        "one string of at most 200 bytes (percent-encoded) without control characters, of a known type"
                     }
-                    IdentityPart::Tenant => {
-                        "The tenant in the request's credentials is malformed or ambiguous: it has to be one string of 1 to 63 \
-                         of A-Z a-z 0-9 . _ ~ - that does not begin with _."
+                    IdentityPart::Tenant | IdentityPart::Project => {
+                        "one string of 1 to 63 of A-Z a-z 0-9 . _ ~ - that does not begin with _"
                     }
-                    IdentityPart::Project => {
-                        "The project in the request's credentials is malformed or ambiguous: it has to be one string of 1 to \
-                         63 of A-Z a-z 0-9 . _ ~ - that does not begin with _."
-                    }
-                },
-            ),
-            IdentityError::Reserved => Self::new(
+                };
+                let at = looked_at(part);
+                (
+                    Code::IdentityInvalid,
+                    format!(
+                        "The {part} in the request's credentials is malformed or ambiguous{at}: it has to be {form}."
+                    ),
+                )
+            }
+            IdentityError::Reserved => (
                 Code::IdentityReserved,
-                "The subject in the request's credentials is reserved for callers that sign their requests.",
+                "The subject in the request's credentials is reserved for callers that sign their requests.".to_owned(),
             ),
-        }
+        };
+        Self { identity: findings.iter().map(IdentityProblem::of).collect(), ..Self::new(code, detail) }
     }
 
     /// Readers could disagree about the path.
@@ -421,9 +494,11 @@ impl Problem {
             title,
             status: self.status(),
             detail: &self.detail,
+            instance: self.instance.map(|id| format!("urn:uuid:{id}")),
             code: name,
             reason: self.reason,
             retry: self.retry().name(),
+            identity: &self.identity,
         })
     }
 

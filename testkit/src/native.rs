@@ -106,6 +106,10 @@ impl Attributes for NativeHost {
         self.attributes.route_endpoint()
     }
 
+    fn now_unix_ms(&self) -> u64 {
+        self.now_unix_ms
+    }
+
     fn router(&self) -> Option<&'static RouterHints> {
         self.attributes.router()
     }
@@ -150,10 +154,6 @@ impl Host for NativeHost {
     fn resume_request(&self) -> Result<(), HostError> {
         self.resumed.set(true);
         Ok(())
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        self.now_unix_ms
     }
 
     fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {

@@ -18,6 +18,7 @@ use crate::lookup::{FakeStores, LookupRequest, LookupResult, Lookups};
 use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
+use crate::uuid::Uuid;
 use request::KeyLines;
 use response_body::AwaitedBody;
 use std::borrow::Cow;
@@ -155,7 +156,7 @@ enum TrailerEdit {
     Remove,
 }
 
-/// Facts for logs and metrics. No decision depends on them.
+/// Facts for logs, metrics and problem documents. No decision depends on them.
 #[derive(Debug, Default)]
 struct Facts {
     policy: Option<&'static str>,
@@ -168,6 +169,8 @@ struct Facts {
     outcome: Outcome,
     invocation: Option<String>,
     route: Option<RouteId>,
+    /// The gateway's id of the request, which problem documents repeat.
+    request_id: Option<Uuid>,
 }
 
 impl Exchange {
@@ -269,6 +272,7 @@ impl Exchange {
 
     fn flow_of(&mut self, result: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         result.unwrap_or_else(|problem| {
+            let problem = self.about_request(problem);
             effects.clear();
             effects.push(Effect::Reply(problem.clone()));
             self.facts.outcome = Outcome::Rejected;
@@ -279,6 +283,11 @@ impl Exchange {
             self.state = State::Refused(decision, problem);
             RequestFlow::Replied
         })
+    }
+
+    /// The problem with the id of the request, if the request has one.
+    pub(crate) fn about_request(&self, problem: Problem) -> Problem {
+        Problem { instance: self.facts.request_id, ..problem }
     }
 
     /// The decision, if there is one yet.
