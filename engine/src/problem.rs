@@ -201,7 +201,7 @@ pub struct IdentityProblem {
     /// The path of the metadata that holds it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Vec<String>>,
-    /// `missing`, `malformed` or `not_one_string`
+    /// `missing` or `invalid`
     pub problem: &'static str,
 }
 

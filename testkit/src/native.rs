@@ -18,6 +18,9 @@ use crate::cases::{Case, CaseOutcome, StartErrors};
 use crate::http::{Headers, LocalReply, Message};
 use crate::stores::{answer, fake_stores};
 
+/// The clock of a case without one: 2026-01-01 UTC, as in the module.
+const DEFAULT_NOW_UNIX_MS: u64 = 1_767_225_600_000;
+
 /// Runs cases through the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
@@ -235,7 +238,7 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
         resumed: Cell::new(false),
         stores: fake_stores(case)?,
         calls: RefCell::new(Vec::new()),
-        now_unix_ms: case.now_unix_ms.unwrap_or_default(),
+        now_unix_ms: case.now_unix_ms.unwrap_or(DEFAULT_NOW_UNIX_MS),
     };
     let lookups = SharedLookups::of(&policy);
     let driver = Driver::new(1, Some(Arc::new(policy)));

@@ -97,14 +97,14 @@ fn identity<'p>(
     let signed = |name| match headers.field(name) {
         FieldValue::One(value) => Ok(value),
         FieldValue::Absent => Err(IdentityFault::Missing),
-        FieldValue::Many => Err(IdentityFault::NotOneString),
+        FieldValue::Many => Err(IdentityFault::Invalid),
     };
     let tenant =
-        signed(&header_names.tenant).and_then(|value| Tenant::parse(value).map_err(|_| IdentityFault::Malformed));
+        signed(&header_names.tenant).and_then(|value| Tenant::parse(value).map_err(|_| IdentityFault::Invalid));
     // The project is parsed even if a wider scope replaces it: its alphabet separates it from the rest of the signed
     // text.
     let project =
-        signed(&header_names.project).and_then(|value| Project::parse(value).map_err(|_| IdentityFault::Malformed));
+        signed(&header_names.project).and_then(|value| Project::parse(value).map_err(|_| IdentityFault::Invalid));
     match (tenant, project) {
         (Ok(tenant), Ok(named)) => {
             Ok(Identity { tenant, project: wider.unwrap_or(named), subject: caller.subject.clone() })

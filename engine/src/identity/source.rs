@@ -156,10 +156,8 @@ pub enum IdentityError {
 pub enum IdentityFault {
     /// There is no value.
     Missing,
-    /// The value is outside the grammar of its part.
-    Malformed,
-    /// The value is no string, or there are several.
-    NotOneString,
+    /// The value is outside the grammar of its part, is no string, or is one of several.
+    Invalid,
 }
 
 impl IdentityFault {
@@ -167,8 +165,7 @@ impl IdentityFault {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Missing => "missing",
-            Self::Malformed => "malformed",
-            Self::NotOneString => "not_one_string",
+            Self::Invalid => "invalid",
         }
     }
 }
@@ -205,7 +202,7 @@ impl<'p> IdentityRefusal<'p> {
     /// before a missing part.
     pub(crate) fn new(sources: &'p [IdentitySource], faults: [Option<IdentityFault>; 3]) -> Self {
         let parts = || [IdentityPart::Tenant, IdentityPart::Project, IdentityPart::Subject].into_iter().zip(faults);
-        let invalid = parts().find(|(_, fault)| fault.is_some_and(|fault| fault != IdentityFault::Missing));
+        let invalid = parts().find(|(_, fault)| *fault == Some(IdentityFault::Invalid));
         let refusal = Self { error: IdentityError::Missing(IdentityPart::Tenant), sources, faults };
         let error = match invalid {
             Some((part, _)) => IdentityError::Invalid(part),
@@ -290,8 +287,8 @@ pub fn resolve<'p>(
 fn part<T>(value: &AttributeValue<'_>, parse: impl Fn(&[u8]) -> Result<T, Malformed>) -> Result<T, IdentityFault> {
     match value {
         AttributeValue::Absent => Err(IdentityFault::Missing),
-        AttributeValue::Text(text) => parse(text).map_err(|Malformed| IdentityFault::Malformed),
-        AttributeValue::Unusable => Err(IdentityFault::NotOneString),
+        AttributeValue::Text(text) => parse(text).map_err(|Malformed| IdentityFault::Invalid),
+        AttributeValue::Unusable => Err(IdentityFault::Invalid),
     }
 }
 

@@ -23,7 +23,6 @@ pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
 
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 use crate::key::KeyRules;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Whether decisions have an effect, or are only logged and counted.
@@ -104,8 +103,8 @@ pub(crate) struct Document {
     pub strips_prohibited: bool,
     /// `forward.parameters`: the beginning of the headers that carry path parameters; lower case
     pub parameter_prefix: Option<String>,
-    /// `retention.services`, by the service's name
-    pub retentions: BTreeMap<String, ServiceRetention>,
+    /// `retention.services`
+    pub retentions: Vec<ServiceRetention>,
 }
 
 impl Document {

@@ -241,7 +241,7 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/forward", json!({"parameters": "x-hub-"})),
                 ("/webhooks/static/wh_01JABCDEF/provider", json!("github")),
             ],
-            [("/forward/parameters", "`x-hub-signature-256`, which this policy uses")],
+            [("/forward/parameters", "`x-hub-signature`, which this policy uses")],
         ),
         row([("/routes/-", route("x", "/carts/key:{a}", json!({"methods": ["GET"]})))], []),
         row(

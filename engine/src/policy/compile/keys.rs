@@ -29,7 +29,8 @@ impl Compiler<'_> {
                 .add(format!("/routes/{index}/on_prohibited"), "only on a PROHIBITED route a key is not allowed");
         }
         let rules = route.key.as_ref().or(self.document.key.as_ref()).filter(|_| takes_keys);
-        let retention = target.and_then(|target| self.document.retentions.get(&target.service));
+        let retention = target
+            .and_then(|target| self.document.retentions.iter().find(|retention| retention.service == target.service));
         if let (Some(max_age), Some(retention), Some(target)) =
             (rules.and_then(|rules| rules.max_age.as_ref()), retention, target)
             && max_age.seconds > retention.seconds

@@ -2,20 +2,21 @@
 
 use super::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor};
-use std::collections::BTreeMap;
 
 /// The retention of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServiceRetention {
+    /// The service's name in the backend
+    pub service: String,
     /// The name of its class
     pub class: String,
     /// In seconds
     pub seconds: u64,
 }
 
-/// Reads a `retention` object: retentions by the service's name. A service whose class is invalid is left out.
+/// Reads a `retention` object. A service whose class is invalid is left out.
 #[inline(never)]
-pub(super) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<BTreeMap<String, ServiceRetention>> {
+pub(super) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Vec<ServiceRetention>> {
     let fields = at.fields(&["classes", "services"], issues)?;
     let mut classes = Vec::new();
     if let Some(map) = fields.get("classes").and_then(|at| at.map(issues)) {
@@ -23,21 +24,28 @@ pub(super) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<BTreeMap<
             classes.push((name, at.parse(issues, parse_duration)));
         }
     }
-    let mut services = BTreeMap::new();
+    let mut services = Vec::new();
     if let Some(map) = fields.get("services").and_then(|at| at.map(issues)) {
         for (name, at) in map.entries() {
-            let Some(service) = at.fields(&["class", "on_max_attempts"], issues) else { continue };
-            let class = service.need("class", issues).and_then(|at| {
-                at.parse(issues, |class| {
-                    let found = classes.iter().find(|(known, _)| *known == class).map(|(_, seconds)| (class, *seconds));
-                    found.ok_or_else(|| format!("no class `{}` in /retention/classes", class.replace('\n', " ")))
-                })
-            });
-            if let Some((class, Some(seconds))) = class {
-                services.insert(name.to_owned(), ServiceRetention { class: class.to_owned(), seconds });
-            }
-            service.choice("on_max_attempts", &[("kill", ()), ("pause", ())], issues);
+            services.extend(read_service(name, &at, &classes, issues));
         }
     }
     Some(services)
+}
+
+/// Reads one member of `services`.
+#[inline(never)]
+fn read_service(
+    name: &str,
+    at: &JsonCursor<'_>,
+    classes: &[(&str, Option<u64>)],
+    issues: &mut Issues,
+) -> Option<ServiceRetention> {
+    let fields = at.fields(&["class", "on_max_attempts"], issues)?;
+    fields.choice("on_max_attempts", &[("kill", ()), ("pause", ())], issues);
+    let (class, seconds) = fields.need_parse("class", issues, |class| {
+        let found = classes.iter().find(|(known, _)| *known == class).copied();
+        found.ok_or_else(|| format!("no class `{}` in /retention/classes", class.replace('\n', " ")))
+    })?;
+    Some(ServiceRetention { service: name.to_owned(), class: class.to_owned(), seconds: seconds? })
 }
