@@ -1,7 +1,10 @@
 //! Problem documents (RFC 9457), the replies to refused requests (docs/contract.md section 8). Their details name the
 //! violated limit and never repeat a value of the request (invariant I6).
 
-use crate::identity::{IdentityError, IdentityFinding, IdentityPart, IdentityPlace, IdentityRefusal};
+mod identity;
+
+pub use identity::IdentityProblem;
+
 use crate::json::to_text;
 use crate::key::{KeyError, KeyRules};
 use crate::policy::path::PathError;
@@ -188,40 +191,6 @@ pub struct Problem {
     pub identity: Vec<IdentityProblem>,
 }
 
-/// One part of an identity that is missing or wrong, as a member of problem documents. It has no value of the request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct IdentityProblem {
-    /// The name of the identity source, or of the signed caller
-    pub source: String,
-    /// `tenant`, `project` or `subject`
-    pub member: &'static str,
-    /// The header that holds it
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub header: Option<String>,
-    /// The path of the metadata that holds it
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Vec<String>>,
-    /// `missing` or `invalid`
-    pub problem: &'static str,
-}
-
-impl IdentityProblem {
-    fn of(finding: &IdentityFinding<'_>) -> Self {
-        let (header, metadata) = match finding.place {
-            Some(IdentityPlace::Header(name)) => (Some(name.clone()), None),
-            Some(IdentityPlace::Metadata(path)) => (None, Some(path.segments().to_vec())),
-            Some(IdentityPlace::Constant(_)) | None => (None, None),
-        };
-        Self {
-            source: finding.source.to_owned(),
-            member: finding.part.name(),
-            header,
-            metadata,
-            problem: finding.fault.name(),
-        }
-    }
-}
-
 /// The members of a problem document, in their order (RFC 9457 section 3.1; `code` and what follows are our own).
 #[derive(Serialize)]
 struct ProblemDocument<'p> {
@@ -280,52 +249,6 @@ impl Problem {
             Code::KeyProhibited,
             "This operation takes no idempotency key. Send the request without the Idempotency-Key header.",
         )
-    }
-
-    /// The caller's identity is missing, invalid or reserved. The document says which part it is and where the policy
-    /// looked for it.
-    #[inline(never)]
-    pub fn identity(why: &IdentityRefusal<'_>) -> Self {
-        let findings: Vec<IdentityFinding<'_>> = why.findings().collect();
-        let looked_at = |part: IdentityPart| {
-            findings.iter().find(|finding| finding.part == part).map_or_else(String::new, |finding| {
-                match finding.place {
-                    Some(place) => format!(" (identity source {}, {place})", finding.source),
-                    None => format!(" (identity source {})", finding.source),
-                }
-            })
-        };
-        let (code, detail) = match why.error {
-            IdentityError::Missing(part) => (
-                Code::IdentityMissing,
-                format!(
-                    "The request's credentials name no {part}{}. Authenticate with credentials that do.",
-                    looked_at(part)
-                ),
-            ),
-            IdentityError::Invalid(part) => {
-                let form = match part {
-                    IdentityPart::Subject => {
-                        "one string of at most 200 bytes (percent-encoded) without control characters, of a known type"
-                    }
-                    IdentityPart::Tenant | IdentityPart::Project => {
-                        "one string of 1 to 63 of A-Z a-z 0-9 . _ ~ - that does not begin with _"
-                    }
-                };
-                let at = looked_at(part);
-                (
-                    Code::IdentityInvalid,
-                    format!(
-                        "The {part} in the request's credentials is malformed or ambiguous{at}: it has to be {form}."
-                    ),
-                )
-            }
-            IdentityError::Reserved => (
-                Code::IdentityReserved,
-                "The subject in the request's credentials is reserved for callers that sign their requests.".to_owned(),
-            ),
-        };
-        Self { identity: findings.iter().map(IdentityProblem::of).collect(), ..Self::new(code, detail) }
     }
 
     /// Readers could disagree about the path.

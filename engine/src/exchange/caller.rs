@@ -1,7 +1,8 @@
 //! Signed callers: the signature is verified over the exact bytes of the whole request. Then the request is Case A,
 //! with the subject and the key grammar of the caller (docs/contract.md section 7).
 
-use super::request::{KeyReading, MatchedRoute, RequestHead};
+use super::keys::KeyReading;
+use super::request::{MatchedRoute, RequestHead};
 use super::webhook::{body_can_be_awaited, public_url};
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};

@@ -5,6 +5,7 @@
 mod caller;
 mod clean;
 mod edits;
+mod keys;
 mod paths;
 mod recovery;
 mod request;
@@ -13,7 +14,7 @@ mod response_body;
 mod webhook;
 
 use crate::headers::Headers;
-use crate::identity::{Attributes, Identity};
+use crate::identity::{Attributes, Identity, IdentitySource};
 use crate::lookup::{FakeStores, LookupRequest, LookupResult, Lookups};
 use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
@@ -341,6 +342,16 @@ impl Exchange {
     /// The matched route.
     fn route<'p>(&self, policy: &'p Policy) -> Option<&'p Route> {
         policy.route(self.facts.route?)
+    }
+
+    /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its
+    /// identity comes from its binding; nor has a request whose path no route has.
+    pub fn identity_sources<'p>(&self, policy: &'p Policy, headers: &Headers<'_>) -> &'p [IdentitySource] {
+        let Some(route) = self.route(policy).filter(|route| route.webhook.is_none()) else { return &[] };
+        match policy.signer(route, headers) {
+            Some(caller) => policy.caller_source(caller).map(std::slice::from_ref).unwrap_or_default(),
+            None => &policy.identity_of(Some(route)).sources,
+        }
     }
 
     /// The form in which the caller sent the key.

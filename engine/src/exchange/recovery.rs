@@ -76,7 +76,7 @@ impl Exchange {
             effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
         }
         let forward = &policy.identity_of(self.route(policy)).forward;
-        decision.edit_headers(head, forward, Some("1"), std::iter::empty(), effects);
+        decision.edit_headers(head, forward, Some("1"), Vec::new(), effects);
         self.state = State::Forwarded(decision);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });

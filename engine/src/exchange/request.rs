@@ -1,10 +1,11 @@
 //! Evaluates a request against the policy, in the order of docs/contract.md section 2: path normalisation, closed
 //! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
 
+use super::keys::KeyReading;
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityRefusal, Project, Rules};
-use crate::key::{self, KeyError, KeyGrammar, KeyRules, RESERVED_PREFIX, RawKey};
+use crate::key::{self, RESERVED_PREFIX, RawKey};
 use crate::percent::{percent_decode, percent_encode};
 use crate::policy::authority;
 use crate::policy::document::Forward;
@@ -58,7 +59,7 @@ impl<'a> RequestHead<'a> {
         head
     }
 
-    fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+    pub(super) fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
         self.key.into_iter().flatten()
     }
 
@@ -83,38 +84,6 @@ pub(super) enum KeyLines {
     /// They are removed.
     #[default]
     Removed,
-}
-
-/// How the keys of a request's caller are read.
-pub(super) struct KeyReading<'k> {
-    grammar: &'k KeyGrammar,
-    /// For clients, the route's rules and the clock.
-    rules: Option<(&'k KeyRules, &'k dyn Fn() -> u64)>,
-}
-
-impl<'k> KeyReading<'k> {
-    /// Clients' keys.
-    fn of_clients(rules: Option<&'k KeyRules>, now_unix_ms: &'k dyn Fn() -> u64) -> Self {
-        Self { grammar: &KeyGrammar::CLIENT, rules: rules.map(|rules| (rules, now_unix_ms)) }
-    }
-
-    /// The keys of a signed caller, for which the rules of clients do not hold.
-    pub(super) const fn of_caller(grammar: &'k KeyGrammar) -> Self {
-        Self { grammar, rules: None }
-    }
-
-    fn read<'a>(&self, head: &RequestHead<'a>) -> Result<Option<(RawKey<'a>, key::Form)>, KeyError> {
-        let Some((rules, now_unix_ms)) = self.rules else { return key::read_as(self.grammar, 0, head.key_lines()) };
-        let read = key::read_as(self.grammar, rules.min_length, head.key_lines())?;
-        if let Some((raw, _)) = &read {
-            rules.check(*raw, Some(now_unix_ms))?;
-        }
-        Ok(read)
-    }
-
-    fn problem(&self, why: KeyError) -> Problem {
-        self.rules.map_or_else(|| Problem::key_invalid(why), |(rules, _)| Problem::key_refused(why, rules))
-    }
 }
 
 /// The route of a request, or the policy for unmatched requests.
@@ -163,14 +132,16 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
 
     /// The headers that carry the path's parameters to the backend. A value is percent-encoded except for unreserved
     /// characters, so it has one spelling and no control byte.
-    fn parameters(&self) -> impl Iterator<Item = (&'p str, Vec<u8>)> {
+    #[inline(never)]
+    fn parameters(&self) -> Vec<(&'p str, Vec<u8>)> {
         let names = self.route.map(|route| route.parameter_headers.as_slice()).unwrap_or_default();
-        names.iter().zip(&self.values).map(|(name, value)| {
+        let encoded = |(name, value): (&'p String, &&str)| {
             let mut text = String::with_capacity(value.len());
             // The path is normalised, so its escapes are well formed.
             percent_encode(&percent_decode(value.as_bytes()).unwrap_or_default(), &mut text);
             (name.as_str(), text.into_bytes())
-        })
+        };
+        names.iter().zip(&self.values).map(encoded).collect()
     }
 
     /// The value of a path parameter, still escaped.
@@ -406,13 +377,14 @@ impl Decision {
             .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))
     }
 
-    /// Edits the headers for the backend.
+    /// Edits the headers for the backend. `parameters` are the headers with the path's parameters.
+    #[inline(never)]
     pub(super) fn edit_headers<'a>(
         &self,
         head: &RequestHead<'a>,
         forward: &'a Forward,
         mark: Option<&'static str>,
-        parameters: impl Iterator<Item = (&'a str, Vec<u8>)>,
+        parameters: Vec<(&'a str, Vec<u8>)>,
         effects: &mut Vec<Effect<'a>>,
     ) {
         let mut set: Vec<(&'a str, Cow<'a, [u8]>)> = Vec::with_capacity(5);
@@ -432,7 +404,7 @@ impl Decision {
                 }
             }
         }
-        set.extend(parameters.map(|(name, value)| (name, Cow::Owned(value))));
+        set.extend(parameters.into_iter().map(|(name, value)| (name, Cow::Owned(value))));
         if let Some(value) = mark {
             set.push((REWRITE_MARK, Cow::Borrowed(value.as_bytes())));
         }

@@ -33,7 +33,7 @@ impl Compiler<'_> {
             name: caller.name.clone(),
             tenant: IdentityPlace::Header(headers.tenant.clone()),
             project: Some(IdentityPlace::Header(headers.project.clone())),
-            subject: SubjectRule { field: IdentityPlace::Constant(String::new()), kind: None },
+            subject: SubjectRule { field: IdentityPlace::Constant(caller.subject.as_str().to_owned()), kind: None },
         };
         self.document.callers.iter().zip(headers.into_iter().cycle()).map(source).collect()
     }
