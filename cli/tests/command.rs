@@ -80,6 +80,13 @@ fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
                 "idempotency-key": "t-acme:health-prod:user:u%201:8e03978e"
             },
             "remove_headers": ["authorization", "x_tenant_id"],
+            "identity": [{
+                "source": "jwt",
+                "counts": true,
+                "tenant": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "tenant_id"], "value": "acme"},
+                "project": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "project_id"], "value": "health-prod"},
+                "subject": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "sub"], "value": "u 1"}
+            }],
             "log": {
                 "idempotency_case": "A",
                 "idempotency_key_namespaced": verdict["log"]["idempotency_key_namespaced"],

@@ -1,5 +1,5 @@
 //! Evaluates a request against the policy, in the order of docs/contract.md section 2: path normalisation, closed
-//! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
+//! paths, endpoint, recovery path, method, policy, key present, key grammar, rules for keys, identity, namespaced length.
 
 use super::keys::KeyReading;
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
