@@ -80,6 +80,13 @@ fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
                 "idempotency-key": "t-acme:health-prod:user:u%201:8e03978e"
             },
             "remove_headers": ["authorization", "x_tenant_id"],
+            "identity": [{
+                "source": "jwt",
+                "counts": true,
+                "tenant": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "tenant_id"], "value": "acme"},
+                "project": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "project_id"], "value": "health-prod"},
+                "subject": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "sub"], "value": "u 1"}
+            }],
             "log": {
                 "idempotency_case": "A",
                 "idempotency_key_namespaced": verdict["log"]["idempotency_key_namespaced"],
@@ -157,6 +164,66 @@ fn bad_input_is_told_with_every_place_and_exits_2() {
         assert_eq!(output.status.code(), Some(2), "{request}");
         assert!(text.contains(place), "{place} is not in {text}");
     }
+}
+
+/// Every place where the policy looked, and what was there.
+#[test]
+fn explain_shows_what_the_identity_sources_held() {
+    let policy = POLICY.replace(
+        r#""sources": ["#,
+        r#""sources": [{"name": "key", "headers_owned_by": "ext_authz", "tenant": {"value": "solo"}, "project": "x-p", "subject": {"field": "x-s"}},"#,
+    );
+    let mut sent = request("/api/v1/refunds", json!([["idempotency-key", "k"]]));
+    sent["metadata"]["envoy.filters.http.jwt_authn"]["jwt"] = json!({"tenant_id": "a b", "sub": 7});
+    let shown = |sent: &Value| {
+        let output = run(&["explain", "--json", "--request", "-"], &policy, &sent.to_string());
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["identity"].clone()
+    };
+    let jwt = |name: &str| json!(["envoy.filters.http.jwt_authn", "jwt", name]);
+    assert_eq!(
+        shown(&sent),
+        json!([
+            {
+                "source": "key",
+                "counts": false,
+                "tenant": {"constant": true, "value": "solo"},
+                "project": {"header": "x-p", "problem": "missing"},
+                "subject": {"header": "x-s", "problem": "missing"}
+            },
+            {
+                "source": "jwt",
+                "counts": true,
+                "tenant": {"metadata": jwt("tenant_id"), "value": "a b"},
+                "project": {"metadata": jwt("project_id"), "problem": "missing"},
+                "subject": {"metadata": jwt("sub"), "problem": "invalid"}
+            }
+        ])
+    );
+    let text = String::from_utf8(run(&["explain", "--request", "-"], &policy, &sent.to_string()).stdout).unwrap();
+    let expected = "identity:
+  key
+    tenant: solo (the policy document)
+    project: missing (header x-p)
+    subject: missing (header x-s)
+  jwt (this source counts)
+    tenant: a b (metadata envoy.filters.http.jwt_authn / jwt / tenant_id)
+    project: missing (metadata envoy.filters.http.jwt_authn / jwt / project_id)
+    subject: invalid (metadata envoy.filters.http.jwt_authn / jwt / sub)
+log:";
+    assert!(text.contains(expected), "{text}");
+
+    sent["headers"] = json!([["idempotency-key", "k"], ["x-s", "user:u1"], ["x-p", "p"]]);
+    let counts: Vec<Value> = shown(&sent).as_array().unwrap().iter().map(|source| source["counts"].clone()).collect();
+    assert_eq!(counts, [true, false]);
+    sent["url"] = json!("https://api.example.com/nothing");
+    assert_eq!(shown(&sent), json!([]));
+}
+
+#[test]
+fn check_warns_about_parameters_that_are_lost() {
+    let policy = POLICY.replace("/api/v1/quiet", "/api/v1/quiet/{id}");
+    let text = String::from_utf8(run(&["check"], &policy, "").stderr).unwrap();
+    assert!(text.contains("/routes/1/target: the backend does not get `{id}`"), "{text}");
 }
 
 #[test]

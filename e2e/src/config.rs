@@ -31,6 +31,8 @@ pub enum Change {
     AuthorityAsWritten,
     /// Third parties may send so many deliveries in an hour, or (`None`) as many as they like.
     DeliveriesAnHour(Option<u32>),
+    /// The gateway takes a client's request id for its own, and does not write into it whether the request is traced.
+    RequestIdsAsWritten,
     /// Trailers pass, which Envoy drops by default over HTTP/1.1.
     Trailers,
     /// Authentication and the public route cover every path, not only those below `/api/`.
@@ -107,6 +109,18 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
         Change::AuthorityAsWritten => {
             set(listener, MANAGER, "strip_any_host_port", json!(false))?;
             set(listener, MANAGER, "strip_trailing_host_dot", json!(false))
+        }
+        Change::RequestIdsAsWritten => {
+            set(listener, MANAGER, "preserve_external_request_id", json!(true))?;
+            let extension = json!({"typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.request_id.uuid.v3.UuidRequestIdConfig",
+                "pack_trace_reason": false,
+            }});
+            set(listener, MANAGER, "request_id_extension", extension)?;
+            let mutations = "/early_header_mutation_extensions/0/typed_config/mutations";
+            let mutations = at(listener, &format!("{MANAGER}{mutations}"))?.as_array_mut().context("no mutations")?;
+            mutations.retain(|mutation| mutation.get("remove").is_none_or(|name| name != "x-request-id"));
+            Ok(())
         }
         Change::DeliveriesAnHour(None) => set(listener, &format!("{ROUTES}/2"), "typed_per_filter_config", json!({})),
         Change::DeliveriesAnHour(Some(most)) => {

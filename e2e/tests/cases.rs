@@ -115,6 +115,9 @@ fn listener_for(case: &Case) -> (ListenerSpec, Option<Value>) {
     if claims.is_some() {
         metadata.remove(JWT_NAMESPACE);
     }
+    if case.request.headers.get("x-request-id").is_some() {
+        changes.push(Change::RequestIdsAsWritten);
+    }
     if !case.environment.is_empty() {
         changes.push(Change::Environment(case.environment.keys().cloned().collect()));
     }

@@ -1,10 +1,14 @@
 //! Problem documents (RFC 9457), the replies to refused requests (docs/contract.md section 8). Their details name the
 //! violated limit and never repeat a value of the request (invariant I6).
 
-use crate::identity::{IdentityError, IdentityPart};
+mod identity;
+
+pub use identity::IdentityProblem;
+
 use crate::json::to_text;
-use crate::key::KeyError;
+use crate::key::{KeyError, KeyRules};
 use crate::policy::path::PathError;
+use crate::uuid::Uuid;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -181,9 +185,13 @@ pub struct Problem {
     pub retry_after: Option<u32>,
     /// The retry advice, if it is not the default of the code
     pub advice: Option<Retry>,
+    /// The gateway's id of the request
+    pub instance: Option<Uuid>,
+    /// The parts of the caller's identity that are missing or wrong
+    pub identity: Vec<IdentityProblem>,
 }
 
-/// The members of a problem document, in their order (RFC 9457 section 3.1; `code`, `reason` and `retry` are our own).
+/// The members of a problem document, in their order (RFC 9457 section 3.1; `code` and what follows are our own).
 #[derive(Serialize)]
 struct ProblemDocument<'p> {
     #[serde(rename = "type")]
@@ -191,15 +199,29 @@ struct ProblemDocument<'p> {
     title: &'p str,
     status: u16,
     detail: &'p str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
     code: &'p str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'p str>,
     retry: &'p str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    identity: &'p [IdentityProblem],
 }
 
 impl Problem {
     fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, status: None, reason: None, detail: detail.into(), allow: None, retry_after: None, advice: None }
+        Self {
+            code,
+            status: None,
+            reason: None,
+            detail: detail.into(),
+            allow: None,
+            retry_after: None,
+            advice: None,
+            instance: None,
+            identity: Vec::new(),
+        }
     }
 
     /// A key is required and none was sent.
@@ -216,43 +238,17 @@ impl Problem {
         Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, why.detail()) }
     }
 
+    /// The key breaks a rule of the policy, or does not fit the grammar.
+    pub fn key_refused(why: KeyError, rules: &KeyRules) -> Self {
+        Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, rules.detail(why)) }
+    }
+
     /// A key was sent to a route that accepts none.
     pub fn key_prohibited() -> Self {
         Self::new(
             Code::KeyProhibited,
             "This operation takes no idempotency key. Send the request without the Idempotency-Key header.",
         )
-    }
-
-    /// The caller's identity is missing, invalid or reserved.
-    pub fn identity(why: IdentityError) -> Self {
-        match why {
-            IdentityError::Missing(part) => Self::new(
-                Code::IdentityMissing,
-                format!("The request's credentials name no {part}. Authenticate with credentials that do."),
-            ),
-            IdentityError::Invalid(part) => Self::new(
-                Code::IdentityInvalid,
-                match part {
-                    IdentityPart::Subject => {
-                        "The subject in the request's credentials is malformed or ambiguous: it has to be one string of at \
-                         most 200 bytes (percent-encoded) without control characters, of a known type."
-                    }
-                    IdentityPart::Tenant => {
-                        "The tenant in the request's credentials is malformed or ambiguous: it has to be one string of 1 to 63 \
-                         of A-Z a-z 0-9 . _ ~ - that does not begin with _."
-                    }
-                    IdentityPart::Project => {
-                        "The project in the request's credentials is malformed or ambiguous: it has to be one string of 1 to \
-                         63 of A-Z a-z 0-9 . _ ~ - that does not begin with _."
-                    }
-                },
-            ),
-            IdentityError::Reserved => Self::new(
-                Code::IdentityReserved,
-                "The subject in the request's credentials is reserved for callers that sign their requests.",
-            ),
-        }
     }
 
     /// Readers could disagree about the path.
@@ -421,9 +417,11 @@ impl Problem {
             title,
             status: self.status(),
             detail: &self.detail,
+            instance: self.instance.map(|id| format!("urn:uuid:{id}")),
             code: name,
             reason: self.reason,
             retry: self.retry().name(),
+            identity: &self.identity,
         })
     }
 

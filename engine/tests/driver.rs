@@ -46,6 +46,10 @@ impl Attributes for Gateway {
     fn route_endpoint(&self) -> AttributeValue<'_> {
         AttributeValue::Absent
     }
+
+    fn now_unix_ms(&self) -> u64 {
+        1_000_000
+    }
 }
 
 impl Host for Gateway {
@@ -101,10 +105,6 @@ impl Host for Gateway {
     fn resume_request(&self) -> Result<(), HostError> {
         self.resumed.set(self.resumed.get() + 1);
         Ok(())
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        1_000_000
     }
 
     fn call<I>(&self, _: &Call<I>) -> Result<u32, HostError> {

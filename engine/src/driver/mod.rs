@@ -280,6 +280,7 @@ impl<H: Host> Driver<H> {
 
     /// Sends a problem document as a local reply.
     fn reply(&mut self, host: &H, problem: &Problem) -> FilterAction {
+        let problem = self.exchange.about_request(problem.clone());
         let docs_url = self.policy.as_ref().and_then(|policy| policy.docs_url());
         let document = problem.document(docs_url);
         let details = match self.exchange.reason() {

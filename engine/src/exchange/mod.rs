@@ -5,6 +5,7 @@
 mod caller;
 mod clean;
 mod edits;
+mod keys;
 mod paths;
 mod recovery;
 mod request;
@@ -13,11 +14,12 @@ mod response_body;
 mod webhook;
 
 use crate::headers::Headers;
-use crate::identity::{Attributes, Identity};
+use crate::identity::{Attributes, Identity, IdentitySource};
 use crate::lookup::{FakeStores, LookupResult, Lookups, PendingLookup};
 use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
+use crate::uuid::Uuid;
 use recovery::PendingRecovery;
 use request::KeyLines;
 use response_body::AwaitedBody;
@@ -158,7 +160,7 @@ enum TrailerEdit {
     Remove,
 }
 
-/// Facts for logs and metrics. No decision depends on them.
+/// Facts for logs, metrics and problem documents. No decision depends on them.
 #[derive(Debug, Default)]
 struct Facts {
     policy: Option<&'static str>,
@@ -171,6 +173,8 @@ struct Facts {
     outcome: Outcome,
     invocation: Option<String>,
     route: Option<RouteId>,
+    /// The gateway's id of the request, which problem documents repeat.
+    request_id: Option<Uuid>,
 }
 
 impl Exchange {
@@ -282,6 +286,7 @@ impl Exchange {
 
     fn flow_of(&mut self, result: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         result.unwrap_or_else(|problem| {
+            let problem = self.about_request(problem);
             effects.clear();
             effects.push(Effect::Reply(problem.clone()));
             self.facts.outcome = Outcome::Rejected;
@@ -292,6 +297,11 @@ impl Exchange {
             self.state = State::Refused(decision, problem);
             RequestFlow::Replied
         })
+    }
+
+    /// The problem with the id of the request, if the request has one.
+    pub(crate) fn about_request(&self, problem: Problem) -> Problem {
+        Problem { instance: self.facts.request_id, ..problem }
     }
 
     /// The decision, if there is one yet.
@@ -345,6 +355,16 @@ impl Exchange {
     /// The matched route.
     fn route<'p>(&self, policy: &'p Policy) -> Option<&'p Route> {
         policy.route(self.facts.route?)
+    }
+
+    /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its
+    /// identity comes from its binding; nor has a request whose path no route has.
+    pub fn identity_sources<'p>(&self, policy: &'p Policy, headers: &Headers<'_>) -> &'p [IdentitySource] {
+        let Some(route) = self.route(policy).filter(|route| route.webhook.is_none()) else { return &[] };
+        match policy.signer(route, headers) {
+            Some(caller) => policy.caller_source(caller).map(std::slice::from_ref).unwrap_or_default(),
+            None => &policy.identity_of(Some(route)).sources,
+        }
     }
 
     /// The form in which the caller sent the key.

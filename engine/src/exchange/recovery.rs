@@ -47,8 +47,8 @@ impl Exchange {
         let rules = policy.identity_of(Some(route));
         let rules_of_scope =
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
-        let identity =
-            identity::resolve(&rules.sources, &rules_of_scope, headers, attributes).map_err(Problem::identity)?;
+        let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
+            .map_err(|why| Problem::identity(&why))?;
         let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
         let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { recovery_path.wait };
         let values = matched.decoded();
@@ -144,7 +144,7 @@ impl Exchange {
             effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
         }
         let forward = &policy.identity_of(self.route(policy)).forward;
-        decision.edit_headers(head, forward, Some("1"), effects);
+        decision.edit_headers(head, forward, Some("1"), Vec::new(), effects);
         self.state = State::Forwarded(decision);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });

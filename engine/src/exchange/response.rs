@@ -94,6 +94,7 @@ impl Exchange {
         };
         let retry = match action {
             ResponseAction::Replace(problem) => {
+                let problem = self.about_request(problem);
                 set(":status", problem.status().to_string().into_bytes(), effects);
                 set(RETRY, problem.retry().name().as_bytes(), effects);
                 set_problem(policy, &problem, effects);

@@ -93,6 +93,7 @@ impl Exchange {
         policy: &Policy,
         effects: &mut Vec<Effect<'_>>,
     ) {
+        let replaced = replaced.map(|problem| self.about_request(problem));
         if let Some(problem) = &replaced {
             set_problem(policy, problem, effects);
         }

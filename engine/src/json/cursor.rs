@@ -217,6 +217,11 @@ impl<'j> JsonCursor<'j> {
         matches!(self.json, Json::String(_))
     }
 
+    /// Whether the value is an object.
+    pub const fn is_object(&self) -> bool {
+        matches!(self.json, Json::Object(_))
+    }
+
     /// Whether the value is an array.
     pub const fn is_array(&self) -> bool {
         matches!(self.json, Json::Array(_))

@@ -1,6 +1,9 @@
 //! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
 mod callers;
+mod identity;
+mod keys;
+mod parameters;
 mod recovery;
 mod webhooks;
 
@@ -73,6 +76,8 @@ impl Compiler<'_> {
         for (index, declared) in &document.routes {
             let target = self.target(*index, declared);
             self.check(*index, declared);
+            self.check_keys(*index, declared, target.as_ref());
+            self.check_lost(*index, declared, target.as_ref());
             if let Some(first) = endpoints.insert(declared.endpoint.clone(), routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
                 let message = format!("the endpoint `{}` is declared at /routes/{first} already", declared.endpoint);
@@ -100,10 +105,14 @@ impl Compiler<'_> {
                 webhook: declared.webhook.clone(),
                 callers: Vec::new(),
                 max_body_bytes: declared.max_body_bytes,
+                key: self.key_rules(declared),
+                strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
+                parameter_headers: self.parameter_headers(declared),
             };
             routes.push((*index, route));
         }
         self.recovery_paths(&routes);
+        self.check_scopes();
         let closed_services = self.closed_services(&routes);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
@@ -144,7 +153,9 @@ impl Compiler<'_> {
             operation_id: backend.operation_id.clone(),
             restate: backend.kind == BackendKind::Restate,
             callers: Vec::new(),
+            caller_sources: self.caller_sources(caller_headers.as_ref()),
             caller_headers,
+            strips_prohibited: document.strips_prohibited,
             replay_headers: backend.replay_headers.clone(),
             recovery_wait_ms: document.recovery_wait_ms,
             bindings: BTreeMap::new(),
@@ -387,7 +398,8 @@ impl Compiler<'_> {
     fn strip(&mut self, identities: &[IdentityRules], callers: Option<&CallerHeaders>) -> NameSet {
         let mut strip = NameSet::default();
         let signatures = self.document.callers.iter().map(|caller| &caller.signature);
-        signatures.flat_map(Provider::signature_headers).for_each(|name| strip.insert(&name));
+        let signatures: Vec<String> = signatures.flat_map(Provider::signature_headers).collect();
+        signatures.iter().for_each(|name| strip.insert(name));
         let identity: Vec<&str> = identities
             .iter()
             .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
@@ -398,8 +410,15 @@ impl Compiler<'_> {
         for name in credentials.chain(always.clone()) {
             strip.insert(name);
         }
+        self.check_prefix(signatures.iter().map(String::as_str).chain(identity.iter().copied()));
+        let prefix = self.document.parameter_prefix.as_deref();
+        prefix.into_iter().for_each(|prefix| strip.insert(&format!("{prefix}*")));
         for (index, name) in self.document.backend.keep_headers.iter().enumerate() {
-            if canonical(name) == IDEMPOTENCY_KEY || always.clone().any(|removed| removed == canonical(name)) {
+            let name_of_parameter = prefix.is_some_and(|prefix| canonical(name).starts_with(prefix));
+            if canonical(name) == IDEMPOTENCY_KEY
+                || name_of_parameter
+                || always.clone().any(|removed| removed == canonical(name))
+            {
                 let message = format!("`{name}` never reaches the backend as a client sent it");
                 self.issues.add(format!("/backend/keep_headers/{index}"), message);
             }
@@ -411,8 +430,9 @@ impl Compiler<'_> {
     /// Adds the signature headers of webhooks: for Restate to the headers that are removed from every request, for
     /// another backend to those that are removed from verified deliveries only, since its API may verify others itself.
     #[inline(never)]
-    fn strip_signatures(&self, strip: NameSet, providers: &BTreeMap<String, Provider>) -> (NameSet, NameSet) {
+    fn strip_signatures(&mut self, strip: NameSet, providers: &BTreeMap<String, Provider>) -> (NameSet, NameSet) {
         let names: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
+        self.check_prefix(names.iter().map(String::as_str));
         let (mut strip, mut verified) = (strip, NameSet::default());
         let into = if self.is_restate() { &mut strip } else { &mut verified };
         names.iter().for_each(|name| into.insert(name));

@@ -17,8 +17,9 @@ pub use routes::{RouteId, Template};
 pub use target::{HandlerAddress, Target, TargetPaths};
 
 use crate::headers::NameSet;
-use crate::identity::{AttributeValue, Attributes, Subject};
+use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
+use crate::key::KeyRules;
 use crate::provider::Provider;
 use document::{
     Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
@@ -26,6 +27,7 @@ use document::{
 use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";
@@ -70,6 +72,10 @@ pub struct Policy {
     callers: Vec<Caller>,
     /// The headers in which signed callers name tenant and project; `None` without signed callers.
     caller_headers: Option<CallerHeaders>,
+    /// For each signed caller, where its identity stands.
+    caller_sources: Vec<IdentitySource>,
+    /// Whether a key is removed, and not refused, on a request that no route declares.
+    strips_prohibited: bool,
     /// The response headers that mark a replay of a generic backend; lower case.
     replay_headers: Vec<String>,
     /// The maximum wait of a recovery request, in milliseconds.
@@ -123,6 +129,13 @@ pub struct Route {
     pub callers: Vec<usize>,
     /// The longest body that is buffered, in bytes
     pub max_body_bytes: u64,
+    /// The rules for clients' keys; `None` if the grammar is all
+    pub key: Option<Arc<KeyRules>>,
+    /// Whether a key is removed, and not refused, on a `PROHIBITED` route
+    pub strips_prohibited: bool,
+    /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
+    /// without `forward.parameters`
+    pub parameter_headers: Vec<String>,
 }
 
 /// All errors of a policy document.
@@ -226,6 +239,16 @@ impl Policy {
     /// The headers in which signed callers name tenant and project; `None` without signed callers.
     pub(crate) fn caller_headers(&self) -> Option<&CallerHeaders> {
         self.caller_headers.as_ref()
+    }
+
+    /// Where the identity of a signed caller stands.
+    pub(crate) fn caller_source(&self, caller: usize) -> Option<&IdentitySource> {
+        self.caller_sources.get(caller)
+    }
+
+    /// Whether a key is removed, and not refused, on a request that no route declares.
+    pub(crate) fn strips_prohibited(&self) -> bool {
+        self.strips_prohibited
     }
 
     /// The response headers that mark a replay of a generic backend; lower case.

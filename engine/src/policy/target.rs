@@ -107,6 +107,11 @@ impl Target {
         self.has(|piece| matches!(piece, KeyPiece::Project))
     }
 
+    /// Whether the value of the path parameter with this index is in the object key.
+    pub(crate) fn uses(&self, parameter: usize) -> bool {
+        self.has(|piece| matches!(piece, KeyPiece::Parameter(index) | KeyPiece::Inner(index) if *index == parameter))
+    }
+
     fn has(&self, wanted: impl Fn(&KeyPiece) -> bool) -> bool {
         self.object_key.iter().flatten().any(wanted)
     }

@@ -24,6 +24,7 @@ fn plant(policy: &mut PolicyModel, request: &mut Request) {
     let is_told = |name: &str| {
         told.iter().any(|place| match place {
             Place::Header(header) => *header == name,
+            Place::Constant(_) => false,
             Place::Metadata(steps) => steps.last().is_some_and(|last| *last == name),
         })
     };

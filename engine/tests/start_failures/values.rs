@@ -13,6 +13,51 @@ pub(super) fn values() -> Vec<Row> {
             [("/plugins", json!({}))],
             [("/plugins", "unknown member `plugins`; known here: `$schema`, `version`, `mode`")],
         ),
+        // Rules for keys.
+        row(
+            [("/key", json!({"format": "uuid4", "min_length": 256, "max_age": "1 day", "examples": "a"}))],
+            [
+                ("/key/format", "expected one of `any`, `uuid`, `uuid7`, `ulid`, found `uuid4`"),
+                ("/key/min_length", "expected an integer from 1 to 255"),
+                ("/key/max_age", "a duration is a count and a unit"),
+                ("/key/examples", "expected an array, found a string"),
+            ],
+        ),
+        row(
+            [("/key", json!({"pattern": "(a"}))],
+            [("/key/pattern", "this regular expression cannot be used: found open group without closing ')'")],
+        ),
+        row([("/key", json!({"pattern": "(?=a)b"}))], [("/key/pattern", "cannot be used: ")]),
+        row([("/key", json!({"pattern": "(a)\\1"}))], [("/key/pattern", "cannot be used: ")]),
+        row([("/key", json!({"pattern": "((a{99}){99}){99}"}))], [("/key/pattern", "cannot be used: ")]),
+        row(
+            [("/key", json!({"pattern": "a".repeat(257)}))],
+            [("/key/pattern", "a pattern has at most 256 characters")],
+        ),
+        row([("/key", json!({"pattern": "a".repeat(256)}))], []),
+        row([("/on_prohibited", json!("ignore"))], [("/on_prohibited", "expected one of `refuse`, `strip`")]),
+        row(
+            [("/forward", json!({"parameters": "X-Path-"}))],
+            [("/forward/parameters", "expected the beginning of a header name in lower case, such as `x-path-`")],
+        ),
+        row([("/forward", json!({"parameters": "x-path"}))], [("/forward/parameters", "expected the beginning")]),
+        row(
+            [("/forward", json!({"parameters": "x-forwarded-"}))],
+            [("/forward/parameters", "headers that begin with `x-forwarded-` have a meaning of their own")],
+        ),
+        row(
+            [("/identity/sources/0/tenant", json!({"value": "_tenant"}))],
+            [("/identity/sources/0/tenant/value", "a tenant or project is 1 to 63 of A-Z a-z 0-9 . _ ~ - that do not")],
+        ),
+        row(
+            [("/identity/sources/0/project", json!({"value": "a", "type": "b"}))],
+            [("/identity/sources/0/project/type", "unknown member `type`")],
+        ),
+        row([("/identity/sources/0/project", json!({}))], [("/identity/sources/0/project", "the member `value` is")]),
+        row(
+            [("/identity/sources/0/subject/field", json!({"value": "u"}))],
+            [("/identity/sources/0/subject/field", "expected a string, found an object")],
+        ),
         row([("/version", json!(GONE))], [("", "the member `version` is missing")]),
         row([("/routes", json!(GONE))], [("", "the member `routes` is missing")]),
         row([("/version", json!(2))], [("/version", "expected an integer from 1 to 1")]),
@@ -149,8 +194,11 @@ pub(super) fn values() -> Vec<Row> {
             [("/routes/2/path", "the parameter `{a}` stands in the path twice")],
         ),
         row(
-            [("/routes/2/path", json!("/cart-{id}"))],
-            [("/routes/2/path", "`cart-{id}`: a parameter takes a whole segment, as in /{name}/")],
+            [("/routes/2/path", json!("/cart-{id}x"))],
+            [(
+                "/routes/2/path",
+                "`cart-{id}x`: a parameter takes a whole segment, or the rest of one behind a text, as in /{name}/ or /key:{name}/",
+            )],
         ),
         row([("/routes/2/path", json!("/a%2Fb"))], [("/routes/2/path", "%2F can only stand in a parameter's value")]),
         row(

@@ -1,6 +1,7 @@
 //! Signed callers: the routes that they may call, and the checks that no signature and no key has two meanings.
 
 use super::{Compiler, methods_of};
+use crate::identity::{IdentityPlace, IdentitySource, SubjectRule};
 use crate::json::cursor::child;
 use crate::policy::document::{Caller, CallerHeaders, IdentityRules, RouteDocument};
 use crate::policy::{PolicyKind, Route};
@@ -23,6 +24,18 @@ impl Compiler<'_> {
             tenant: name(forward.and_then(|forward| forward.tenant.as_ref()), TENANT_HEADER),
             project: name(forward.and_then(|forward| forward.project.as_ref()), PROJECT_HEADER),
         })
+    }
+
+    /// For each caller, where its identity stands: tenant and project in headers that it signs, the subject in the
+    /// document.
+    pub(super) fn caller_sources(&self, headers: Option<&CallerHeaders>) -> Vec<IdentitySource> {
+        let source = |(caller, headers): (&Caller, &CallerHeaders)| IdentitySource {
+            name: caller.name.clone(),
+            tenant: IdentityPlace::Header(headers.tenant.clone()),
+            project: Some(IdentityPlace::Header(headers.project.clone())),
+            subject: SubjectRule { field: IdentityPlace::Constant(caller.subject.as_str().to_owned()), kind: None },
+        };
+        self.document.callers.iter().zip(headers.into_iter().cycle()).map(source).collect()
     }
 
     /// Checks the callers, and adds their indices to the routes that they may call.
