@@ -1,6 +1,7 @@
 //! The policy document (docs/contract.md section 4): checks the names, types and grammars of its members, and adds
 //! defaults. `compile` checks how members fit together.
 
+mod answers;
 mod backend;
 mod callers;
 mod identity;
@@ -9,6 +10,7 @@ mod secrets;
 mod stores;
 mod webhooks;
 
+pub use answers::Answers;
 pub(crate) use backend::{Backend, BackendKind, OperationId};
 pub(crate) use callers::{Caller, CallerHeaders};
 pub(crate) use identity::{Forward, IdentityRules};
@@ -18,7 +20,7 @@ pub use secrets::Secret;
 pub(crate) use stores::{OpenBao, Service, Unkey};
 pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
 
-use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
+use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, suggestion};
 
 /// Whether decisions have an effect, or are only logged and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,8 +78,8 @@ pub(crate) struct Document {
     pub mode: Mode,
     /// `unmatched`
     pub unmatched: Unmatched,
-    /// `docs_url`
-    pub docs_url: Option<String>,
+    /// `answers`, and `docs_url`
+    pub answers: Answers,
     /// `identity`
     pub identity: Option<IdentityRules>,
     /// `backend`
@@ -105,6 +107,7 @@ impl Document {
             "docs_url",
             "identity",
             "backend",
+            "answers",
             "routes",
             "webhooks",
             "callers",
@@ -124,11 +127,15 @@ impl Document {
         if let Some(at) = fields.get("retention") {
             read_retention(&at, issues);
         }
+        let docs_url = fields.parse("docs_url", issues, parse_url);
         let routes = fields.need("routes", issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
             mode: read_mode(&fields, issues).unwrap_or_default(),
             unmatched: fields.choice("unmatched", &UNMATCHED, issues).unwrap_or_default(),
-            docs_url: fields.parse("docs_url", issues, parse_url),
+            answers: match fields.get("answers") {
+                Some(at) => Answers::read(&at, docs_url, issues),
+                None => Answers { docs_url, ..Answers::default() },
+            },
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             backend: fields.get("backend").and_then(|at| Backend::read(&at, issues)).unwrap_or_default(),
             routes: routes
@@ -186,7 +193,8 @@ fn read_retention(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<()> {
                     if classes.contains(&class) {
                         Ok(())
                     } else {
-                        Err(format!("no class `{}` in /retention/classes", class.replace('\n', " ")))
+                        let near = suggestion(class, classes.iter().copied());
+                        Err(format!("no class `{}` in /retention/classes{near}", class.replace('\n', " ")))
                     }
                 });
             }

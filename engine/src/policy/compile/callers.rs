@@ -1,7 +1,7 @@
 //! Signed callers: the routes that they may call, and the checks that no signature and no key has two meanings.
 
 use super::{Compiler, methods_of};
-use crate::json::cursor::child;
+use crate::json::cursor::{child, suggestion};
 use crate::policy::document::{Caller, CallerHeaders, IdentityRules, RouteDocument};
 use crate::policy::{PolicyKind, Route};
 
@@ -46,7 +46,9 @@ impl Compiler<'_> {
                 let at = format!("{at}/routes/{index}");
                 let found = routes.iter_mut().find(|(_, route)| route.endpoint == *endpoint);
                 let Some((_, route)) = found else {
-                    self.issues.add(at, format!("no route has the endpoint `{endpoint}`"));
+                    let known = self.document.routes.iter().map(|(_, route)| route.endpoint.as_str());
+                    let near = suggestion(endpoint, known);
+                    self.issues.add(at, format!("no route has the endpoint `{endpoint}`{near}"));
                     continue;
                 };
                 let is_allowed = matches!(route.policy, PolicyKind::RequiredA | PolicyKind::Accepted);
