@@ -11,11 +11,13 @@ EDGE_WASM ?= dist/edge_idempotency.wasm
 EDGE_ENVOY ?= .tools/bin/envoy
 EDGE_RESTATE ?= .tools/bin/restate-server
 EDGE_OPENBAO ?= .tools/bin/bao
+EDGE_SDKS ?= .tools/sdks
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
 override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
 override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO
+override EDGE_SDKS := $(abspath $(EDGE_SDKS))
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_SDKS
 
 # The dev profile shares its build with the tests; CLI_PROFILE=release takes longer and makes a small and fast binary.
 CLI_PROFILE ?= dev
@@ -29,7 +31,7 @@ DEMO := cargo run --quiet --package edge-idempotency-demo --bin demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
-TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao)
+TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks)
 
 .PHONY: help
 help: ## list the targets
@@ -61,7 +63,7 @@ cli: ## build the companion command: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate and OpenBao into .tools/
+tools: ## install Envoy, Restate, OpenBao and Stripe's SDKs into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 # Building OpenBao takes minutes and may fail on some machines. The demo then runs without it, and says so.
