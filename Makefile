@@ -26,8 +26,9 @@ MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
 FINISHED := target/wasm/finished/edge_idempotency.wasm
 NATIVE := $(or $(CARGO_TARGET_DIR),target)
-DEMO_BUILD := cargo build --package edge-idempotency-demo
-DEMO := cargo run --quiet --package edge-idempotency-demo --bin demo --
+# The demo has a profile of its own, which builds fast. Its sample service is built beside it.
+DEMO := EDGE_DEMO_SERVICE=$(or $(EDGE_DEMO_SERVICE),$(abspath $(NATIVE))/demo/demo-service) \
+	cargo run --quiet --profile demo --package edge-idempotency-demo --bin demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
@@ -66,22 +67,18 @@ cli: ## build the companion command: dist/edge-idempotency
 tools: ## install Envoy, Restate, OpenBao and Stripe's SDKs into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
-# Building OpenBao takes minutes and may fail on some machines. The demo then runs without it, and says so.
-.PHONY: demo-tools
-demo-tools:
-	@$(if $(strip $(DEMO_NEEDS)),scripts/tools.sh $(DEMO_NEEDS),:)
-	@$(if $(filter openbao,$(TOOLS_NEEDED)),scripts/tools.sh openbao || true,:)
+# What the demo runs: Envoy and Restate are fetched and the filter is built while the demo itself is built. OpenBao is used
+# if it is there, and not built for this.
+.PHONY: demo-files
+demo-files:
+	@MAKE=$(MAKE) scripts/demo-files.sh $(WASM_NEEDED) $(DEMO_NEEDS)
 
 .PHONY: demo
-demo: demo-tools $(WASM_NEEDED) ## play the story against a real Envoy and Restate, and stop everything
-	@echo "== demo (its first build takes a few minutes)"
-	@$(DEMO_BUILD)
+demo: demo-files ## play the story against a real Envoy and Restate, and stop everything
 	@$(DEMO) story
 
 .PHONY: up
-up: demo-tools $(WASM_NEEDED) ## start the demo and leave it running
-	@echo "== up (the demo's first build takes a few minutes)"
-	@$(DEMO_BUILD)
+up: demo-files ## start the demo and leave it running
 	@$(DEMO) up
 
 .PHONY: down
