@@ -26,9 +26,9 @@ MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
 FINISHED := target/wasm/finished/edge_idempotency.wasm
 NATIVE := $(or $(CARGO_TARGET_DIR),target)
-# The demo has a profile of its own, which builds fast. Its sample service is built beside it.
-DEMO := EDGE_DEMO_SERVICE=$(or $(EDGE_DEMO_SERVICE),$(abspath $(NATIVE))/demo/demo-service) \
-	cargo run --quiet --profile demo --package edge-idempotency-demo --bin demo --
+# The profile `quick` builds fast. The demo's sample service is built beside it.
+DEMO := EDGE_DEMO_SERVICE=$(or $(EDGE_DEMO_SERVICE),$(abspath $(NATIVE))/quick/demo-service) \
+	cargo run --quiet --profile quick --package edge-idempotency-demo --bin demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
@@ -39,19 +39,24 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: wasm
-wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm
+wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm, and the same under a name with its hash
 
 # Cargo detects changed sources. The linked file stays untouched if its content is the same. A module that fails the
-# check does not get into dist/.
+# check does not get into dist/. The module is there twice, once under a name with the beginning of its checksum: a gateway
+# loads another module only under another name (docs/reload.md). Of these names dist/ has the present one only.
 .PHONY: FORCE
 $(LINKED): FORCE
 	@echo "== wasm"
 	@scripts/build-wasm.sh >/dev/null
 
 $(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
-	@cargo run --quiet --package xtask -- finish $< $(FINISHED)
-	@cargo run --quiet --package xtask -- check-module $(FINISHED)
+	@cargo run --quiet --profile quick --package xtask -- finish $< $(FINISHED)
+	@cargo run --quiet --profile quick --package xtask -- check-module $(FINISHED)
 	@mkdir -p $(@D)
+	@named=edge_idempotency-$$(cut -c 1-12 $(FINISHED).sha256).wasm && \
+		cp $(FINISHED) $(@D)/$$named.tmp && mv $(@D)/$$named.tmp $(@D)/$$named && \
+		sed "s/  .*/  $$named/" $(FINISHED).sha256 >$(@D)/$$named.sha256 && \
+		find $(@D) -name 'edge_idempotency-*' ! -name "$$named*" -delete
 	@cp $(FINISHED).sha256 $@.sha256
 	@cp $(FINISHED) $@.tmp && mv $@.tmp $@
 
@@ -139,8 +144,8 @@ bench-quick: bench-files ## a short and rough run in Envoy, for development
 bench-files: $(WASM_NEEDED)
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
 	@scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
-	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
-	@cargo run --quiet --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
+	@cargo run --quiet --profile quick --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
+	@cargo run --quiet --profile quick --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
 
 .PHONY: clean
 clean: ## remove what was built

@@ -50,7 +50,7 @@ for part in "$@"; do
         *) die "unknown part: $part" "usage: scripts/demo-files.sh [wasm] [envoy] [restate]" ;;
     esac
 done
-begin "the demo" logged demo cargo build --profile demo --package edge-idempotency-demo
+begin "the demo" logged demo cargo build --profile quick --package edge-idempotency-demo
 
 # What a job did last: the crate that cargo compiles.
 last() {
@@ -83,7 +83,7 @@ while [ ${#JOBS[@]} -gt 0 ]; do
             first=no
         fi
         line="demo: $((SECONDS - start)) s, at work on: $(printf '%s, ' "${NAMES[@]}" | sed 's/, $//')"
-        step=$(last demo)
+        case $line in *"the demo"*) step=$(last demo) ;; *) step=$(last filter) ;; esac
         say "$line${step:+ ($step)}"
         told=$((SECONDS + TOLD_EVERY))
     fi

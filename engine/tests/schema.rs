@@ -280,7 +280,7 @@ fn leaving_a_member_out_is_writing_its_default() {
 /// is one step) can be an error at the second, with these words.
 const RELATIONS: &[(&str, &str, &str)] = &[
     ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
-    ("/answers/retry_headers/*", "/answers/retry_headers/*", "has another meaning in /backend"),
+    ("/answers/retry_headers/*", "/answers/retry_headers", "has another meaning in /backend"),
     ("/backend/cluster", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),

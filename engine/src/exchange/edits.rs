@@ -41,8 +41,8 @@ pub(super) fn set_retry_headers<'a>(policy: &'a Policy, advice: Retry, effects: 
     }
 }
 
-/// Shortens the backend's `Retry-After` where clients read `/answers/retry_headers`: stripe-node, for one, takes no
-/// notice of a longer wait, nor of a date (RFC 9110 section 10.2.3 allows both).
+/// Shortens the backend's `Retry-After` where clients read `/answers/retry_headers`: Stripe's SDKs, for example, ignore a
+/// longer wait and a date (RFC 9110 section 10.2.3 allows both), and then come back after half a second.
 pub(super) fn bound_retry_after(policy: &Policy, retry_after: Option<&[u8]>, effects: &mut Vec<Effect<'_>>) {
     let Some(value) = retry_after.filter(|_| !policy.answers().retry_headers.is_empty()) else { return };
     let seconds = std::str::from_utf8(value).ok().and_then(|value| value.parse::<u32>().ok());

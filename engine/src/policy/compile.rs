@@ -339,11 +339,9 @@ impl Compiler<'_> {
         let backend = &self.document.backend;
         let of_operation = backend.operation_id.iter().flat_map(|id| [&id.from, &id.to]);
         let used: Vec<&String> = of_operation.chain(&backend.replay_headers).collect();
-        for (index, name) in self.document.answers.retry_headers.iter().enumerate() {
-            if used.contains(&name) {
-                let message = format!("`{name}` has another meaning in /backend: the advice needs a header of its own");
-                self.issues.add(format!("/answers/retry_headers/{index}"), message);
-            }
+        for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
+            let message = format!("`{name}` has another meaning in /backend: the advice needs a header of its own");
+            self.issues.add("/answers/retry_headers", message);
         }
     }
 

@@ -241,7 +241,7 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/answers", json!({"retry_headers": ["x-again"]})),
                 ("/backend", json!({"kind": "generic", "replay_headers": ["x-again"]})),
             ],
-            [("/answers/retry_headers/0", "`x-again` has another meaning in /backend")],
+            [("/answers/retry_headers", "`x-again` has another meaning in /backend")],
         ),
         row(
             [("/routes/1/webhook", json!({"provider": "acme_hooks"}))],
