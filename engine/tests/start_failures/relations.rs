@@ -231,10 +231,7 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/answers", json!({"retry_headers": ["X-Operation-Id"]}))],
-            [(
-                "/answers/retry_headers/0",
-                "`x-operation-id` has another meaning in /backend: the advice needs a header",
-            )],
+            [("/answers/retry_headers", "`x-operation-id` has another meaning in /backend: the advice needs a header")],
         ),
         row(
             [
