@@ -46,7 +46,7 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
     let refusal = exchange.refusal();
     // What the core writes is JSON.
     let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
-    let document = |problem: &Problem| read(problem.document(policy.docs_url()));
+    let document = |problem: &Problem| read(problem.document(policy.answers()));
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("action", action(refusal).into());

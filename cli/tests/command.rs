@@ -137,6 +137,38 @@ fn text_is_for_people() {
     assert!(text.contains("status: 404") && text.contains("  code: not_found"), "{text}");
 }
 
+/// Somebody who has written a document in another form learns what it is and where.
+#[test]
+fn what_is_no_json_is_named_with_line_and_column() {
+    for (policy, told) in [
+        (
+            "version: 1\nroutes: []\n",
+            "this is YAML, from line 1 column 1 on: the document is JSON; convert it, for example with `yq -o=json",
+        ),
+        ("{\n  \"version\": 1,\n}", "a comma with nothing behind it at line 2 column 15: remove it"),
+        ("{\n  // one\n  \"version\": 1\n}", "a comment at line 2 column 3: JSON has none; remove it"),
+        ("{\n  # one\n  \"version\": 1\n}", "a comment at line 2 column 3: JSON has none; remove it"),
+        ("\u{feff}{}", "a byte order mark at line 1 column 1: save the document as UTF-8 without one"),
+        ("", "the document is empty"),
+    ] {
+        let output = run(&["check"], policy, "");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(&format!("  (document): not a JSON document: {told}")), "{policy:?}: {text}");
+    }
+}
+
+#[test]
+fn a_word_that_is_nearly_right_gets_a_suggestion() {
+    let misspelt = POLICY.replace("REQUIRED_A\", \"target\": \"Refunds", "REQUIRE_A\", \"target\": \"Refunds");
+    let output = run(&["check", "--json"], &misspelt, "");
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(list["errors"][0]["pointer"], "/routes/0/policy");
+    let message = list["errors"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("found `REQUIRE_A`; did you mean `REQUIRED_A`?"), "{message}");
+}
+
 #[test]
 fn bad_input_is_told_with_every_place_and_exits_2() {
     let broken = POLICY.replace("REQUIRED_A", "REQUIRED").replace("\"version\": 1", "\"version\": 2");

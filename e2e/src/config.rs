@@ -53,6 +53,8 @@ pub enum Change {
     Environment(Vec<String>),
     /// This filter stands in the place of ours.
     Instead(Value),
+    /// Our plugin's `configuration` is this message, or is not there.
+    Configuration(Option<Value>),
     /// The connection manager has this member.
     Manager(&'static str, Value),
     /// The plugin's configuration lacks `allow_on_headers_stop_iteration`.
@@ -171,6 +173,14 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             let (filters, place) = ours(listener)?;
             let filter = filters.get_mut(place).context("our filter")?;
             set(filter, "/typed_config/config", "allow_on_headers_stop_iteration", json!(false))
+        }
+        Change::Configuration(message) => {
+            let (filters, place) = ours(listener)?;
+            let config = at(filters.get_mut(place).context("our filter")?, "/typed_config/config")?;
+            let members = config.as_object_mut().context("the plugin is no object")?;
+            members.shift_remove("configuration");
+            members.extend(message.iter().map(|message| ("configuration".to_owned(), message.clone())));
+            Ok(())
         }
         Change::Manager(name, value) => set(listener, MANAGER, name, value.clone()),
         Change::ConnectionBuffer(bytes) => set(listener, "", "per_connection_buffer_limit_bytes", json!(bytes)),

@@ -110,7 +110,7 @@ fn headers(bench: &mut Criterion) {
                 assert_eq!(flow, expected);
                 // What a gateway is given: the refusal as a document.
                 match effects.first() {
-                    Some(Effect::Reply(problem)) => problem.document(policy.docs_url()).len(),
+                    Some(Effect::Reply(problem)) => problem.document(policy.answers()).len(),
                     _ => effects.len(),
                 }
             });

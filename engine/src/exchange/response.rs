@@ -1,7 +1,10 @@
 //! Evaluates a response by its head: it reports the status of the key, renames the operation id, and hides everything
 //! that names the backend, its services or its files (docs/contract.md section 6). `response_body` handles the bodies.
 
-use super::edits::{REPLAYED, RETRY, STATUS, is_hidden, is_replay_header, set, set_body, set_problem};
+use super::edits::{
+    REPLAYED, RETRY, STATUS, bound_retry_after, is_hidden, is_replay_header, set, set_body, set_problem,
+    set_retry_headers,
+};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
 use super::{Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
@@ -44,6 +47,8 @@ struct ResponseHead<'a> {
     is_json: bool,
     is_typed: bool,
     is_encoded: bool,
+    /// The last line of `retry-after`.
+    retry_after: Option<&'a [u8]>,
 }
 
 impl ResponseHead<'_> {
@@ -97,6 +102,7 @@ impl Exchange {
                 let problem = self.about_request(problem);
                 set(":status", problem.status().to_string().into_bytes(), effects);
                 set(RETRY, problem.retry().name().as_bytes(), effects);
+                bound_retry_after(policy, head.retry_after, effects);
                 set_problem(policy, &problem, effects);
                 self.state = State::Responded(decision, Some(problem), TrailerEdit::Remove);
                 return ResponseFlow::Stream;
@@ -125,6 +131,10 @@ impl Exchange {
                     if let Some(value) = value {
                         set(name, value.as_bytes(), effects);
                     }
+                }
+                if let Some(advice) = advice {
+                    set_retry_headers(policy, advice, effects);
+                    bound_retry_after(policy, head.retry_after, effects);
                 }
                 advice
             }
@@ -229,6 +239,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
                 head.is_json = is_json(value) && (head.is_json || !head.is_typed);
                 head.is_typed = true;
             }
+            b"retry-after" => head.retry_after = Some(value),
             b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
             // Restate adds this `vary` for its own CORS handling.
             b"vary" => hidden |= policy.restate() && value.starts_with(b"origin, access-control-request-"),

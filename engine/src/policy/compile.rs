@@ -14,8 +14,8 @@ use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::{Policy, PolicyErrors, REWRITE_MARK, Route};
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
-use crate::json::Json;
 use crate::json::cursor::{Issue, Issues, JsonCursor};
+use crate::json::{Json, slip};
 use crate::provider::Provider;
 use std::collections::BTreeMap;
 
@@ -38,7 +38,8 @@ const METHOD_OVERRIDES: [&str; 4] =
 #[inline(never)]
 pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
     let json = Json::parse(document).map_err(|error| {
-        PolicyErrors(vec![Issue { pointer: String::new(), message: format!("not a JSON document: {error}") }])
+        let message = format!("not a JSON document: {}", slip::reason(document, &error));
+        PolicyErrors(vec![Issue { pointer: String::new(), message }])
     })?;
     let mut issues = Issues::default();
     let document = Document::read(&JsonCursor::root(&json), &mut issues);
@@ -120,13 +121,14 @@ impl Compiler<'_> {
             self.warnings.add("/mode", "shadow: Case A refusals and key rewrites are not acted on");
         }
         self.hosts_warning();
+        self.check_retry_headers();
         let providers = self.providers();
         let strip = self.strip(&identities, caller_headers.as_ref());
         let (strip, strip_verified) = self.strip_signatures(strip, &providers);
         Policy {
             unmatched: document.unmatched,
             mode: document.mode,
-            docs_url: document.docs_url.clone(),
+            answers: document.answers.clone(),
             key_in_logs: document.telemetry.key_in_logs,
             warnings: Vec::new(),
             identities,
@@ -361,6 +363,18 @@ impl Compiler<'_> {
                  gateway's connection manager, for a host with a port or a final dot is another host"
             ),
         );
+    }
+
+    /// Reports headers of the retry advice that the backend's part of the document uses for something else.
+    #[inline(never)]
+    fn check_retry_headers(&mut self) {
+        let backend = &self.document.backend;
+        let of_operation = backend.operation_id.iter().flat_map(|id| [&id.from, &id.to]);
+        let used: Vec<&String> = of_operation.chain(&backend.replay_headers).collect();
+        for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
+            let message = format!("`{name}` has another meaning in /backend: the advice needs a header of its own");
+            self.issues.add("/answers/retry_headers", message);
+        }
     }
 
     /// The first path segments that are closed to clients because they are services of the backend, sorted; none

@@ -1,6 +1,7 @@
 //! The policy document (docs/contract.md section 4): checks the names, types and grammars of its members, and adds
 //! defaults. `compile` checks how members fit together.
 
+mod answers;
 mod backend;
 mod callers;
 mod identity;
@@ -11,6 +12,7 @@ mod secrets;
 mod stores;
 mod webhooks;
 
+pub use answers::Answers;
 pub(crate) use backend::{Backend, BackendKind, InvocationStore, OperationId};
 pub(crate) use callers::{Caller, CallerHeaders};
 pub(crate) use identity::{Forward, IdentityRules};
@@ -81,8 +83,8 @@ pub(crate) struct Document {
     pub mode: Mode,
     /// `unmatched`
     pub unmatched: Unmatched,
-    /// `docs_url`
-    pub docs_url: Option<String>,
+    /// `answers`, and `docs_url`
+    pub answers: Answers,
     /// `identity`
     pub identity: Option<IdentityRules>,
     /// `backend`
@@ -121,6 +123,7 @@ impl Document {
             "identity",
             "backend",
             "gateway_routes",
+            "answers",
             "routes",
             "webhooks",
             "callers",
@@ -142,11 +145,15 @@ impl Document {
         let wait_ms = recovery.and_then(|recovery| recovery.integer("wait_ms", 0..=600_000, issues));
         let retentions = fields.get("retention").and_then(|at| retention::read(&at, issues));
         let forward = fields.get("forward").and_then(|at| at.fields(&["parameters"], issues));
+        let docs_url = fields.parse("docs_url", issues, parse_url);
         let routes = fields.need("routes", issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
             mode: read_mode(&fields, issues).unwrap_or_default(),
             unmatched: fields.choice("unmatched", &UNMATCHED, issues).unwrap_or_default(),
-            docs_url: fields.parse("docs_url", issues, parse_url),
+            answers: match fields.get("answers") {
+                Some(at) => Answers::read(&at, docs_url, issues),
+                None => Answers { docs_url, ..Answers::default() },
+            },
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             backend: fields
                 .need_or_advise("backend", backend::KINDS, issues)

@@ -11,7 +11,7 @@ pub(crate) mod recovery;
 pub(crate) mod routes;
 pub(crate) mod target;
 
-pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched};
+pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::{RouteId, Template};
 pub use target::{HandlerAddress, Target, TargetPaths};
@@ -39,8 +39,8 @@ pub struct Policy {
     unmatched: Unmatched,
     /// The document's mode, for requests that no route declares.
     mode: Mode,
-    /// The URL that problem documents link to.
-    docs_url: Option<String>,
+    /// How problem documents are written, and what errors say besides.
+    answers: Answers,
     /// How keys appear in logs.
     key_in_logs: KeyInLogs,
     /// Warnings for the log at start.
@@ -181,9 +181,9 @@ impl Policy {
         self.mode
     }
 
-    /// The URL that problem documents link to.
-    pub fn docs_url(&self) -> Option<&str> {
-        self.docs_url.as_deref()
+    /// How problem documents are written, and what errors say besides.
+    pub const fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     /// How keys appear in logs.

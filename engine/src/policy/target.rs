@@ -1,6 +1,7 @@
 //! The target of a route in the backend, `Service/handler` or `Service/{object key}/handler`, and its path.
 
 use crate::identity::Identity;
+use crate::json::cursor::suggestion;
 use crate::percent::{percent_decode, percent_encode};
 use std::borrow::Cow;
 
@@ -191,8 +192,9 @@ fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<KeyPiece>, String>
             _ => match parameters.iter().position(|parameter| *parameter == name) {
                 Some(index) => KeyPiece::Parameter(index),
                 None => {
+                    let near = suggestion(name, parameters.iter().copied().chain(IDENTITY_NAMES));
                     return Err(format!(
-                        "`{{{name}}}` is neither a parameter of the route's path nor tenant, project or subject"
+                        "`{{{name}}}` is neither a parameter of the route's path nor tenant, project or subject{near}"
                     ));
                 }
             },

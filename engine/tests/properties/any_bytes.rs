@@ -179,7 +179,7 @@ proptest! {
             prop_assert!(replies == 0 || effects.len() == 1, "{:?}", effects);
             if let [Effect::Reply(problem)] = effects.as_slice() {
                 prop_assert!((400..=599).contains(&problem.status()));
-                prop_assert!(is_object(&problem.document(policy.docs_url())));
+                prop_assert!(is_object(&problem.document(policy.answers())));
             }
             prop_assert!(is_object(&exchange.record(policy).to_json()));
         }

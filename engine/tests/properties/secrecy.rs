@@ -72,8 +72,8 @@ proptest! {
         let shadow = exchange.shadow().flatten().cloned();
         let refusal = if let Verdict::Refused(problem) = verdict { Some(problem) } else { None };
         for problem in shadow.into_iter().chain(refusal) {
-            is_clean("a problem document", &problem.document(compiled.docs_url()));
-            is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.docs_url())));
+            is_clean("a problem document", &problem.document(compiled.answers()));
+            is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.answers())));
         }
     }
 }

@@ -358,6 +358,10 @@ pub(super) fn relations() -> Vec<Row> {
                 "`{basket_id}` is neither a parameter of the route's path nor tenant, project or subject",
             )],
         ),
+        row(
+            [("/routes/-", cart("Cart/{cartid}/get"))],
+            [("/routes/3/target", "tenant, project or subject; did you mean `cart_id`?")],
+        ),
         row([("/routes/-", cart("Cart//get"))], [("/routes/3/target", "the object key is empty")]),
         row([("/routes/-", cart("Cart/é/get"))], [("/routes/3/target", "`é`: literal text in an object key is")]),
         row(
@@ -409,6 +413,21 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/routes/1/webhook", "the path has no `{provider}`: add it, or fix it with `\"provider\"`"),
                 ("/routes/1/webhook", "the path has no `{webhook_id}`: add it, or fix it with `\"id\"`"),
             ],
+        ),
+        row(
+            [("/webhooks/static/wh_01JABCDEF/provider", json!("stripee"))],
+            [("/webhooks/static/wh_01JABCDEF/provider", "no provider `stripee` is known; did you mean `stripe`?")],
+        ),
+        row(
+            [("/answers", json!({"retry_headers": ["X-Operation-Id"]}))],
+            [("/answers/retry_headers", "`x-operation-id` has another meaning in /backend: the advice needs a header")],
+        ),
+        row(
+            [
+                ("/answers", json!({"retry_headers": ["x-again"]})),
+                ("/backend", json!({"kind": "generic", "replay_headers": ["x-again"]})),
+            ],
+            [("/answers/retry_headers", "`x-again` has another meaning in /backend")],
         ),
         row(
             [("/routes/1/webhook", json!({"provider": "acme_hooks"}))],

@@ -62,7 +62,48 @@ pub(super) fn values() -> Vec<Row> {
         row([("/routes", json!(GONE))], [("", "the member `routes` is missing")]),
         row([("/version", json!(2))], [("/version", "expected an integer from 1 to 1")]),
         row([("/version", json!("1"))], [("/version", "expected an integer, found a string")]),
-        row([("/mode", json!("Shadow"))], [("/mode", "expected one of `enforce`, `shadow`, found `Shadow`")]),
+        row(
+            [("/mode", json!("Shadow"))],
+            [("/mode", "expected one of `enforce`, `shadow`, found `Shadow`; did you mean `shadow`?")],
+        ),
+        row(
+            [("/routes/0/policy", json!("REQUIRE_A"))],
+            [("/routes/0/policy", "`PROHIBITED`, found `REQUIRE_A`; did you mean `REQUIRED_A`?")],
+        ),
+        row([("/routes/0/policy", json!("accepted"))], [("/routes/0/policy", "; did you mean `ACCEPTED`?")]),
+        row([("/backend/kind", json!("generics"))], [("/backend/kind", "; did you mean `generic`?")]),
+        row([("/routes/0/scope", json!("platfrom"))], [("/routes/0/scope", "; did you mean `platform`?")]),
+        row(
+            [("/answers", json!({"retry_header": [], "error_member": "yes"}))],
+            [
+                ("/answers/retry_header", "unknown member `retry_header`; did you mean `retry_headers`?"),
+                ("/answers/error_member", "expected true or false, found a string"),
+            ],
+        ),
+        row(
+            [(
+                "/answers",
+                json!({"retry_headers": ["x_should_retry", "Retry-After", "Content-Type", "idempotency-retry", "x-*"]}),
+            )],
+            [
+                ("/answers/retry_headers/0", "write the header with - instead of _: `_` counts as `-`"),
+                (
+                    "/answers/retry_headers/1",
+                    "`retry-after` has a meaning of its own; a header such as `x-should-retry`",
+                ),
+                ("/answers/retry_headers/2", "`content-type` has a meaning of its own"),
+                ("/answers/retry_headers/3", "`idempotency-retry` has a meaning of its own"),
+                ("/answers/retry_headers/4", "expected a header name"),
+            ],
+        ),
+        row(
+            [("/answers", json!({"retry_headers": ["x-a", "X-A"]}))],
+            [("/answers/retry_headers", "`x-a` stands in the list twice")],
+        ),
+        row(
+            [("/answers", json!({"retry_headers": ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"]}))],
+            [("/answers/retry_headers", "at most 8 headers can repeat the advice")],
+        ),
         row([("/routes", json!({}))], [("/routes", "expected an array, found an object")]),
         row([("/routes/0", json!([]))], [("/routes/0", "expected an object, found an array")]),
         row([("/routes/0/one_way", json!("yes"))], [("/routes/0/one_way", "expected true or false, found a string")]),
@@ -219,7 +260,7 @@ pub(super) fn values() -> Vec<Row> {
         row(
             [("/routes/1/webhook", json!({"provider": "Stripe", "id": "short"}))],
             [
-                ("/routes/1/webhook/provider", "a provider's name is [a-z0-9_]+"),
+                ("/routes/1/webhook/provider", "a provider's name is [a-z0-9_]+; did you mean `stripe`?"),
                 ("/routes/1/webhook/id", "a webhook id is [A-Za-z0-9_-]{8,64}"),
             ],
         ),

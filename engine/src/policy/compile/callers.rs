@@ -2,7 +2,7 @@
 
 use super::{Compiler, methods_of};
 use crate::identity::{IdentityPlace, IdentitySource, SubjectRule};
-use crate::json::cursor::child;
+use crate::json::cursor::{child, suggestion};
 use crate::policy::document::{Caller, CallerHeaders, IdentityRules, RouteDocument};
 use crate::policy::{PolicyKind, Route};
 
@@ -59,7 +59,9 @@ impl Compiler<'_> {
                 let at = format!("{at}/routes/{index}");
                 let found = routes.iter_mut().find(|(_, route)| route.endpoint == *endpoint);
                 let Some((_, route)) = found else {
-                    self.issues.add(at, format!("no route has the endpoint `{endpoint}`"));
+                    let known = self.document.routes.iter().map(|(_, route)| route.endpoint.as_str());
+                    let near = suggestion(endpoint, known);
+                    self.issues.add(at, format!("no route has the endpoint `{endpoint}`{near}"));
                     continue;
                 };
                 let is_allowed = matches!(route.policy, PolicyKind::RequiredA | PolicyKind::Accepted);

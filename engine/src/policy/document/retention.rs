@@ -1,7 +1,7 @@
 //! The `retention` object: for how long the backend keeps the results of a service.
 
 use super::parse_duration;
-use crate::json::cursor::{Issues, JsonCursor};
+use crate::json::cursor::{Issues, JsonCursor, suggestion};
 
 /// The retention of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,10 @@ fn read_service(
     fields.choice("on_max_attempts", &[("kill", ()), ("pause", ())], issues);
     let (class, seconds) = fields.need_parse("class", issues, |class| {
         let found = classes.iter().find(|(known, _)| *known == class).copied();
-        found.ok_or_else(|| format!("no class `{}` in /retention/classes", class.replace('\n', " ")))
+        found.ok_or_else(|| {
+            let near = suggestion(class, classes.iter().map(|(known, _)| *known));
+            format!("no class `{}` in /retention/classes{near}", class.replace('\n', " "))
+        })
     })?;
     Some(ServiceRetention { service: name.to_owned(), class: class.to_owned(), seconds: seconds? })
 }
