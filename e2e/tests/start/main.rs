@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         ("errors of every kind", include_str!("bad-policy.json").to_owned(), BAD_POLICY.as_slice()),
         ("a signed caller of two hosts", TWO_HOSTS.to_owned(), &["/callers/timer/routes"]),
         ("no identity", NO_IDENTITY.to_owned(), &["/routes/0/policy", "/routes/1/policy"]),
-        ("no members", "{}".to_owned(), &["", ""]),
+        ("no members", "{}".to_owned(), &["", "", ""]),
         ("an empty document", String::new(), &[""]),
         ("YAML", "version: 1\nroutes: []\n".to_owned(), &[""]),
         ("a trailing comma", "{\n  \"version\": 1,\n}\n".to_owned(), &[""]),
