@@ -55,8 +55,9 @@ fn replaced(gateway: &Gateway) -> Result<()> {
 
 fn is_the_gateways(gateway: &Gateway, seen: &Seen, code: &str) -> Result<()> {
     let problem: Value = serde_json::from_slice(&seen.reply.body).context("no problem document")?;
-    ensure!(problem["code"] == code, "another problem: {problem}");
-    let instance = problem["instance"].as_str().with_context(|| format!("no instance: {problem}"))?;
+    let text = |name: &str| problem.get(name).and_then(Value::as_str);
+    ensure!(text("code") == Some(code), "another problem: {problem}");
+    let instance = text("instance").with_context(|| format!("no instance: {problem}"))?;
     let id = instance.strip_prefix("urn:uuid:").with_context(|| format!("no UUID: {instance}"))?;
     ensure!(id != CLIENTS, "the client's own id");
     gateway.until("the access log has the id", |gateway| Ok(gateway.access_log()?.contains(&format!(" {id} "))))

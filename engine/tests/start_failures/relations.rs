@@ -228,12 +228,19 @@ pub(super) fn relations() -> Vec<Row> {
             [("/identity/sources/0/project", json!(GONE))],
             [(
                 "/routes/0/scope",
-                "the keys of orders.create belong to a project (scope `project`), and no identity source names one: `jwt`. \
-                 Give a source a `project`, or the route the scope `tenant`",
+                "orders.create needs a project (scope `project`), and no identity source names one: `jwt`. Give a source a `project`, which may be a constant, or give the route the scope `tenant`",
             )],
         ),
         row([("/identity/sources/0/project", json!(GONE)), ("/routes/0/scope", json!("tenant"))], []),
         row([("/identity/sources/0/project", json!(GONE)), ("/routes/0/policy", json!("PROHIBITED"))], []),
+        row(
+            [
+                ("/identity/sources/0/project", json!(GONE)),
+                ("/routes/0/policy", json!("PROHIBITED")),
+                ("/routes/0/target", json!("Orders/{tenant}/create")),
+            ],
+            [("/routes/0/scope", "orders.create needs a project (scope `project`)")],
+        ),
         row(
             [(
                 "/identity/sources/-",

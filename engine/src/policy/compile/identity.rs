@@ -2,6 +2,7 @@
 
 use super::{Compiler, RouteDocument};
 use crate::policy::document::{IdentityRules, Scope};
+use crate::policy::target::IDENTITY_NAMES;
 
 impl Compiler<'_> {
     /// Reports routes and sources that can never fit: the scope of the route asks for a project, and the source has none.
@@ -24,20 +25,21 @@ impl Compiler<'_> {
     fn check_sources(&mut self, at: &str, rules: &IdentityRules, users: &[(usize, &RouteDocument)]) {
         let fits = |(_, route): &&(usize, &RouteDocument)| route.scope != Scope::Project && route.webhook.is_none();
         let needs = |(_, route): &&(usize, &RouteDocument)| {
-            route.scope == Scope::Project && route.webhook.is_none() && route.policy.is_case_a()
+            let needs_identity = route.policy.is_case_a() || names_identity(route);
+            route.scope == Scope::Project && route.webhook.is_none() && needs_identity
         };
         let Some((_, first)) = users.iter().find(needs) else { return };
         let without = || rules.sources.iter().enumerate().filter(|(_, source)| source.project.is_none());
         if !rules.sources.is_empty() && without().count() == rules.sources.len() {
             let names: Vec<String> = without().map(|(_, source)| format!("`{}`", source.name)).collect();
             for (index, route) in users.iter().filter(needs) {
-                // A route for signed callers works without a source.
-                if self.is_signed_for(route) {
+                // A route for signed callers works without the document's sources.
+                if route.identity.is_none() && self.is_signed_for(route) {
                     continue;
                 }
                 let message = format!(
-                    "the keys of {} belong to a project (scope `project`), and no identity source names one: {}. Give a source a \
-                     `project`, or the route the scope `tenant`",
+                    "{} needs a project (scope `project`), and no identity source names one: {}. Give a source a `project`, which \
+                     may be a constant, or give the route the scope `tenant`",
                     route.endpoint,
                     names.join(", ")
                 );
@@ -54,4 +56,10 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+/// Whether the route's target names a part of the caller's identity.
+fn names_identity(route: &RouteDocument) -> bool {
+    let names = |target: &String| IDENTITY_NAMES.iter().any(|name| target.contains(&format!("{{{name}}}")));
+    route.target.as_ref().is_some_and(names)
 }

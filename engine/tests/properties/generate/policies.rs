@@ -161,11 +161,14 @@ pub(crate) fn routes() -> impl Strategy<Value = Vec<RouteModel>> {
 }
 
 /// Gives sources a project where without one they could serve no route that uses them, or no source could serve a route.
-fn mend(identity: &mut IdentityModel, users: &[(Kind, bool, ScopeModel)]) {
-    let wider = users.iter().any(|(_, webhook, scope)| !webhook && *scope != ScopeModel::Project);
-    let narrow = users.iter().any(|(kind, webhook, scope)| {
-        matches!(kind, Kind::RequiredA | Kind::Accepted) && !webhook && *scope == ScopeModel::Project
-    });
+fn mend(identity: &mut IdentityModel, users: &[&RouteModel]) {
+    let needs = |route: &RouteModel| {
+        let target = route.target.as_ref();
+        matches!(route.kind, Kind::RequiredA | Kind::Accepted) || target.is_some_and(TargetModel::needs_identity)
+    };
+    let of_clients = || users.iter().filter(|route| !route.webhook);
+    let wider = of_clients().any(|route| route.scope != ScopeModel::Project);
+    let narrow = of_clients().any(|route| route.scope == ScopeModel::Project && needs(route));
     let all_lack = identity.sources.iter().all(|source| source.project.is_none());
     for (index, source) in identity.sources.iter_mut().enumerate() {
         if source.project.is_none() && narrow && (!wider || (all_lack && index == 0)) {
@@ -203,12 +206,14 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                     });
                     target.one_way &= restate;
                 }
-                let user = (route.kind, route.webhook, route.scope);
-                route.identity.as_mut().into_iter().for_each(|identity| mend(identity, &[user]));
+                if let Some(mut identity) = route.identity.take() {
+                    mend(&mut identity, &[&route]);
+                    route.identity = Some(identity);
+                }
                 routes.push(route);
             }
-            let users = routes.iter().filter(|route| route.identity.is_none());
-            mend(&mut identity, &users.map(|route| (route.kind, route.webhook, route.scope)).collect::<Vec<_>>());
+            let users: Vec<&RouteModel> = routes.iter().filter(|route| route.identity.is_none()).collect();
+            mend(&mut identity, &users);
             PolicyModel {
                 shadow,
                 restate,
