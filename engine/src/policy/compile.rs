@@ -70,6 +70,7 @@ impl Compiler<'_> {
             self.issues
                 .add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
         }
+        let reserved_paths = self.reserved_paths();
         let mut identities = vec![document.identity.clone().unwrap_or_default()];
         let mut table = RouteTable::default();
         let mut endpoints = BTreeMap::new();
@@ -86,6 +87,7 @@ impl Compiler<'_> {
             }
             let methods = methods_of(declared);
             self.declare(&mut table, *index, declared, &methods, &routes);
+            self.open_path(*index, declared, &reserved_paths);
             let identity = declared.identity.as_ref().map_or(0, |rules| {
                 identities.push(rules.clone());
                 identities.len() - 1
@@ -139,7 +141,7 @@ impl Compiler<'_> {
                 .chain(document.callers.iter().map(|caller| &caller.subject))
                 .map(|subject| subject.as_str().to_owned())
                 .collect(),
-            reserved_paths: self.reserved_paths(&routes),
+            reserved_paths,
             invocations: self.invocations(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
@@ -338,14 +340,19 @@ impl Compiler<'_> {
                 }
             }
         }
+    }
+
+    /// Reports a route whose path is closed to clients.
+    #[inline(never)]
+    fn open_path(&mut self, index: usize, route: &RouteDocument, reserved_paths: &[String]) {
         let path = route.template.to_string();
-        if let Some(prefix) = self.document.backend.reserved_paths.iter().find(|prefix| {
+        let is_below = |prefix: &&String| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        }) {
-            self.issues.add(
-                format!("/routes/{index}/path"),
-                format!("`{prefix}` is closed to clients (/backend/reserved_paths)"),
-            );
+        };
+        if let Some(prefix) = reserved_paths.iter().find(is_below) {
+            let message =
+                format!("`{prefix}` is closed to clients (/backend/reserved_paths, or the backend's own paths)");
+            self.issues.add(format!("/routes/{index}/path"), message);
         }
     }
 

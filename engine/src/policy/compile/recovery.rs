@@ -3,7 +3,7 @@
 use super::{Compiler, RouteDocument};
 use crate::policy::document::{BackendKind, InvocationStore, Mode};
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
-use crate::policy::{Route, Target};
+use crate::policy::{Route, Target, TargetPaths};
 
 /// The prefix of the paths with which Restate returns the result of any caller.
 const RESULTS: &str = "/restate";
@@ -79,15 +79,16 @@ impl Compiler<'_> {
         Some(InvocationStore { cluster, authority })
     }
 
-    /// The path prefixes that are closed to clients. Restate's own are among them if a route has recovery paths, or a
-    /// target below them.
+    /// The path prefixes that are closed to clients. Restate's own is among them if a route has recovery paths, or a target
+    /// below it.
     #[inline(never)]
-    pub(super) fn reserved_paths(&self, routes: &[(usize, Route)]) -> Vec<String> {
-        let mut paths = self.document.backend.reserved_paths.clone();
-        let closed = paths.iter().any(|path| path == RESULTS);
-        let is_below =
-            |route: &Route| route.recovery.is_some() || route.target.as_ref().is_some_and(Target::results_by_id);
-        if !closed && routes.iter().any(|(_, route)| is_below(route)) {
+    pub(super) fn reserved_paths(&self) -> Vec<String> {
+        let backend = &self.document.backend;
+        let mut paths = backend.reserved_paths.clone();
+        let is_below = |route: &RouteDocument| {
+            self.recovers(route) || backend.rewrite_path && backend.paths == TargetPaths::V2 && route.target.is_some()
+        };
+        if !paths.iter().any(|path| path == RESULTS) && self.document.routes.iter().any(|(_, route)| is_below(route)) {
             paths.push(RESULTS.to_owned());
         }
         paths
