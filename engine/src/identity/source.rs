@@ -201,14 +201,13 @@ impl<'p> IdentityRefusal<'p> {
     /// A refusal with the faults of tenant, project and subject, of which there is at least one. An invalid part comes
     /// before a missing part.
     pub(crate) fn new(sources: &'p [IdentitySource], faults: [Option<IdentityFault>; 3]) -> Self {
-        let parts = || [IdentityPart::Tenant, IdentityPart::Project, IdentityPart::Subject].into_iter().zip(faults);
-        let invalid = parts().find(|(_, fault)| *fault == Some(IdentityFault::Invalid));
-        let refusal = Self { error: IdentityError::Missing(IdentityPart::Tenant), sources, faults };
+        let parts = [IdentityPart::Tenant, IdentityPart::Project, IdentityPart::Subject];
+        let invalid = parts.iter().zip(faults).find(|(_, fault)| *fault == Some(IdentityFault::Invalid));
         let error = match invalid {
-            Some((part, _)) => IdentityError::Invalid(part),
-            None => IdentityError::Missing(refusal.findings().next().map_or(IdentityPart::Tenant, |first| first.part)),
+            Some((part, _)) => IdentityError::Invalid(*part),
+            None => IdentityError::Missing(first_missing(sources, faults)),
         };
-        Self { error, ..refusal }
+        Self { error, sources, faults }
     }
 
     /// A refusal that the sources' places do not explain.
@@ -216,17 +215,29 @@ impl<'p> IdentityRefusal<'p> {
         Self { error, sources: &[], faults: [None; 3] }
     }
 
-    /// The parts that are missing or wrong, in the order of the sources; at most 12.
-    pub fn findings(&self) -> impl Iterator<Item = IdentityFinding<'p>> + use<'p> {
-        let (sources, faults) = (self.sources, self.faults);
-        let of_source = move |source: &'p IdentitySource| {
-            source.places().into_iter().zip(faults).filter_map(move |((part, place), fault)| {
+    /// The parts that are missing or wrong, in the order of the sources; at most 12. A constant is never missing.
+    #[inline(never)]
+    pub fn findings(&self) -> Vec<IdentityFinding<'p>> {
+        let mut findings = Vec::new();
+        for source in self.sources {
+            for ((part, place), fault) in source.places().into_iter().zip(self.faults) {
                 let is_constant = place.is_some_and(IdentityPlace::is_constant);
-                Some(IdentityFinding { source: &source.name, part, place, fault: fault.filter(|_| !is_constant)? })
-            })
-        };
-        sources.iter().flat_map(of_source).take(MAX_FINDINGS)
+                if let Some(fault) = fault.filter(|_| !is_constant && findings.len() < MAX_FINDINGS) {
+                    findings.push(IdentityFinding { source: &source.name, part, place, fault });
+                }
+            }
+        }
+        findings
     }
+}
+
+/// The first part that is missing and not a constant; the tenant without any source.
+fn first_missing(sources: &[IdentitySource], faults: [Option<IdentityFault>; 3]) -> IdentityPart {
+    let places = sources.first().map(IdentitySource::places).into_iter().flatten().zip(faults);
+    let missing = |(place, fault): &((IdentityPart, Option<&IdentityPlace>), Option<IdentityFault>)| {
+        fault.is_some() && !place.1.is_some_and(IdentityPlace::is_constant)
+    };
+    places.into_iter().find(missing).map_or(IdentityPart::Tenant, |((part, _), _)| part)
 }
 
 /// The rules of a route that [`resolve`] needs in addition to the sources.

@@ -44,7 +44,7 @@ impl Problem {
     /// looked for it.
     #[inline(never)]
     pub fn identity(why: &IdentityRefusal<'_>) -> Self {
-        let findings: Vec<IdentityFinding<'_>> = why.findings().collect();
+        let findings = why.findings();
         let looked_at = |part: IdentityPart| {
             findings.iter().find(|finding| finding.part == part).map_or_else(String::new, |finding| {
                 match finding.place {

@@ -5,10 +5,11 @@ use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::{KeyError, KeyFormat, KeyGrammar, KeyRules, MAX_LENGTH, MaxAge};
 use regex_lite::{Regex, RegexBuilder};
 
-/// The longest pattern, in bytes.
+/// The longest pattern, in characters.
 const MAX_PATTERN_LENGTH: usize = 256;
-/// The largest compiled pattern, in bytes. It bounds the time of a match, too: the longest key takes some milliseconds.
-const MAX_PATTERN_SIZE: usize = 32 << 10;
+/// The largest compiled pattern, in bytes. It bounds the time of a match, too: with the worst pattern of this size the
+/// longest key takes a few milliseconds.
+const MAX_PATTERN_SIZE: usize = 16 << 10;
 
 impl KeyRules {
     /// Reads a `key` object. `None` if a member is invalid.
@@ -58,7 +59,7 @@ impl KeyRules {
 }
 
 fn parse_pattern(text: &str) -> Result<Regex, String> {
-    if text.len() > MAX_PATTERN_LENGTH {
+    if text.chars().count() > MAX_PATTERN_LENGTH {
         return Err("a pattern has at most 256 characters".to_owned());
     }
     let compiled = RegexBuilder::new(text).size_limit(MAX_PATTERN_SIZE).build();
