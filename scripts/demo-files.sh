@@ -59,7 +59,7 @@ last() {
 }
 
 # Nothing is said about a run in which nothing has to be done.
-told=$((SECONDS + 2)) first=yes failed=()
+told=$((SECONDS + 4)) first=yes failed=()
 while [ ${#JOBS[@]} -gt 0 ]; do
     still_names=() still_jobs=()
     for index in "${!JOBS[@]}"; do
@@ -79,7 +79,7 @@ while [ ${#JOBS[@]} -gt 0 ]; do
     [ ${#JOBS[@]} -gt 0 ] || break
     if [ $SECONDS -ge $told ]; then
         if [ $first = yes ]; then
-            say "demo: the first run builds the filter and the demo, and fetches Envoy and Restate: about three minutes on two cores"
+            say "demo: the first run builds the filter and the demo, and fetches Envoy and Restate: about four minutes on two cores"
             first=no
         fi
         line="demo: $((SECONDS - start)) s, at work on: $(printf '%s, ' "${NAMES[@]}" | sed 's/, $//')"
