@@ -41,7 +41,7 @@ impl Root {
                     abi::log(AbiLogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
                 }
                 self.lookups = SharedLookups::of(&policy);
-                if self.lookups.is_some() {
+                if self.lookups.as_ref().is_some_and(SharedLookups::needs_ticks) {
                     // If this fails, there are no ticks and so no refreshes ahead of time; lookups still work.
                     let _ = abi::set_tick_period(TICK_MS);
                 }

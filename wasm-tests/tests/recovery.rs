@@ -58,6 +58,7 @@ fn a_recovery_makes_one_call_and_any_other_request_none() {
     let mut vm = start("restate");
     let call = begin(&mut vm, "POST", "/refunds", "u1");
     assert!(vm.calls().is_empty());
+    assert_eq!(vm.tick_period_ms(), 0, "nothing is kept, so nothing has to be refreshed");
     assert_eq!(upstream_path(&mut vm, call), "/restate/call/Refunds/create");
 
     let id = begin(&mut vm, "GET", RESULT, "u1");
