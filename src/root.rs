@@ -52,7 +52,7 @@ impl Root {
     /// Whether a body has arrived while a message waited for it. Then ticks are only needed for lookups.
     pub(crate) fn bodies_are_proven(&self) -> bool {
         let proven = self.bodies == BodyDelivery::Proven;
-        if proven && self.lookups.is_none() {
+        if proven && !self.lookups.as_ref().is_some_and(SharedLookups::needs_ticks) {
             let _ = abi::set_tick_period(0);
         }
         proven

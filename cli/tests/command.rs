@@ -116,6 +116,26 @@ fn a_refused_request_is_shown_with_its_problem_document() {
     assert_eq!(verdict.get("idempotency_key"), None);
 }
 
+/// The id of an invocation stands in for Restate's: a request says what Restate answers, or gets an id made up.
+#[test]
+fn a_recovery_is_shown_with_the_path_of_its_result() {
+    let verdict = |lookups: Option<Value>| {
+        let mut request = request("/api/v1/refunds/by-idempotency-key/8e03978e/output", json!([]));
+        request["method"] = json!("GET");
+        lookups.inspect(|lookups| request["lookups"] = lookups.clone());
+        explain(&request)
+    };
+    let (status, made_up) = verdict(None);
+    assert_eq!(status, 0, "{made_up}");
+    assert!(made_up["path"].as_str().unwrap().starts_with("/restate/output/inv_"), "{made_up}");
+    assert_eq!(made_up["idempotency_key"], "t-acme:health-prod:user:u%201:8e03978e");
+    let reply = json!({"invocations": {"status": 200, "body": {"invocationId": "inv_1abc"}}});
+    assert_eq!(verdict(Some(reply)).1["path"], "/restate/output/inv_1abc");
+    let (status, unreachable) = verdict(Some(json!({"invocations": "unreachable"})));
+    assert_eq!((status, &unreachable["problem"]["code"]), (1, &json!("dependency_unavailable")));
+    assert_eq!(unreachable["log"]["idempotency_reason"], "invocation_lookup_failed");
+}
+
 #[test]
 fn shadow_shows_what_would_have_been() {
     let (status, verdict) = explain(&request("/api/v1/quiet", json!([])));

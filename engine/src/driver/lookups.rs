@@ -35,6 +35,11 @@ impl SharedLookups {
         Some(Self { stores, invocations, calls: CallsUnderWay::new(), results: Vec::new() })
     }
 
+    /// Whether [`SharedLookups::on_tick`] has something to do: results of stores are refreshed, ids of invocations are not kept.
+    pub const fn needs_ticks(&self) -> bool {
+        self.stores.is_some()
+    }
+
     /// Looks something up for the request with the number `stream`; `None` if the request has to wait.
     pub(super) fn look_up<H: Host>(
         &mut self,
