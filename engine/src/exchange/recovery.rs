@@ -4,7 +4,7 @@
 
 use super::request::{MatchedRoute, RequestHead};
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, State};
-use crate::headers::{Headers, RouterHints, distinct};
+use crate::headers::{FieldValue, Headers, RouterHints, distinct};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
 use crate::lookup::{LookupResult, invocation};
@@ -72,17 +72,21 @@ impl Exchange {
         headers: &Headers<'a>,
         router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
-    ) -> RequestFlow {
+    ) -> Result<RequestFlow, Problem> {
         let RecoveryRequest { identity, key, wait, place } = request;
         match place {
             ResultPlace::Path(path) => {
                 self.edit_recovery(policy, head, (identity, key, wait, path), headers, router, effects);
-                RequestFlow::Continue
+                Ok(RequestFlow::Continue)
+            }
+            // Its body never ends, and it is waited for.
+            ResultPlace::Lookup(_) if headers.field("upgrade") != FieldValue::Absent => {
+                Err(Problem::request_invalid(400))
             }
             ResultPlace::Lookup(lookup) => {
                 let pending = PendingRecovery { identity, key, wait, lookup, path: None, router };
                 self.state = State::AwaitsInvocation(Box::new(pending));
-                RequestFlow::AwaitCall { limit: self.body_limit(policy) }
+                Ok(RequestFlow::AwaitCall { limit: self.body_limit(policy) })
             }
         }
     }

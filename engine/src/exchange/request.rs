@@ -185,7 +185,7 @@ impl Exchange {
         }
         let target = (authority, &path);
         if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
-            return Ok(self.begin_recovery(policy, &head, recovery, headers, attributes.router(), effects));
+            return self.begin_recovery(policy, &head, recovery, headers, attributes.router(), effects);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
         if let Some(block) = matched.route.and_then(|route| route.webhook.as_ref()) {
