@@ -47,12 +47,15 @@ impl<'a> RequestHead<'a> {
                     [first @ None, _] => *first = Some(value),
                     [_, second] => *second = Some(value),
                 },
-                REQUEST_ID => {
-                    head.request_id = Uuid::parse(value).filter(|_| request_ids == 0);
-                    request_ids += 1;
+                _ => {
+                    if name == REQUEST_ID {
+                        head.request_id = Uuid::parse(value).filter(|_| request_ids == 0);
+                        request_ids += 1;
+                    }
+                    if is_stripped(policy, name) {
+                        head.strip.push(name);
+                    }
                 }
-                _ if is_stripped(policy, name) => head.strip.push(name),
-                _ => {}
             }
         }
         head.strip = distinct(head.strip);
