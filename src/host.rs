@@ -47,6 +47,10 @@ impl Attributes for WasmHost {
         attributes::route_endpoint()
     }
 
+    fn now_unix_ms(&self) -> u64 {
+        abi::now_unix_ms()
+    }
+
     fn router(&self) -> Option<&'static RouterHints> {
         Some(&edge_idempotency_envoy::ROUTER)
     }
@@ -93,10 +97,6 @@ impl Host for WasmHost {
 
     fn received_bytes(&self) -> Option<u64> {
         attributes::request_size()
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        abi::now_unix_ms()
     }
 
     fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {

@@ -64,7 +64,7 @@ pub(crate) fn whole(routes: usize) -> Value {
         "version": 1,
         "docs_url": "https://developers.example.com/idempotency",
         "identity": {"sources": sources(), "forward": forward},
-        "backend": {"kind": "restate", "rewrite_path": true},
+        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
         "routes": routes,
     })
 }

@@ -1,6 +1,7 @@
 //! `explain`: the verdict on one request, by the very engine that runs in the gateway.
 
 use crate::request::Request;
+use crate::sources::{self, SourceView};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::problem::Problem;
 use edge_idempotency_engine::telemetry::Case;
@@ -8,10 +9,15 @@ use edge_idempotency_engine::{Effect, Exchange, Policy};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
+/// The member with the identity sources.
+const IDENTITY: &str = "identity";
+
 /// What the filter does with a request.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     members: Map<String, Value>,
+    /// The identity sources of the request's route.
+    identity: Vec<SourceView>,
     forwarded: bool,
 }
 
@@ -40,7 +46,7 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
     let refusal = exchange.refusal();
     // What the core writes is JSON.
     let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
-    let document = |problem: &Problem| read(problem.document(policy.docs_url()));
+    let document = |problem: &Problem| read(problem.document(policy.answers()));
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("action", action(refusal).into());
@@ -69,8 +75,10 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
         }
         put("shadow", shadow);
     }
+    let identity = sources::read(exchange.identity_sources(policy, &headers), &headers, request);
+    put(IDENTITY, identity.iter().map(SourceView::to_json).collect());
     put("log", read(exchange.record(policy).to_json()));
-    Verdict { forwarded: refusal.is_none(), members }
+    Verdict { forwarded: refusal.is_none(), members, identity }
 }
 
 const fn action(refusal: Option<&Problem>) -> &'static str {
@@ -89,7 +97,7 @@ impl Verdict {
     }
 }
 
-/// One line a member, for people.
+/// One line a member, for people; a line a part for the identity sources.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
@@ -97,6 +105,10 @@ impl fmt::Display for Verdict {
             let label = name.replace('_', " ");
             match value {
                 Value::Null => continue,
+                _ if name == IDENTITY && !self.identity.is_empty() => {
+                    write!(f, "{separator}{label}:")?;
+                    self.identity.iter().try_for_each(|source| write!(f, "\n{source}"))?;
+                }
                 Value::String(text) => write!(f, "{separator}{label}: {text}")?,
                 Value::Object(members) if !members.is_empty() => {
                     write!(f, "{separator}{label}:")?;

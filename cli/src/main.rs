@@ -2,6 +2,7 @@
 
 mod explain;
 mod request;
+mod sources;
 
 use clap::{Args, Parser, Subcommand};
 use edge_idempotency_engine::{Policy, PolicyErrors};

@@ -111,6 +111,10 @@ impl Attributes for Request {
         lookup(self.route_metadata.as_ref(), ["edge.idempotency", "endpoint"])
     }
 
+    fn now_unix_ms(&self) -> u64 {
+        self.now_unix_ms
+    }
+
     fn router(&self) -> Option<&'static RouterHints> {
         Some(&edge_idempotency_envoy::ROUTER)
     }

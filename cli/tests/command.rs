@@ -13,7 +13,7 @@ const POLICY: &str = r#"{
                  "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}],
     "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}
   },
-  "backend": {"kind": "restate", "rewrite_path": true},
+  "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate"},
   "routes": [
     {"endpoint": "refunds.create", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
     {"endpoint": "quiet.create", "path": "/api/v1/quiet", "policy": "REQUIRED_A", "target": "Quiet/create", "mode": "shadow"}
@@ -71,7 +71,7 @@ fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
             "policy": "REQUIRED_A",
             "case": "A",
             "idempotency_key": "t-acme:health-prod:user:u%201:8e03978e",
-            "path": "/Refunds/create",
+            "path": "/restate/call/Refunds/create",
             "set_headers": {
                 "x-tenant-id": "acme",
                 "x-project-id": "health-prod",
@@ -80,6 +80,13 @@ fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
                 "idempotency-key": "t-acme:health-prod:user:u%201:8e03978e"
             },
             "remove_headers": ["authorization", "x_tenant_id"],
+            "identity": [{
+                "source": "jwt",
+                "counts": true,
+                "tenant": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "tenant_id"], "value": "acme"},
+                "project": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "project_id"], "value": "health-prod"},
+                "subject": {"metadata": ["envoy.filters.http.jwt_authn", "jwt", "sub"], "value": "u 1"}
+            }],
             "log": {
                 "idempotency_case": "A",
                 "idempotency_key_namespaced": verdict["log"]["idempotency_key_namespaced"],
@@ -109,6 +116,26 @@ fn a_refused_request_is_shown_with_its_problem_document() {
     assert_eq!(verdict.get("idempotency_key"), None);
 }
 
+/// The id of an invocation stands in for Restate's: a request says what Restate answers, or gets an id made up.
+#[test]
+fn a_recovery_is_shown_with_the_path_of_its_result() {
+    let verdict = |lookups: Option<Value>| {
+        let mut request = request("/api/v1/refunds/by-idempotency-key/8e03978e/output", json!([]));
+        request["method"] = json!("GET");
+        lookups.inspect(|lookups| request["lookups"] = lookups.clone());
+        explain(&request)
+    };
+    let (status, made_up) = verdict(None);
+    assert_eq!(status, 0, "{made_up}");
+    assert!(made_up["path"].as_str().unwrap().starts_with("/restate/output/inv_"), "{made_up}");
+    assert_eq!(made_up["idempotency_key"], "t-acme:health-prod:user:u%201:8e03978e");
+    let reply = json!({"invocations": {"status": 200, "body": {"invocationId": "inv_1abc"}}});
+    assert_eq!(verdict(Some(reply)).1["path"], "/restate/output/inv_1abc");
+    let (status, unreachable) = verdict(Some(json!({"invocations": "unreachable"})));
+    assert_eq!((status, &unreachable["problem"]["code"]), (1, &json!("dependency_unavailable")));
+    assert_eq!(unreachable["log"]["idempotency_reason"], "invocation_lookup_failed");
+}
+
 #[test]
 fn shadow_shows_what_would_have_been() {
     let (status, verdict) = explain(&request("/api/v1/quiet", json!([])));
@@ -128,6 +155,38 @@ fn text_is_for_people() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("action: reject\n"), "{text}");
     assert!(text.contains("status: 404") && text.contains("  code: not_found"), "{text}");
+}
+
+/// Somebody who has written a document in another form learns what it is and where.
+#[test]
+fn what_is_no_json_is_named_with_line_and_column() {
+    for (policy, told) in [
+        (
+            "version: 1\nroutes: []\n",
+            "this is YAML, from line 1 column 1 on: the document is JSON; convert it, for example with `yq -o=json",
+        ),
+        ("{\n  \"version\": 1,\n}", "a comma with nothing behind it at line 2 column 15: remove it"),
+        ("{\n  // one\n  \"version\": 1\n}", "a comment at line 2 column 3: JSON has none; remove it"),
+        ("{\n  # one\n  \"version\": 1\n}", "a comment at line 2 column 3: JSON has none; remove it"),
+        ("\u{feff}{}", "a byte order mark at line 1 column 1: save the document as UTF-8 without one"),
+        ("", "the document is empty"),
+    ] {
+        let output = run(&["check"], policy, "");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(&format!("  (document): not a JSON document: {told}")), "{policy:?}: {text}");
+    }
+}
+
+#[test]
+fn a_word_that_is_nearly_right_gets_a_suggestion() {
+    let misspelt = POLICY.replace("REQUIRED_A\", \"target\": \"Refunds", "REQUIRE_A\", \"target\": \"Refunds");
+    let output = run(&["check", "--json"], &misspelt, "");
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(list["errors"][0]["pointer"], "/routes/0/policy");
+    let message = list["errors"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("found `REQUIRE_A`; did you mean `REQUIRED_A`?"), "{message}");
 }
 
 #[test]
@@ -157,6 +216,66 @@ fn bad_input_is_told_with_every_place_and_exits_2() {
         assert_eq!(output.status.code(), Some(2), "{request}");
         assert!(text.contains(place), "{place} is not in {text}");
     }
+}
+
+/// Every place where the policy looked, and what was there.
+#[test]
+fn explain_shows_what_the_identity_sources_held() {
+    let policy = POLICY.replace(
+        r#""sources": ["#,
+        r#""sources": [{"name": "key", "headers_owned_by": "ext_authz", "tenant": {"value": "solo"}, "project": "x-p", "subject": {"field": "x-s"}},"#,
+    );
+    let mut sent = request("/api/v1/refunds", json!([["idempotency-key", "k"]]));
+    sent["metadata"]["envoy.filters.http.jwt_authn"]["jwt"] = json!({"tenant_id": "a b", "sub": 7});
+    let shown = |sent: &Value| {
+        let output = run(&["explain", "--json", "--request", "-"], &policy, &sent.to_string());
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["identity"].clone()
+    };
+    let jwt = |name: &str| json!(["envoy.filters.http.jwt_authn", "jwt", name]);
+    assert_eq!(
+        shown(&sent),
+        json!([
+            {
+                "source": "key",
+                "counts": false,
+                "tenant": {"constant": true, "value": "solo"},
+                "project": {"header": "x-p", "problem": "missing"},
+                "subject": {"header": "x-s", "problem": "missing"}
+            },
+            {
+                "source": "jwt",
+                "counts": true,
+                "tenant": {"metadata": jwt("tenant_id"), "value": "a b"},
+                "project": {"metadata": jwt("project_id"), "problem": "missing"},
+                "subject": {"metadata": jwt("sub"), "problem": "invalid"}
+            }
+        ])
+    );
+    let text = String::from_utf8(run(&["explain", "--request", "-"], &policy, &sent.to_string()).stdout).unwrap();
+    let expected = "identity:
+  key
+    tenant: solo (the policy document)
+    project: missing (header x-p)
+    subject: missing (header x-s)
+  jwt (this source counts)
+    tenant: a b (metadata envoy.filters.http.jwt_authn / jwt / tenant_id)
+    project: missing (metadata envoy.filters.http.jwt_authn / jwt / project_id)
+    subject: invalid (metadata envoy.filters.http.jwt_authn / jwt / sub)
+log:";
+    assert!(text.contains(expected), "{text}");
+
+    sent["headers"] = json!([["idempotency-key", "k"], ["x-s", "user:u1"], ["x-p", "p"]]);
+    let counts: Vec<Value> = shown(&sent).as_array().unwrap().iter().map(|source| source["counts"].clone()).collect();
+    assert_eq!(counts, [true, false]);
+    sent["url"] = json!("https://api.example.com/nothing");
+    assert_eq!(shown(&sent), json!([]));
+}
+
+#[test]
+fn check_warns_about_parameters_that_are_lost() {
+    let policy = POLICY.replace("/api/v1/quiet", "/api/v1/quiet/{id}");
+    let text = String::from_utf8(run(&["check"], &policy, "").stderr).unwrap();
+    assert!(text.contains("/routes/1/target: the backend does not get `{id}`"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! An upstream that keeps every request exactly as it came, and answers as it is told.
+//! An upstream that keeps every request exactly as it came, and answers as it is told. The filter's own lookups of
+//! invocations it answers as Restate would, and does not keep them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context as _, Result};
+use testkit::stores::invocation_reply;
 
 use crate::wire::{Kind, Line, Message, Reader};
 
@@ -98,6 +100,11 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
     let mut connection = Reader::patient(stream)?;
     while let Some(mut request) = connection.head()? {
         connection.body(&mut request, Kind::Request)?;
+        if request.start.starts_with(b"POST /restate/lookup ") {
+            let answer = Answer { body: invocation_reply(&request.body), ..Answer::default() };
+            send(&mut connection, &answer, false)?;
+            continue;
+        }
         let without_body = request.start.starts_with(b"HEAD ");
         lock(&state.requests).push(request);
         let answer = lock(&state.answer).clone();

@@ -31,6 +31,8 @@ pub enum Change {
     AuthorityAsWritten,
     /// Third parties may send so many deliveries in an hour, or (`None`) as many as they like.
     DeliveriesAnHour(Option<u32>),
+    /// The gateway takes a client's request id for its own, and does not write into it whether the request is traced.
+    RequestIdsAsWritten,
     /// Trailers pass, which Envoy drops by default over HTTP/1.1.
     Trailers,
     /// Authentication and the public route cover every path, not only those below `/api/`.
@@ -51,6 +53,8 @@ pub enum Change {
     Environment(Vec<String>),
     /// This filter stands in the place of ours.
     Instead(Value),
+    /// Our plugin's `configuration` is this message, or is not there.
+    Configuration(Option<Value>),
     /// The connection manager has this member.
     Manager(&'static str, Value),
     /// The plugin's configuration lacks `allow_on_headers_stop_iteration`.
@@ -108,6 +112,18 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             set(listener, MANAGER, "strip_any_host_port", json!(false))?;
             set(listener, MANAGER, "strip_trailing_host_dot", json!(false))
         }
+        Change::RequestIdsAsWritten => {
+            set(listener, MANAGER, "preserve_external_request_id", json!(true))?;
+            let extension = json!({"typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.request_id.uuid.v3.UuidRequestIdConfig",
+                "pack_trace_reason": false,
+            }});
+            set(listener, MANAGER, "request_id_extension", extension)?;
+            let mutations = "/early_header_mutation_extensions/0/typed_config/mutations";
+            let mutations = at(listener, &format!("{MANAGER}{mutations}"))?.as_array_mut().context("no mutations")?;
+            mutations.retain(|mutation| mutation.get("remove").is_none_or(|name| name != "x-request-id"));
+            Ok(())
+        }
         Change::DeliveriesAnHour(None) => set(listener, &format!("{ROUTES}/2"), "typed_per_filter_config", json!({})),
         Change::DeliveriesAnHour(Some(most)) => {
             let bucket = json!({"max_tokens": most, "tokens_per_fill": most, "fill_interval": "3600s"});
@@ -157,6 +173,14 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             let (filters, place) = ours(listener)?;
             let filter = filters.get_mut(place).context("our filter")?;
             set(filter, "/typed_config/config", "allow_on_headers_stop_iteration", json!(false))
+        }
+        Change::Configuration(message) => {
+            let (filters, place) = ours(listener)?;
+            let config = at(filters.get_mut(place).context("our filter")?, "/typed_config/config")?;
+            let members = config.as_object_mut().context("the plugin is no object")?;
+            members.shift_remove("configuration");
+            members.extend(message.iter().map(|message| ("configuration".to_owned(), message.clone())));
+            Ok(())
         }
         Change::Manager(name, value) => set(listener, MANAGER, name, value.clone()),
         Change::ConnectionBuffer(bytes) => set(listener, "", "per_connection_buffer_limit_bytes", json!(bytes)),

@@ -31,6 +31,12 @@ impl Discovery {
         listing
     }
 
+    /// As this one, with another module.
+    #[must_use]
+    pub fn loading(&self, wasm: PathBuf) -> Self {
+        Self { wasm, ..self.clone() }
+    }
+
     /// What stands in the place of the filter.
     pub fn filter(&self) -> Result<Value> {
         let mut filter = documented(0)?;

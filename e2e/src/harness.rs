@@ -29,6 +29,12 @@ impl<T> Test<T> {
     pub fn new(name: impl Into<String>, body: impl FnOnce(&T) -> Result<()> + Send + 'static) -> Self {
         Self { name: name.into(), body: Box::new(body) }
     }
+
+    /// The same test, within a group of this name.
+    #[must_use]
+    pub fn within(self, group: &str) -> Self {
+        Self { name: format!("{group}::{}", self.name), ..self }
+    }
 }
 
 /// Trials that share what `start` gives: it is there from the first that runs, and dropped with the last.

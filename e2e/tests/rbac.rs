@@ -99,7 +99,7 @@ fn policy() -> String {
             "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
             "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
         }]},
-        "backend": {"kind": "restate", "rewrite_path": true},
+        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
         "routes": [
             {"endpoint": "denied", "path": DENIED, "policy": "REQUIRED_A", "target": "Service/denied"},
             {"endpoint": "allowed", "path": ALLOWED, "policy": "REQUIRED_A", "target": "Service/allowed"},

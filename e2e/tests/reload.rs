@@ -1,6 +1,8 @@
 //! The policy changes while requests are under way: each is judged by one document, none is dropped, and a document with
 //! errors changes nothing.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         test("to and fro under load", load),
         test("a first document with errors, then a good one", first),
         test("a variable of the environment that is listed later", listed_later),
+        test("another module: overwritten, and under a name of its own", another_module),
     ];
     run(Ok(sharing(World::start, tests)))
 }
@@ -89,7 +92,7 @@ impl Document {
                 "forward": {"tenant": format!("x-{letter}-tenant"), "subject": format!("x-{letter}-subject")},
             },
             "backend": {
-                "kind": "restate", "rewrite_path": true,
+                "kind": "restate", "paths": "v1", "rewrite_path": true,
                 "operation_id": {"from": "x-restate-id", "to": format!("x-{letter}-operation")},
                 "hide_headers": [format!("x-{letter}-hidden")],
             },
@@ -188,11 +191,17 @@ fn keyed(token: &str, raw: &str) -> Request {
 fn start(environment: Vec<(String, String)>, policy: &str) -> Result<(Gateway, Discovery, TempDir)> {
     let directory = tempfile::tempdir()?;
     let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
+    let (gateway, discovery) = start_with(discovery, environment, policy)?;
+    Ok((gateway, discovery, directory))
+}
+
+/// An Envoy whose filter is in this file.
+fn start_with(discovery: Discovery, environment: Vec<(String, String)>, policy: &str) -> Result<(Gateway, Discovery)> {
     discovery.put(policy)?;
     let listener = ListenerSpec { policy: String::new(), changes: vec![Change::Instead(discovery.filter()?)] };
     let around = Surroundings { concurrency: 2, environment, ..Surroundings::default() };
     let gateway = Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
-    Ok((gateway, discovery, directory))
+    Ok((gateway, discovery))
 }
 
 /// The document that an answer belongs to: wholly, or it is an error.
@@ -301,6 +310,41 @@ fn listed_later(_: &World) -> Result<()> {
     discovery.listing("E2E_LATE").put(&policy.to_string())?;
     let request = deliveries::stripe("/api/v1/hook", &[SECRET], now(), "{\"id\": \"evt_1\"}");
     gateway.until("the delivery is forwarded", |gateway| Ok(gateway.http1(LISTENER, &request)?.reply.status == 200))
+}
+
+/// An overwritten file loads nothing until the document changes, and then it is loaded together with the document.
+fn another_module(_: &World) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let module = |name: &str| -> Result<PathBuf> {
+        let path = directory.path().join(name);
+        fs::copy(tools()?.wasm, &path)?;
+        Ok(path)
+    };
+    let overwritten = module("module.wasm")?;
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), overwritten.clone());
+    let (gateway, discovery) = start_with(discovery, Vec::new(), &A.text())?;
+    let headers = ["x-restate-id", "x-a-hidden", "x-b-hidden"].map(|name| (name.to_owned(), b"told".to_vec()));
+    let answer = Answer { headers: headers.into(), ..Answer::default() };
+    let in_force = || {
+        let seen = gateway.http1_answered(LISTENER, &keyed(&token(&gateway)?, "module"), &answer)?;
+        judge(&seen.reply)
+    };
+    let refused = || gateway.stat(&format!("{COUNTERS}fail$"));
+    ensure!(in_force()? == A, "the first document is not in force");
+
+    fs::write(&overwritten, "no module at all")?;
+    discovery.put(&A.text())?;
+    ensure!(in_force()? == A && refused()? == 0, "the overwritten file was loaded at once");
+
+    // The document is good. It is refused because of the file.
+    discovery.put(&B.text())?;
+    gateway.until("the overwritten file is loaded with the next document", |_| Ok(refused()? == 1))?;
+    ensure!(in_force()? == A, "neither the module nor the document is the old one");
+
+    discovery.loading(module("module-2.wasm")?).put(&B.text())?;
+    gateway.until("the module under another name is loaded", |_| Ok(in_force()? == B))?;
+    ensure!(refused()? == 1, "something else was refused");
+    Ok(())
 }
 
 /// What the clients and the one who switches tell each other.

@@ -10,7 +10,7 @@ use e2e::harness::{Test, run, runtime, sharing};
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::restate::Invocation;
 use edge_idempotency_demo::scheduler::Dispatch;
-use edge_idempotency_demo::stack::{Stack, StackOptions};
+use edge_idempotency_demo::stack::{POLICY, Stack, StackOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,20 +21,23 @@ const PROJECTS: &str = "/api/v1/projects";
 const BURST: usize = 20;
 
 fn main() -> ExitCode {
-    let tests = vec![
-        test("a fresh call, then replays", fresh_then_replays),
-        test("a handler's refusal is replayed too", refusals_are_replayed),
-        test("another user, project or tenant with the same raw key", other_callers),
-        test("the same cart of two tenants", carts),
-        test("twenty at once have one effect", burst),
-        test("Case C never has a key", case_c),
-        test("a dispatch sent twice has one effect", dispatched_twice),
-        test("what is refused does not execute", refused),
-        test("the backend's own paths are closed", closed_paths),
-        test("the filter's mark from a client means nothing", forged_mark),
-        test("credentials and spoofed identities stay outside", journal),
-    ];
-    run(Ok(sharing(World::start, tests)))
+    let tests = |paths: &str| {
+        let tests = vec![
+            test("a fresh call, then replays", fresh_then_replays),
+            test("a handler's refusal is replayed too", refusals_are_replayed),
+            test("another user, project or tenant with the same raw key", other_callers),
+            test("the same cart of two tenants", carts),
+            test("twenty at once have one effect", burst),
+            test("Case C never has a key", case_c),
+            test("a dispatch sent twice has one effect", dispatched_twice),
+            test("what is refused does not execute", refused),
+            test("the backend's own paths are closed", closed_paths),
+            test("the filter's mark from a client means nothing", forged_mark),
+            test("credentials and spoofed identities stay outside", journal),
+        ];
+        tests.into_iter().map(|test| test.within(paths)).collect()
+    };
+    run(Ok(["v2", "v1"].into_iter().flat_map(|paths| sharing(move || World::start(paths), tests(paths))).collect()))
 }
 
 /// A test, one at a time: what is new in the backend then belongs to it.
@@ -68,9 +71,13 @@ impl Caller {
 }
 
 impl World {
-    fn start() -> Result<Self> {
+    /// The demo, with these paths of Restate.
+    fn start(paths: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let options = StackOptions::new(tools()?, directory.path());
+        let mut policy: Value = serde_json::from_str(POLICY)?;
+        let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the demo's backend")?;
+        backend.insert("paths".to_owned(), json!(paths));
+        let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack, turn: Mutex::new(()), _directory: directory })
     }
@@ -355,11 +362,16 @@ async fn refused(world: &World) -> Result<()> {
 }
 
 async fn closed_paths(world: &World) -> Result<()> {
-    status(&world.send(Some(&ALICE), refund("closed-1", "order-closed")).await?, 200)?;
+    let first = world.send(Some(&ALICE), refund("closed-1", "order-closed")).await?;
+    status(&first, 200)?;
     let key = ALICE.namespaced("closed-1");
     let result = format!("/restate/invocation/Refunds/create/{key}/output");
+    let id = first.header("x-operation-id").context("no operation id")?;
+    let (output, attach_by_id) = (format!("/restate/output/{id}"), format!("/restate/attach/{id}"));
     // What is closed would give everything away.
-    status(&Request::get(&result).send(&world.stack.restate.ingress_url()).await?, 200)?;
+    for path in [&result, &output, &attach_by_id] {
+        status(&Request::get(path).send(&world.stack.restate.ingress_url()).await?, 200)?;
+    }
 
     let before = world.totals().await?;
     let attach = format!("/restate/invocation/Refunds/create/{key}/attach");
@@ -376,6 +388,8 @@ async fn closed_paths(world: &World) -> Result<()> {
         "/restate/awakeables/prom_1/resolve",
         &result,
         &attach,
+        &output,
+        &attach_by_id,
     ];
     let mut paths: Vec<String> = native.iter().flat_map(|path| [(*path).to_owned(), format!("/{path}/")]).collect();
     let others =

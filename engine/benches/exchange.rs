@@ -34,7 +34,7 @@ fn document(routes: usize) -> Vec<u8> {
               "sources": [{{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
                            "project": "project_id", "subject": {{"field": "sub", "type": "user"}}}}],
               "forward": {{"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}}}},
-            "backend": {{"kind": "restate", "rewrite_path": true}},
+            "backend": {{"kind": "restate", "paths": "v1", "rewrite_path": true}},
             "routes": [{}]}}"#,
         routes.join(", ")
     )
@@ -110,7 +110,7 @@ fn headers(bench: &mut Criterion) {
                 assert_eq!(flow, expected);
                 // What a gateway is given: the refusal as a document.
                 match effects.first() {
-                    Some(Effect::Reply(problem)) => problem.document(policy.docs_url()).len(),
+                    Some(Effect::Reply(problem)) => problem.document(policy.answers()).len(),
                     _ => effects.len(),
                 }
             });

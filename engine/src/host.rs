@@ -111,9 +111,6 @@ pub trait Host: Attributes {
     /// the gateway does not tell.
     fn received_bytes(&self) -> Option<u64>;
 
-    /// Unix time in milliseconds.
-    fn now_unix_ms(&self) -> u64;
-
     /// Begins an HTTP call and returns the token that identifies its reply. The call goes on if the request ends.
     ///
     /// # Errors

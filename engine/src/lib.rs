@@ -39,6 +39,7 @@ pub mod problem;
 pub mod provider;
 pub mod telemetry;
 mod time;
+pub mod uuid;
 
 pub use driver::{Driver, FilterAction, STALL_TICK_MS, SharedLookups};
 pub use exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, ResponseFlow};

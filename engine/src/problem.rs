@@ -1,10 +1,15 @@
 //! Problem documents (RFC 9457), the replies to refused requests (docs/contract.md section 8). Their details name the
 //! violated limit and never repeat a value of the request (invariant I6).
 
-use crate::identity::{IdentityError, IdentityPart};
+mod identity;
+
+pub use identity::IdentityProblem;
+
 use crate::json::to_text;
-use crate::key::KeyError;
+use crate::key::{KeyError, KeyRules};
+use crate::policy::Answers;
 use crate::policy::path::PathError;
+use crate::uuid::Uuid;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -29,6 +34,14 @@ impl Retry {
             Self::NewKey => "new_key",
             Self::SameKey => "same_key",
             Self::Never => "never",
+        }
+    }
+
+    /// The advice as the headers of `/answers/retry_headers` write it: whether to send the same request again.
+    pub const fn should_retry(self) -> &'static str {
+        match self {
+            Self::SameKey => "true",
+            Self::NewRequest | Self::NewKey | Self::Never => "false",
         }
     }
 }
@@ -181,9 +194,13 @@ pub struct Problem {
     pub retry_after: Option<u32>,
     /// The retry advice, if it is not the default of the code
     pub advice: Option<Retry>,
+    /// The gateway's id of the request
+    pub instance: Option<Uuid>,
+    /// The parts of the caller's identity that are missing or wrong
+    pub identity: Vec<IdentityProblem>,
 }
 
-/// The members of a problem document, in their order (RFC 9457 section 3.1; `code`, `reason` and `retry` are our own).
+/// The members of a problem document, in their order (RFC 9457 section 3.1; `code` and what follows are our own).
 #[derive(Serialize)]
 struct ProblemDocument<'p> {
     #[serde(rename = "type")]
@@ -191,15 +208,42 @@ struct ProblemDocument<'p> {
     title: &'p str,
     status: u16,
     detail: &'p str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
     code: &'p str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'p str>,
     retry: &'p str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    identity: &'p [IdentityProblem],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorMember<'p>>,
+}
+
+/// The member `error`, as clients of Stripe's API expect it (<https://docs.stripe.com/api/errors>).
+#[derive(Serialize)]
+struct ErrorMember<'p> {
+    code: &'p str,
+    message: &'p str,
+    #[serde(rename = "type")]
+    kind: &'p str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doc_url: Option<&'p str>,
 }
 
 impl Problem {
     fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, status: None, reason: None, detail: detail.into(), allow: None, retry_after: None, advice: None }
+        Self {
+            code,
+            status: None,
+            reason: None,
+            detail: detail.into(),
+            allow: None,
+            retry_after: None,
+            advice: None,
+            instance: None,
+            identity: Vec::new(),
+        }
     }
 
     /// A key is required and none was sent.
@@ -216,43 +260,17 @@ impl Problem {
         Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, why.detail()) }
     }
 
+    /// The key breaks a rule of the policy, or does not fit the grammar.
+    pub fn key_refused(why: KeyError, rules: &KeyRules) -> Self {
+        Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, rules.detail(why)) }
+    }
+
     /// A key was sent to a route that accepts none.
     pub fn key_prohibited() -> Self {
         Self::new(
             Code::KeyProhibited,
             "This operation takes no idempotency key. Send the request without the Idempotency-Key header.",
         )
-    }
-
-    /// The caller's identity is missing, invalid or reserved.
-    pub fn identity(why: IdentityError) -> Self {
-        match why {
-            IdentityError::Missing(part) => Self::new(
-                Code::IdentityMissing,
-                format!("The request's credentials name no {part}. Authenticate with credentials that do."),
-            ),
-            IdentityError::Invalid(part) => Self::new(
-                Code::IdentityInvalid,
-                match part {
-                    IdentityPart::Subject => {
-                        "The subject in the request's credentials is malformed or ambiguous: it has to be one string of at \
-                         most 200 bytes (percent-encoded) without control characters, of a known type."
-                    }
-                    IdentityPart::Tenant => {
-                        "The tenant in the request's credentials is malformed or ambiguous: it has to be one string of 1 to 63 \
-                         of A-Z a-z 0-9 . _ ~ - that does not begin with _."
-                    }
-                    IdentityPart::Project => {
-                        "The project in the request's credentials is malformed or ambiguous: it has to be one string of 1 to \
-                         63 of A-Z a-z 0-9 . _ ~ - that does not begin with _."
-                    }
-                },
-            ),
-            IdentityError::Reserved => Self::new(
-                Code::IdentityReserved,
-                "The subject in the request's credentials is reserved for callers that sign their requests.",
-            ),
-        }
     }
 
     /// Readers could disagree about the path.
@@ -412,29 +430,55 @@ impl Problem {
         self.advice.unwrap_or(self.code.retry())
     }
 
-    /// The document as JSON. `docs_url` is the URL that `type` points to.
-    pub fn document(&self, docs_url: Option<&str>) -> String {
+    /// Whether the advice is known. It is not if a request without a key got an error that cannot be shown: then
+    /// `never` says only that nothing promises a safe retry.
+    const fn is_advice_known(&self) -> bool {
+        !matches!((self.code, self.advice), (Code::BackendError, None))
+    }
+
+    /// The kind of error among those of Stripe's API.
+    fn error_type(&self) -> &'static str {
+        if self.status() >= 500 {
+            "api_error"
+        } else if self.code.name().starts_with("idempotency_key") {
+            "idempotency_error"
+        } else {
+            "invalid_request_error"
+        }
+    }
+
+    /// The document as JSON.
+    pub fn document(&self, answers: &Answers) -> String {
         let (name, _, title, _) = self.code.facts();
-        let kind = docs_url.map_or_else(|| "about:blank".to_owned(), |url| format!("{url}#{name}"));
+        let page = answers.docs_url.as_ref().map(|url| format!("{url}#{name}"));
+        let error = answers.error_member.then(|| ErrorMember {
+            code: name,
+            message: &self.detail,
+            kind: self.error_type(),
+            doc_url: page.as_deref(),
+        });
         to_text(&ProblemDocument {
-            kind: &kind,
+            kind: page.as_deref().unwrap_or("about:blank"),
             title,
             status: self.status(),
             detail: &self.detail,
+            instance: self.instance.map(|id| format!("urn:uuid:{id}")),
             code: name,
             reason: self.reason,
             retry: self.retry().name(),
+            identity: &self.identity,
+            error,
         })
     }
 
     /// The headers of the response with the document, without the status.
-    pub fn headers(&self, docs_url: Option<&str>) -> Vec<(&'static str, String)> {
+    pub fn headers<'a>(&self, answers: &'a Answers) -> Vec<(&'a str, String)> {
         let mut headers = vec![
             ("content-type", "application/problem+json".to_owned()),
             ("cache-control", "no-store".to_owned()),
             ("content-language", "en".to_owned()),
         ];
-        if let Some(url) = docs_url {
+        if let Some(url) = &answers.docs_url {
             headers.push(("link", format!("<{url}>; rel=\"describedby\"")));
         }
         if let Some(allow) = &self.allow {
@@ -442,6 +486,10 @@ impl Problem {
         }
         if let Some(seconds) = self.retry_after {
             headers.push(("retry-after", seconds.to_string()));
+        }
+        if self.is_advice_known() {
+            let advice = self.retry().should_retry();
+            headers.extend(answers.retry_headers.iter().map(|name| (name.as_str(), advice.to_owned())));
         }
         headers
     }
@@ -455,7 +503,8 @@ mod tests {
     #[test]
     fn documents_have_their_members_in_order() {
         let problem = Problem::key_invalid(KeyError::Charset);
-        let text = problem.document(Some("https://docs.example.com/keys"));
+        let with_page = Answers { docs_url: Some("https://docs.example.com/keys".to_owned()), ..Answers::default() };
+        let text = problem.document(&with_page);
         assert!(
             text.starts_with(
                 r#"{"type":"https://docs.example.com/keys#idempotency_key_invalid","title":"Idempotency key invalid","status":400,"detail":""#
@@ -463,8 +512,8 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with(r#""code":"idempotency_key_invalid","reason":"charset","retry":"new_key"}"#), "{text}");
-        assert!(problem.document(None).starts_with(r#"{"type":"about:blank","#));
-        assert!(!Problem::key_required().document(None).contains("reason"));
+        assert!(problem.document(&Answers::default()).starts_with(r#"{"type":"about:blank","#));
+        assert!(!Problem::key_required().document(&Answers::default()).contains("reason"));
     }
 
     #[test]
@@ -485,7 +534,32 @@ mod tests {
     #[test]
     fn a_405_says_what_is_allowed() {
         let problem = Problem::method_not_allowed(&["GET", "HEAD"]);
-        assert!(problem.headers(None).contains(&("allow", "GET, HEAD".to_owned())));
-        assert!(!problem.headers(None).iter().any(|(name, _)| *name == "link"));
+        let answers = Answers::default();
+        let headers = problem.headers(&answers);
+        assert!(headers.contains(&("allow", "GET, HEAD".to_owned())));
+        assert!(!headers.iter().any(|(name, _)| *name == "link"));
+    }
+
+    #[test]
+    fn the_member_error_names_its_kind_and_its_page() {
+        for (problem, kind) in [
+            (Problem::key_required(), "idempotency_error"),
+            (Problem::key_unknown(), "idempotency_error"),
+            (Problem::not_found(), "invalid_request_error"),
+            (Problem::backend_error(402, None), "invalid_request_error"),
+            (Problem::backend_unavailable(), "api_error"),
+        ] {
+            let mut answers = Answers { error_member: true, ..Answers::default() };
+            let error = |answers: &Answers| {
+                let document: serde_json::Value = serde_json::from_str(&problem.document(answers)).unwrap();
+                assert_eq!(document["error"]["code"], document["code"]);
+                assert_eq!(document["error"]["message"], document["detail"]);
+                assert_eq!(document["error"]["type"], kind);
+                document["error"]["doc_url"].clone()
+            };
+            assert!(error(&answers).is_null());
+            answers.docs_url = Some("https://docs.example.com/keys".to_owned());
+            assert_eq!(error(&answers), format!("https://docs.example.com/keys#{}", problem.code.name()));
+        }
     }
 }

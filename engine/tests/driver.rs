@@ -17,15 +17,60 @@ const POLICY: &str = r#"{
     "webhooks": {"unkey": {"cluster": "unkey"}, "openbao": {"cluster": "openbao"}}
 }"#;
 
-/// A gateway with one delivery whose webhook has to be looked up; counts what it is asked to do with the request.
+/// A policy with a result that can be recovered, and with more members of the document.
+fn recovery_policy(more: &str) -> String {
+    r#"{
+        "version": 1,
+        MORE
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate"},
+        "identity": {"sources": [
+            {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
+        ]},
+        "routes": [{"endpoint": "refunds", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}]
+    }"#
+    .replace("MORE", more)
+}
+
+type Line = (&'static [u8], &'static [u8]);
+
+/// A delivery whose webhook has to be looked up.
+const DELIVERY: [Line; 4] = [
+    (b":method", b"POST"),
+    (b":authority", b"a"),
+    (b":path", b"/h/gitlab/wh_looked_up"),
+    (b"x-gitlab-token", b"token"),
+];
+
+/// A caller asks for its result.
+const RECOVERY: [Line; 6] = [
+    (b":method", b"GET"),
+    (b":authority", b"a"),
+    (b":path", b"/refunds/by-idempotency-key/k"),
+    (b"x-t", b"acme"),
+    (b"x-p", b"shop"),
+    (b"x-s", b"u1"),
+];
+
+/// A gateway with one request; counts what it is asked to do.
 #[derive(Default)]
 struct Gateway {
+    request: Vec<Line>,
     replies: Cell<usize>,
     resumed: Cell<usize>,
     responses_resumed: Cell<usize>,
     /// What the gateway has received of the request, in bytes
     received_bytes: Cell<Option<u64>>,
     metrics: RefCell<Vec<(String, u64)>>,
+    calls: Cell<usize>,
+    /// How often it was asked for the endpoint that its route names
+    endpoints: Cell<usize>,
+    path: RefCell<String>,
+}
+
+impl Gateway {
+    fn with(request: &[Line]) -> Self {
+        Self { request: request.to_vec(), ..Self::default() }
+    }
 }
 
 struct Lines(Vec<(&'static [u8], &'static [u8])>);
@@ -46,7 +91,12 @@ impl Attributes for Gateway {
     }
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
+        self.endpoints.set(self.endpoints.get() + 1);
         AttributeValue::Absent
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        1_000_000
     }
 }
 
@@ -55,18 +105,16 @@ impl Host for Gateway {
 
     fn header_lines(&self, map: HeaderMapKind) -> Lines {
         Lines(match map {
-            HeaderMapKind::Request => vec![
-                (b":method", b"POST"),
-                (b":authority", b"a"),
-                (b":path", b"/h/gitlab/wh_looked_up"),
-                (b"x-gitlab-token", b"token"),
-            ],
+            HeaderMapKind::Request => self.request.clone(),
             HeaderMapKind::Response => vec![(b":status", b"408")],
             HeaderMapKind::RequestTrailers | HeaderMapKind::ResponseTrailers => Vec::new(),
         })
     }
 
-    fn set_header(&self, _: HeaderMapKind, _: &str, _: &[u8]) -> Result<(), HostError> {
+    fn set_header(&self, _: HeaderMapKind, name: &str, value: &[u8]) -> Result<(), HostError> {
+        if name == ":path" {
+            *self.path.borrow_mut() = String::from_utf8(value.to_vec()).unwrap();
+        }
         Ok(())
     }
 
@@ -105,11 +153,8 @@ impl Host for Gateway {
         Ok(())
     }
 
-    fn now_unix_ms(&self) -> u64 {
-        1_000_000
-    }
-
     fn call<I>(&self, _: &Call<I>) -> Result<u32, HostError> {
+        self.calls.set(self.calls.get() + 1);
         Ok(7)
     }
 
@@ -140,7 +185,7 @@ impl Host for Gateway {
 fn a_result_behind_the_gateways_own_response_is_dropped() {
     let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
     let mut lookups = SharedLookups::of(&policy).unwrap();
-    let gateway = Gateway::default();
+    let gateway = Gateway::with(&DELIVERY);
     let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
     assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_response_headers(&gateway, true, Some(&mut lookups)), FilterAction::Continue);
@@ -170,7 +215,7 @@ fn ticks(driver: &mut Driver<Gateway>) -> Option<usize> {
 
 #[test]
 fn a_request_is_refused_if_its_body_has_come_and_is_kept_back() {
-    let gateway = Gateway::default();
+    let gateway = Gateway::with(&DELIVERY);
     let mut driver = awaits_body(&gateway);
     assert_eq!(ticks(&mut driver), Some(6));
     for received in [None, Some(68)] {
@@ -186,7 +231,7 @@ fn a_request_is_refused_if_its_body_has_come_and_is_kept_back() {
 
 #[test]
 fn a_body_that_arrives_proves_that_bodies_arrive() {
-    let gateway = Gateway::default();
+    let gateway = Gateway::with(&DELIVERY);
     let mut driver = awaits_body(&gateway);
     assert!(!driver.awaited_body_arrived());
     assert_eq!(driver.on_request_body(&gateway, 2, false, None), FilterAction::Pause);
@@ -199,8 +244,52 @@ fn a_body_that_arrives_proves_that_bodies_arrive() {
 fn a_lookup_may_take_its_time() {
     let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
     let mut lookups = SharedLookups::of(&policy).unwrap();
-    let gateway = Gateway::default();
+    let gateway = Gateway::with(&DELIVERY);
     let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
     assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(ticks(&mut driver), None);
+}
+
+/// The same for a recovery whose invocation is looked up, and what happens without such a response.
+#[test]
+fn a_recovery_goes_on_when_its_invocation_is_known() {
+    let reply = CallReply { status: Some(200), body: Some(br#"{"invocationId":"inv_1"}"#) };
+    for ended_by_gateway in [false, true] {
+        let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
+        let mut lookups = SharedLookups::of(&policy).unwrap();
+        let gateway = Gateway::with(&RECOVERY);
+        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+        assert_eq!(driver.on_request_headers(&gateway, true, Some(&mut lookups)), FilterAction::Pause);
+        assert_eq!(gateway.calls.get(), 1);
+        if ended_by_gateway {
+            driver.on_response_headers(&gateway, true, Some(&mut lookups));
+        }
+        lookups.on_call_reply(&gateway, 7, &reply);
+        while let Some((stream, result)) = lookups.next_result() {
+            assert_eq!(stream, 1);
+            driver.on_lookup_result(&gateway, result, &mut lookups);
+        }
+        lookups.on_call_reply(&gateway, 7, &reply);
+        assert!(lookups.next_result().is_none(), "one reply is enough");
+        let expected = if ended_by_gateway { (0, "") } else { (1, "/restate/attach/inv_1") };
+        assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
+        assert_eq!((gateway.replies.get(), gateway.calls.get()), (0, 1));
+    }
+}
+
+/// A host is asked for the endpoint of its route only by a policy that uses it.
+#[test]
+fn route_metadata_is_read_on_demand() {
+    let others = [b"/refunds".as_slice(), b"/elsewhere", b"/refunds/by-idempotency-key/k"];
+    for (more, asked) in [("", 0), (r#""gateway_routes": false,"#, 0), (r#""gateway_routes": true,"#, 1)] {
+        for path in others {
+            let policy = Policy::from_json(recovery_policy(more).as_bytes()).unwrap();
+            let mut lookups = SharedLookups::of(&policy).unwrap();
+            let mut gateway = Gateway::with(&RECOVERY);
+            gateway.request[2].1 = path;
+            let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+            driver.on_request_headers(&gateway, true, Some(&mut lookups));
+            assert_eq!(gateway.endpoints.get(), asked, "{more} {}", path.escape_ascii());
+        }
+    }
 }

@@ -78,6 +78,29 @@ fn upstream(headers: &[Line]) -> Value {
     members.into()
 }
 
+/// Whoever copies from these documents copies what has an effect.
+#[test]
+fn no_member_is_shown_that_this_version_does_not_act_on() {
+    const NOT_ACTED_ON: [&str; 7] =
+        ["collision", "collision_scope", "guard", "guard_failure", "fingerprint", "in_flight", "max_series"];
+    fn names(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, value)| {
+                found.insert(name.clone());
+                names(value, found);
+            }),
+            Value::Array(items) => items.iter().for_each(|value| names(value, found)),
+            _ => {}
+        }
+    }
+    for (name, path) in policies() {
+        let mut found = BTreeSet::new();
+        names(&read(&path), &mut found);
+        let shown: Vec<&str> = NOT_ACTED_ON.into_iter().filter(|name| found.contains(*name)).collect();
+        assert!(shown.is_empty(), "{name} shows {shown:?}");
+    }
+}
+
 #[test]
 fn every_policy_compiles_and_warns_of_what_it_should() {
     let schema = jsonschema::validator_for(&read(&root().join("policies/schema.json"))).unwrap();
@@ -108,7 +131,7 @@ fn every_policy_does_what_its_cases_say() {
             let seen = match requests::run(&policy, &request, &request.attributes).1 {
                 Verdict::Forwarded { headers, .. } => json!({"upstream": upstream(&headers)}),
                 Verdict::Refused(problem) => {
-                    let document: Value = serde_json::from_str(&problem.document(None)).unwrap();
+                    let document: Value = serde_json::from_str(&problem.document(policy.answers())).unwrap();
                     let mut seen = json!({"status": document["status"], "code": document["code"]});
                     document.get("reason").inspect(|reason| seen["reason"] = (*reason).clone());
                     seen

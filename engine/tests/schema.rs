@@ -283,6 +283,7 @@ fn leaving_a_member_out_is_writing_its_default() {
 /// is one step) can be an error at the second, with these words.
 const RELATIONS: &[(&str, &str, &str)] = &[
     ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
+    ("/answers/retry_headers/*", "/answers/retry_headers", "has another meaning in /backend"),
     ("/backend/cluster", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),
@@ -292,22 +293,39 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/callers/*/signature", "/callers/*/signature", "is missing"), // a scheme of a provider file
+    ("/backend/cluster", "/backend", "asks Restate for an invocation's id"),
+    ("/backend/kind", "/backend/paths", "only a backend of kind `restate`"),
     ("/backend/kind", "/routes/*/one_way", "only a backend of kind `restate`"),
     ("/backend/kind", "/routes/*/recovery", "only a backend of kind `restate`"),
     ("/callers/*/signature", "/callers/*/signature/*", "unknown member"),
     ("/identity/forward/*", "/callers/*/signature/template", "the template lacks"),
     ("/identity/forward/*", "/identity/forward", "headers of their own"),
     ("/identity/sources/*/name", "/identity/sources/*", "stands before"),
+    ("/forward/parameters", "/forward/parameters", "begins so, too"),
     ("/retention/classes", "/retention/services/*/class", "no class"),
+    ("/retention/classes", "/routes/*/key/max_age", "longer than the backend keeps"),
     ("/retention/services/*/class", "/retention/services/*/class", "no class"),
     ("/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
-    ("/routes/*/endpoint", "/routes/*/endpoint", "declared at /routes/0 already"),
+    ("/routes/*/endpoint", "/routes/*/endpoint", "is declared at /routes/"),
     ("/routes/*/guard_failure", "/routes/*/guard_failure", "not supported by this version"),
+    ("/key/min_length", "/key/min_length", "no key fits"),
+    ("/routes/*/key/examples/*", "/routes/*/key/examples/*", "this example is refused"),
+    ("/routes/*/key/format", "/routes/*/key/examples/*", "this example is refused"),
+    ("/routes/*/key/format", "/routes/*/key/max_age", "keys that hold their time"),
+    ("/routes/*/key/format", "/routes/*/key/min_length", "no key fits"),
+    ("/routes/*/key/max_age", "/routes/*/key/max_age", "longer than the backend keeps"),
+    ("/routes/*/key/min_length", "/routes/*/key/min_length", "no key fits"),
+    ("/routes/*/key/min_length", "/routes/*/key/examples/*", "this example is refused"),
+    ("/routes/*/key/pattern", "/routes/*/key/examples/*", "this example is refused"),
+    ("/routes/*/key/pattern", "/routes/*/key/pattern", "cannot be used"),
+    ("/routes/*/identity/sources/*/project", "/routes/*/scope", "no identity source names one"),
     ("/routes/*/path", "/routes/*/path", "closed to clients"),
     ("/routes/*/path", "/routes/*/path", "stands in the path twice"),
     ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),
     ("/routes/*/policy", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/routes/*/policy", "/routes/*/collision", "keys that can collide"),
+    ("/routes/*/policy", "/routes/*/key", "takes keys of clients"), // the schema says so at /key
+    ("/routes/*/policy", "/routes/*/on_prohibited", "only on a PROHIBITED route"), // the schema says so at /policy
     ("/routes/*/policy", "/routes/*/recovery", "can be recovered from"),
     ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook
     ("/routes/*/scope", "/routes/*/target", "has no project"),
@@ -342,8 +360,10 @@ fn leads_to(pattern: &str, pointer: &str, around: bool) -> bool {
 const TEXTS: &str = r#"
     a A _a -a .a a. . .. ... a,b a:b a-b a_b a/b é 0 10 a* ab* * ** a*b
     idempotency-key x-edge-idempotency host Host connection x-tenant x-project-id
+    Retry-After content-x Idempotent-x x-operation-id
     / // /a /a/ /a//b /./a /a/.. /.a /..a /%41 /%3a /%3A /%2F /%2f /%5C /%00 /%7E /%C3%A9 /% /%4 /a;b /a?b /a#b /é /a|b
-    /x:@!$&'()*+,=~_-. /Cart/x /{a} /{A} /{a}b /b{a} /{a}/{b} /{a}/{a} /{} /{a /a}
+    x-a- x-auth- x-envoy- X-a- x-- x-a-b- x-a [ a{9} (a) ^a a{99999} ulid uuid uuid7 any strip 8d 24h
+    /x:@!$&'()*+,=~_-. /Cart/x /{a} /{A} /{a}b /b{a} /a:{b}/c{d} /a{b}{c} /a{b}c /%C3%A9{a} /%41{a} /%2F{a} /..{a} /a{b}/c{b} /{a}/{b} /{a}/{a} /{} /{a /a}
     POST post CONNECT M-SEARCH
     https:// https:///a https://a http://a/b?c=d https://a#b ftp://a HTTPS://a https://[::1]/ https://é
     30s 0s 007d s -1s 1.5h 1w 24H

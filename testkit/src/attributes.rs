@@ -1,4 +1,5 @@
-//! Stand-ins for what a gateway knows about a request: filter metadata, and the endpoint that its route names.
+//! Stand-ins for what a gateway knows about a request: filter metadata, and the endpoint that its route names. Their clock
+//! stands at the beginning of 1970.
 
 use std::borrow::Cow;
 
@@ -20,6 +21,10 @@ impl Attributes for NoAttributes {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         AttributeValue::Absent
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        0
     }
 }
 
@@ -47,6 +52,10 @@ impl Attributes for JsonAttributes {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         typed(self.endpoint.as_ref())
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        0
     }
 
     fn router(&self) -> Option<&'static RouterHints> {
@@ -105,6 +114,10 @@ impl Attributes for UntypedAttributes<'_> {
         self.0.route_endpoint()
     }
 
+    fn now_unix_ms(&self) -> u64 {
+        0
+    }
+
     fn router(&self) -> Option<&'static RouterHints> {
         Some(&edge_idempotency_envoy::ROUTER)
     }
@@ -123,6 +136,10 @@ impl Attributes for FixedClaims {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         AttributeValue::Absent
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        0
     }
 }
 
@@ -146,5 +163,9 @@ impl Attributes for AnyAttributes {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         self.endpoint.as_deref().map_or(AttributeValue::Absent, |bytes| AttributeValue::Text(Cow::Borrowed(bytes)))
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        0
     }
 }

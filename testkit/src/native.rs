@@ -21,6 +21,9 @@ use crate::cases::{Case, CaseOutcome, StartErrors};
 use crate::http::{Headers, LocalReply, Message};
 use crate::stores::{answer, fake_stores};
 
+/// The clock of a case without one: 2026-01-01 UTC, as in the module.
+const DEFAULT_NOW_UNIX_MS: u64 = 1_767_225_600_000;
+
 /// Runs cases through the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
@@ -111,6 +114,10 @@ impl Attributes for NativeHost {
         self.attributes.route_endpoint()
     }
 
+    fn now_unix_ms(&self) -> u64 {
+        self.now_unix_ms
+    }
+
     fn router(&self) -> Option<&'static RouterHints> {
         self.attributes.router()
     }
@@ -163,10 +170,6 @@ impl Host for NativeHost {
     fn resume_request(&self) -> Result<(), HostError> {
         self.resumed.set(true);
         Ok(())
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        self.now_unix_ms
     }
 
     fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
@@ -269,7 +272,7 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
         resumed: Cell::new(false),
         stores: fake_stores(case)?,
         calls: RefCell::new(Vec::new()),
-        now_unix_ms: case.now_unix_ms.unwrap_or_default(),
+        now_unix_ms: case.now_unix_ms.unwrap_or(DEFAULT_NOW_UNIX_MS),
         metrics: RefCell::new(Vec::new()),
     };
     let series = SeriesTable::new(policy.max_series());

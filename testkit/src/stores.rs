@@ -1,4 +1,5 @@
-//! The stores of a case: what a registry and a secret store answer to the calls that the engine makes.
+//! The stores of a case: what a registry, a secret store and Restate's lookup of invocations answer to the calls that the
+//! engine makes.
 
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::lookup::{FakeStores, StoreKind};
@@ -23,10 +24,17 @@ pub fn fake_stores(case: &Case) -> Result<FakeStores, String> {
 pub fn answer(stores: &FakeStores, method: &[u8], path: &[u8], body: &[u8]) -> (Option<u16>, Vec<u8>) {
     let path = String::from_utf8_lossy(path).into_owned();
     let (path, query) = path.split_once('?').unwrap_or((&path, ""));
-    if method == b"POST" {
+    if path == "/restate/lookup" {
+        stores.invocation_reply(body)
+    } else if method == b"POST" {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         stores.reply_for(StoreKind::Bindings, body.get("key").and_then(Value::as_str).unwrap_or_default(), false)
     } else {
         stores.reply_for(StoreKind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
     }
+}
+
+/// What Restate answers to the lookup of an invocation with this body, in a case that says nothing else.
+pub fn invocation_reply(body: &[u8]) -> Vec<u8> {
+    FakeStores::default().invocation_reply(body).1
 }

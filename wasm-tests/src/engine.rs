@@ -11,7 +11,7 @@ use testkit::http::Message;
 use testkit::stores::{answer, fake_stores};
 
 /// The clusters of every case's gateway, beside those that only Envoy knows.
-const CLUSTERS: [&str; 2] = ["unkey", "openbao"];
+const CLUSTERS: [&str; 3] = ["unkey", "openbao", "backend"];
 
 /// What the module puts in front of each error of a policy.
 const ERROR_PREFIX: &str = "edge-idempotency: policy ";

@@ -24,11 +24,15 @@ const REFUNDS: &str = "/api/v1/refunds";
 const REFUND_HOOKS: &str = "/webhooks/refunds";
 
 fn main() -> ExitCode {
-    let tests = [endings::tests(), asking::tests(), crashes::tests()];
-    let mut trials = sharing(World::start, tests.into_iter().flatten().collect());
-    // One request at a time: the next is turned away.
-    let one = || World::start_with(&[("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")]);
-    trials.extend(sharing(one, endings::of_a_busy_backend()));
+    let mut trials = Vec::new();
+    for paths in ["v2", "v1"] {
+        let named = |tests: Vec<Test<World>>| tests.into_iter().map(|test| test.within(paths)).collect();
+        let tests = [endings::tests(), asking::tests(), crashes::tests()].into_iter().flatten().collect();
+        trials.extend(sharing(move || World::start(paths), named(tests)));
+        // One request at a time: the next is turned away.
+        let one = [("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")];
+        trials.extend(sharing(move || World::start_with(paths, &one), named(endings::of_a_busy_backend())));
+    }
     trials.extend(sharing(streaming::start, streaming::tests()));
     run(Ok(trials))
 }
@@ -47,23 +51,24 @@ struct World {
 }
 
 impl World {
-    fn start() -> Result<Self> {
+    fn start(paths: &str) -> Result<Self> {
         // What has expired goes when the cleaner comes, by default once an hour.
-        Self::start_with(&[("RESTATE_WORKER__CLEANUP_INTERVAL", "1s")])
+        Self::start_with(paths, &[("RESTATE_WORKER__CLEANUP_INTERVAL", "1s")])
     }
 
-    /// With these settings of Restate.
-    fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
+    /// With these paths, and these settings of Restate.
+    fn start_with(paths: &str, settings: &[(&str, &str)]) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let restate_env = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let options = StackOptions { policy: policy()?, restate_env, ..StackOptions::new(tools()?, directory.path()) };
+        let options =
+            StackOptions { policy: policy(paths)?, restate_env, ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack: Mutex::new(stack), _directory: directory })
     }
 }
 
-/// The demo's policy with a short wait, and with routes to what is not there.
-fn policy() -> Result<String> {
+/// The demo's policy with a short wait, with these paths of Restate, and with routes to what is not there.
+fn policy(paths: &str) -> Result<String> {
     let mut policy: Value = serde_json::from_str(POLICY)?;
     let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("the demo's routes")?;
     let route = |endpoint: &str, path: &str, target: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A", "target": target});
@@ -71,10 +76,6 @@ fn policy() -> Result<String> {
     later.as_object_mut().context("a route")?.insert("one_way".to_owned(), json!(true));
     routes.extend([
         later,
-        json!({
-            "endpoint": "refunds.by-any-method", "path": "/api/v1/refunds-by-any-method", "policy": "REQUIRED_A",
-            "methods": ["GET", "PUT", "PATCH", "DELETE"], "target": "Refunds/create",
-        }),
         route("no.handler", "/api/v1/no-handler", "Refunds/nothing"),
         route("no.service", "/api/v1/no-service", "Absent/create"),
         json!({
@@ -82,6 +83,15 @@ fn policy() -> Result<String> {
             "policy": "REQUIRED_B", "target": "Refunds/create", "webhook": {},
         }),
     ]);
+    let by_method = |methods: &[&str]| {
+        json!({
+            "endpoint": format!("refunds.by-{}", methods.join("-")), "path": "/api/v1/refunds-by-any-method",
+            "policy": "REQUIRED_A", "methods": methods, "recovery": false, "target": "Refunds/create",
+        })
+    };
+    routes.extend([by_method(&["GET", "PUT"]), by_method(&["PATCH"]), by_method(&["DELETE"])]);
+    let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the demo's backend")?;
+    backend.insert("paths".to_owned(), json!(paths));
     policy.as_object_mut().context("a policy")?.insert("recovery".to_owned(), json!({"wait_ms": WAIT_MS}));
     Ok(policy.to_string())
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::{self, ListenerSpec};
+use e2e::config::{self, Change, ListenerSpec};
 use e2e::gateway::{Gateway, Surroundings, options};
 use e2e::harness::{Test, run, runtime, sharing};
 use edge_idempotency_demo::envoy::Envoy;
@@ -27,9 +27,12 @@ fn main() -> ExitCode {
         ("errors of every kind", include_str!("bad-policy.json").to_owned(), BAD_POLICY.as_slice()),
         ("a signed caller of two hosts", TWO_HOSTS.to_owned(), &["/callers/timer/routes"]),
         ("no identity", NO_IDENTITY.to_owned(), &["/routes/0/policy", "/routes/1/policy"]),
-        ("no members", "{}".to_owned(), &["", ""]),
+        ("no members", "{}".to_owned(), &["", "", ""]),
         ("an empty document", String::new(), &[""]),
-        ("no JSON", "version: 1\nroutes: []\n".to_owned(), &[""]),
+        ("YAML", "version: 1\nroutes: []\n".to_owned(), &[""]),
+        ("a trailing comma", "{\n  \"version\": 1,\n}\n".to_owned(), &[""]),
+        ("a comment", "{\n  // the version\n  \"version\": 1\n}\n".to_owned(), &[""]),
+        ("a byte order mark", "\u{feff}{\"version\": 1}".to_owned(), &[""]),
         ("a list", "[]".to_owned(), &[""]),
     ];
     let mut tests: Vec<Test<PathBuf>> = refused
@@ -38,6 +41,42 @@ fn main() -> ExitCode {
             Test::new(format!("refused: {name}"), move |command: &PathBuf| refuses(command, &policy, pointers))
         })
         .collect();
+    let protobuf = |name: &str, value: Value| json!({"@type": format!("type.googleapis.com/google.protobuf.{name}"), "value": value});
+    let document = json!({"version": 1, "backend": {"kind": "restate"}, "routes": []});
+    for (name, message, told) in [
+        (
+            "a Struct instead of a string",
+            Some(protobuf("Struct", document.clone())),
+            "this is a protobuf message such as a Struct",
+        ),
+        (
+            "a Value instead of a string",
+            Some(protobuf("Value", document.clone())),
+            "this is a protobuf message such as a Struct",
+        ),
+        (
+            "a number instead of a string",
+            Some(protobuf("Int64Value", json!(7))),
+            "this is a protobuf message such as a Struct",
+        ),
+        ("no configuration", None, "the document is empty"),
+    ] {
+        tests.push(Test::new(format!("refused: {name}"), move |_: &PathBuf| {
+            let spec = ListenerSpec { policy: String::new(), changes: vec![Change::Configuration(message)] };
+            let log = refusal(spec)?;
+            let message = format!("(document): not a JSON document: {told}");
+            ensure!(logged(&log).iter().any(|line| line.starts_with(&message)), "no `{message}…` in {log}");
+            Ok(())
+        }));
+    }
+    let bytes = "eyJ2ZXJzaW9uIjogMSwgImJhY2tlbmQiOiB7ImtpbmQiOiAicmVzdGF0ZSJ9LCAicm91dGVzIjogW119";
+    let bytes = protobuf("BytesValue", json!(bytes));
+    tests.push(Test::new("accepted: the document as bytes", move |_: &PathBuf| {
+        let spec = ListenerSpec { policy: String::new(), changes: vec![Change::Configuration(Some(bytes))] };
+        let gateway = Gateway::start(&[("good".to_owned(), spec)])?;
+        ensure!(gateway.log()?.contains("policy with 0 routes"), "Envoy's log: {}", gateway.log()?);
+        Ok(())
+    }));
     tests.push(Test::new("accepted: the demo's policy", |command: &PathBuf| {
         // Defaults that have changed with this release.
         accepts(command, POLICY, &["/webhooks/static/wh_01JGITHUB", "/webhooks/unkey"])
@@ -98,16 +137,12 @@ const IN_SHADOW: &str = r#"{"version": 1, "mode": "shadow", "backend": {"kind": 
     {"endpoint": "a", "path": "/a", "policy": "PROHIBITED"}
 ]}"#;
 
-/// Envoy does not start, and everybody gives the same reasons: these.
-fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
+/// Envoy does not start with this listener; its log.
+fn refusal(spec: ListenerSpec) -> Result<String> {
     let directory = tempfile::tempdir()?;
     let options = options(directory.path(), "127.0.0.1:1".parse()?, &Signer::generate().jwks())?;
     let config = directory.path().join("envoy.json");
-    config::write(
-        &config,
-        &options,
-        &[("bad".to_owned(), ListenerSpec { policy: policy.to_owned(), changes: Vec::new() })],
-    )?;
+    config::write(&config, &options, &[("bad".to_owned(), spec)])?;
     let Err(error) = runtime()?.block_on(Envoy::start_with(options, &config)) else {
         anyhow::bail!("Envoy starts");
     };
@@ -115,6 +150,12 @@ fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
     ensure!(error.contains("ended with exit status: 1 before it was ready"), "Envoy did not refuse: {error}");
     let log = fs::read_to_string(directory.path().join("envoy.log"))?;
     ensure!(!log.contains("panicked") && !log.contains(SECRET), "Envoy's log: {log}");
+    Ok(log)
+}
+
+/// Envoy does not start, and everybody gives the same reasons: these.
+fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
+    let log = refusal(ListenerSpec { policy: policy.to_owned(), changes: Vec::new() })?;
 
     let checked = issues(command, &["check", "--json"], policy, "errors", 2)?;
     let mut seen: Vec<&str> = checked.iter().map(|(pointer, _)| pointer.as_str()).collect();

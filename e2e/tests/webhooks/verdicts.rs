@@ -178,7 +178,11 @@ fn unknown(world: &World) -> Result<()> {
             continue;
         }
         crate::expect_refused(&seen, 404, "webhook_unknown").with_context(|| path.to_owned())?;
-        answers.push(seen.reply.body);
+        let mut problem = seen.reply.json();
+        // Each request has an id of its own.
+        let instance = problem.as_object_mut().and_then(|members| members.remove("instance"));
+        ensure!(instance.is_some(), "{path}: a problem document without the request's id");
+        answers.push(problem);
     }
     answers.dedup();
     ensure!(answers.len() == 1, "unknown ids can be told from other providers'");

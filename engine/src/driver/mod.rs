@@ -20,7 +20,7 @@ use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, Stage};
 use crate::host::{HeaderLines as _, Host, HostError, LocalReply};
 use crate::lookup::LookupResult;
 use crate::metrics::{SeriesTable, count_request, count_response};
-use crate::policy::Policy;
+use crate::policy::{Answers, Policy};
 use crate::problem::Problem;
 use held::HeldLines;
 use response::{ResponseBody, body_of};
@@ -298,15 +298,17 @@ impl<H: Host> Driver<H> {
 
     /// Sends a problem document as a local reply.
     fn reply(&mut self, host: &H, problem: &Problem) -> FilterAction {
-        let docs_url = self.policy.as_ref().and_then(|policy| policy.docs_url());
-        let document = problem.document(docs_url);
+        let problem = self.exchange.about_request(problem.clone());
+        let default = Answers::default();
+        let answers = self.policy.as_ref().map_or(&default, |policy| policy.answers());
+        let document = problem.document(answers);
         let details = match self.exchange.reason() {
             Some(reason) => format!("{}.{reason}", problem.code.name()),
             None => problem.code.name().to_owned(),
         };
         self.replied = true;
         self.pending = None;
-        let headers = problem.headers(docs_url);
+        let headers = problem.headers(answers);
         let (status, body) = (problem.status(), document.as_bytes());
         // If the host cannot send the reply, it has ended the stream. Pausing makes sure that nothing is forwarded.
         let _ = host.reply(&LocalReply { status, details: &details, headers: &headers, body });

@@ -1,11 +1,12 @@
 //! Signed callers: the signature is verified over the exact bytes of the whole request. Then the request is Case A,
 //! with the subject and the key grammar of the caller (docs/contract.md section 7).
 
+use super::keys::KeyReading;
 use super::request::{MatchedRoute, RequestHead};
 use super::webhook::{body_can_be_awaited, public_url};
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
-use crate::identity::{Identity, IdentityError, IdentityPart, Project, Tenant};
+use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
 use crate::policy::document::{Caller, CallerHeaders, Secret};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, Route};
@@ -71,10 +72,12 @@ impl Exchange {
         let verified = caller.signature.verify(&delivery, &secrets.collect::<Vec<_>>(), now_unix_ms);
         verified.map_err(|error| self.unverified(error))?;
 
-        let resolve = || identity(caller, header_names, matched.wider_scope(), headers);
-        let decision = self.apply_key_policy(policy, &head, &matched, &caller.keys, &resolve)?;
+        let source = policy.caller_source(id).ok_or_else(Problem::policy_invalid)?;
+        let resolve = || identity(caller, (header_names, source), matched.wider_scope(), headers);
+        let keys = KeyReading::of_caller(&caller.keys);
+        let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve)?;
         // Shadow mode checks the identity too: with malformed parts, the signed text could fit another request as well.
-        resolve().map(drop).map_err(Problem::identity)?;
+        resolve().map(drop).map_err(|why| Problem::identity(&why))?;
         self.forward(decision, policy, &head, &path, &matched, effects)
     }
 
@@ -84,27 +87,33 @@ impl Exchange {
     }
 }
 
-/// The identity: tenant and project from the signed headers, and the subject of the caller.
+/// The identity: tenant and project from the signed headers, and the subject of the caller. The `source` says for a refusal
+/// where they stand.
 #[inline(never)]
-fn identity(
+fn identity<'p>(
     caller: &Caller,
-    header_names: &CallerHeaders,
+    (header_names, source): (&CallerHeaders, &'p IdentitySource),
     wider: Option<Project>,
     headers: &Headers<'_>,
-) -> Result<Identity, IdentityError> {
-    let signed = |part, name| match headers.field(name) {
+) -> Result<Identity, IdentityRefusal<'p>> {
+    let signed = |name| match headers.field(name) {
         FieldValue::One(value) => Ok(value),
-        FieldValue::Absent => Err(IdentityError::Missing(part)),
-        FieldValue::Many => Err(IdentityError::Invalid(part)),
+        FieldValue::Absent => Err(IdentityFault::Missing),
+        FieldValue::Many => Err(IdentityFault::Invalid),
     };
-    let tenant = signed(IdentityPart::Tenant, &header_names.tenant)?;
-    let project = signed(IdentityPart::Project, &header_names.project)?;
-    let named = Project::parse(project).map_err(|_| IdentityError::Invalid(IdentityPart::Project))?;
-    Ok(Identity {
-        tenant: Tenant::parse(tenant).map_err(|_| IdentityError::Invalid(IdentityPart::Tenant))?,
-        // The project is parsed even if a wider scope replaces it: its alphabet separates it from the rest of the
-        // signed text.
-        project: wider.unwrap_or(named),
-        subject: caller.subject.clone(),
-    })
+    let tenant =
+        signed(&header_names.tenant).and_then(|value| Tenant::parse(value).map_err(|_| IdentityFault::Invalid));
+    // The project is parsed even if a wider scope replaces it: its alphabet separates it from the rest of the signed
+    // text.
+    let project =
+        signed(&header_names.project).and_then(|value| Project::parse(value).map_err(|_| IdentityFault::Invalid));
+    match (tenant, project) {
+        (Ok(tenant), Ok(named)) => {
+            Ok(Identity { tenant, project: wider.unwrap_or(named), subject: caller.subject.clone() })
+        }
+        (tenant, project) => {
+            let faults = [tenant.err(), project.err(), None];
+            Err(IdentityRefusal::new(std::slice::from_ref(source), faults))
+        }
+    }
 }

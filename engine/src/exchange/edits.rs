@@ -2,7 +2,7 @@
 
 use super::{Effect, HeaderMapKind};
 use crate::policy::Policy;
-use crate::problem::Problem;
+use crate::problem::{Problem, Retry};
 use std::borrow::Cow;
 
 /// Marks a replayed response.
@@ -11,6 +11,8 @@ pub(super) const REPLAYED: &str = "idempotent-replayed";
 pub(super) const STATUS: &str = "idempotency-status";
 /// The retry advice of an error.
 pub(super) const RETRY: &str = "idempotency-retry";
+/// The longest `Retry-After` beside `/answers/retry_headers`, in seconds.
+const MAX_RETRY_AFTER: u32 = 60;
 
 /// Sets a header of the response.
 #[inline(never)]
@@ -25,12 +27,28 @@ pub(super) fn set_body(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
 }
 
 /// Replaces the body by a problem document.
-pub(super) fn set_problem(policy: &Policy, problem: &Problem, effects: &mut Vec<Effect<'_>>) {
-    let docs_url = policy.docs_url();
-    for (name, value) in problem.headers(docs_url) {
+pub(super) fn set_problem<'a>(policy: &'a Policy, problem: &Problem, effects: &mut Vec<Effect<'a>>) {
+    for (name, value) in problem.headers(policy.answers()) {
         set(name, value.into_bytes(), effects);
     }
-    set_content(problem.document(docs_url).into_bytes(), effects);
+    set_content(problem.document(policy.answers()).into_bytes(), effects);
+}
+
+/// Repeats the retry advice of an error in the headers that existing clients obey.
+pub(super) fn set_retry_headers<'a>(policy: &'a Policy, advice: Retry, effects: &mut Vec<Effect<'a>>) {
+    for name in &policy.answers().retry_headers {
+        set(name, advice.should_retry().as_bytes(), effects);
+    }
+}
+
+/// Shortens the backend's `Retry-After` where clients read `/answers/retry_headers`: Stripe's SDKs, for example, ignore a
+/// longer wait and a date (RFC 9110 section 10.2.3 allows both), and then come back after half a second.
+pub(super) fn bound_retry_after(policy: &Policy, retry_after: Option<&[u8]>, effects: &mut Vec<Effect<'_>>) {
+    let Some(value) = retry_after.filter(|_| !policy.answers().retry_headers.is_empty()) else { return };
+    let seconds = std::str::from_utf8(value).ok().and_then(|value| value.parse::<u32>().ok());
+    if seconds.is_none_or(|seconds| seconds > MAX_RETRY_AFTER) {
+        set("retry-after", MAX_RETRY_AFTER.to_string().into_bytes(), effects);
+    }
 }
 
 /// Replaces the body by one of the same content type, without content encoding.

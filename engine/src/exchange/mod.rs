@@ -5,6 +5,7 @@
 mod caller;
 mod clean;
 mod edits;
+mod keys;
 mod paths;
 mod recovery;
 mod request;
@@ -13,12 +14,14 @@ mod response_body;
 mod webhook;
 
 use crate::headers::Headers;
-use crate::identity::{Attributes, Identity};
+use crate::identity::{Attributes, Identity, IdentitySource};
 use crate::key::Form;
-use crate::lookup::{FakeStores, LookupRequest, LookupResult, Lookups};
+use crate::lookup::{FakeStores, LookupResult, Lookups, PendingLookup};
 use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
+use crate::uuid::Uuid;
+use recovery::PendingRecovery;
 use request::KeyLines;
 use response_body::AwaitedBody;
 use std::borrow::Cow;
@@ -111,6 +114,8 @@ enum State {
     AwaitsSignedBody(usize),
     /// A webhook delivery waits for a lookup, or for its whole body.
     AwaitsDelivery(Box<DeliveryLookup>),
+    /// A recovery request waits for the id of its invocation, or for its whole body.
+    AwaitsInvocation(Box<PendingRecovery>),
     /// The request goes to the backend.
     Forwarded(Decision),
     /// The response's headers have come, and the exchange waits for its whole body.
@@ -156,7 +161,7 @@ enum TrailerEdit {
     Remove,
 }
 
-/// Facts for logs and metrics. No decision depends on them.
+/// Facts for logs, metrics and problem documents. No decision depends on them.
 #[derive(Debug, Default)]
 struct Facts {
     policy: Option<&'static str>,
@@ -180,6 +185,8 @@ struct Facts {
     outcome: Outcome,
     invocation: Option<String>,
     route: Option<RouteId>,
+    /// The gateway's id of the request, which problem documents repeat.
+    request_id: Option<Uuid>,
 }
 
 /// How far an exchange is.
@@ -248,6 +255,7 @@ impl Exchange {
                 self.verify_signed_request(caller, policy, headers, body, now_unix_ms, effects)
             }
             State::AwaitsDelivery(_) => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
+            State::AwaitsInvocation(_) => self.forward_recovery(policy, headers, effects),
             // A host calls this only after `AwaitBody`.
             _ => Err(Problem::policy_invalid()),
         };
@@ -272,8 +280,13 @@ impl Exchange {
                 RequestFlow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
                 RequestFlow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
                 RequestFlow::AwaitCall { .. } => {
-                    let lookup = lookups.as_mut().zip(self.pending_lookup());
-                    let result = lookup.map(|(lookups, request)| stores.look_up(lookups, request, now_unix_ms));
+                    let result = match self.pending_lookup() {
+                        Some(PendingLookup::Invocation(body)) => Some(stores.look_up_invocation(body)),
+                        Some(PendingLookup::Store(request)) => {
+                            lookups.as_mut().map(|lookups| stores.look_up(lookups, request, now_unix_ms))
+                        }
+                        None => None,
+                    };
                     self.on_lookup_result(policy, result.unwrap_or(LookupResult::Unavailable("lookup_lost")), effects)
                 }
                 RequestFlow::Continue | RequestFlow::Replied => return flow,
@@ -282,9 +295,10 @@ impl Exchange {
     }
 
     /// The lookup that the request waits for.
-    pub fn pending_lookup(&self) -> Option<&LookupRequest> {
+    pub fn pending_lookup(&self) -> Option<PendingLookup<'_>> {
         match &self.state {
-            State::AwaitsDelivery(delivery) => delivery.pending.as_ref(),
+            State::AwaitsDelivery(delivery) => delivery.pending.as_ref().map(PendingLookup::Store),
+            State::AwaitsInvocation(recovery) => recovery.pending().map(PendingLookup::Invocation),
             _ => None,
         }
     }
@@ -296,7 +310,10 @@ impl Exchange {
         result: LookupResult,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
-        let result = self.take_lookup_result(policy, result);
+        let result = match self.state {
+            State::AwaitsInvocation(_) => self.take_invocation(policy, result),
+            _ => self.take_lookup_result(policy, result),
+        };
         self.flow_of(result, effects)
     }
 
@@ -313,6 +330,7 @@ impl Exchange {
 
     fn flow_of(&mut self, result: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         result.unwrap_or_else(|problem| {
+            let problem = self.about_request(problem);
             effects.clear();
             effects.push(Effect::Reply(problem.clone()));
             self.facts.outcome = Outcome::Rejected;
@@ -325,10 +343,15 @@ impl Exchange {
         })
     }
 
+    /// The problem with the id of the request, if the request has one.
+    pub(crate) fn about_request(&self, problem: Problem) -> Problem {
+        Problem { instance: self.facts.request_id, ..problem }
+    }
+
     /// The decision, if there is one yet.
     const fn decision(&self) -> Option<&Decision> {
         match &self.state {
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => None,
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => None,
             State::Forwarded(decision)
             | State::AwaitsResponseBody(decision, ..)
             | State::Responded(decision, ..)
@@ -415,9 +438,21 @@ impl Exchange {
     /// How far the exchange is.
     pub(crate) const fn stage(&self) -> Stage {
         match &self.state {
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Stage::Undecided,
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => {
+                Stage::Undecided
+            }
             State::Forwarded(_) | State::AwaitsResponseBody(..) | State::Refused(..) => Stage::RequestDecided,
             State::Responded(..) => Stage::ResponseDecided,
+        }
+    }
+
+    /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its
+    /// identity comes from its binding; nor has a request whose path no route has.
+    pub fn identity_sources<'p>(&self, policy: &'p Policy, headers: &Headers<'_>) -> &'p [IdentitySource] {
+        let Some(route) = self.route(policy).filter(|route| route.webhook.is_none()) else { return &[] };
+        match policy.signer(route, headers) {
+            Some(caller) => policy.caller_source(caller).map(std::slice::from_ref).unwrap_or_default(),
+            None => &policy.identity_of(Some(route)).sources,
         }
     }
 

@@ -3,10 +3,11 @@
 //! result.
 
 use super::request::{MatchedRoute, RequestHead};
-use super::{Decision, Effect, Exchange, HeaderMapKind, State};
-use crate::headers::{Headers, RouterHints, distinct};
+use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, State};
+use crate::headers::{FieldValue, Headers, RouterHints, distinct};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
+use crate::lookup::{LookupResult, invocation};
 use crate::percent::percent_decode;
 use crate::policy::Policy;
 use crate::policy::path::{NormalPath, PathError};
@@ -46,18 +47,24 @@ impl Exchange {
         let rules = policy.identity_of(Some(route));
         let rules_of_scope =
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
-        let identity =
-            identity::resolve(&rules.sources, &rules_of_scope, headers, attributes).map_err(Problem::identity)?;
+        let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
+            .map_err(|why| Problem::identity(&why))?;
         let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
         let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { recovery_path.wait };
-        let path = target
-            .result_path(&matched.decoded(), &identity, &key, wait == Wait::Attach)
-            .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
-        Ok(Some(RecoveryRequest { identity, key, wait, path }))
+        let values = matched.decoded();
+        let no_segment = || Problem::path_ambiguous(PathError::DotSegment);
+        let place = if target.results_by_id() {
+            let address = target.handler_address(&values, &identity).ok_or_else(no_segment)?;
+            ResultPlace::Lookup(invocation::body(&address, &key).ok_or_else(|| Problem::request_invalid(400))?)
+        } else {
+            let path = target.result_path(&values, &identity, &key, wait == Wait::Attach);
+            ResultPlace::Path(path.ok_or_else(no_segment)?)
+        };
+        Ok(Some(RecoveryRequest { identity, key, wait, place }))
     }
 
-    /// Turns the request into the backend's request for a stored result.
-    pub(super) fn edit_recovery<'a>(
+    /// Sends the request to the path of its result, or has it wait until the id of its invocation is looked up.
+    pub(super) fn begin_recovery<'a>(
         &mut self,
         policy: &'a Policy,
         head: &RequestHead<'a>,
@@ -65,8 +72,73 @@ impl Exchange {
         headers: &Headers<'a>,
         router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
+        let RecoveryRequest { identity, key, wait, place } = request;
+        match place {
+            ResultPlace::Path(path) => {
+                self.edit_recovery(policy, head, (identity, key, wait, path), headers, router, effects);
+                Ok(RequestFlow::Continue)
+            }
+            // Its body never ends, and it is waited for.
+            ResultPlace::Lookup(_) if headers.field("upgrade") != FieldValue::Absent => {
+                Err(Problem::request_invalid(400))
+            }
+            ResultPlace::Lookup(lookup) => {
+                let pending = PendingRecovery { identity, key, wait, lookup, path: None, router };
+                self.state = State::AwaitsInvocation(Box::new(pending));
+                Ok(RequestFlow::AwaitCall { limit: self.body_limit(policy) })
+            }
+        }
+    }
+
+    /// Takes the id of the invocation. The request is forwarded when its body, if it has one, is there.
+    pub(super) fn take_invocation(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
+        let limit = self.body_limit(policy);
+        let State::AwaitsInvocation(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        let reason = match result {
+            LookupResult::Invocation(id) => {
+                let what = if pending.wait == Wait::Attach { "attach" } else { "output" };
+                pending.path = Some(format!("/restate/{what}/{id}"));
+                return Ok(RequestFlow::AwaitBody { limit });
+            }
+            LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
+            LookupResult::Binding(_) | LookupResult::Secrets(_) => return Err(Problem::policy_invalid()),
+        };
+        self.facts.reason = Some(reason);
+        Err(Problem::dependency_unavailable())
+    }
+
+    /// Forwards a request whose invocation was looked up.
+    pub(super) fn forward_recovery<'a>(
+        &mut self,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
+        let State::AwaitsInvocation(pending) = std::mem::take(&mut self.state) else {
+            return Err(Problem::policy_invalid());
+        };
+        let PendingRecovery { identity, key, wait, path, router, .. } = *pending;
+        let path = path.ok_or_else(Problem::policy_invalid)?;
+        let head = RequestHead::read(policy, headers);
+        self.edit_recovery(policy, &head, (identity, key, wait, path), headers, router, effects);
+        Ok(RequestFlow::Continue)
+    }
+
+    fn body_limit(&self, policy: &Policy) -> u64 {
+        self.route(policy).map_or(0, |route| route.max_body_bytes)
+    }
+
+    /// Turns the request into the backend's request for a stored result.
+    pub(super) fn edit_recovery<'a>(
+        &mut self,
+        policy: &'a Policy,
+        head: &RequestHead<'a>,
+        (identity, key, wait, path): (Identity, String, Wait, String),
+        headers: &Headers<'a>,
+        router: Option<&'static RouterHints>,
+        effects: &mut Vec<Effect<'a>>,
     ) {
-        let RecoveryRequest { identity, key, wait, path } = request;
         let decision =
             Decision { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Decision::default() };
         // The filter decides how long the router waits, so the client's headers for the router are removed.
@@ -76,7 +148,7 @@ impl Exchange {
             effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
         }
         let forward = &policy.identity_of(self.route(policy)).forward;
-        decision.edit_headers(head, forward, Some("1"), effects);
+        decision.edit_headers(head, forward, Some("1"), Vec::new(), effects);
         self.state = State::Forwarded(decision);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
@@ -97,6 +169,34 @@ pub(super) struct RecoveryRequest {
     /// The namespaced key of the earlier request
     key: String,
     wait: Wait,
-    /// The path of the result at the backend
-    path: String,
+    place: ResultPlace,
+}
+
+/// Where the backend has a result.
+enum ResultPlace {
+    /// At this path
+    Path(String),
+    /// At the path of an invocation whose id has to be looked up; the body of the lookup
+    Lookup(String),
+}
+
+/// A recovery request that waits for the id of its invocation.
+#[derive(Debug)]
+pub(super) struct PendingRecovery {
+    identity: Identity,
+    /// The namespaced key of the earlier request
+    key: String,
+    wait: Wait,
+    /// The body of the lookup
+    lookup: String,
+    /// The path of the result at the backend, when the id is known
+    path: Option<String>,
+    router: Option<&'static RouterHints>,
+}
+
+impl PendingRecovery {
+    /// The body of the lookup that the request waits for.
+    pub(super) fn pending(&self) -> Option<&str> {
+        self.path.is_none().then_some(self.lookup.as_str())
+    }
 }

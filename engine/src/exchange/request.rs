@@ -1,11 +1,12 @@
 //! Evaluates a request against the policy, in the order of docs/contract.md section 2: path normalisation, closed
-//! paths, endpoint, recovery path, method, policy, key present, key grammar, identity, namespaced length.
+//! paths, endpoint, recovery path, method, policy, key present, key grammar, rules for keys, identity, namespaced length.
 
+use super::keys::KeyReading;
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
-use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityError, Project, Rules};
-use crate::key::{self, Form, KeyGrammar, RESERVED_PREFIX, RawKey};
-use crate::percent::percent_decode;
+use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityRefusal, Project, Rules};
+use crate::key::{self, Form, RESERVED_PREFIX, RawKey};
+use crate::percent::{percent_decode, percent_encode};
 use crate::policy::authority;
 use crate::policy::document::Forward;
 use crate::policy::path::{NormalPath, PathError, split_query};
@@ -13,6 +14,7 @@ use crate::policy::target::Target;
 use crate::policy::{Mode, Policy, PolicyKind, REWRITE_MARK, Route, RouteLookup, Scope, Unmatched};
 use crate::problem::Problem;
 use crate::telemetry::Case;
+use crate::uuid::Uuid;
 use std::borrow::Cow;
 
 /// The parts of a request's head that decisions need.
@@ -22,13 +24,17 @@ pub(super) struct RequestHead<'a> {
     pub(super) authority: &'a [u8],
     /// The first two `Idempotency-Key` lines. Two are an error already, so further ones do not matter.
     key: [Option<&'a [u8]>; 2],
+    /// The gateway's id of the request, if it is a UUID and the only one.
+    request_id: Option<Uuid>,
     /// The header names to remove before the backend, without duplicates.
     strip: Vec<&'a [u8]>,
 }
 
 impl<'a> RequestHead<'a> {
     pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
-        let mut head = Self { method: b"", target: b"", authority: b"", key: [None, None], strip: Vec::new() };
+        let mut head =
+            Self { method: b"", target: b"", authority: b"", key: [None, None], request_id: None, strip: Vec::new() };
+        let mut request_ids = 0;
         for (name, value) in headers.iter() {
             match name {
                 [b':', pseudo @ ..] => match pseudo {
@@ -41,8 +47,15 @@ impl<'a> RequestHead<'a> {
                     [first @ None, _] => *first = Some(value),
                     [_, second] => *second = Some(value),
                 },
-                _ if is_stripped(policy, name) => head.strip.push(name),
-                _ => {}
+                _ => {
+                    if name == REQUEST_ID {
+                        head.request_id = Uuid::parse(value).filter(|_| request_ids == 0);
+                        request_ids += 1;
+                    }
+                    if is_stripped(policy, name) {
+                        head.strip.push(name);
+                    }
+                }
             }
         }
         head.strip = distinct(head.strip);
@@ -56,7 +69,7 @@ impl<'a> RequestHead<'a> {
         self.strip = distinct(std::mem::take(&mut self.strip));
     }
 
-    fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+    pub(super) fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
         self.key.into_iter().flatten()
     }
 
@@ -64,6 +77,9 @@ impl<'a> RequestHead<'a> {
         self.key[0].is_some()
     }
 }
+
+/// The header with the gateway's id of the request.
+const REQUEST_ID: &[u8] = b"x-request-id";
 
 /// Whether headers with this name are removed. [`KeyLines`] decides about the exact name `idempotency-key`.
 fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
@@ -86,13 +102,22 @@ pub(super) struct MatchedRoute<'p, 'r> {
     mode: Mode,
     scope: Scope,
     pub(super) route: Option<&'p Route>,
+    /// Whether a key is removed, and not refused, where none is allowed.
+    strips_prohibited: bool,
     values: Vec<&'r str>,
 }
 
 impl<'p, 'r> MatchedRoute<'p, 'r> {
     /// A route and the values of its path parameters.
     pub(super) fn of(route: &'p Route, values: Vec<&'r str>) -> Self {
-        Self { kind: route.policy, mode: route.mode, scope: route.scope, route: Some(route), values }
+        Self {
+            kind: route.policy,
+            mode: route.mode,
+            scope: route.scope,
+            route: Some(route),
+            strips_prohibited: route.strips_prohibited,
+            values,
+        }
     }
 
     /// The project segment of a scope wider than a project.
@@ -115,6 +140,20 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
         self.values.iter().map(|value| percent_decode(value.as_bytes()).unwrap_or_default()).collect()
     }
 
+    /// The headers that carry the path's parameters to the backend. A value is percent-encoded except for unreserved
+    /// characters, so it has one spelling and no control byte.
+    #[inline(never)]
+    fn parameters(&self) -> Vec<(&'p str, Vec<u8>)> {
+        let names = self.route.map(|route| route.parameter_headers.as_slice()).unwrap_or_default();
+        let encoded = |(name, value): (&'p String, &&str)| {
+            let mut text = String::with_capacity(value.len());
+            // The path is normalised, so its escapes are well formed.
+            percent_encode(&percent_decode(value.as_bytes()).unwrap_or_default(), &mut text);
+            (name.as_str(), text.into_bytes())
+        };
+        names.iter().zip(&self.values).map(encoded).collect()
+    }
+
     /// The value of a path parameter, still escaped.
     pub(super) fn value(&self, name: &str) -> Option<&'r str> {
         let index = self.route?.template.parameters().position(|parameter| parameter == name)?;
@@ -132,6 +171,7 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let head = RequestHead::read(policy, headers);
+        self.facts.request_id = head.request_id;
         let (raw_path, query) = split_query(head.target);
         self.facts.original_path = match std::str::from_utf8(raw_path) {
             Ok(text) => text.to_owned(),
@@ -148,8 +188,7 @@ impl Exchange {
         }
         let target = (authority, &path);
         if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
-            self.edit_recovery(policy, &head, recovery, headers, attributes.router(), effects);
-            return Ok(RequestFlow::Continue);
+            return self.begin_recovery(policy, &head, recovery, headers, attributes.router(), effects);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
         if let Some(block) = matched.route.and_then(|route| route.webhook.as_ref()) {
@@ -164,18 +203,20 @@ impl Exchange {
                 Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
-        let decision = self.apply_key_policy(policy, &head, &matched, &KeyGrammar::CLIENT, &resolve)?;
+        let now_unix_ms = || attributes.now_unix_ms();
+        let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);
+        let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve)?;
         self.forward(decision, policy, &head, &path, &matched, effects)
     }
 
     /// Decides about key and identity. This makes no effects.
-    pub(super) fn apply_key_policy(
+    pub(super) fn apply_key_policy<'p>(
         &mut self,
         policy: &Policy,
         head: &RequestHead<'_>,
         matched: &MatchedRoute<'_, '_>,
-        keys: &KeyGrammar,
-        resolve: &dyn Fn() -> Result<Identity, IdentityError>,
+        keys: &KeyReading<'_>,
+        resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Decision, Problem> {
         let mut decision = self.evaluate_key(matched, head, keys, resolve)?;
         if decision.identity.is_none() {
@@ -183,7 +224,7 @@ impl Exchange {
             if needed || policy.identity_of(matched.route).forward.names().next().is_some() {
                 match resolve() {
                     Ok(identity) => decision.identity = Some(identity),
-                    Err(why) if needed => return Err(Problem::identity(why)),
+                    Err(why) if needed => return Err(Problem::identity(&why)),
                     Err(_) => {}
                 }
             }
@@ -242,25 +283,33 @@ impl Exchange {
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };
-                Ok(MatchedRoute { kind, mode: policy.mode(), scope: Scope::Project, route: None, values: Vec::new() })
+                Ok(MatchedRoute {
+                    kind,
+                    mode: policy.mode(),
+                    scope: Scope::Project,
+                    route: None,
+                    strips_prohibited: policy.strips_prohibited(),
+                    values: Vec::new(),
+                })
             }
         }
     }
 
     /// Checks policy, key present, key grammar, identity and namespaced length. In shadow mode a failed check has no
     /// effect, except that a key which looks like a namespaced one is removed.
-    fn evaluate_key(
+    fn evaluate_key<'p>(
         &mut self,
         matched: &MatchedRoute<'_, '_>,
         head: &RequestHead<'_>,
-        keys: &KeyGrammar,
-        resolve: &dyn Fn() -> Result<Identity, IdentityError>,
+        keys: &KeyReading<'_>,
+        resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Decision, Problem> {
         match matched.kind {
             PolicyKind::HandlerInternalC => {
                 self.facts.case = Some(Case::C);
                 return Ok(Decision::default());
             }
+            PolicyKind::Prohibited if matched.strips_prohibited => return Ok(Decision::default()),
             PolicyKind::RequiredA => self.facts.case = Some(Case::A),
             PolicyKind::Accepted if head.has_key() => self.facts.case = Some(Case::A),
             _ => {}
@@ -280,23 +329,23 @@ impl Exchange {
     }
 
     /// The caller's identity and the namespaced key; `None` if the request goes on without a key.
-    fn namespaced(
+    fn namespaced<'p>(
         &mut self,
         matched: &MatchedRoute<'_, '_>,
         head: &RequestHead<'_>,
-        keys: &KeyGrammar,
-        resolve: &dyn Fn() -> Result<Identity, IdentityError>,
+        keys: &KeyReading<'_>,
+        resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Option<(Identity, String)>, Problem> {
         if matched.kind == PolicyKind::Prohibited {
             return if head.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
         }
         self.facts.key_read = true;
         self.facts.form = Form::of(head.key_lines());
-        let Some((raw, _)) = key::read_as(keys, head.key_lines()).map_err(Problem::key_invalid)? else {
+        let Some((raw, _)) = keys.read(head).map_err(|why| keys.problem(why))? else {
             return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
         self.facts.source = Some("header");
-        let identity = resolve().map_err(Problem::identity)?;
+        let identity = resolve().map_err(|why| Problem::identity(&why))?;
         let key = key::encode(&identity, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
         Ok(Some((identity, key)))
     }
@@ -327,7 +376,7 @@ impl Decision {
         }
         edit_path(head, path, rewritten, listed, effects);
         let forward = &policy.identity_of(matched.route).forward;
-        self.edit_headers(head, forward, rewritten_mark(target), effects);
+        self.edit_headers(head, forward, rewritten_mark(target), matched.parameters(), effects);
         Ok(())
     }
 
@@ -338,12 +387,14 @@ impl Decision {
             .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))
     }
 
-    /// Edits the headers for the backend.
+    /// Edits the headers for the backend. `parameters` are the headers with the path's parameters.
+    #[inline(never)]
     pub(super) fn edit_headers<'a>(
         &self,
         head: &RequestHead<'a>,
         forward: &'a Forward,
         mark: Option<&'static str>,
+        parameters: Vec<(&'a str, Vec<u8>)>,
         effects: &mut Vec<Effect<'a>>,
     ) {
         let mut set: Vec<(&'a str, Cow<'a, [u8]>)> = Vec::with_capacity(5);
@@ -363,6 +414,7 @@ impl Decision {
                 }
             }
         }
+        set.extend(parameters.into_iter().map(|(name, value)| (name, Cow::Owned(value))));
         if let Some(value) = mark {
             set.push((REWRITE_MARK, Cow::Borrowed(value.as_bytes())));
         }

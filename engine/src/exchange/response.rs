@@ -1,7 +1,10 @@
 //! Evaluates a response by its head: it reports the status of the key, renames the operation id, and hides everything
 //! that names the backend, its services or its files (docs/contract.md section 6). `response_body` handles the bodies.
 
-use super::edits::{REPLAYED, RETRY, STATUS, is_hidden, is_replay_header, set, set_body, set_problem};
+use super::edits::{
+    REPLAYED, RETRY, STATUS, bound_retry_after, is_hidden, is_replay_header, set, set_body, set_problem,
+    set_retry_headers,
+};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
@@ -48,6 +51,8 @@ struct ResponseHead<'a> {
     is_encoded: bool,
     /// A handler reports that it has deduplicated the request.
     handler_hit: bool,
+    /// The last line of `retry-after`.
+    retry_after: Option<&'a [u8]>,
 }
 
 impl ResponseHead<'_> {
@@ -82,7 +87,9 @@ impl Exchange {
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) => decision,
             // The gateway has sent its own response while the request waited.
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => {
+                Decision::default()
+            }
             decided @ (State::Refused(..) | State::AwaitsResponseBody(..) | State::Responded(..)) => {
                 self.state = decided;
                 return ResponseFlow::Stream;
@@ -97,8 +104,10 @@ impl Exchange {
         };
         let retry = match action {
             ResponseAction::Replace(problem) => {
+                let problem = self.about_request(problem);
                 set(":status", problem.status().to_string().into_bytes(), effects);
                 set(RETRY, problem.retry().name().as_bytes(), effects);
+                bound_retry_after(policy, head.retry_after, effects);
                 set_problem(policy, &problem, effects);
                 self.state = State::Responded(decision, Some(problem), TrailerEdit::Remove);
                 return ResponseFlow::Stream;
@@ -132,6 +141,10 @@ impl Exchange {
                     if let Some(value) = value {
                         set(name, value.as_bytes(), effects);
                     }
+                }
+                if let Some(advice) = advice {
+                    set_retry_headers(policy, advice, effects);
+                    bound_retry_after(policy, head.retry_after, effects);
                 }
                 advice
             }
@@ -240,6 +253,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
                 head.handler_hit |= value == b"true";
                 hidden = true;
             }
+            b"retry-after" => head.retry_after = Some(value),
             b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
             // Restate adds this `vary` for its own CORS handling.
             b"vary" => hidden |= policy.restate() && value.starts_with(b"origin, access-control-request-"),

@@ -27,7 +27,7 @@ pub(super) enum AwaitedBody {
 impl Exchange {
     /// Handles the whole body of a response that waits for it ([`super::ResponseFlow::AwaitBody`]). The effects edit
     /// its headers too.
-    pub fn response_body(&mut self, policy: &Policy, body: &[u8], effects: &mut Vec<Effect<'_>>) {
+    pub fn response_body<'a>(&mut self, policy: &'a Policy, body: &[u8], effects: &mut Vec<Effect<'a>>) {
         let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
         match awaited {
@@ -51,7 +51,7 @@ impl Exchange {
     }
 
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`].
-    pub fn response_body_too_large(&mut self, policy: &Policy, effects: &mut Vec<Effect<'_>>) {
+    pub fn response_body_too_large<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
         let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
         match awaited {
@@ -86,14 +86,15 @@ impl Exchange {
     }
 
     /// Passes the response to the client, with a problem document as its body if there is one.
-    fn respond(
+    fn respond<'a>(
         &mut self,
         decision: Decision,
         replaced: Option<Problem>,
         trailers: TrailerEdit,
-        policy: &Policy,
-        effects: &mut Vec<Effect<'_>>,
+        policy: &'a Policy,
+        effects: &mut Vec<Effect<'a>>,
     ) {
+        let replaced = replaced.map(|problem| self.about_request(problem));
         if let Some(problem) = &replaced {
             set_problem(policy, problem, effects);
         }

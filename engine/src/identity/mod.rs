@@ -7,7 +7,8 @@
 mod source;
 
 pub use source::{
-    AttributeValue, Attributes, IdentityError, IdentityPlace, IdentitySource, MetadataPath, Rules, SubjectRule, resolve,
+    AttributeValue, Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal,
+    IdentitySource, MetadataPath, Rules, SubjectRule, resolve,
 };
 
 use crate::percent::{UNRESERVED, percent_decode, percent_encode};
@@ -49,13 +50,20 @@ pub enum IdentityPart {
     Subject,
 }
 
-impl fmt::Display for IdentityPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl IdentityPart {
+    /// The part as policy documents name it.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Tenant => "tenant",
             Self::Project => "project",
             Self::Subject => "subject",
-        })
+        }
+    }
+}
+
+impl fmt::Display for IdentityPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

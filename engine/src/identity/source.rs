@@ -4,6 +4,7 @@
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::headers::{FieldValue, Headers, RouterHints};
 use std::borrow::Cow;
+use std::fmt;
 
 /// What a host knows about a request in addition to its headers.
 pub trait Attributes {
@@ -11,6 +12,8 @@ pub trait Attributes {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_>;
     /// The endpoint that the gateway's route names in `filter_metadata["edge.idempotency"].endpoint`.
     fn route_endpoint(&self) -> AttributeValue<'_>;
+    /// Unix time in milliseconds.
+    fn now_unix_ms(&self) -> u64;
     /// The headers that control the gateway's router for one request; `None` if it has no such headers.
     fn router(&self) -> Option<&'static RouterHints> {
         None
@@ -65,11 +68,15 @@ pub enum IdentityPlace {
     Header(String),
     /// In dynamic metadata.
     Metadata(MetadataPath),
+    /// In the policy document, which gives every caller this value.
+    Constant(String),
 }
 
 impl IdentityPlace {
-    fn read<'a>(&self, headers: &Headers<'a>, attributes: &'a dyn Attributes) -> AttributeValue<'a> {
+    /// The value at this place.
+    pub fn read<'a>(&'a self, headers: &Headers<'a>, attributes: &'a dyn Attributes) -> AttributeValue<'a> {
         match self {
+            Self::Constant(value) => AttributeValue::Text(Cow::Borrowed(value.as_bytes())),
             Self::Metadata(path) => match attributes.metadata(path) {
                 AttributeValue::Text(text) if text.is_empty() => AttributeValue::Absent,
                 value => value,
@@ -80,6 +87,22 @@ impl IdentityPlace {
                 FieldValue::One(value) if !value.contains(&b',') => AttributeValue::Text(Cow::Borrowed(value)),
                 FieldValue::One(_) | FieldValue::Many => AttributeValue::Unusable,
             },
+        }
+    }
+
+    /// Whether the value is the policy's own, and so says nothing about the request.
+    pub const fn is_constant(&self) -> bool {
+        matches!(self, Self::Constant(_))
+    }
+}
+
+/// For people: `header x-tenant-id`, or `metadata envoy.filters.http.jwt_authn / jwt / tenant_id`.
+impl fmt::Display for IdentityPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header {name}"),
+            Self::Metadata(path) => write!(f, "metadata {}", path.segments().join(" / ")),
+            Self::Constant(_) => f.write_str("the policy document"),
         }
     }
 }
@@ -106,6 +129,17 @@ pub struct IdentitySource {
     pub subject: SubjectRule,
 }
 
+impl IdentitySource {
+    /// The places of tenant, project and subject.
+    pub fn places(&self) -> [(IdentityPart, Option<&IdentityPlace>); 3] {
+        [
+            (IdentityPart::Tenant, Some(&self.tenant)),
+            (IdentityPart::Project, self.project.as_ref()),
+            (IdentityPart::Subject, Some(&self.subject.field)),
+        ]
+    }
+}
+
 /// The reason why a request has no identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityError {
@@ -115,6 +149,95 @@ pub enum IdentityError {
     Invalid(IdentityPart),
     /// The subject is reserved for webhooks or for a signed caller.
     Reserved,
+}
+
+/// What is wrong with one part of an identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdentityFault {
+    /// There is no value.
+    Missing,
+    /// The value is outside the grammar of its part, is no string, or is one of several.
+    Invalid,
+}
+
+impl IdentityFault {
+    /// The fault as problem documents name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// One part of an identity that is missing or wrong, and where the policy looked for it. It never holds a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdentityFinding<'p> {
+    /// The name of the source, or of the signed caller
+    pub source: &'p str,
+    /// The part
+    pub part: IdentityPart,
+    /// The place; `None` if the source has no such member
+    pub place: Option<&'p IdentityPlace>,
+    /// The fault
+    pub fault: IdentityFault,
+}
+
+/// The most findings of one refusal.
+const MAX_FINDINGS: usize = 12;
+
+/// Why a request has no identity, and where that shows. It borrows from the policy, so making it allocates nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdentityRefusal<'p> {
+    /// The reason
+    pub error: IdentityError,
+    /// The source that counts; all sources if none of them has a value.
+    sources: &'p [IdentitySource],
+    /// The faults of tenant, project and subject.
+    faults: [Option<IdentityFault>; 3],
+}
+
+impl<'p> IdentityRefusal<'p> {
+    /// A refusal with the faults of tenant, project and subject, of which there is at least one. An invalid part comes
+    /// before a missing part.
+    pub(crate) fn new(sources: &'p [IdentitySource], faults: [Option<IdentityFault>; 3]) -> Self {
+        let parts = [IdentityPart::Tenant, IdentityPart::Project, IdentityPart::Subject];
+        let invalid = parts.iter().zip(faults).find(|(_, fault)| *fault == Some(IdentityFault::Invalid));
+        let error = match invalid {
+            Some((part, _)) => IdentityError::Invalid(*part),
+            None => IdentityError::Missing(first_missing(sources, faults)),
+        };
+        Self { error, sources, faults }
+    }
+
+    /// A refusal that the sources' places do not explain.
+    pub(crate) const fn of(error: IdentityError) -> Self {
+        Self { error, sources: &[], faults: [None; 3] }
+    }
+
+    /// The parts that are missing or wrong, in the order of the sources; at most 12. A constant is never missing.
+    #[inline(never)]
+    pub fn findings(&self) -> Vec<IdentityFinding<'p>> {
+        let mut findings = Vec::new();
+        for source in self.sources {
+            for ((part, place), fault) in source.places().into_iter().zip(self.faults) {
+                let is_constant = place.is_some_and(IdentityPlace::is_constant);
+                if let Some(fault) = fault.filter(|_| !is_constant && findings.len() < MAX_FINDINGS) {
+                    findings.push(IdentityFinding { source: &source.name, part, place, fault });
+                }
+            }
+        }
+        findings
+    }
+}
+
+/// The first part that is missing and not a constant; the tenant without any source.
+fn first_missing(sources: &[IdentitySource], faults: [Option<IdentityFault>; 3]) -> IdentityPart {
+    let places = sources.first().map(IdentitySource::places).into_iter().flatten().zip(faults);
+    let missing = |(place, fault): &((IdentityPart, Option<&IdentityPlace>), Option<IdentityFault>)| {
+        fault.is_some() && !place.1.is_some_and(IdentityPlace::is_constant)
+    };
+    places.into_iter().find(missing).map_or(IdentityPart::Tenant, |((part, _), _)| part)
 }
 
 /// The rules of a route that [`resolve`] needs in addition to the sources.
@@ -127,49 +250,56 @@ pub struct Rules<'p> {
     pub reserved: &'p [String],
 }
 
-/// Reads the identity of a request from the first source that has any value.
+/// Reads the identity of a request from the first source that has any value. A constant of the policy is no value in this
+/// sense, since every request has it.
 ///
 /// # Errors
-/// [`IdentityError`] with the first invalid part, or else with the first missing part.
-pub fn resolve(
-    sources: &[IdentitySource],
+/// [`IdentityRefusal`] with the first invalid part, or else with the first missing part.
+pub fn resolve<'p>(
+    sources: &'p [IdentitySource],
     rules: &Rules<'_>,
     headers: &Headers<'_>,
     attributes: &dyn Attributes,
-) -> Result<Identity, IdentityError> {
+) -> Result<Identity, IdentityRefusal<'p>> {
+    let counts = |place: &IdentityPlace, value: &AttributeValue<'_>| value.is_present() && !place.is_constant();
     for source in sources {
         let tenant = source.tenant.read(headers, attributes);
         let project = source.project.as_ref().map_or(AttributeValue::Absent, |place| place.read(headers, attributes));
         let subject = source.subject.field.read(headers, attributes);
-        if tenant.is_present() || project.is_present() || subject.is_present() {
-            let tenant = part(IdentityPart::Tenant, &tenant, Tenant::parse)?;
-            let project = match &rules.scope {
-                Some(wider) => Some(wider.clone()),
-                None => part(IdentityPart::Project, &project, Project::parse)?,
-            };
-            let subject =
-                part(IdentityPart::Subject, &subject, |text| parse_subject(&source.subject, rules.types, text))?;
-            let identity = Identity {
-                tenant: tenant.ok_or(IdentityError::Missing(IdentityPart::Tenant))?,
-                project: project.ok_or(IdentityError::Missing(IdentityPart::Project))?,
-                subject: subject.ok_or(IdentityError::Missing(IdentityPart::Subject))?,
-            };
-            let reserved = rules.reserved.iter().any(|reserved| reserved == identity.subject.as_str());
-            return if reserved { Err(IdentityError::Reserved) } else { Ok(identity) };
+        let is_asked = counts(&source.tenant, &tenant)
+            || source.project.as_ref().is_some_and(|place| counts(place, &project))
+            || counts(&source.subject.field, &subject);
+        if !is_asked {
+            continue;
         }
+        let tenant = part(&tenant, Tenant::parse);
+        let project = match &rules.scope {
+            Some(wider) => Ok(wider.clone()),
+            None => part(&project, Project::parse),
+        };
+        let subject = part(&subject, |text| parse_subject(&source.subject, rules.types, text));
+        return match (tenant, project, subject) {
+            (Ok(tenant), Ok(project), Ok(subject)) => {
+                if rules.reserved.iter().any(|reserved| reserved == subject.as_str()) {
+                    return Err(IdentityRefusal::of(IdentityError::Reserved));
+                }
+                Ok(Identity { tenant, project, subject })
+            }
+            (tenant, project, subject) => {
+                let faults = [tenant.err(), project.err(), subject.err()];
+                Err(IdentityRefusal::new(std::slice::from_ref(source), faults))
+            }
+        };
     }
-    Err(IdentityError::Missing(IdentityPart::Tenant))
+    let project = rules.scope.is_none().then_some(IdentityFault::Missing);
+    Err(IdentityRefusal::new(sources, [Some(IdentityFault::Missing), project, Some(IdentityFault::Missing)]))
 }
 
-fn part<T>(
-    part: IdentityPart,
-    value: &AttributeValue<'_>,
-    parse: impl Fn(&[u8]) -> Result<T, Malformed>,
-) -> Result<Option<T>, IdentityError> {
+fn part<T>(value: &AttributeValue<'_>, parse: impl Fn(&[u8]) -> Result<T, Malformed>) -> Result<T, IdentityFault> {
     match value {
-        AttributeValue::Absent => Ok(None),
-        AttributeValue::Text(text) => parse(text).map(Some).map_err(|Malformed| IdentityError::Invalid(part)),
-        AttributeValue::Unusable => Err(IdentityError::Invalid(part)),
+        AttributeValue::Absent => Err(IdentityFault::Missing),
+        AttributeValue::Text(text) => parse(text).map_err(|Malformed| IdentityFault::Invalid),
+        AttributeValue::Unusable => Err(IdentityFault::Invalid),
     }
 }
 

@@ -148,7 +148,10 @@ impl<'j> JsonCursor<'j> {
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if found.is_none() {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.refuse(format!("expected one of {}, found `{text}`", quoted(&words)), issues);
+            self.refuse(
+                format!("expected one of {}, found `{text}`{}", quoted(&words), suggestion(text, words)),
+                issues,
+            );
         }
         found
     }
@@ -215,6 +218,11 @@ impl<'j> JsonCursor<'j> {
     /// Whether the value is a string.
     pub const fn is_text(&self) -> bool {
         matches!(self.json, Json::String(_))
+    }
+
+    /// Whether the value is an object.
+    pub const fn is_object(&self) -> bool {
+        matches!(self.json, Json::Object(_))
     }
 
     /// Whether the value is an array.
@@ -337,12 +345,20 @@ fn quoted(words: &[&str]) -> String {
     format!("`{}`", words.join("`, `"))
 }
 
-/// The known name that is at most two edits away, if any.
+/// The end of a message about an unknown word: `; did you mean …?`, or nothing if no known word is near.
+#[inline(never)]
+pub(crate) fn suggestion<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    nearest(word, &known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+}
+
+/// The known name that is at most two edits away, if any. The case of ASCII letters is no difference.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let bound = 2.min(name.chars().count() / 2);
+    let folded = name.to_ascii_lowercase();
     let mut nearest = None;
     for known in known {
-        let near = (distance(name, known), *known);
+        let near = (distance(&folded, &known.to_ascii_lowercase()), *known);
         if near.0 <= bound && nearest.is_none_or(|best| near < best) {
             nearest = Some(near);
         }

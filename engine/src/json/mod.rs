@@ -10,10 +10,12 @@
 //! | `cursor` | reading a tree and collecting its problems with their JSON pointers |
 //! | `lex` | the lexer: scalars and space |
 //! | `scan` | values at JSON pointers, in one pass over the bytes |
+//! | `slip` | why a text is no JSON |
 
 pub(crate) mod cursor;
 pub(crate) mod lex;
 pub(crate) mod scan;
+pub(crate) mod slip;
 mod tree;
 
 pub use cursor::{Issue, Issues, JsonCursor, ObjectCursor};

@@ -39,6 +39,11 @@ impl JsonError {
     pub(crate) fn is_duplicate(&self) -> bool {
         self.0.is_data()
     }
+
+    /// The line (from 1) and the number of bytes read in it.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.0.line(), self.0.column())
+    }
 }
 
 impl Json {

@@ -37,12 +37,22 @@ pub enum KeyError {
     Syntax,
     /// Longer than [`MAX_LENGTH`].
     Length,
+    /// Shorter than the policy asks for.
+    TooShort,
     /// A byte outside the alphabet.
     Charset,
     /// Begins with [`RESERVED_PREFIX`].
     ReservedPrefix,
     /// Does not begin with the signed caller's prefix, or is only the prefix.
     CallerPrefix,
+    /// Not of the format that the policy asks for.
+    Format,
+    /// The policy's pattern does not match.
+    Pattern,
+    /// The time in the key is too far ahead.
+    Ahead,
+    /// Older than the policy's greatest age.
+    Expired,
     /// The namespaced key is longer than [`super::MAX_NAMESPACED_LENGTH`].
     NamespacedLength,
 }
@@ -54,14 +64,17 @@ impl KeyError {
             Self::Multiple => "multiple",
             Self::Empty => "empty",
             Self::Syntax | Self::CallerPrefix => "syntax",
-            Self::Length => "length",
+            Self::Length | Self::TooShort => "length",
             Self::Charset => "charset",
             Self::ReservedPrefix => "reserved_prefix",
+            Self::Format | Self::Pattern | Self::Ahead => "format",
+            Self::Expired => "expired",
             Self::NamespacedLength => "namespaced_length",
         }
     }
 
-    /// The `detail` of the problem document: what the client has to change.
+    /// The `detail` of the problem document: what the client has to change. For the errors of a policy's rules
+    /// [`super::KeyRules::detail`] has the limits too.
     pub const fn detail(self) -> &'static str {
         match self {
             Self::Multiple => {
@@ -75,6 +88,7 @@ impl KeyError {
                  Send the key bare, or close the quote."
             }
             Self::Length => "The idempotency key is longer than 255 characters.",
+            Self::TooShort => "The idempotency key is too short for this operation.",
             Self::Charset => {
                 "The idempotency key holds a character outside A-Z, a-z, 0-9 and . _ ~ -. A UUID (version 4) always fits."
             }
@@ -82,6 +96,12 @@ impl KeyError {
             Self::CallerPrefix => {
                 "The idempotency key does not begin as the keys of this signed caller do, or nothing follows."
             }
+            Self::Format | Self::Pattern => "The idempotency key does not have the form of this operation's keys.",
+            Self::Ahead => {
+                "The time in the idempotency key is more than 5 minutes in the future. Check the clock of the program that \
+                 makes the keys."
+            }
+            Self::Expired => "The idempotency key is too old for this operation.",
             Self::NamespacedLength => {
                 "The idempotency key together with the caller's tenant, project and subject is longer than 640 bytes. \
                  Send a shorter key."
@@ -125,12 +145,16 @@ impl KeyGrammar {
     /// [`KeyError::Empty`], [`KeyError::Length`], [`KeyError::Charset`], [`KeyError::ReservedPrefix`] or
     /// [`KeyError::CallerPrefix`].
     pub fn parse<'k>(&self, bytes: &'k [u8]) -> Result<RawKey<'k>, KeyError> {
+        self.parse_from(0, bytes)
+    }
+
+    /// As [`KeyGrammar::parse`]; a key of less than `min_length` bytes is [`KeyError::TooShort`] before its alphabet is
+    /// checked.
+    pub(crate) fn parse_from<'k>(&self, min_length: usize, bytes: &'k [u8]) -> Result<RawKey<'k>, KeyError> {
         if bytes.is_empty() {
             return Err(KeyError::Empty);
         }
-        if bytes.len() > MAX_LENGTH {
-            return Err(KeyError::Length);
-        }
+        check_length(bytes.len(), min_length)?;
         let extra = self.extra.as_bytes();
         if !bytes.iter().all(|byte| is_key_byte(*byte) || extra.contains(byte)) {
             return Err(KeyError::Charset);
@@ -158,6 +182,17 @@ impl<'a> RawKey<'a> {
     /// The key's text.
     pub const fn as_str(self) -> &'a str {
         self.0
+    }
+}
+
+/// Checks the length of a key in bytes; `min_length` is the policy's.
+pub(super) const fn check_length(length: usize, min_length: usize) -> Result<(), KeyError> {
+    if length > MAX_LENGTH {
+        Err(KeyError::Length)
+    } else if length < min_length {
+        Err(KeyError::TooShort)
+    } else {
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads the `Idempotency-Key` header, in the bare form (`abc`) and as the Structured Field string of the IETF draft
 //! (`"abc"`, draft-ietf-httpapi-idempotency-key-header section 2.1, RFC 8941 section 3.3.3). Both mean the same key.
 
-use super::grammar::{KeyError, KeyGrammar, MAX_LENGTH, RawKey};
+use super::grammar::{KeyError, KeyGrammar, RawKey, check_length};
 
 /// The form of the key in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,15 +43,16 @@ impl Form {
 /// # Errors
 /// The first [`KeyError`] that applies; never [`KeyError::NamespacedLength`].
 pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, Form)>, KeyError> {
-    read_as(&KeyGrammar::CLIENT, lines)
+    read_as(&KeyGrammar::CLIENT, 0, lines)
 }
 
-/// As [`read`], for keys of another grammar.
+/// As [`read`], for keys of another grammar, with at least `min_length` bytes.
 ///
 /// # Errors
-/// Those of [`read`].
+/// Those of [`read`], and [`KeyError::TooShort`] where the length is checked.
 pub fn read_as<'a>(
     grammar: &KeyGrammar,
+    min_length: usize,
     lines: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Option<(RawKey<'a>, Form)>, KeyError> {
     let mut lines = lines.into_iter();
@@ -64,16 +65,16 @@ pub fn read_as<'a>(
         return Err(KeyError::Empty);
     }
     let Some(rest) = value.strip_prefix(b"\"") else {
-        return grammar.parse(value).map(|key| Some((key, Form::Bare)));
+        return grammar.parse_from(min_length, value).map(|key| Some((key, Form::Bare)));
     };
     let string = Quoted::parse(rest).ok_or(KeyError::Syntax)?;
     skip_parameters(string.rest).ok_or(KeyError::Syntax)?;
     if string.escapes > 0 {
         // An escape is a quote or a backslash, and neither of them is in the alphabet.
         let length = string.content.len().saturating_sub(string.escapes);
-        return Err(if length > MAX_LENGTH { KeyError::Length } else { KeyError::Charset });
+        return check_length(length, min_length).and(Err(KeyError::Charset));
     }
-    grammar.parse(string.content).map(|key| Some((key, Form::Quoted)))
+    grammar.parse_from(min_length, string.content).map(|key| Some((key, Form::Quoted)))
 }
 
 /// Removes all whitespace and quotes from the beginning of a header value, for the check in shadow mode

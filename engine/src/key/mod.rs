@@ -3,9 +3,11 @@
 mod grammar;
 mod header;
 mod namespace;
+mod rules;
 
 pub use grammar::{EXTRA_CHARACTERS, KeyError, KeyGrammar, MAX_LENGTH, RESERVED_PREFIX, RawKey};
 pub use header::{Form, read, read_as};
 pub use namespace::{Decoded, MAX_NAMESPACED_LENGTH, NotNamespaced, decode, encode};
+pub use rules::{KeyFormat, KeyRules, MaxAge};
 
 pub(crate) use header::unwrapped;

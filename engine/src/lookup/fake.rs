@@ -1,11 +1,12 @@
 //! Stores with given content, for `explain` and for tests. They reply in the formats of Unkey and OpenBao, so that the
 //! code that reads those formats runs too.
 
-use super::{CallId, LookupRequest, LookupResult, Lookups, StoreKind};
+use super::{CallId, LookupRequest, LookupResult, Lookups, StoreKind, invocation};
 use crate::call::{Call, CallReply};
 use crate::json::{Json, to_text};
+use sha2::{Digest as _, Sha256};
 
-/// The content of the two stores.
+/// The content of the two stores, and the reply to lookups of invocations.
 ///
 /// `bindings` maps a webhook id to `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`. `secrets` maps
 /// `{tenant}:{project}:{provider}` to a string, an array of strings or the data itself (`{"secret": "…"}`). The store does
@@ -13,9 +14,15 @@ use crate::json::{Json, to_text};
 /// `{"status": 503, "body": …}`, where the body is a string or any JSON, and the status `null` means no response. The
 /// member `"previous"` of a secret gives the response for the previous version in the same way.
 ///
+/// `invocations` is such a response to every lookup of an invocation, or the word `unreachable`. Without it the id is made of
+/// a digest of the lookup, so that it shows which invocation was looked up.
+///
 /// By default neither store can be reached.
 #[derive(Debug, Clone, Default)]
-pub struct FakeStores(Option<Entries>);
+pub struct FakeStores {
+    entries: Option<Entries>,
+    invocations: Option<Json>,
+}
 
 #[derive(Debug, Clone)]
 struct Entries {
@@ -26,20 +33,27 @@ struct Entries {
 type Members = Vec<(String, Json)>;
 
 impl FakeStores {
-    /// Reads `{"bindings": {…}, "secrets": {…}}`.
+    /// Reads `{"bindings": {…}, "secrets": {…}, "invocations": {…}}`.
     ///
     /// # Errors
     /// A message that says what is wrong with the JSON.
     pub fn read(json: &Json) -> Result<Self, String> {
         let Json::Object(members) = json else {
-            return Err("expected an object with `bindings` and `secrets`".to_owned());
+            return Err("expected an object with `bindings`, `secrets` and `invocations`".to_owned());
         };
-        let (mut bindings, mut secrets) = (Vec::new(), Vec::new());
+        let (mut bindings, mut secrets, mut invocations) = (Vec::new(), Vec::new(), None);
         for (name, value) in members {
             let (target, is_known): (_, fn(&Json) -> bool) = match name.as_str() {
                 "bindings" => (&mut bindings, |value| matches!(value, Json::Null | Json::Object(_))),
                 "secrets" => (&mut secrets, |value| !matches!(value, Json::Bool(_) | Json::Number(_))),
-                _ => return Err(format!("unknown member `{name}`; known here: `bindings`, `secrets`")),
+                "invocations" => {
+                    if response(value).is_none() && value.text() != Some("unreachable") {
+                        return Err("`invocations` is neither a response with a `status` nor `unreachable`".to_owned());
+                    }
+                    invocations = Some(value.clone());
+                    continue;
+                }
+                _ => return Err(format!("unknown member `{name}`; known here: `bindings`, `secrets`, `invocations`")),
             };
             let Json::Object(entries) = value else { return Err(format!("`{name}` is no object")) };
             if let Some((key, value)) = entries.iter().find(|(_, value)| !is_known(value)) {
@@ -47,10 +61,28 @@ impl FakeStores {
             }
             target.clone_from(entries);
         }
-        Ok(Self(Some(Entries { bindings, secrets })))
+        Ok(Self { entries: Some(Entries { bindings, secrets }), invocations })
     }
 
-    /// The result of a lookup, with an immediate reply to every call.
+    /// The result of the lookup of an invocation with this body.
+    pub fn look_up_invocation(&self, body: &str) -> LookupResult {
+        let (status, body) = self.invocation_reply(body.as_bytes());
+        invocation::read(&CallReply { status, body: Some(&body) })
+    }
+
+    /// Restate's reply to the lookup of an invocation: the status (`None` for no response) and the body.
+    pub fn invocation_reply(&self, body: &[u8]) -> (Option<u16>, Vec<u8>) {
+        match &self.invocations {
+            Some(Json::String(_)) => return (None, Vec::new()),
+            Some(entry) => return response(entry).unwrap_or_default(),
+            None => {}
+        }
+        let digest = Sha256::digest(body);
+        let id: String = digest.iter().take(17).map(|byte| format!("{byte:02x}")).collect();
+        (Some(200), format!(r#"{{"invocationId":"inv_{id}"}}"#).into_bytes())
+    }
+
+    /// The result of a lookup in a store, with an immediate reply to every call.
     pub fn look_up(&self, lookups: &mut Lookups, request: &LookupRequest, now: u64) -> LookupResult {
         const STREAM: u32 = 0;
         if let Some(result) = lookups.look_up(STREAM, request, now) {
@@ -70,18 +102,12 @@ impl FakeStores {
 
     /// The store's reply for a key, or for its previous version.
     pub fn reply_for(&self, kind: StoreKind, key: &str, previous: bool) -> (Option<u16>, Vec<u8>) {
-        let Some(entries) = &self.0 else { return (None, Vec::new()) };
+        let Some(entries) = &self.entries else { return (None, Vec::new()) };
         let entries = if kind == StoreKind::Bindings { &entries.bindings } else { &entries.secrets };
         let entry = member(entries, key).filter(|entry| **entry != Json::Null);
         let entry = if previous { entry.and_then(|entry| member(members(entry), "previous")) } else { entry };
-        if let Some(status) = entry.and_then(|entry| member(members(entry), "status")) {
-            let status = status.integer().and_then(|status| u16::try_from(status).ok());
-            let body = match entry.and_then(|entry| member(members(entry), "body")) {
-                None => String::new(),
-                Some(Json::String(text)) => text.clone(),
-                Some(json) => to_text(json),
-            };
-            return (status, body.into_bytes());
+        if let Some(response) = entry.and_then(response) {
+            return response;
         }
         let (status, body) = match (kind, entry) {
             (StoreKind::Bindings, Some(binding)) => (200, verified(members(binding))),
@@ -101,6 +127,17 @@ impl FakeStores {
         };
         (Some(status), body.into_bytes())
     }
+}
+
+/// The HTTP response that an entry gives; `None` if it gives a value.
+fn response(entry: &Json) -> Option<(Option<u16>, Vec<u8>)> {
+    let status = member(members(entry), "status")?.integer().and_then(|status| u16::try_from(status).ok());
+    let body = match member(members(entry), "body") {
+        None => String::new(),
+        Some(Json::String(text)) => text.clone(),
+        Some(json) => to_text(json),
+    };
+    Some((status, body.into_bytes()))
 }
 
 fn members(json: &Json) -> &[(String, Json)] {
@@ -134,10 +171,14 @@ mod tests {
     #[test]
     fn slips_are_told() {
         for (given, expected) in [
-            ("[]", "expected an object with `bindings` and `secrets`"),
-            (r#"{"binding": {}}"#, "unknown member `binding`; known here: `bindings`, `secrets`"),
+            ("[]", "expected an object with `bindings`, `secrets` and `invocations`"),
+            (r#"{"binding": {}}"#, "unknown member `binding`; known here: `bindings`, `secrets`, `invocations`"),
             (r#"{"secrets": []}"#, "`secrets` is no object"),
             (r#"{"bindings": {"wh_1": "acme"}}"#, "`bindings` has a string for `wh_1`"),
+            (
+                r#"{"invocations": {"id": "inv_1"}}"#,
+                "`invocations` is neither a response with a `status` nor `unreachable`",
+            ),
             (r#"{"secrets": {"a:b:c": 7}}"#, "`secrets` has a number for `a:b:c`"),
         ] {
             assert_eq!(FakeStores::read(&Json::parse(given.as_bytes()).unwrap()).unwrap_err(), expected, "{given}");

@@ -9,10 +9,12 @@
 //! | `cache` | the cache of one store: results, calls under way, waiting requests |
 //! | `unkey` | bindings: `keys.verifyKey` |
 //! | `openbao` | secrets: the KV engine, version 2 |
+//! | `invocation` | the id of a Restate invocation, for recovery; not a part of [`Lookups`], since nothing of it is cached |
 //! | `fake` | stores that a document describes, for `explain` and tests |
 
 mod cache;
 mod fake;
+pub(crate) mod invocation;
 mod openbao;
 mod unkey;
 
@@ -47,6 +49,15 @@ pub struct LookupRequest {
     pub force_refresh: bool,
 }
 
+/// The lookup that a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PendingLookup<'r> {
+    /// A binding or secrets
+    Store(&'r LookupRequest),
+    /// The id of an invocation; the body of the call
+    Invocation(&'r str),
+}
+
 /// The result of a lookup. The reasons are log values.
 #[derive(Debug, Clone)]
 pub enum LookupResult {
@@ -54,6 +65,8 @@ pub enum LookupResult {
     Binding(Arc<Binding>),
     /// Secrets, in the order in which they are tried
     Secrets(Arc<Vec<Secret>>),
+    /// The invocation's id, `inv_[A-Za-z0-9]+`
+    Invocation(Box<str>),
     /// The store has no valid binding for the webhook id; the reason
     Unknown(&'static str),
     /// The value could not be fetched, or is malformed; the reason

@@ -1,6 +1,9 @@
 //! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
 mod callers;
+mod identity;
+mod keys;
+mod parameters;
 mod recovery;
 mod webhooks;
 
@@ -11,8 +14,8 @@ use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::{Policy, PolicyErrors, REWRITE_MARK, Route};
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
-use crate::json::Json;
 use crate::json::cursor::{Issue, Issues, JsonCursor};
+use crate::json::{Json, slip};
 use crate::provider::Provider;
 use std::collections::BTreeMap;
 
@@ -35,7 +38,8 @@ const METHOD_OVERRIDES: [&str; 4] =
 #[inline(never)]
 pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
     let json = Json::parse(document).map_err(|error| {
-        PolicyErrors(vec![Issue { pointer: String::new(), message: format!("not a JSON document: {error}") }])
+        let message = format!("not a JSON document: {}", slip::reason(document, &error));
+        PolicyErrors(vec![Issue { pointer: String::new(), message }])
     })?;
     let mut issues = Issues::default();
     let document = Document::read(&JsonCursor::root(&json), &mut issues);
@@ -59,10 +63,14 @@ impl Compiler<'_> {
     fn run(mut self) -> Policy {
         let document = self.document;
         let backend = &document.backend;
+        if backend.has_paths && !self.is_restate() {
+            self.issues.add("/backend/paths", "only a backend of kind `restate` has these paths");
+        }
         if backend.rewrite_path && document.unmatched != Unmatched::Reject {
             self.issues
                 .add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
         }
+        let reserved_paths = self.reserved_paths();
         let mut identities = vec![document.identity.clone().unwrap_or_default()];
         let mut table = RouteTable::default();
         let mut endpoints = BTreeMap::new();
@@ -70,6 +78,8 @@ impl Compiler<'_> {
         for (index, declared) in &document.routes {
             let target = self.target(*index, declared);
             self.check(*index, declared);
+            self.check_keys(*index, declared, target.as_ref());
+            self.check_lost(*index, declared, target.as_ref());
             if let Some(first) = endpoints.insert(declared.endpoint.clone(), routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
                 let message = format!("the endpoint `{}` is declared at /routes/{first} already", declared.endpoint);
@@ -77,6 +87,7 @@ impl Compiler<'_> {
             }
             let methods = methods_of(declared);
             self.declare(&mut table, *index, declared, &methods, &routes);
+            self.open_path(*index, declared, &reserved_paths);
             let identity = declared.identity.as_ref().map_or(0, |rules| {
                 identities.push(rules.clone());
                 identities.len() - 1
@@ -97,10 +108,14 @@ impl Compiler<'_> {
                 webhook: declared.webhook.clone(),
                 callers: Vec::new(),
                 max_body_bytes: declared.max_body_bytes,
+                key: self.key_rules(declared),
+                strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
+                parameter_headers: self.parameter_headers(declared),
             };
             routes.push((*index, route));
         }
         self.recovery_paths(&routes);
+        self.check_scopes();
         let closed_services = self.closed_services(&routes);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
@@ -108,14 +123,15 @@ impl Compiler<'_> {
             self.warnings.add("/mode", "shadow: Case A refusals and key rewrites are not acted on");
         }
         self.hosts_warning();
+        self.check_retry_headers();
         let providers = self.providers();
         let strip = self.strip(&identities, caller_headers.as_ref());
         let (strip, strip_verified) = self.strip_signatures(strip, &providers);
         Policy {
             unmatched: document.unmatched,
             mode: document.mode,
-            docs_url: document.docs_url.clone(),
             max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),
+            answers: document.answers.clone(),
             key_in_logs: document.telemetry.key_in_logs,
             warnings: Vec::new(),
             identities,
@@ -126,7 +142,8 @@ impl Compiler<'_> {
                 .chain(document.callers.iter().map(|caller| &caller.subject))
                 .map(|subject| subject.as_str().to_owned())
                 .collect(),
-            reserved_paths: self.reserved_paths(&routes),
+            reserved_paths,
+            invocations: self.invocations(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
             endpoints,
@@ -141,7 +158,9 @@ impl Compiler<'_> {
             operation_id: backend.operation_id.clone(),
             restate: backend.kind == BackendKind::Restate,
             callers: Vec::new(),
+            caller_sources: self.caller_sources(caller_headers.as_ref()),
             caller_headers,
+            strips_prohibited: document.strips_prohibited,
             replay_headers: backend.replay_headers.clone(),
             recovery_wait_ms: document.recovery_wait_ms,
             bindings: BTreeMap::new(),
@@ -159,7 +178,7 @@ impl Compiler<'_> {
         let parameters: Vec<&str> = route.template.parameters().collect();
         let text = route.target.as_ref()?;
         let pointer = format!("/routes/{index}/target");
-        let target = match Target::parse(text, &parameters, route.one_way) {
+        let target = match Target::parse(text, &parameters, route.one_way, self.document.backend.paths) {
             Ok(target) => target,
             Err(message) => {
                 self.issues.add(pointer, message);
@@ -322,14 +341,19 @@ impl Compiler<'_> {
                 }
             }
         }
+    }
+
+    /// Reports a route whose path is closed to clients.
+    #[inline(never)]
+    fn open_path(&mut self, index: usize, route: &RouteDocument, reserved_paths: &[String]) {
         let path = route.template.to_string();
-        if let Some(prefix) = self.document.backend.reserved_paths.iter().find(|prefix| {
+        let is_below = |prefix: &&String| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        }) {
-            self.issues.add(
-                format!("/routes/{index}/path"),
-                format!("`{prefix}` is closed to clients (/backend/reserved_paths)"),
-            );
+        };
+        if let Some(prefix) = reserved_paths.iter().find(is_below) {
+            let message =
+                format!("`{prefix}` is closed to clients (/backend/reserved_paths, or the backend's own paths)");
+            self.issues.add(format!("/routes/{index}/path"), message);
         }
     }
 
@@ -347,6 +371,18 @@ impl Compiler<'_> {
                  gateway's connection manager, for a host with a port or a final dot is another host"
             ),
         );
+    }
+
+    /// Reports headers of the retry advice that the backend's part of the document uses for something else.
+    #[inline(never)]
+    fn check_retry_headers(&mut self) {
+        let backend = &self.document.backend;
+        let of_operation = backend.operation_id.iter().flat_map(|id| [&id.from, &id.to]);
+        let used: Vec<&String> = of_operation.chain(&backend.replay_headers).collect();
+        for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
+            let message = format!("`{name}` has another meaning in /backend: the advice needs a header of its own");
+            self.issues.add("/answers/retry_headers", message);
+        }
     }
 
     /// The first path segments that are closed to clients because they are services of the backend, sorted; none
@@ -384,7 +420,8 @@ impl Compiler<'_> {
     fn strip(&mut self, identities: &[IdentityRules], callers: Option<&CallerHeaders>) -> NameSet {
         let mut strip = NameSet::default();
         let signatures = self.document.callers.iter().map(|caller| &caller.signature);
-        signatures.flat_map(Provider::signature_headers).for_each(|name| strip.insert(&name));
+        let signatures: Vec<String> = signatures.flat_map(Provider::signature_headers).collect();
+        signatures.iter().for_each(|name| strip.insert(name));
         let identity: Vec<&str> = identities
             .iter()
             .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
@@ -395,8 +432,15 @@ impl Compiler<'_> {
         for name in credentials.chain(always.clone()) {
             strip.insert(name);
         }
+        self.check_prefix(signatures.iter().map(String::as_str).chain(identity.iter().copied()));
+        let prefix = self.document.parameter_prefix.as_deref();
+        prefix.into_iter().for_each(|prefix| strip.insert(&format!("{prefix}*")));
         for (index, name) in self.document.backend.keep_headers.iter().enumerate() {
-            if canonical(name) == IDEMPOTENCY_KEY || always.clone().any(|removed| removed == canonical(name)) {
+            let name_of_parameter = prefix.is_some_and(|prefix| canonical(name).starts_with(prefix));
+            if canonical(name) == IDEMPOTENCY_KEY
+                || name_of_parameter
+                || always.clone().any(|removed| removed == canonical(name))
+            {
                 let message = format!("`{name}` never reaches the backend as a client sent it");
                 self.issues.add(format!("/backend/keep_headers/{index}"), message);
             }
@@ -408,8 +452,9 @@ impl Compiler<'_> {
     /// Adds the signature headers of webhooks: for Restate to the headers that are removed from every request, for
     /// another backend to those that are removed from verified deliveries only, since its API may verify others itself.
     #[inline(never)]
-    fn strip_signatures(&self, strip: NameSet, providers: &BTreeMap<String, Provider>) -> (NameSet, NameSet) {
+    fn strip_signatures(&mut self, strip: NameSet, providers: &BTreeMap<String, Provider>) -> (NameSet, NameSet) {
         let names: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
+        self.check_prefix(names.iter().map(String::as_str));
         let (mut strip, mut verified) = (strip, NameSet::default());
         let into = if self.is_restate() { &mut strip } else { &mut verified };
         names.iter().for_each(|name| into.insert(name));

@@ -1,17 +1,22 @@
 //! The policy document (docs/contract.md section 4): checks the names, types and grammars of its members, and adds
 //! defaults. `compile` checks how members fit together.
 
+mod answers;
 mod backend;
 mod callers;
 mod identity;
+mod keys;
+mod retention;
 mod routes;
 mod secrets;
 mod stores;
 mod webhooks;
 
-pub(crate) use backend::{Backend, BackendKind, OperationId};
+pub use answers::Answers;
+pub(crate) use backend::{Backend, BackendKind, InvocationStore, OperationId};
 pub(crate) use callers::{Caller, CallerHeaders};
 pub(crate) use identity::{Forward, IdentityRules};
+pub(crate) use retention::ServiceRetention;
 pub(crate) use routes::{Collision, RouteDocument, WebhookBlock};
 pub use routes::{PolicyKind, Scope};
 pub use secrets::Secret;
@@ -19,6 +24,8 @@ pub(crate) use stores::{OpenBao, Service, Unkey};
 pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
 
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
+use crate::key::KeyRules;
+use std::sync::Arc;
 
 /// Whether decisions have an effect, or are only logged and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,8 +83,8 @@ pub(crate) struct Document {
     pub mode: Mode,
     /// `unmatched`
     pub unmatched: Unmatched,
-    /// `docs_url`
-    pub docs_url: Option<String>,
+    /// `answers`, and `docs_url`
+    pub answers: Answers,
     /// `identity`
     pub identity: Option<IdentityRules>,
     /// `backend`
@@ -94,6 +101,14 @@ pub(crate) struct Document {
     pub recovery_wait_ms: u64,
     /// `telemetry`
     pub telemetry: Telemetry,
+    /// `key`: the rules of routes without rules of their own
+    pub key: Option<Arc<KeyRules>>,
+    /// `on_prohibited`: whether a key is removed, and not refused, where none is allowed
+    pub strips_prohibited: bool,
+    /// `forward.parameters`: the beginning of the headers that carry path parameters; lower case
+    pub parameter_prefix: Option<String>,
+    /// `retention.services`
+    pub retentions: Vec<ServiceRetention>,
 }
 
 impl Document {
@@ -108,12 +123,16 @@ impl Document {
             "identity",
             "backend",
             "gateway_routes",
+            "answers",
             "routes",
             "webhooks",
             "callers",
             "recovery",
             "retention",
             "telemetry",
+            "key",
+            "on_prohibited",
+            "forward",
             "allow_inline_secrets",
         ];
         let Some(fields) = root.fields(&known, issues) else { return Self::default() };
@@ -124,14 +143,17 @@ impl Document {
         let inline = fields.boolean("allow_inline_secrets", issues).unwrap_or_default();
         let recovery = fields.get("recovery").and_then(|at| at.fields(&["wait_ms"], issues));
         let wait_ms = recovery.and_then(|recovery| recovery.integer("wait_ms", 0..=600_000, issues));
-        if let Some(at) = fields.get("retention") {
-            read_retention(&at, issues);
-        }
+        let retentions = fields.get("retention").and_then(|at| retention::read(&at, issues));
+        let forward = fields.get("forward").and_then(|at| at.fields(&["parameters"], issues));
+        let docs_url = fields.parse("docs_url", issues, parse_url);
         let routes = fields.need("routes", issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
             mode: read_mode(&fields, issues).unwrap_or_default(),
             unmatched: fields.choice("unmatched", &UNMATCHED, issues).unwrap_or_default(),
-            docs_url: fields.parse("docs_url", issues, parse_url),
+            answers: match fields.get("answers") {
+                Some(at) => Answers::read(&at, docs_url, issues),
+                None => Answers { docs_url, ..Answers::default() },
+            },
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             backend: fields
                 .need_or_advise("backend", backend::KINDS, issues)
@@ -147,6 +169,10 @@ impl Document {
             callers: fields.get("callers").map(|at| callers::read(&at, inline, issues)).unwrap_or_default(),
             recovery_wait_ms: wait_ms.unwrap_or(RECOVERY_WAIT_MS),
             telemetry: fields.get("telemetry").and_then(|at| read_telemetry(&at, issues)).unwrap_or_default(),
+            key: read_key(&fields, issues),
+            strips_prohibited: read_on_prohibited(&fields, issues).unwrap_or_default(),
+            parameter_prefix: forward.and_then(|at| at.parse("parameters", issues, parse_prefix)),
+            retentions: retentions.unwrap_or_default(),
         }
     }
 }
@@ -164,6 +190,31 @@ fn read_mode(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Mode> {
     fields.get("mode")?.choice(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)], issues)
 }
 
+fn read_key(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Arc<KeyRules>> {
+    fields.get("key").map(|at| Arc::new(KeyRules::read(&at, issues).unwrap_or_default()))
+}
+
+/// Whether a key is removed where none is allowed.
+fn read_on_prohibited(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<bool> {
+    fields.choice("on_prohibited", &[("refuse", false), ("strip", true)], issues)
+}
+
+/// Parses the beginning of the headers that carry path parameters. Every header that begins so is removed from clients'
+/// requests, so the beginning has to be particular.
+fn parse_prefix(text: &str) -> Result<String, String> {
+    const TAKEN: [&str; 6] = ["x-edge-", "x-envoy-", "x-forwarded-", "x-http-", "x-request-", "x-restate-"];
+    let words = text.strip_prefix("x-").and_then(|rest| rest.strip_suffix('-'));
+    let is_word =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if !words.is_some_and(|words| words.split('-').all(is_word)) {
+        Err("expected the beginning of a header name in lower case, such as `x-path-`".to_owned())
+    } else if TAKEN.iter().any(|taken| text.starts_with(taken)) {
+        Err(format!("headers that begin with `{text}` have a meaning of their own"))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
 #[inline(never)]
 fn read_telemetry(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Telemetry> {
     let fields = at.fields(&["max_series", "key_in_logs"], issues)?;
@@ -173,34 +224,6 @@ fn read_telemetry(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Telemetry>
         max_series: fields.integer("max_series", 1..=1_000_000, issues).unwrap_or(default.max_series),
         key_in_logs: fields.choice("key_in_logs", &forms, issues).unwrap_or(default.key_in_logs),
     })
-}
-
-#[inline(never)]
-fn read_retention(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<()> {
-    let fields = at.fields(&["classes", "services"], issues)?;
-    let mut classes = Vec::new();
-    if let Some(map) = fields.get("classes").and_then(|at| at.map(issues)) {
-        for (name, at) in map.entries() {
-            at.parse(issues, parse_duration);
-            classes.push(name);
-        }
-    }
-    if let Some(map) = fields.get("services").and_then(|at| at.map(issues)) {
-        for (_, at) in map.entries() {
-            let Some(service) = at.fields(&["class", "on_max_attempts"], issues) else { continue };
-            if let Some(at) = service.need("class", issues) {
-                at.parse(issues, |class| {
-                    if classes.contains(&class) {
-                        Ok(())
-                    } else {
-                        Err(format!("no class `{}` in /retention/classes", class.replace('\n', " ")))
-                    }
-                });
-            }
-            service.choice("on_max_attempts", &[("kill", ()), ("pause", ())], issues);
-        }
-    }
-    Some(())
 }
 
 /// Parses a duration such as `30s`, `15m`, `24h` or `7d` into seconds.

@@ -11,19 +11,23 @@ pub(crate) mod recovery;
 pub(crate) mod routes;
 pub(crate) mod target;
 
-pub use document::{KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched};
+pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::{RouteId, Template};
-pub use target::Target;
+pub use target::{HandlerAddress, Target, TargetPaths};
 
 use crate::headers::NameSet;
-use crate::identity::{AttributeValue, Attributes, Subject};
+use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
+use crate::key::KeyRules;
 use crate::provider::Provider;
-use document::{Binding, Caller, CallerHeaders, Forward, IdentityRules, OpenBao, OperationId, Unkey, WebhookBlock};
+use document::{
+    Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
+};
 use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";
@@ -35,10 +39,10 @@ pub struct Policy {
     unmatched: Unmatched,
     /// The document's mode, for requests that no route declares.
     mode: Mode,
-    /// The URL that problem documents link to.
-    docs_url: Option<String>,
     /// The maximum number of metric series of one VM.
     max_series: usize,
+    /// How problem documents are written, and what errors say besides.
+    answers: Answers,
     /// How keys appear in logs.
     key_in_logs: KeyInLogs,
     /// Warnings for the log at start.
@@ -70,12 +74,18 @@ pub struct Policy {
     callers: Vec<Caller>,
     /// The headers in which signed callers name tenant and project; `None` without signed callers.
     caller_headers: Option<CallerHeaders>,
+    /// For each signed caller, where its identity stands.
+    caller_sources: Vec<IdentitySource>,
+    /// Whether a key is removed, and not refused, on a request that no route declares.
+    strips_prohibited: bool,
     /// The response headers that mark a replay of a generic backend; lower case.
     replay_headers: Vec<String>,
     /// The maximum wait of a recovery request, in milliseconds.
     recovery_wait_ms: u64,
     /// Bindings of webhook ids.
     bindings: BTreeMap<String, Binding>,
+    /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
+    invocations: Option<InvocationStore>,
     /// The store of bindings that the document does not list.
     unkey: Option<Unkey>,
     /// The store of secrets that bindings do not list.
@@ -121,6 +131,13 @@ pub struct Route {
     pub callers: Vec<usize>,
     /// The longest body that is buffered, in bytes
     pub max_body_bytes: u64,
+    /// The rules for clients' keys; `None` if the grammar is all
+    pub key: Option<Arc<KeyRules>>,
+    /// Whether a key is removed, and not refused, on a `PROHIBITED` route
+    pub strips_prohibited: bool,
+    /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
+    /// without `forward.parameters`
+    pub parameter_headers: Vec<String>,
 }
 
 /// All errors of a policy document.
@@ -166,9 +183,9 @@ impl Policy {
         self.mode
     }
 
-    /// The URL that problem documents link to.
-    pub fn docs_url(&self) -> Option<&str> {
-        self.docs_url.as_deref()
+    /// How problem documents are written, and what errors say besides.
+    pub const fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     /// The maximum number of metric series of one VM.
@@ -231,6 +248,16 @@ impl Policy {
         self.caller_headers.as_ref()
     }
 
+    /// Where the identity of a signed caller stands.
+    pub(crate) fn caller_source(&self, caller: usize) -> Option<&IdentitySource> {
+        self.caller_sources.get(caller)
+    }
+
+    /// Whether a key is removed, and not refused, on a request that no route declares.
+    pub(crate) fn strips_prohibited(&self) -> bool {
+        self.strips_prohibited
+    }
+
     /// The response headers that mark a replay of a generic backend; lower case.
     pub(crate) fn replay_headers(&self) -> &[String] {
         &self.replay_headers
@@ -239,6 +266,11 @@ impl Policy {
     /// The maximum wait of a recovery request, in milliseconds.
     pub(crate) fn recovery_wait_ms(&self) -> u64 {
         self.recovery_wait_ms
+    }
+
+    /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
+    pub(crate) fn invocations(&self) -> Option<&InvocationStore> {
+        self.invocations.as_ref()
     }
 
     /// The store of bindings that the document does not list.

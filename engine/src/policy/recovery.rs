@@ -71,8 +71,8 @@ impl Policy {
     }
 }
 
-/// Whether a template contains [`SEGMENT`] as a literal. A template with a parameter there needs no check: a literal
-/// segment takes precedence over a parameter.
+/// Whether a template contains [`SEGMENT`] as a literal. A template with a parameter there, be it behind a text, needs no
+/// check: a literal segment takes precedence over a parameter.
 pub(super) fn spells_out(template: &Template) -> bool {
     template.segments().iter().any(|segment| matches!(segment, TemplateSegment::Literal(text) if text == SEGMENT))
 }
@@ -87,10 +87,7 @@ pub(super) fn shadows(base: &Template, template: &Template) -> bool {
         let recovery: Vec<&TemplateSegment> = base.segments().iter().chain(suffix).collect();
         recovery.len() == template.segments().len()
             && template.segments().get(base.segments().len()) == Some(&literal(SEGMENT))
-            && recovery.into_iter().zip(template.segments()).all(|pair| match pair {
-                (TemplateSegment::Literal(one), TemplateSegment::Literal(other)) => one == other,
-                _ => true,
-            })
+            && recovery.into_iter().zip(template.segments()).all(|(one, other)| one.meets(other))
     })
 }
 
@@ -137,6 +134,10 @@ mod tests {
             ("/{a}", "/b/by-idempotency-key/{d}", true),
             ("/a", "/b/by-idempotency-key/{d}", false),
             ("/", "/by-idempotency-key/{c}", true),
+            ("/key:{a}", "/key:b/by-idempotency-key/{c}", true),
+            ("/key:{a}", "/b/by-idempotency-key/{c}", false),
+            ("/key:{a}", "/{b}/by-idempotency-key/c:{d}", true),
+            ("/a", "/a/by-{b}/{c}", false),
         ] {
             assert_eq!(shadows(&template(base), &template(other)), expected, "{base} {other}");
         }

@@ -15,9 +15,41 @@ pub(crate) enum TemplateSegment {
     Literal(String),
     /// `{name}`: any one segment.
     Parameter(String),
+    /// `key:{name}`: a segment that begins with this text, and goes on.
+    Prefixed(String, String),
 }
 
-/// A route's path: `/api/v1/carts/{cart_id}/checkout`.
+impl TemplateSegment {
+    /// The name of its parameter.
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Parameter(name) | Self::Prefixed(_, name) => Some(name),
+        }
+    }
+
+    /// The value of its parameter in a segment of a path, empty for a literal; `None` if the segment does not match.
+    fn value<'p>(&self, segment: &'p str) -> Option<&'p str> {
+        match self {
+            Self::Literal(text) => (text == segment).then_some(""),
+            Self::Parameter(_) => Some(segment),
+            Self::Prefixed(prefix, _) => segment.strip_prefix(prefix.as_str()).filter(|value| !value.is_empty()),
+        }
+    }
+
+    /// Whether some segment of a path matches both.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Literal(text), other) | (other, Self::Literal(text)) => other.value(text).is_some(),
+            (Self::Prefixed(one, _), Self::Prefixed(other, _)) => {
+                one.starts_with(other.as_str()) || other.starts_with(one.as_str())
+            }
+            _ => true,
+        }
+    }
+}
+
+/// A route's path: `/api/v1/carts/{cart_id}/checkout`, `/api/v1/flags/key:{flag}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     segments: Vec<TemplateSegment>,
@@ -34,18 +66,25 @@ impl Template {
         }
         let mut parsed: Vec<TemplateSegment> = Vec::new();
         for segment in segments(text) {
-            let parameter = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            let (prefix, parameter) = match segment.split_once('{') {
+                Some((prefix, rest)) => (prefix, rest.strip_suffix('}')),
+                None => (segment, None),
+            };
             parsed.push(match parameter {
                 Some(name) if !is_parameter_name(name) => {
                     return Err(format!("`{{{name}}}`: a parameter's name is [a-z][a-z0-9_]*"));
                 }
-                Some(name) if parsed.contains(&TemplateSegment::Parameter(name.to_owned())) => {
+                Some(name) if parsed.iter().any(|other| other.name() == Some(name)) => {
                     return Err(format!("the parameter `{{{name}}}` stands in the path twice"));
                 }
-                Some(name) => TemplateSegment::Parameter(name.to_owned()),
-                None if segment.contains(['{', '}']) => {
-                    return Err(format!("`{segment}`: a parameter takes a whole segment, as in /{{name}}/"));
+                _ if prefix.contains('}') || (parameter.is_none() && segment.contains('{')) => {
+                    return Err(format!(
+                        "`{segment}`: a parameter takes a whole segment, or the rest of one behind a text, as in /{{name}}/ or \
+                         /key:{{name}}/"
+                    ));
                 }
+                Some(name) if prefix.is_empty() => TemplateSegment::Parameter(name.to_owned()),
+                Some(name) => TemplateSegment::Prefixed(prefix.to_owned(), name.to_owned()),
                 None => TemplateSegment::Literal(segment.to_owned()),
             });
         }
@@ -68,10 +107,7 @@ impl Template {
 
     /// The names of the parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
-        self.segments.iter().filter_map(|segment| match segment {
-            TemplateSegment::Parameter(name) => Some(name.as_str()),
-            TemplateSegment::Literal(_) => None,
-        })
+        self.segments.iter().filter_map(TemplateSegment::name)
     }
 
     /// The first segment, if it is a literal.
@@ -84,11 +120,8 @@ impl Template {
 
     /// Whether some path matches both templates.
     pub(super) fn meets(&self, other: &Self) -> bool {
-        let fit = |(one, other): (&TemplateSegment, &TemplateSegment)| match (one, other) {
-            (TemplateSegment::Literal(one), TemplateSegment::Literal(other)) => one == other,
-            _ => true,
-        };
-        self.segments.len() == other.segments.len() && self.segments.iter().zip(&other.segments).all(fit)
+        self.segments.len() == other.segments.len()
+            && self.segments.iter().zip(&other.segments).all(|(one, other)| one.meets(other))
     }
 
     /// The values of the parameters in `path` (normalised, still percent-encoded); `None` if it does not match.
@@ -96,11 +129,9 @@ impl Template {
         let mut values = Vec::new();
         let mut given = segments(path);
         for segment in &self.segments {
-            let value = given.next()?;
-            match segment {
-                TemplateSegment::Literal(text) if text != value => return None,
-                TemplateSegment::Literal(_) => {}
-                TemplateSegment::Parameter(_) => values.push(value),
+            let value = segment.value(given.next()?)?;
+            if segment.name().is_some() {
+                values.push(value);
             }
         }
         given.next().is_none().then_some(values)
@@ -115,6 +146,7 @@ impl fmt::Display for Template {
         self.segments.iter().try_for_each(|segment| match segment {
             TemplateSegment::Literal(text) => write!(f, "/{text}"),
             TemplateSegment::Parameter(name) => write!(f, "/{{{name}}}"),
+            TemplateSegment::Prefixed(prefix, name) => write!(f, "/{prefix}{{{name}}}"),
         })
     }
 }
@@ -151,6 +183,10 @@ type NodeId = usize;
 #[derive(Debug, Default)]
 struct Node {
     literals: BTreeMap<String, NodeId>,
+    /// By the text in front of the parameter.
+    prefixes: BTreeMap<String, NodeId>,
+    /// The lengths of these texts, the longest first.
+    prefix_lengths: Vec<usize>,
     parameter: Option<NodeId>,
     routes: Vec<RouteId>,
 }
@@ -188,6 +224,12 @@ impl RouteTable {
         let Some(node) = self.nodes.get_mut(node_id) else { return node_id };
         let id = match segment {
             TemplateSegment::Literal(text) => *node.literals.entry(text.clone()).or_insert(new),
+            TemplateSegment::Prefixed(prefix, _) => {
+                if let Err(place) = node.prefix_lengths.binary_search_by(|length| prefix.len().cmp(length)) {
+                    node.prefix_lengths.insert(place, prefix.len());
+                }
+                *node.prefixes.entry(prefix.clone()).or_insert(new)
+            }
             TemplateSegment::Parameter(_) => *node.parameter.get_or_insert(new),
         };
         self.ensure(id)
@@ -202,7 +244,8 @@ impl RouteTable {
 
     /// Finds the routes for a request. The order of precedence is: routes of its host, routes of the longest wildcard,
     /// routes without a host. A host has to be equal to the whole authority, byte for byte, so an authority with a port
-    /// matches none. A literal segment takes precedence over a parameter, from left to right.
+    /// matches none. A literal segment takes precedence over a parameter behind a text, the longest such text over a
+    /// shorter one, and each of them over a parameter that takes the whole segment, from left to right.
     pub(crate) fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
         if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
             let wildcards =
@@ -231,18 +274,26 @@ impl RouteTable {
         let Some(segment) = rest.next() else {
             return (!node.routes.is_empty()).then_some(node.routes.as_slice());
         };
-        // A segment with an escaped slash matches a parameter only, since a literal contains none.
+        // A segment with an escaped slash matches parameters only, since a literal contains none.
         let literal = node.literals.get(segment).copied();
         if let Some(found) = literal.and_then(|literal| self.descend(literal, rest.clone(), values)) {
             return Some(found);
         }
         let before = values.len();
-        values.push(segment);
-        let found = node.parameter.and_then(|parameter| self.descend(parameter, rest, values));
-        if found.is_none() {
+        let prefixed = node.prefix_lengths.iter().filter_map(|length| {
+            let (prefix, value) = segment.split_at_checked(*length).filter(|(_, value)| !value.is_empty())?;
+            Some((*node.prefixes.get(prefix)?, value))
+        });
+        let plain = node.parameter.map(|parameter| (parameter, segment));
+        for (child, value) in prefixed.chain(plain) {
+            values.push(value);
+            let found = self.descend(child, rest.clone(), values);
+            if found.is_some() {
+                return found;
+            }
             values.truncate(before);
         }
-        found
+        None
     }
 }
 
@@ -285,6 +336,61 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_text_in_front_of_a_parameter_outranks_shorter_ones_and_plain_parameters() {
+        let table = table(&[
+            (None, "/{x}"),
+            (None, "/key:{x}"),
+            (None, "/key:a{x}"),
+            (None, "/key:ab"),
+            (None, "/key:a{x}/c"),
+            (None, "/{x}/d"),
+            (None, "/key:{x}/{y}/e"),
+            (None, "/%C3%A9{x}"),
+        ]);
+        for (path, id, values) in [
+            ("/key:b", 1, vec!["b"]),
+            ("/key:ab", 3, vec![]),
+            ("/key:abc", 2, vec!["bc"]),
+            ("/key:a", 1, vec!["a"]),
+            ("/key:", 0, vec!["key:"]),
+            ("/key%3Ab", 0, vec!["key%3Ab"]),
+            ("/key", 0, vec!["key"]),
+            ("/key:ax/c", 4, vec!["x"]),
+            ("/key:ax/d", 5, vec!["key:ax"]),
+            ("/key:ax/y/e", 6, vec!["ax", "y"]),
+            ("/key:a%2Fb", 2, vec!["%2Fb"]),
+            ("/%C3%A9b", 7, vec!["b"]),
+            ("/%C3%A9", 0, vec!["%C3%A9"]),
+        ] {
+            let values = values.into_iter().map(str::to_owned).collect();
+            assert_eq!(find(&table, "", path), Some((id, values)), "{path}");
+        }
+        assert_eq!(find(&table, "", "/key:ax/f"), None);
+        let template = Template::parse("/key:{x}/{y}").unwrap();
+        assert_eq!(template.parameters().collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(template.values("/key:a/b"), Some(vec!["a", "b"]));
+        assert_eq!(template.values("/key:/b"), None);
+        assert_eq!(template.values("/kay:a/b"), None);
+    }
+
+    #[test]
+    fn templates_meet_where_one_path_fits_both() {
+        for (one, other, expected) in [
+            ("/key:{a}", "/key:b", true),
+            ("/key:{a}", "/key:", false),
+            ("/key:{a}", "/kex:b", false),
+            ("/key:{a}", "/key:x{b}", true),
+            ("/key:{a}", "/kex:{b}", false),
+            ("/key:{a}", "/{b}", true),
+            ("/a", "/a", true),
+            ("/a", "/b", false),
+        ] {
+            let (one, other) = (Template::parse(one).unwrap(), Template::parse(other).unwrap());
+            assert_eq!((one.meets(&other), other.meets(&one)), (expected, expected), "{one} {other}");
+        }
+    }
+
+    #[test]
     fn hosts_match_byte_for_byte() {
         let table = table(&[
             (None, "/x"),
@@ -316,18 +422,45 @@ mod tests {
         let mut table = RouteTable::default();
         assert!(table.insert(None, &Template::parse("/a/{x}").unwrap(), 0).is_empty());
         assert_eq!(table.insert(None, &Template::parse("/a/{y}").unwrap(), 1), [0]);
+        assert!(table.insert(None, &Template::parse("/a/k{x}").unwrap(), 3).is_empty());
+        assert_eq!(table.insert(None, &Template::parse("/a/k{y}").unwrap(), 4), [3]);
         assert!(table.insert(Some("h"), &Template::parse("/a/{y}").unwrap(), 2).is_empty());
     }
 
     #[test]
     fn templates_that_nothing_can_match_are_refused() {
         for bad in [
-            "", "a", "/a//b", "/a/", "/./a", "/%61", "/a%3a", "/a%2Fb", "/a;b", "/a{b}", "/{a", "/{}", "/{A}",
-            "/{a}/{a}", "/a b",
+            "",
+            "a",
+            "/a//b",
+            "/a/",
+            "/./a",
+            "/%61",
+            "/a%3a",
+            "/a%2Fb",
+            "/a;b",
+            "/{a}b",
+            "/a{b}c",
+            "/{a}{b}",
+            "/a}{b}",
+            "/a{",
+            "/a}",
+            "/{a",
+            "/{}",
+            "/a{}",
+            "/{A}",
+            "/{a}/{a}",
+            "/{a}/b{a}",
+            "/a b",
+            "/%{a1}",
+            "/%2{f}",
+            "/%C3%A{a}",
+            "/a%2F{b}",
         ] {
             assert!(Template::parse(bad).is_err(), "{bad}");
         }
-        for fine in ["/", "/a", "/{a}", "/a/{b}/c/{d_1}", "/a:b", "/a%3Ab", "/.well-known/x"] {
+        for fine in ["/", "/a", "/{a}", "/a/{b}/c/{d_1}", "/a:b", "/a%3Ab", "/.well-known/x", "/a{b}", "/a:{b}/%3A{c}"]
+        {
             assert_eq!(Template::parse(fine).unwrap().to_string(), fine);
         }
     }

@@ -1,7 +1,8 @@
 //! The target of a route in the backend, `Service/handler` or `Service/{object key}/handler`, and its path.
 
 use crate::identity::Identity;
-use crate::percent::percent_encode;
+use crate::json::cursor::suggestion;
+use crate::percent::{percent_decode, percent_encode};
 use std::borrow::Cow;
 
 /// The service and the handler for a route's requests.
@@ -13,10 +14,32 @@ pub struct Target {
     pub object_key: Option<Vec<KeyPiece>>,
     /// The handler's name.
     pub handler: String,
-    /// `/send` for a one-way route, or else empty.
+    /// The path's first segments under Restate's newer paths, or else empty.
+    prefix: &'static str,
+    /// `/send` for a one-way route under Restate's older paths, or else empty.
     send: &'static str,
     /// The whole path of a target without an object key.
     fixed: String,
+}
+
+/// The form of the backend's paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetPaths {
+    /// `/{Service}[/{key}]/{handler}[/send]`: Restate's older paths, and those of other backends.
+    V1,
+    /// `/restate/{call|send}/{Service}[/{key}]/{handler}`: Restate's paths from 1.7 on.
+    V2,
+}
+
+/// What is called in the backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandlerAddress<'t> {
+    /// The service's name
+    pub service: &'t str,
+    /// The object's key as Restate reads it, for keyed services
+    pub object_key: Option<Vec<u8>>,
+    /// The handler's name
+    pub handler: &'t str,
 }
 
 /// A piece of an object key's template.
@@ -46,7 +69,7 @@ impl Target {
     ///
     /// # Errors
     /// A sentence that says what to change.
-    pub fn parse(text: &str, parameters: &[&str], one_way: bool) -> Result<Self, String> {
+    pub fn parse(text: &str, parameters: &[&str], one_way: bool, paths: TargetPaths) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('/').collect();
         let (service, key, handler) = match parts.as_slice() {
             [service, handler] => (*service, None, *handler),
@@ -57,9 +80,14 @@ impl Target {
             return Err(NAME.to_owned());
         }
         let object_key = key.map(|key| parse_pieces(key, parameters)).transpose()?;
-        let send = if one_way { "/send" } else { "" };
-        let fixed = if object_key.is_some() { String::new() } else { format!("/{service}/{handler}{send}") };
-        Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), send, fixed })
+        let (prefix, send) = match (paths, one_way) {
+            (TargetPaths::V1, false) => ("", ""),
+            (TargetPaths::V1, true) => ("", "/send"),
+            (TargetPaths::V2, false) => ("/restate/call", ""),
+            (TargetPaths::V2, true) => ("/restate/send", ""),
+        };
+        let fixed = if object_key.is_some() { String::new() } else { format!("{prefix}/{service}/{handler}{send}") };
+        Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), prefix, send, fixed })
     }
 
     /// Parses the name of a service.
@@ -80,11 +108,16 @@ impl Target {
         self.has(|piece| matches!(piece, KeyPiece::Project))
     }
 
+    /// Whether the value of the path parameter with this index is in the object key.
+    pub(crate) fn uses(&self, parameter: usize) -> bool {
+        self.has(|piece| matches!(piece, KeyPiece::Parameter(index) | KeyPiece::Inner(index) if *index == parameter))
+    }
+
     fn has(&self, wanted: impl Fn(&KeyPiece) -> bool) -> bool {
         self.object_key.iter().flatten().any(wanted)
     }
 
-    /// The backend's path: `/{Service}[/{key}]/{handler}[/send]`, the object key percent-encoded into one segment.
+    /// The backend's path, in the form of [`TargetPaths`], the object key percent-encoded into one segment.
     ///
     /// `values` are the path parameters' values, decoded. `None` if the object key comes out empty, as `.` or as `..`,
     /// which no segment can hold, or if a piece has no value.
@@ -93,10 +126,27 @@ impl Target {
             return Some(Cow::Borrowed(&self.fixed));
         }
         let key = self.encoded_key(values, identity)?;
-        Some(Cow::Owned(format!("/{}{key}/{}{}", self.service, self.handler, self.send)))
+        Some(Cow::Owned(format!("{}/{}{key}/{}{}", self.prefix, self.service, self.handler, self.send)))
     }
 
-    /// Restate's path of the result under a namespaced key: `…/attach` waits for the result, `…/output` does not.
+    /// Whether a result is found by the id of its invocation, which has to be looked up, and not by its path.
+    pub fn results_by_id(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+
+    /// Which handler is called, and for keyed services of which object. `None` as in [`Target::path`].
+    pub fn handler_address(&self, values: &[Vec<u8>], identity: &Identity) -> Option<HandlerAddress<'_>> {
+        let object_key = match &self.object_key {
+            None => None,
+            Some(_) => {
+                let encoded = self.encoded_key(values, Some(identity))?;
+                Some(percent_decode(encoded.strip_prefix('/')?.as_bytes())?)
+            }
+        };
+        Some(HandlerAddress { service: &self.service, object_key, handler: &self.handler })
+    }
+
+    /// Restate's older path of the result under a namespaced key: `…/attach` waits for the result, `…/output` does not.
     /// Restate decodes the object key in the path, but not the idempotency key, so that one is not encoded.
     pub fn result_path(&self, values: &[Vec<u8>], identity: &Identity, key: &str, waits: bool) -> Option<String> {
         let object = self.encoded_key(values, Some(identity))?;
@@ -142,8 +192,9 @@ fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<KeyPiece>, String>
             _ => match parameters.iter().position(|parameter| *parameter == name) {
                 Some(index) => KeyPiece::Parameter(index),
                 None => {
+                    let near = suggestion(name, parameters.iter().copied().chain(IDENTITY_NAMES));
                     return Err(format!(
-                        "`{{{name}}}` is neither a parameter of the route's path nor tenant, project or subject"
+                        "`{{{name}}}` is neither a parameter of the route's path nor tenant, project or subject{near}"
                     ));
                 }
             },
@@ -236,7 +287,7 @@ mod tests {
     #[test]
     fn paths_are_built_with_every_value_in_its_own_segment() {
         let path = |target: &str, one_way, values: &[&[u8]]| {
-            let target = Target::parse(target, &["cart_id"], one_way).unwrap();
+            let target = Target::parse(target, &["cart_id"], one_way, TargetPaths::V1).unwrap();
             let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
             target.path(&values, Some(&caller())).map(Cow::into_owned)
         };
@@ -256,7 +307,7 @@ mod tests {
     fn results_are_asked_for_by_handler_and_stored_key() {
         let stored = "t-acme:shop:user:a%2Fb:k";
         let path = |target: &str, one_way, values: &[&[u8]], waits| {
-            let target = Target::parse(target, &["cart_id"], one_way).unwrap();
+            let target = Target::parse(target, &["cart_id"], one_way, TargetPaths::V1).unwrap();
             let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
             target.result_path(&values, &caller(), stored, waits)
         };
@@ -276,8 +327,27 @@ mod tests {
     }
 
     #[test]
+    fn newer_paths_name_the_way_of_the_call_first() {
+        let target = |text: &str, one_way| Target::parse(text, &["cart_id"], one_way, TargetPaths::V2).unwrap();
+        let values = ["a/b \u{e9}%".as_bytes().to_vec()];
+        let path = |target: &Target| target.path(&values, Some(&caller())).unwrap().into_owned();
+        assert_eq!(path(&target("Refunds/create", false)), "/restate/call/Refunds/create");
+        assert_eq!(path(&target("Emails/send", true)), "/restate/send/Emails/send");
+        let cart = target("Cart/{tenant}:{cart_id}/checkout", false);
+        assert_eq!(path(&cart), "/restate/call/Cart/acme:a%2Fb%20%C3%A9%25/checkout");
+        let address = cart.handler_address(&values, &caller()).unwrap();
+        assert_eq!((address.service, address.handler), ("Cart", "checkout"));
+        assert_eq!(address.object_key.unwrap(), "acme:a/b \u{e9}%".as_bytes());
+        assert_eq!(cart.handler_address(&[b"\xff".to_vec()], &caller()).unwrap().object_key.unwrap(), b"acme:\xff");
+        let other = target("Cart/{cart_id}/checkout", false);
+        assert_eq!(other.handler_address(&[b"..".to_vec()], &caller()), None);
+        assert_eq!(target("Refunds/create", false).handler_address(&[], &caller()).unwrap().object_key, None);
+        assert!(cart.results_by_id() && !Target::parse("A/b", &[], false, TargetPaths::V1).unwrap().results_by_id());
+    }
+
+    #[test]
     fn colons_of_a_parameter_that_another_follows_divide_nothing() {
-        let target = Target::parse("Line/{order}:{line}/get", &["order", "line"], false).unwrap();
+        let target = Target::parse("Line/{order}:{line}/get", &["order", "line"], false, TargetPaths::V1).unwrap();
         let path =
             |order: &[u8], line: &[u8]| target.path(&[order.to_vec(), line.to_vec()], None).unwrap().into_owned();
         assert_eq!(path(b"7", b"2"), "/Line/7:2/get");
@@ -288,14 +358,14 @@ mod tests {
 
     #[test]
     fn a_key_of_the_identity_needs_one() {
-        let target = Target::parse("Cart/{tenant}/get", &[], false).unwrap();
+        let target = Target::parse("Cart/{tenant}/get", &[], false, TargetPaths::V1).unwrap();
         assert!(target.needs_identity() && !target.needs_project());
         assert_eq!(target.path(&[], None), None);
     }
 
     #[test]
     fn object_keys_that_could_merge_tenants_are_refused() {
-        let parse = |key: &str| Target::parse(&format!("Cart/{key}/get"), &["a", "b"], false);
+        let parse = |key: &str| Target::parse(&format!("Cart/{key}/get"), &["a", "b"], false, TargetPaths::V1);
         for bad in ["{tenant}{a}", "{tenant}-{a}", "{a}:{tenant}:{b}", "{a}:{subject}:{tenant}:{b}", "{a}.{tenant}"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
@@ -323,7 +393,7 @@ mod tests {
             "Cart/%41/x",
             "1a/b",
         ] {
-            assert!(Target::parse(bad, &["cart_id"], false).is_err(), "{bad}");
+            assert!(Target::parse(bad, &["cart_id"], false, TargetPaths::V1).is_err(), "{bad}");
         }
     }
 }

@@ -154,6 +154,7 @@ fn shown(answer: &LookupResult) -> String {
             };
             secrets.iter().map(text).collect::<Vec<_>>().join("+")
         }
+        LookupResult::Invocation(id) => format!("invocation:{id}"),
         LookupResult::Unknown(reason) => format!("unknown:{reason}"),
         LookupResult::Unavailable(reason) => format!("unavailable:{reason}"),
     }

@@ -4,8 +4,8 @@ use crate::generate::key_value;
 use crate::{cases, model};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json;
-use edge_idempotency_engine::policy::Target;
 use edge_idempotency_engine::policy::Template;
+use edge_idempotency_engine::policy::{Target, TargetPaths};
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -179,7 +179,7 @@ proptest! {
             prop_assert!(replies == 0 || effects.len() == 1, "{:?}", effects);
             if let [Effect::Reply(problem)] = effects.as_slice() {
                 prop_assert!((400..=599).contains(&problem.status()));
-                prop_assert!(is_object(&problem.document(policy.docs_url())));
+                prop_assert!(is_object(&problem.document(policy.answers())));
             }
             prop_assert!(is_object(&exchange.record(policy).to_json()));
         }
@@ -191,7 +191,7 @@ proptest! {
             if let Ok(template) = Template::parse(&text) {
                 prop_assert_eq!(template.to_string(), text.as_str());
             }
-            let _ = Target::parse(&text, &["a"], true).map(|target| target.path(&[vec![0xff]], None).is_some());
+            let _ = Target::parse(&text, &["a"], true, TargetPaths::V2).map(|target| target.path(&[vec![0xff]], None).is_some());
             let _ = key::decode(&text);
             let _ = key::read([text.as_bytes()]);
             let _ = model::normalised(text.as_bytes());

@@ -2,7 +2,7 @@
 //! is forwarded holds no key and no identity but those that the filter made.
 
 use crate::cases;
-use crate::generate::{self, HOOK_TOKEN, PolicyModel, exchange};
+use crate::generate::{self, HOOK_TOKEN, PARAMETERS, PolicyModel, exchange};
 use crate::model::{self, CallerModel, Expected, canonical};
 use edge_idempotency_engine::key;
 use edge_idempotency_engine::{Exchange, Policy};
@@ -69,6 +69,16 @@ fn check_i5(policy: &PolicyModel, caller: Option<&CallerModel>, forward: &[Optio
     }
 }
 
+/// I5 for the path's parameters: headers that begin so are those of the route's own parameters, each once, with its value
+/// and no control byte.
+fn check_parameters(policy: &PolicyModel, values: &[&str], headers: &[Line]) {
+    let begins = |line: &&Line| policy.parameters && canonical(&line.0).starts_with(PARAMETERS);
+    let found: Vec<Line> = headers.iter().filter(begins).cloned().collect();
+    let expected = model::parameters(policy, values).into_iter().map(|(name, value)| (name.into(), value.into()));
+    assert_eq!(sorted(found.clone()), sorted(expected.collect()));
+    assert!(found.iter().all(|(_, value)| value.iter().all(u8::is_ascii_graphic)), "{found:?}");
+}
+
 fn sorted(mut lines: Vec<Line>) -> Vec<Line> {
     lines.sort();
     lines
@@ -109,6 +119,9 @@ fn judge(policy: &PolicyModel, request: &Request) {
     let is_hook_header = |name: &[u8]| policy.hook_headers().contains(&model::canonical(name).as_str());
     let record: Json = serde_json::from_str(&exchange.record(&compiled).to_json()).unwrap();
     let route = policy.routes.iter().find(|route| record["endpoint"] == json_text(&route.endpoint));
+    let path = model::path_of(request);
+    let values = route.zip(path.as_deref()).and_then(|(route, path)| model::values(route, path)).unwrap_or_default();
+    check_parameters(policy, &values, &headers);
     let forward = &route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity).forward;
     if let Expected::Forwarded { headers: expected, caller, key } = &expected {
         assert_eq!(sorted(headers.clone()), *expected);

@@ -4,7 +4,7 @@ use crate::generate::key_value;
 use crate::{cases, model};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
-use edge_idempotency_engine::key::{self, Form, MAX_NAMESPACED_LENGTH};
+use edge_idempotency_engine::key::{self, Form, KeyError, KeyGrammar, KeyRules, MAX_NAMESPACED_LENGTH, RawKey};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -21,7 +21,7 @@ proptest! {
         let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
         let found = key::read(lines.iter().copied()).map_err(|invalid| invalid.reason());
         let text = found.map(|found| found.map(|(raw, _)| raw.as_str().to_owned()));
-        prop_assert_eq!(&text, &model::read_key(&lines));
+        prop_assert_eq!(&text, &model::read_key(&lines, 0));
         if let (Ok(Some((_, form))), [line]) = (found, lines.as_slice()) {
             prop_assert_eq!(form == Form::Quoted, line.contains(&b'"'));
         }
@@ -146,6 +146,112 @@ proptest! {
         };
         let length = 2 + tenant + 1 + "_platform".len() + 1 + "user:".len() + id + 1 + raw;
         prop_assert_eq!(key::encode(&identity, &named.raw).is_ok(), length <= MAX_NAMESPACED_LENGTH);
+    }
+}
+
+/// A `key` object, with what its formats mean in regular expressions.
+fn rules() -> impl Strategy<Value = (Json, &'static str)> {
+    let hex = "[0-9a-fA-F]";
+    let formats: Vec<(&str, String)> = vec![
+        ("any", String::new()),
+        ("uuid", format!("^{hex}{{8}}(-{hex}{{4}}){{3}}-{hex}{{12}}$")),
+        ("uuid7", format!("^{hex}{{8}}-{hex}{{4}}-7{hex}{{3}}-[89abAB]{hex}{{3}}-{hex}{{12}}$")),
+        ("ulid", "^[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}$".to_owned()),
+    ];
+    let patterns = ["", "^.{3,20}$", "a", "^[^a-f]*$", "(?i)^(a|b|7)+", r"\d", "-7", "^refund[.]", "Z$"];
+    (select(formats), select(patterns.to_vec()), 1_usize..40).prop_map(|((format, form), pattern, length)| {
+        // No format can have more characters than its keys have.
+        let most = [("uuid", 36), ("uuid7", 36), ("ulid", 26)].iter().find(|(name, _)| *name == format);
+        let length = most.map_or(length, |(_, most)| length.min(*most));
+        (json!({"format": format, "pattern": pattern, "min_length": length}), &*form.leak())
+    })
+}
+
+fn compiled_rules(rules: &Json) -> std::sync::Arc<KeyRules> {
+    let document = json!({"version": 1, "backend": {"kind": "generic"},
+        "identity": {"sources": [{"name": "s", "metadata": ["m"], "tenant": "t", "project": "p", "subject": {"field": "s"}}]},
+        "routes": [{"endpoint": "x", "path": "/x", "policy": "REQUIRED_A", "key": rules}]});
+    let policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
+    policy.route(0).unwrap().key.clone().unwrap_or_default()
+}
+
+/// Keys of a format, and what is nearly one.
+fn formed_key() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => "[0-9a-fA-F]{8}-[0-9a-f]{4}-[47][0-9A-F]{3}-[89abc][0-9a-f]{3}-[0-9a-f]{12}",
+        1 => "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{2}-[89ab][0-9a-f]{4}-[0-9a-f]{12}",
+        3 => "[0-9][0-9A-HJKMNP-TV-Za-z]{25}",
+        1 => "[0-7][0-9A-Z]{24,26}",
+        2 => "refund[.][0-9a-f-]{0,30}",
+        2 => "[A-Za-z0-9._~-]{1,40}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases(3000))]
+
+    /// A rule refuses a key or leaves it as it is: what passes is what came, and a key of the grammar.
+    #[test]
+    fn a_key_that_passes_the_rules_is_unchanged((rules, form) in rules(), keys in vec(formed_key(), 8), quoted in any::<bool>()) {
+        let compiled = compiled_rules(&rules);
+        let matches = |pattern: &str, key: &str| regex::Regex::new(pattern).unwrap().is_match(key);
+        for raw in keys {
+            let line = if quoted { format!("\"{raw}\"") } else { raw.clone() };
+            let read = key::read_as(&KeyGrammar::CLIENT, compiled.min_length, [line.as_bytes()]);
+            let found = read.and_then(|found| {
+                let (key, _) = found.unwrap();
+                compiled.check(key, Some(&|| panic!("no rule needs the clock"))).map(|()| key.as_str())
+            });
+            let text = |name: &str| rules[name].as_str().unwrap();
+            let expected = if (raw.len() as u64) < rules["min_length"].as_u64().unwrap() {
+                Err(KeyError::TooShort)
+            } else if let Err(why) = RawKey::parse(raw.as_bytes()) {
+                Err(why)
+            } else if !matches(form, &raw) {
+                Err(KeyError::Format)
+            } else if !matches(text("pattern"), &raw) {
+                Err(KeyError::Pattern)
+            } else {
+                Ok(raw.as_str())
+            };
+            prop_assert_eq!(found, expected, "{}", rules);
+        }
+    }
+
+    /// Keys grow older only: a key that is refused as too old is so from then on, one that is refused as ahead was so
+    /// before, and a key's own time is never too old.
+    #[test]
+    fn expiry_is_monotone_in_time(time in 0_u64..(1 << 48), max_age in 1_u64..10_000_000, mut clocks in vec(any::<(bool, i32)>(), 2..10), ulid in any::<bool>()) {
+        let digits = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+        let base32 = |place: u32| char::from(digits[usize::try_from(time >> (5 * place) & 31).unwrap()]);
+        let hex = format!("{time:012x}");
+        let (format, raw) = if ulid {
+            ("ulid", (0..10).rev().map(base32).chain("ABCDEFGHJKMNPQRS".chars()).collect::<String>())
+        } else {
+            ("uuid7", format!("{}-{}-7000-8000-000000000000", &hex[..8], &hex[8..]))
+        };
+        let rules = compiled_rules(&json!({"format": format, "max_age": format!("{max_age}s")}));
+        let raw = RawKey::parse(raw.as_bytes()).unwrap();
+        let at = |now: u64| rules.check(raw, Some(&|| now));
+        prop_assert_eq!(at(time), Ok(()));
+        clocks.push((true, 0));
+        let edge = |aged: bool| if aged { time + max_age * 1000 } else { time.saturating_sub(300_000) };
+        let mut times: Vec<u64> = clocks.into_iter().map(|(aged, by)| edge(aged).saturating_add_signed(i64::from(by))).collect();
+        times.sort_unstable();
+        let phase = |now: u64| match at(now) {
+            Err(KeyError::Ahead) => 0,
+            Ok(()) => 1,
+            Err(KeyError::Expired) => 2,
+            Err(other) => panic!("{other:?}"),
+        };
+        let phases: Vec<u8> = times.iter().map(|now| phase(*now)).collect();
+        prop_assert!(phases.is_sorted(), "{:?} {:?}", times, phases);
+        let expected = times.iter().map(|now| match now {
+            now if now + 300_000 < time => 0,
+            now if now.saturating_sub(time) <= max_age * 1000 => 1,
+            _ => 2,
+        });
+        prop_assert_eq!(phases, expected.collect::<Vec<u8>>());
     }
 }
 

@@ -19,6 +19,7 @@ mod golden;
 mod keys;
 mod model;
 mod paths;
+mod recovery;
 mod secrecy;
 mod targets;
 

@@ -1,7 +1,7 @@
 //! What the filter does, said once more from docs/contract.md sections 2 and 3: with regular expressions, with lists that are
 //! searched from end to end, without a thought for speed.
 
-use crate::generate::{Kind, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel};
+use crate::generate::{Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel};
 use regex::bytes::Regex;
 use serde_json::Value as Json;
 use std::sync::LazyLock;
@@ -30,8 +30,8 @@ pattern!(
 /// RFC 8941 section 3.3.3
 const STRING: &str = r#""((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)""#;
 
-/// The key that the lines of a request mean, or the reason why they mean none.
-pub(crate) fn read_key(lines: &[&[u8]]) -> Result<Option<String>, &'static str> {
+/// The key that the lines of a request mean, or the reason why they mean none. A key has at least `min_length` bytes.
+pub(crate) fn read_key(lines: &[&[u8]], min_length: usize) -> Result<Option<String>, &'static str> {
     let [line] = lines else { return if lines.is_empty() { Ok(None) } else { Err("multiple") } };
     if QUOTED_PARTS.replace_all(line, b"".as_slice()).contains(&b',') {
         return Err("multiple");
@@ -47,6 +47,7 @@ pub(crate) fn read_key(lines: &[&[u8]]) -> Result<Option<String>, &'static str> 
     match value.len() {
         0 => Err("empty"),
         256.. => Err("length"),
+        length if length < min_length => Err("length"),
         _ if !KEY.is_match(&value) => Err("charset"),
         _ if value.starts_with(b"t-") => Err("reserved_prefix"),
         _ => Ok(Some(String::from_utf8(value).unwrap())),
@@ -89,6 +90,7 @@ enum Part {
 
 fn part(place: &Place, request: &Request) -> Part {
     match place {
+        Place::Constant(value) => Part::Text(value.as_bytes().to_vec()),
         Place::Header(name) => {
             let lines: Vec<&Line> = request.headers.iter().filter(|(line, _)| line == name.as_bytes()).collect();
             match lines.as_slice() {
@@ -136,7 +138,12 @@ pub(crate) fn caller(
         let tenant = part(&source.tenant, request);
         let project = source.project.as_ref().map_or(Part::Absent, |place| part(place, request));
         let subject_part = part(&source.subject, request);
-        if matches!((&tenant, &project, &subject_part), (Part::Absent, Part::Absent, Part::Absent)) {
+        // A constant is in every request, and so says nothing about one.
+        let says = |place: &Place, part: &Part| !matches!((place, part), (Place::Constant(_), _) | (_, Part::Absent));
+        if !says(&source.tenant, &tenant)
+            && !source.project.as_ref().is_some_and(|place| says(place, &project))
+            && !says(&source.subject, &subject_part)
+        {
             continue;
         }
         let read = |part: &Part, parse: &dyn Fn(&[u8]) -> Option<String>| match part {
@@ -252,6 +259,7 @@ pub(crate) fn values<'p>(route: &RouteModel, path: &'p str) -> Option<Vec<&'p st
             Segment::Literal(text) if *text != value => return None,
             Segment::Literal(_) => {}
             Segment::Parameter => values.push(value),
+            Segment::Prefixed(prefix) => values.push(value.strip_prefix(prefix).filter(|rest| !rest.is_empty())?),
         }
     }
     Some(values)
@@ -295,10 +303,16 @@ pub(crate) fn declared<'p, 'r>(
     path: &'r str,
     method: &str,
 ) -> Declared<'p, 'r> {
-    let shape = |route: &RouteModel| -> Vec<bool> {
-        route.path.iter().map(|segment| matches!(segment, Segment::Parameter)).collect()
+    // Literals first, then the longest text in front of a parameter.
+    let shape = |route: &RouteModel| -> Vec<usize> {
+        let rank = |segment: &Segment| match segment {
+            Segment::Literal(_) => 0,
+            Segment::Prefixed(prefix) => 1000 - prefix.len(),
+            Segment::Parameter => 1000,
+        };
+        route.path.iter().map(rank).collect()
     };
-    let mut fitting: Vec<(usize, Vec<bool>, &RouteModel, Vec<&str>)> = Vec::new();
+    let mut fitting: Vec<(usize, Vec<usize>, &RouteModel, Vec<&str>)> = Vec::new();
     for route in &policy.routes {
         let Some(values) = values(route, path) else { continue };
         let hosts: Vec<Option<&str>> =
@@ -363,8 +377,14 @@ pub(crate) fn is_stripped(policy: &PolicyModel, name: &[u8]) -> bool {
         || prefixes.iter().any(|prefix| name.starts_with(prefix));
     let identity = policy.identity_headers();
     name == "idempotency-key"
+        || (policy.parameters && name.starts_with(PARAMETERS))
         || (!policy.keep.contains(&name.as_str())
             && (always.contains(&name.as_str()) || identity.contains(&name.as_str()) || (policy.restate && of_restate)))
+}
+
+/// The normalised path of a request, without its query.
+pub(crate) fn path_of(request: &Request) -> Option<String> {
+    normalised(pseudo(request, ":path").split(|byte| *byte == b'?').next()?)
 }
 
 pub(crate) fn expected(policy: &PolicyModel, request: &Request) -> Expected {
@@ -394,7 +414,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             None => return refused("policy_invalid"),
             Some(route) => match values(route, &path) {
                 Some(values) => by_method(vec![(route, values)], &method),
-                None if !route.path.contains(&Segment::Parameter) => by_method(vec![(route, Vec::new())], &method),
+                None if route.path.iter().all(|segment| matches!(segment, Segment::Literal(_))) => {
+                    by_method(vec![(route, Vec::new())], &method)
+                }
                 None => Declared::Nothing,
             },
         },
@@ -427,13 +449,16 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     let identity = route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity);
     let caller = caller(&identity.sources, &policy.types(identity), &["service:hooks"], scope, request);
 
+    let min_length = route.and_then(|route| route.min_length).unwrap_or(policy.min_length);
+    let strips = route.and_then(|route| route.strip).unwrap_or(policy.strip) && kind == Kind::Prohibited;
+
     // The key.
     let lines: Vec<&[u8]> = key_lines(&request.headers);
     let decided: Result<Option<String>, Expected> = match kind {
         Kind::HandlerInternalC => Ok(None),
-        Kind::Prohibited if lines.is_empty() => Ok(None),
+        Kind::Prohibited if lines.is_empty() || strips => Ok(None),
         Kind::Prohibited => refused("idempotency_key_prohibited"),
-        Kind::RequiredA | Kind::Accepted => match read_key(&lines) {
+        Kind::RequiredA | Kind::Accepted => match read_key(&lines, min_length) {
             Err(reason) => Err(Expected::Refused("idempotency_key_invalid", Some(reason))),
             Ok(None) if kind == Kind::RequiredA => refused("idempotency_key_required"),
             Ok(None) => Ok(None),
@@ -450,7 +475,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             },
         },
     };
-    let acts = !shadow || kind == Kind::HandlerInternalC;
+    let acts = !shadow || strips || kind == Kind::HandlerInternalC;
     let (key, stays) = if acts {
         (decided?, false)
     } else {
@@ -477,7 +502,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             return refused(code);
         }
         let decoded: Vec<Vec<u8>> = values.iter().map(|value| percent_decoded(value)).collect();
-        let Some(path) = target.path(&decoded, caller.as_ref().ok()) else { return refused("path_ambiguous") };
+        let Some(path) = target.path(policy.v2, &decoded, caller.as_ref().ok()) else {
+            return refused("path_ambiguous");
+        };
         let listed = |pair: &&[u8]| {
             let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
             let name = String::from_utf8_lossy(name).replace('+', " ");
@@ -504,11 +531,21 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             }
         }
     }
+    for (name, value) in parameters(policy, &values) {
+        set(&name, value.as_bytes());
+    }
     if let Some(key) = &key {
         set("idempotency-key", key.as_bytes());
     }
     headers.sort();
     Ok(Expected::Forwarded { headers, caller: caller.ok(), key })
+}
+
+/// The headers that carry the path's parameters.
+pub(crate) fn parameters(policy: &PolicyModel, values: &[&str]) -> Vec<(String, String)> {
+    let header =
+        |(place, value): (usize, &&str)| (format!("{PARAMETERS}p{place}"), percent_encoded(&percent_decoded(value)));
+    values.iter().enumerate().filter(|_| policy.parameters).map(header).collect()
 }
 
 pub(crate) fn key_lines(headers: &[Line]) -> Vec<&[u8]> {

@@ -137,7 +137,7 @@ proptest! {
 
     /// The table finds what a search from end to end finds.
     #[test]
-    fn routes_are_found_as_by_searching(policy in policy(), segments in vec(vec(select(vec!["a", "b", "v1", "x.y", "~", "...", "other", "%2F"]), 0..4), 20)) {
+    fn routes_are_found_as_by_searching(policy in policy(), segments in vec(vec(select(vec!["a", "b", "v1", "x.y", "x.", "xa", "key:", "key:a", "key:%2F", "%C3%A9", "%C3%A9a", "~", "...", "other", "%2F"]), 0..4), 20)) {
         let compiled = compiled(&policy);
         for segments in segments {
             let path = format!("/{}", segments.join("/"));
@@ -161,8 +161,9 @@ proptest! {
         let route = index.get(&policy.routes);
         let mut values = values.into_iter();
         let segments = route.path.iter().map(|segment| match segment {
-            generate::Segment::Literal(text) => *text,
-            generate::Segment::Parameter => values.next().unwrap(),
+            generate::Segment::Literal(text) => (*text).to_owned(),
+            generate::Segment::Parameter => values.next().unwrap().to_owned(),
+            generate::Segment::Prefixed(prefix) => format!("{prefix}{}", values.next().unwrap()),
         });
         let path = format!("/{}", segments.collect::<Vec<_>>().join("/"));
         let host = route.hosts.first().map_or("any", |host| host.trim_start_matches("*."));

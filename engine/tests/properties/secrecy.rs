@@ -24,6 +24,7 @@ fn plant(policy: &mut PolicyModel, request: &mut Request) {
     let is_told = |name: &str| {
         told.iter().any(|place| match place {
             Place::Header(header) => *header == name,
+            Place::Constant(_) => false,
             Place::Metadata(steps) => steps.last().is_some_and(|last| *last == name),
         })
     };
@@ -71,8 +72,8 @@ proptest! {
         let shadow = exchange.shadow().flatten().cloned();
         let refusal = if let Verdict::Refused(problem) = verdict { Some(problem) } else { None };
         for problem in shadow.into_iter().chain(refusal) {
-            is_clean("a problem document", &problem.document(compiled.docs_url()));
-            is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.docs_url())));
+            is_clean("a problem document", &problem.document(compiled.answers()));
+            is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.answers())));
         }
     }
 }

@@ -69,6 +69,18 @@ pub(super) fn rows() -> Vec<Row> {
     let says =
         |row: Row, words: &'static str| Row { expected: vec![("/callers/timer/signature/template", words)], ..row };
     vec![
+        // A route for signed callers needs none of the document's sources.
+        row([("/callers", json!({"timer": timer(json!({}))})), ("/identity/sources/0/project", json!(GONE))], []),
+        row(
+            [
+                ("/callers", json!({"timer": timer(json!({}))})),
+                (
+                    "/routes/0/identity",
+                    json!({"sources": [{"name": "admin", "metadata": ["a"], "tenant": "t", "subject": {"field": "s"}}]}),
+                ),
+            ],
+            [("/routes/0/scope", "no identity source names one: `admin`")],
+        ),
         row([("/callers", only(json!({})))], []),
         // A signed caller is an identity: its route needs no other.
         row(

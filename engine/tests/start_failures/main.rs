@@ -111,13 +111,39 @@ fn every_start_failure_has_its_pointer_and_stands_alone() {
 #[test]
 fn what_is_no_json_is_one_error_of_the_whole_document() {
     let deep = "[".repeat(100_000);
-    let texts: [&[u8]; 7] =
-        [b"", b"{", b"{} {}", b"[1,]", b"\xff", deep.as_bytes(), br#"{"version": 1, "version": 1, "routes": []}"#];
-    for text in texts {
+    let yaml = "# a policy\nversion: 1\nbackend:\n  kind: generic\n";
+    let binary = b"\n\x14\n\x07version\x12\x09\x11\0\0\0\0\0\0\xf0?";
+    let rows: [(&[u8], &str); 15] = [
+        (b"", "the document is empty; in Envoy it is the `value` of the plugin's `configuration`"),
+        (b"\n", "the document is empty"),
+        (b"{", "EOF while parsing an object at line 1 column 1"),
+        (b"{} {}", "trailing characters at line 1 column 4"),
+        (b"[1,]", "a comma with nothing behind it at line 1 column 3: remove it"),
+        (b"{\n  \"version\": 1,\n}", "a comma with nothing behind it at line 2 column 15: remove it"),
+        (b"{\n  \"version\": 1 // one\n}", "a comment at line 2 column 16: JSON has none; remove it"),
+        (b"{/* one */ \"version\": 1}", "a comment at line 1 column 2: JSON has none; remove it"),
+        (b"{\"version\": 1,\n# routes\n\"routes\": []}", "a comment at line 2 column 1: JSON has none; remove it"),
+        (
+            yaml.as_bytes(),
+            "this is YAML, from line 2 column 1 on: the document is JSON; convert it, for example with `yq",
+        ),
+        (
+            b"\xef\xbb\xbf{\"version\": 1}",
+            "a byte order mark at line 1 column 1: save the document as UTF-8 without one",
+        ),
+        (
+            binary,
+            "this is a protobuf message such as a Struct, and no text: in Envoy the plugin's `configuration` has to be",
+        ),
+        (b"\xff", "expected value at line 1 column 1"),
+        (deep.as_bytes(), "recursion limit exceeded"),
+        (br#"{"version": 1, "version": 1, "routes": []}"#, "the member `version` stands twice"),
+    ];
+    for (text, words) in rows {
         let found = errors(text);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].pointer, "");
-        assert!(found[0].message.starts_with("not a JSON document: "), "{found:?}");
+        assert!(found[0].message.starts_with(&format!("not a JSON document: {words}")), "{found:?}");
     }
     assert_eq!(errors(b"null")[0].message, "expected an object, found null");
 }

@@ -81,6 +81,32 @@ pub(super) fn relations() -> Vec<Row> {
             [("/backend/kind", json!("generic")), ("/routes/0/one_way", json!(true))],
             [("/routes/0/one_way", "only a backend of kind `restate` takes one-way requests")],
         ),
+        row(
+            [("/backend/kind", json!("generic")), ("/backend/paths", json!("v1"))],
+            [("/backend/paths", "only a backend of kind `restate` has these paths")],
+        ),
+        // Results are found by the id of their invocation, which has to be looked up somewhere.
+        row(
+            [("/backend/cluster", json!(GONE))],
+            [(
+                "/backend",
+                "results can be recovered (orders.create), and under Restate's paths `v2` the filter first asks",
+            )],
+        ),
+        row(
+            [
+                ("/backend/cluster", json!(GONE)),
+                ("/backend/rewrite_path", json!(false)),
+                ("/backend/paths", json!("v2")),
+            ],
+            [(
+                "/backend",
+                "name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`; or write `\"paths\": \"v1\"`",
+            )],
+        ),
+        row([("/backend/cluster", json!(GONE)), ("/backend/paths", json!("v1"))], []),
+        row([("/backend/cluster", json!(GONE)), ("/routes/0/recovery", json!(false))], []),
+        row([("/backend/cluster", json!(GONE)), ("/routes/0/policy", json!("HANDLER_INTERNAL_C"))], []),
         // What needs a target, or a key.
         row(
             [("/routes/0/target", json!(GONE)), ("/routes/0/recovery", json!(true))],
@@ -127,6 +153,157 @@ pub(super) fn relations() -> Vec<Row> {
             [("/backend/rewrite_path", json!(false)), ("/routes/0/query", json!(["page"]))],
             [("/routes/0/query", "where the path is rewritten")],
         ),
+        // Rules for keys.
+        row(
+            [("/key", json!({"format": "uuid", "max_age": "24h"}))],
+            [("/key/max_age", "`max_age` needs keys that hold their time: set `format` to `uuid7` or `ulid`")],
+        ),
+        row(
+            [("/key", json!({"format": "ulid", "min_length": 27}))],
+            [("/key/min_length", "no key fits: every key of this format has 26 characters")],
+        ),
+        row(
+            [("/key", json!({"pattern": "^r", "min_length": 3, "examples": ["r12", "x12", "r1", "t-r", "r 12"]}))],
+            [
+                ("/key/examples/1", "this example is refused: it does not match `pattern`"),
+                ("/key/examples/2", "this example is refused: The idempotency key is shorter than 3 characters."),
+                ("/key/examples/3", "this example is refused: Idempotency keys that begin with t- are reserved."),
+                ("/key/examples/4", "this example is refused: The idempotency key holds a character outside"),
+            ],
+        ),
+        row(
+            [(
+                "/routes/0/key",
+                json!({"format": "uuid7", "max_age": "1s", "examples": ["8e03978e-40d5-43e8-bc93-6894a57f9324"]}),
+            )],
+            [("/routes/0/key/examples/0", "this example is refused: The idempotency key is not a UUID version 7")],
+        ),
+        // An example is older every day, and stays one.
+        row(
+            [(
+                "/key",
+                json!({"format": "uuid7", "max_age": "1s", "examples": ["017f22e2-79b0-7cc3-98c4-dc0c0c07398f"]}),
+            )],
+            [],
+        ),
+        row(
+            [("/routes/1/key", json!({"min_length": 16})), ("/routes/2/key", json!({}))],
+            [
+                ("/routes/1/key", "only a REQUIRED_A or ACCEPTED route without `webhook` takes keys of clients"),
+                ("/routes/2/key", "only a REQUIRED_A or ACCEPTED route without `webhook`"),
+            ],
+        ),
+        row(
+            [
+                ("/key", json!({"format": "ulid", "max_age": "25h"})),
+                ("/retention", json!({"classes": {"day": "24h"}, "services": {"Orders": {"class": "day"}}})),
+            ],
+            [(
+                "/key/max_age",
+                "`25h` is longer than the backend keeps results of Orders (/retention/classes/day), so a late retry of \
+                 orders.create would run again",
+            )],
+        ),
+        row(
+            [
+                ("/key", json!({"format": "ulid", "max_age": "1h"})),
+                ("/routes/0/key", json!({"format": "uuid7", "max_age": "2d"})),
+                ("/retention", json!({"classes": {"day": "24h"}, "services": {"Orders": {"class": "day"}}})),
+            ],
+            [("/routes/0/key/max_age", "`2d` is longer than the backend keeps")],
+        ),
+        row(
+            [
+                ("/key", json!({"format": "ulid", "max_age": "24h"})),
+                ("/retention", json!({"classes": {"day": "1d"}, "services": {"Orders": {"class": "day"}}})),
+            ],
+            [],
+        ),
+        row(
+            [("/routes/0/on_prohibited", json!("strip")), ("/routes/2/on_prohibited", json!("strip"))],
+            [("/routes/0/on_prohibited", "only on a PROHIBITED route a key is not allowed")],
+        ),
+        // Scopes and sources.
+        row(
+            [("/identity/sources/0/project", json!(GONE))],
+            [(
+                "/routes/0/scope",
+                "orders.create needs a project (scope `project`), and no identity source names one: `jwt`. Give a source a `project`, which may be a constant, or give the route the scope `tenant`",
+            )],
+        ),
+        row([("/identity/sources/0/project", json!(GONE)), ("/routes/0/scope", json!("tenant"))], []),
+        row([("/identity/sources/0/project", json!(GONE)), ("/routes/0/policy", json!("PROHIBITED"))], []),
+        row(
+            [
+                ("/identity/sources/0/project", json!(GONE)),
+                ("/routes/0/policy", json!("PROHIBITED")),
+                ("/routes/0/target", json!("Orders/{tenant}/create")),
+            ],
+            [("/routes/0/scope", "orders.create needs a project (scope `project`)")],
+        ),
+        row(
+            [(
+                "/identity/sources/-",
+                json!({"name": "admin", "metadata": ["a"], "tenant": "t", "subject": {"field": "s"}}),
+            )],
+            [(
+                "/identity/sources/1",
+                "the source `admin` has no `project`, and every route that uses it needs one (scope `project`), such as \
+                 orders.create: give it a `project`, which may be a constant, or remove it",
+            )],
+        ),
+        row(
+            [
+                (
+                    "/identity/sources/-",
+                    json!({"name": "admin", "metadata": ["a"], "tenant": "t", "subject": {"field": "s"}}),
+                ),
+                ("/routes/2/scope", json!("tenant")),
+            ],
+            [],
+        ),
+        row(
+            [(
+                "/routes/0/identity",
+                json!({"sources": [{"name": "admin", "metadata": ["a"], "tenant": "t", "subject": {"field": "s"}}]}),
+            )],
+            [("/routes/0/scope", "no identity source names one: `admin`")],
+        ),
+        // Path parameters.
+        row(
+            [
+                ("/forward", json!({"parameters": "x-auth-"})),
+                ("/identity/forward", json!({"tenant": "x-auth-tenant"})),
+                ("/backend/keep_headers", json!(["X-Auth_Extra"])),
+            ],
+            [
+                (
+                    "/forward/parameters",
+                    "`x-auth-tenant`, which this policy uses, begins so, too: choose another beginning",
+                ),
+                ("/backend/keep_headers/0", "`x-auth_extra` never reaches the backend as a client sent it"),
+            ],
+        ),
+        row(
+            [
+                ("/forward", json!({"parameters": "x-hub-"})),
+                ("/webhooks/static/wh_01JABCDEF/provider", json!("github")),
+            ],
+            [("/forward/parameters", "`x-hub-signature`, which this policy uses")],
+        ),
+        row([("/routes/-", route("x", "/carts/key:{a}", json!({"methods": ["GET"]})))], []),
+        row(
+            [
+                ("/routes/-", route("x", "/flags/key:{a}", json!({}))),
+                ("/routes/-", route("y", "/flags/key:{b}", json!({}))),
+                ("/routes/-", route("z", "/flags/key:x{b}", json!({}))),
+            ],
+            [("/routes/4/path", "`/flags/key:{b}` takes the same requests (POST) as `/flags/key:{a}`, x of /routes/3")],
+        ),
+        row(
+            [("/routes/-", route("x", "/flags/{a}b", json!({})))],
+            [("/routes/3/path", "`{a}b`: a parameter takes a whole segment, or the rest of one behind a text")],
+        ),
         // Collision detection.
         row(
             [("/routes/2/collision", json!("observe"))],
@@ -137,7 +314,11 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/0/collision", "collision detection needs /backend/guard, and /backend/cluster to call it")],
         ),
         row(
-            [("/backend/cluster", json!(GONE)), ("/routes/0/collision", json!("observe"))],
+            [
+                ("/backend/cluster", json!(GONE)),
+                ("/backend/paths", json!("v1")),
+                ("/routes/0/collision", json!("observe")),
+            ],
             [("/routes/0/collision", "needs /backend/guard")],
         ),
         row(
@@ -154,7 +335,7 @@ pub(super) fn relations() -> Vec<Row> {
         row([("/unmatched", json!("PROHIBITED")), ("/backend/rewrite_path", json!(false))], []),
         row(
             [("/routes/-", route("x", "/restate/health", json!({})))],
-            [("/routes/3/path", "`/restate` is closed to clients (/backend/reserved_paths)")],
+            [("/routes/3/path", "`/restate` is closed to clients (/backend/reserved_paths, or")],
         ),
         row([("/routes/-", route("x", "/restated", json!({})))], []),
         row(
@@ -183,6 +364,10 @@ pub(super) fn relations() -> Vec<Row> {
                 "/routes/3/target",
                 "`{basket_id}` is neither a parameter of the route's path nor tenant, project or subject",
             )],
+        ),
+        row(
+            [("/routes/-", cart("Cart/{cartid}/get"))],
+            [("/routes/3/target", "tenant, project or subject; did you mean `cart_id`?")],
         ),
         row([("/routes/-", cart("Cart//get"))], [("/routes/3/target", "the object key is empty")]),
         row([("/routes/-", cart("Cart/é/get"))], [("/routes/3/target", "`é`: literal text in an object key is")]),
@@ -235,6 +420,21 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/routes/1/webhook", "the path has no `{provider}`: add it, or fix it with `\"provider\"`"),
                 ("/routes/1/webhook", "the path has no `{webhook_id}`: add it, or fix it with `\"id\"`"),
             ],
+        ),
+        row(
+            [("/webhooks/static/wh_01JABCDEF/provider", json!("stripee"))],
+            [("/webhooks/static/wh_01JABCDEF/provider", "no provider `stripee` is known; did you mean `stripe`?")],
+        ),
+        row(
+            [("/answers", json!({"retry_headers": ["X-Operation-Id"]}))],
+            [("/answers/retry_headers", "`x-operation-id` has another meaning in /backend: the advice needs a header")],
+        ),
+        row(
+            [
+                ("/answers", json!({"retry_headers": ["x-again"]})),
+                ("/backend", json!({"kind": "generic", "replay_headers": ["x-again"]})),
+            ],
+            [("/answers/retry_headers", "`x-again` has another meaning in /backend")],
         ),
         row(
             [("/routes/1/webhook", json!({"provider": "acme_hooks"}))],

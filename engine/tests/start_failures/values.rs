@@ -13,11 +13,97 @@ pub(super) fn values() -> Vec<Row> {
             [("/plugins", json!({}))],
             [("/plugins", "unknown member `plugins`; known here: `$schema`, `version`, `mode`")],
         ),
+        // Rules for keys.
+        row(
+            [("/key", json!({"format": "uuid4", "min_length": 256, "max_age": "1 day", "examples": "a"}))],
+            [
+                ("/key/format", "expected one of `any`, `uuid`, `uuid7`, `ulid`, found `uuid4`"),
+                ("/key/min_length", "expected an integer from 1 to 255"),
+                ("/key/max_age", "a duration is a count and a unit"),
+                ("/key/examples", "expected an array, found a string"),
+            ],
+        ),
+        row(
+            [("/key", json!({"pattern": "(a"}))],
+            [("/key/pattern", "this regular expression cannot be used: found open group without closing ')'")],
+        ),
+        row([("/key", json!({"pattern": "(?=a)b"}))], [("/key/pattern", "cannot be used: ")]),
+        row([("/key", json!({"pattern": "(a)\\1"}))], [("/key/pattern", "cannot be used: ")]),
+        row([("/key", json!({"pattern": "((a{99}){99}){99}"}))], [("/key/pattern", "cannot be used: ")]),
+        row(
+            [("/key", json!({"pattern": "a".repeat(257)}))],
+            [("/key/pattern", "a pattern has at most 256 characters")],
+        ),
+        row([("/key", json!({"pattern": "a".repeat(256)}))], []),
+        row([("/on_prohibited", json!("ignore"))], [("/on_prohibited", "expected one of `refuse`, `strip`")]),
+        row(
+            [("/forward", json!({"parameters": "X-Path-"}))],
+            [("/forward/parameters", "expected the beginning of a header name in lower case, such as `x-path-`")],
+        ),
+        row([("/forward", json!({"parameters": "x-path"}))], [("/forward/parameters", "expected the beginning")]),
+        row(
+            [("/forward", json!({"parameters": "x-forwarded-"}))],
+            [("/forward/parameters", "headers that begin with `x-forwarded-` have a meaning of their own")],
+        ),
+        row(
+            [("/identity/sources/0/tenant", json!({"value": "_tenant"}))],
+            [("/identity/sources/0/tenant/value", "a tenant or project is 1 to 63 of A-Z a-z 0-9 . _ ~ - that do not")],
+        ),
+        row(
+            [("/identity/sources/0/project", json!({"value": "a", "type": "b"}))],
+            [("/identity/sources/0/project/type", "unknown member `type`")],
+        ),
+        row([("/identity/sources/0/project", json!({}))], [("/identity/sources/0/project", "the member `value` is")]),
+        row(
+            [("/identity/sources/0/subject/field", json!({"value": "u"}))],
+            [("/identity/sources/0/subject/field", "expected a string, found an object")],
+        ),
         row([("/version", json!(GONE))], [("", "the member `version` is missing")]),
         row([("/routes", json!(GONE))], [("", "the member `routes` is missing")]),
         row([("/version", json!(2))], [("/version", "expected an integer from 1 to 1")]),
         row([("/version", json!("1"))], [("/version", "expected an integer, found a string")]),
-        row([("/mode", json!("Shadow"))], [("/mode", "expected one of `enforce`, `shadow`, found `Shadow`")]),
+        row(
+            [("/mode", json!("Shadow"))],
+            [("/mode", "expected one of `enforce`, `shadow`, found `Shadow`; did you mean `shadow`?")],
+        ),
+        row(
+            [("/routes/0/policy", json!("REQUIRE_A"))],
+            [("/routes/0/policy", "`PROHIBITED`, found `REQUIRE_A`; did you mean `REQUIRED_A`?")],
+        ),
+        row([("/routes/0/policy", json!("accepted"))], [("/routes/0/policy", "; did you mean `ACCEPTED`?")]),
+        row([("/backend/kind", json!("generics"))], [("/backend/kind", "; did you mean `generic`?")]),
+        row([("/routes/0/scope", json!("platfrom"))], [("/routes/0/scope", "; did you mean `platform`?")]),
+        row(
+            [("/answers", json!({"retry_header": [], "error_member": "yes"}))],
+            [
+                ("/answers/retry_header", "unknown member `retry_header`; did you mean `retry_headers`?"),
+                ("/answers/error_member", "expected true or false, found a string"),
+            ],
+        ),
+        row(
+            [(
+                "/answers",
+                json!({"retry_headers": ["x_should_retry", "Retry-After", "Content-Type", "idempotency-retry", "x-*"]}),
+            )],
+            [
+                ("/answers/retry_headers/0", "write the header with - instead of _: `_` counts as `-`"),
+                (
+                    "/answers/retry_headers/1",
+                    "`retry-after` has a meaning of its own; a header such as `x-should-retry`",
+                ),
+                ("/answers/retry_headers/2", "`content-type` has a meaning of its own"),
+                ("/answers/retry_headers/3", "`idempotency-retry` has a meaning of its own"),
+                ("/answers/retry_headers/4", "expected a header name"),
+            ],
+        ),
+        row(
+            [("/answers", json!({"retry_headers": ["x-a", "X-A"]}))],
+            [("/answers/retry_headers", "`x-a` stands in the list twice")],
+        ),
+        row(
+            [("/answers", json!({"retry_headers": ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"]}))],
+            [("/answers/retry_headers", "at most 8 headers can repeat the advice")],
+        ),
         row([("/routes", json!({}))], [("/routes", "expected an array, found an object")]),
         row([("/routes/0", json!([]))], [("/routes/0", "expected an object, found an array")]),
         row([("/routes/0/one_way", json!("yes"))], [("/routes/0/one_way", "expected true or false, found a string")]),
@@ -48,6 +134,7 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row([("/backend", json!(GONE))], [("", "is Restate's ingress; docs/backends.md compares them")]),
         row([("/backend/kind", json!("kafka"))], [("/backend/kind", "expected one of `restate`, `generic`")]),
+        row([("/backend/paths", json!("v3"))], [("/backend/paths", "expected one of `v2`, `v1`")]),
         row([("/backend/cluster", json!(""))], [("/backend/cluster", "expected some text")]),
         row([("/backend/guard", json!({"service": "a/b"}))], [("/backend/guard/service", "service and handler are")]),
         row(
@@ -148,8 +235,11 @@ pub(super) fn values() -> Vec<Row> {
             [("/routes/2/path", "the parameter `{a}` stands in the path twice")],
         ),
         row(
-            [("/routes/2/path", json!("/cart-{id}"))],
-            [("/routes/2/path", "`cart-{id}`: a parameter takes a whole segment, as in /{name}/")],
+            [("/routes/2/path", json!("/cart-{id}x"))],
+            [(
+                "/routes/2/path",
+                "`cart-{id}x`: a parameter takes a whole segment, or the rest of one behind a text, as in /{name}/ or /key:{name}/",
+            )],
         ),
         row([("/routes/2/path", json!("/a%2Fb"))], [("/routes/2/path", "%2F can only stand in a parameter's value")]),
         row(
@@ -170,7 +260,7 @@ pub(super) fn values() -> Vec<Row> {
         row(
             [("/routes/1/webhook", json!({"provider": "Stripe", "id": "short"}))],
             [
-                ("/routes/1/webhook/provider", "a provider's name is [a-z0-9_]+"),
+                ("/routes/1/webhook/provider", "a provider's name is [a-z0-9_]+; did you mean `stripe`?"),
                 ("/routes/1/webhook/id", "a webhook id is [A-Za-z0-9_-]{8,64}"),
             ],
         ),

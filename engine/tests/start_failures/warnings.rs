@@ -81,6 +81,20 @@ pub(super) fn warnings() -> Vec<Row> {
             [("/routes/0/mode", json!("shadow")), ("/routes/0/recovery", json!(true))],
             [("/routes/0/recovery", "not given in shadow mode, where keys are not kept apart")],
         ),
+        row(
+            [
+                ("/routes/2/path", json!("/carts/{cart_id}/lines/no:{line}")),
+                ("/routes/2/target", json!("Cart/{cart_id}/get")),
+            ],
+            [(
+                "/routes/2/target",
+                "the backend does not get `{line}`: the path is rewritten, and the target does not name it. Put it into the \
+                 object key, or set /forward/parameters, for example to `x-path-`",
+            )],
+        ),
+        row([("/routes/2/target", json!("Cart/get")), ("/forward", json!({"parameters": "x-path-"}))], []),
+        row([("/routes/2/target", json!("Cart/get")), ("/backend/rewrite_path", json!(false))], []),
+        row([("/routes/1/target", json!("Hooks/ingest"))], []),
         row([("/routes/0/collision", json!("observe"))], [("/routes/0/collision", "not acted on by this version")]),
         row(
             [("/routes/0/in_flight", json!("conflict"))],
@@ -95,6 +109,7 @@ pub(super) fn warnings() -> Vec<Row> {
                         "name": "headers",
                         "headers_owned_by": "ext_authz",
                         "tenant": "x-tenant-id",
+                        "project": {"value": "main"},
                         "subject": {"field": "x-subject", "type": "client"}
                     }),
                 ),

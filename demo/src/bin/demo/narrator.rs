@@ -86,6 +86,12 @@ impl<'a> Narrator<'a> {
         say(format!("\n{}", self.style.bold(&format!("{number}. {title}"))));
     }
 
+    /// Tells of a step that is not played.
+    pub(crate) fn leave_out(&mut self, title: &str, why: &str) {
+        let number = self.table.leave_out(title, why);
+        say(format!("\n{}\n  left out: {why}", self.style.bold(&format!("{number}. {title}"))));
+    }
+
     /// Sends one request and tells all about it. `watch` is the id whose effects are counted, if there can be any.
     pub(crate) async fn tell(
         &mut self,

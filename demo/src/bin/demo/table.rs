@@ -23,6 +23,8 @@ impl Row {
 pub(crate) struct Table {
     steps: Vec<String>,
     rows: Vec<Row>,
+    /// The numbers of the steps that were not played, and why.
+    left_out: Vec<(usize, String)>,
 }
 
 impl Table {
@@ -30,6 +32,13 @@ impl Table {
     pub(crate) fn step(&mut self, title: &str) -> usize {
         self.steps.push(title.to_owned());
         self.steps.len()
+    }
+
+    /// Opens a step that is not played, and gives its number. `why` also says what to do about it.
+    pub(crate) fn leave_out(&mut self, title: &str, why: &str) -> usize {
+        let number = self.step(title);
+        self.left_out.push((number, why.to_owned()));
+        number
     }
 
     /// Adds a check to the step that is open. Both sides are compared as they are shown; a difference is told.
@@ -46,12 +55,21 @@ impl Table {
         !self.rows.is_empty() && self.rows.iter().all(Row::ok)
     }
 
-    /// `14 steps, 60 checks, 60 as expected`.
+    /// `14 steps, 60 checks, 60 as expected`, and what was left out, each reason once.
     pub(crate) fn count(&self) -> String {
         let right = self.rows.iter().filter(|row| row.ok()).count();
         let wrong = self.rows.len() - right;
-        let count = format!("{} steps, {} checks, {right} as expected", self.steps.len(), self.rows.len());
-        if wrong == 0 { count } else { format!("{count}, {wrong} NOT") }
+        let played = self.steps.len() - self.left_out.len();
+        let mut count = format!("{played} steps, {} checks, {right} as expected", self.rows.len());
+        if wrong > 0 {
+            count.push_str(&format!(", {wrong} NOT"));
+        }
+        let mut reasons: Vec<&str> = self.left_out.iter().map(|(_, why)| why.as_str()).collect();
+        reasons.dedup();
+        if !reasons.is_empty() {
+            count.push_str(&format!(", {} steps left out: {}", self.left_out.len(), reasons.join("; ")));
+        }
+        count
     }
 
     /// The table, a block for each step.
@@ -67,6 +85,9 @@ impl Table {
             let number = index + 1;
             text.push_str(&style.bold(&format!("{number:>2}  {title}")));
             text.push('\n');
+            for (_, why) in self.left_out.iter().filter(|(step, _)| *step == number) {
+                text.push_str(&format!("    left out: {why}\n"));
+            }
             for row in self.rows.iter().filter(|row| row.step == number) {
                 let verdict = if row.ok() { style.green("ok") } else { style.red("DIFFERS") };
                 let line = format!("    {:what$}  {:expected$}  {:seen$}  ", row.what, row.expected, row.seen);
@@ -111,6 +132,21 @@ mod tests {
         assert!(!table.ok());
         assert_eq!(table.count(), "2 steps, 3 checks, 2 as expected, 1 NOT");
         assert!(table.render(Style::plain()).contains("operation id  inv_1     inv_2  DIFFERS\n"));
+    }
+
+    #[test]
+    fn what_is_left_out_is_told_and_counted() {
+        let mut table = table();
+        for title in ["A webhook", "The store is down"] {
+            table.leave_out(title, "no store");
+        }
+        assert!(table.ok());
+        assert_eq!(table.count(), "2 steps, 2 checks, 2 as expected, 2 steps left out: no store");
+        let text = table.render(Style::plain());
+        assert!(
+            text.ends_with(" 3  A webhook\n    left out: no store\n 4  The store is down\n    left out: no store\n"),
+            "{text}"
+        );
     }
 
     #[test]

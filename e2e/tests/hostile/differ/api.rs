@@ -273,7 +273,7 @@ fn policy(rewrites: bool) -> String {
             }],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },
-        "backend": {"kind": "restate", "rewrite_path": rewrites},
+        "backend": {"kind": "restate", "rewrite_path": rewrites, "cluster": "backend"},
         "routes": ROUTES.iter().map(route).collect::<Vec<_>>(),
     })
     .to_string()

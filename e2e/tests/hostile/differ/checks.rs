@@ -71,7 +71,7 @@ fn sound() -> Result<()> {
 type Fault = fn(&mut Record);
 
 fn faults() -> Result<()> {
-    let faults: [(&str, Listener, Fault); 23] = [
+    let faults: [(&str, Listener, Fault); 24] = [
         ("a raw key", Listener::Plain, |record| set(record, "idempotency-key", "k-1")),
         ("another's key", Listener::Plain, |record| set(record, "idempotency-key", "t-globex:shop:user:u2:k-1")),
         ("a key beside", Listener::Plain, |record| add(record, "idempotency_key", "t-acme:shop:user:u1:k-1")),
@@ -97,6 +97,9 @@ fn faults() -> Result<()> {
         ("a denied service", Listener::Rewriting, |record| start(record, "POST /Admin/orders HTTP/1.1")),
         ("a denied service's results", Listener::Rewriting, |record| {
             start(record, "GET /restate/invocation/Closed/denied/t-acme:shop:user:u1:k/output HTTP/1.1");
+        }),
+        ("a call of a denied service", Listener::Rewriting, |record| {
+            start(record, "POST /restate/call/Admin/orders HTTP/1.1");
         }),
         ("a denied method", Listener::Plain, |record| start(record, "DELETE /api/v1/orders HTTP/1.1")),
         ("a denied host", Listener::Plain, |record| set(record, "host", "INTERNAL.example.com.:80")),

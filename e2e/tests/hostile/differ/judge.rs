@@ -51,7 +51,8 @@ fn sent(case: &Case) -> usize {
 
 /// The pipelined request of `framing::second` has no token, so no identity, and goes where no key is taken.
 fn second_forwarded(case: &Case) -> Forwarded {
-    let target = if case.listener == Listener::Rewriting { "/Devices/register" } else { "/api/v1/devices" };
+    let target =
+        if case.listener == Listener::Rewriting { "/restate/call/Devices/register" } else { "/api/v1/devices" };
     Forwarded {
         method: "POST".to_owned(),
         target: target.to_owned(),

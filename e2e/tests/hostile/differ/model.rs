@@ -1,5 +1,8 @@
 //! What has to become of a case. The model knows the API's tables, docs/ and the RFCs; it knows nothing of the filter's code.
 
+use serde_json::Value;
+use testkit::stores::invocation_reply;
+
 use super::api::{ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Listener, PRIVATE, ROUTES, Route};
 use super::case::{Case, Protocol, Sound, Token};
 use super::reading::{self, Key};
@@ -145,7 +148,7 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
         return Err("a dot segment behind an escaped slash");
     }
     if case.listener.rewrites() {
-        forwarded.target = rewritten(route.target, route, &values, identity)?;
+        forwarded.target = format!("/restate/call{}", rewritten(route.target, route, &values, identity)?);
         if matches!(case.method.as_str(), "PUT" | "PATCH" | "DELETE") {
             // Restate's handlers are called with GET and POST only.
             forwarded.method = "POST".to_owned();
@@ -296,7 +299,27 @@ fn recovered(
     }
     let identity = identity.ok_or("no identity")?;
     let handler = rewritten(route.target, route, &values, Some(identity))?;
-    Ok(Some(format!("/restate/invocation{handler}/{}/{what}", namespaced(identity, &raw))))
+    let id = invocation_id(&handler, &namespaced(identity, &raw)).ok_or("an object key that is not UTF-8")?;
+    Ok(Some(format!("/restate/{what}/{id}")))
+}
+
+/// The id that the upstream gives to the invocation of a handler, `/{Service}[/{key}]/{handler}`, under a namespaced key.
+fn invocation_id(handler: &str, key: &str) -> Option<String> {
+    let parts: Vec<&str> = handler.split('/').skip(1).collect();
+    let (service, object_key, handler) = match parts.as_slice() {
+        [service, handler] => (service, None, handler),
+        [service, object_key, handler] => {
+            let decoded = String::from_utf8(reading::decoded(object_key.as_bytes())).ok()?;
+            (service, Some(format!("\"key\":{},", Value::from(decoded))), handler)
+        }
+        _ => return None,
+    };
+    let lookup = format!(
+        "{{\"target\":\"idempotentInvocation\",\"service\":\"{service}\",{}\"handler\":\"{handler}\",\"idempotencyKey\":\"{key}\"}}",
+        object_key.unwrap_or_default()
+    );
+    let reply: Value = serde_json::from_slice(&invocation_reply(lookup.as_bytes())).ok()?;
+    Some(reply.get("invocationId")?.as_str()?.to_owned())
 }
 
 /// The routes of a place, and the values of the path's parameters.

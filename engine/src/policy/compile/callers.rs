@@ -1,7 +1,8 @@
 //! Signed callers: the routes that they may call, and the checks that no signature and no key has two meanings.
 
 use super::{Compiler, methods_of};
-use crate::json::cursor::child;
+use crate::identity::{IdentityPlace, IdentitySource, SubjectRule};
+use crate::json::cursor::{child, suggestion};
 use crate::policy::document::{Caller, CallerHeaders, IdentityRules, RouteDocument};
 use crate::policy::{PolicyKind, Route};
 
@@ -25,6 +26,18 @@ impl Compiler<'_> {
         })
     }
 
+    /// For each caller, where its identity stands: tenant and project in headers that it signs, the subject in the
+    /// document.
+    pub(super) fn caller_sources(&self, headers: Option<&CallerHeaders>) -> Vec<IdentitySource> {
+        let source = |(caller, headers): (&Caller, &CallerHeaders)| IdentitySource {
+            name: caller.name.clone(),
+            tenant: IdentityPlace::Header(headers.tenant.clone()),
+            project: Some(IdentityPlace::Header(headers.project.clone())),
+            subject: SubjectRule { field: IdentityPlace::Constant(caller.subject.as_str().to_owned()), kind: None },
+        };
+        self.document.callers.iter().zip(headers.into_iter().cycle()).map(source).collect()
+    }
+
     /// Checks the callers, and adds their indices to the routes that they may call.
     #[inline(never)]
     pub(super) fn callers(
@@ -46,7 +59,9 @@ impl Compiler<'_> {
                 let at = format!("{at}/routes/{index}");
                 let found = routes.iter_mut().find(|(_, route)| route.endpoint == *endpoint);
                 let Some((_, route)) = found else {
-                    self.issues.add(at, format!("no route has the endpoint `{endpoint}`"));
+                    let known = self.document.routes.iter().map(|(_, route)| route.endpoint.as_str());
+                    let near = suggestion(endpoint, known);
+                    self.issues.add(at, format!("no route has the endpoint `{endpoint}`{near}"));
                     continue;
                 };
                 let is_allowed = matches!(route.policy, PolicyKind::RequiredA | PolicyKind::Accepted);

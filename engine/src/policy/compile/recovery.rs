@@ -1,9 +1,9 @@
 //! Recovery: the routes with recovery paths, and the report of paths with two meanings.
 
 use super::{Compiler, RouteDocument};
-use crate::policy::Route;
-use crate::policy::document::{BackendKind, Mode};
+use crate::policy::document::{BackendKind, InvocationStore, Mode};
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
+use crate::policy::{Route, Target, TargetPaths};
 
 /// The prefix of the paths with which Restate returns the result of any caller.
 const RESULTS: &str = "/restate";
@@ -59,13 +59,36 @@ impl Compiler<'_> {
         }
     }
 
-    /// The path prefixes that are closed to clients. Restate's result paths are among them if a route has recovery
-    /// paths.
+    /// Where the ids of invocations are looked up, if results are found by id.
     #[inline(never)]
-    pub(super) fn reserved_paths(&self, routes: &[(usize, Route)]) -> Vec<String> {
-        let mut paths = self.document.backend.reserved_paths.clone();
-        let closed = paths.iter().any(|path| path == RESULTS);
-        if !closed && routes.iter().any(|(_, route)| route.recovery.is_some()) {
+    pub(super) fn invocations(&mut self, routes: &[(usize, Route)]) -> Option<InvocationStore> {
+        let backend = &self.document.backend;
+        let by_id = |route: &Route| route.recovery.as_ref().is_some_and(Target::results_by_id);
+        let (_, first) = routes.iter().find(|(_, route)| by_id(route))?;
+        let Some(cluster) = backend.cluster.clone() else {
+            let message = format!(
+                "results can be recovered ({}), and under Restate's paths `v2` the filter first asks Restate for an invocation's id: \
+                 name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`; or write `\"paths\": \"v1\"`, or \
+                 `\"recovery\": false` on the routes",
+                first.endpoint
+            );
+            self.issues.add("/backend", message);
+            return None;
+        };
+        let authority = backend.authority.clone().unwrap_or_else(|| cluster.clone());
+        Some(InvocationStore { cluster, authority })
+    }
+
+    /// The path prefixes that are closed to clients. Restate's own is among them if a route has recovery paths, or a target
+    /// below it.
+    #[inline(never)]
+    pub(super) fn reserved_paths(&self) -> Vec<String> {
+        let backend = &self.document.backend;
+        let mut paths = backend.reserved_paths.clone();
+        let is_below = |route: &RouteDocument| {
+            self.recovers(route) || backend.rewrite_path && backend.paths == TargetPaths::V2 && route.target.is_some()
+        };
+        if !paths.iter().any(|path| path == RESULTS) && self.document.routes.iter().any(|(_, route)| is_below(route)) {
             paths.push(RESULTS.to_owned());
         }
         paths

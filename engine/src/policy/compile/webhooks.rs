@@ -1,7 +1,7 @@
 //! Webhooks: the providers that a policy names, and the checks of bindings and routes against them.
 
 use super::Compiler;
-use crate::json::cursor::child;
+use crate::json::cursor::{child, suggestion};
 use crate::policy::document::{PolicyKind, Webhooks};
 use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
@@ -106,16 +106,25 @@ impl Compiler<'_> {
                 Some(provider) => {
                     providers.insert(name.to_owned(), provider);
                 }
-                None => self.issues.add(
-                    at,
-                    format!(
-                        "no provider `{name}` is known; describe it in /webhooks/providers, or name one of {}",
-                        Catalogue::compiled_in().names().collect::<Vec<_>>().join(", ")
-                    ),
-                ),
+                None => self.unknown_provider(name, at),
             }
         }
         providers.get(name)
+    }
+
+    #[inline(never)]
+    fn unknown_provider(&mut self, name: &str, at: &str) {
+        let own = self.document.webhooks.iter().flat_map(|webhooks| webhooks.providers.keys());
+        let mut known: Vec<&str> = Catalogue::compiled_in().names().collect();
+        known.extend(own.map(String::as_str));
+        let near = suggestion(name, known.iter().copied());
+        let message = if near.is_empty() {
+            let list = known.join(", ");
+            format!("no provider `{name}` is known; describe it in /webhooks/providers, or name one of {list}")
+        } else {
+            format!("no provider `{name}` is known{near}")
+        };
+        self.issues.add(at, message);
     }
 
     #[inline(never)]

@@ -3,7 +3,7 @@
 use super::{parse_duration, parse_header_name, parse_text};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::policy::path::NormalPath;
-use crate::policy::target::Target;
+use crate::policy::target::{Target, TargetPaths};
 
 /// The kind of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,15 @@ pub(crate) struct OperationId {
     pub to: String,
 }
 
+/// Where the ids of invocations are looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InvocationStore {
+    /// The gateway's cluster of Restate
+    pub cluster: String,
+    /// `Host`
+    pub authority: String,
+}
+
 /// The guard service of collision detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Guard {
@@ -39,6 +48,10 @@ pub(crate) struct Backend {
     pub kind: BackendKind,
     /// Whether paths are rewritten to targets
     pub rewrite_path: bool,
+    /// The form of the targets' paths; always `V1` for a generic backend
+    pub paths: TargetPaths,
+    /// Whether the document has `paths`
+    pub has_paths: bool,
     /// Path prefixes that are closed to clients, normalised
     pub reserved_paths: Vec<String>,
     /// `operation_id`
@@ -51,6 +64,8 @@ pub(crate) struct Backend {
     pub replay_headers: Vec<String>,
     /// The gateway's cluster for calls of the filter
     pub cluster: Option<String>,
+    /// The authority of those calls; the cluster's name if the document has none
+    pub authority: Option<String>,
     /// The guard
     pub guard: Option<Guard>,
 }
@@ -59,10 +74,10 @@ pub(crate) struct Backend {
 pub(super) const KINDS: &str = ": `\"backend\": {\"kind\": \"generic\"}` is an API that deduplicates by `Idempotency-Key` itself, \
                                 `\"backend\": {\"kind\": \"restate\"}` is Restate's ingress; docs/backends.md compares them";
 
-/// Stands for the backend of a document that has no valid one. That document does not start.
+/// Stands for the backend of a document that does not say its kind, and so does not start. It makes no further issues.
 impl Default for Backend {
     fn default() -> Self {
-        Self::of_kind(BackendKind::Restate)
+        Self { paths: TargetPaths::V1, ..Self::of_kind(BackendKind::Restate) }
     }
 }
 
@@ -73,6 +88,8 @@ impl Backend {
         Self {
             kind,
             rewrite_path: false,
+            paths: if restate { TargetPaths::V2 } else { TargetPaths::V1 },
+            has_paths: false,
             reserved_paths: names(&["/restate"]),
             operation_id: restate
                 .then(|| OperationId { from: "x-restate-id".to_owned(), to: "x-operation-id".to_owned() }),
@@ -80,6 +97,7 @@ impl Backend {
             keep_headers: Vec::new(),
             replay_headers: if restate { Vec::new() } else { vec!["idempotent-replayed".to_owned()] },
             cluster: None,
+            authority: None,
             guard: None,
         }
     }
@@ -90,6 +108,7 @@ impl Backend {
         let known = [
             "kind",
             "rewrite_path",
+            "paths",
             "reserved_paths",
             "operation_id",
             "hide_headers",
@@ -102,13 +121,15 @@ impl Backend {
         let fields = at.fields(&known, issues)?;
         let kinds = [("restate", BackendKind::Restate), ("generic", BackendKind::Generic)];
         let kind = fields.need_or_advise("kind", KINDS, issues).and_then(|at| at.choice(&kinds, issues));
-        let kind = kind.unwrap_or(BackendKind::Restate);
-        let default = Self::of_kind(kind);
-        fields.parse("authority", issues, parse_text);
+        let default = kind.map_or_else(Self::default, Self::of_kind);
+        let kind = default.kind;
+        let paths = fields.choice("paths", &[("v2", TargetPaths::V2), ("v1", TargetPaths::V1)], issues);
         let replay_headers = fields.list("replay_headers", issues, parse_header_name);
         Some(Self {
             kind,
             rewrite_path: fields.boolean("rewrite_path", issues).unwrap_or(default.rewrite_path),
+            has_paths: paths.is_some(),
+            paths: paths.filter(|_| kind == BackendKind::Restate).unwrap_or(default.paths),
             reserved_paths: fields
                 .list("reserved_paths", issues, parse_reserved_path)
                 .unwrap_or(default.reserved_paths),
@@ -116,7 +137,9 @@ impl Backend {
             hide_headers: fields.list("hide_headers", issues, parse_header_pattern).unwrap_or(default.hide_headers),
             keep_headers: fields.list("keep_headers", issues, parse_header_name).unwrap_or_default(),
             replay_headers: replay_headers.filter(|_| kind == BackendKind::Generic).unwrap_or(default.replay_headers),
-            cluster: fields.parse("cluster", issues, parse_text),
+            // A cluster without a valid name has its own issue and is not missing.
+            cluster: fields.get("cluster").map(|at| at.parse(issues, parse_text).unwrap_or_default()),
+            authority: fields.parse("authority", issues, parse_text),
             guard: fields.get("guard").and_then(|at| {
                 let fields = at.fields(&["service", "retention"], issues)?;
                 let retention = fields.parse("retention", issues, parse_duration);

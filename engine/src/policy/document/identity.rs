@@ -2,8 +2,10 @@
 
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
-use crate::identity::{IdentityPlace, IdentitySource, MetadataPath, SUBJECT_TYPES, SubjectRule, is_subject_type};
-use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
+use crate::identity::{
+    IdentityPlace, IdentitySource, MetadataPath, SUBJECT_TYPES, SubjectRule, Tenant, is_subject_type,
+};
+use crate::json::cursor::{Issues, JsonCursor};
 
 /// The names of the headers that carry the identity to the backend; lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,15 +104,12 @@ fn read_source(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentitySourc
         }
         _ => return None,
     };
-    let part = |name: &str, fields: &ObjectCursor<'_>, issues: &mut Issues| {
-        fields.need(name, issues).and_then(|at| kind.read(&at, issues))
-    };
-    let tenant = part("tenant", &fields, issues);
-    let project = fields.get("project").map(|at| kind.read(&at, issues));
+    let tenant = fields.need("tenant", issues).and_then(|at| kind.read_or_constant(&at, issues));
+    let project = fields.get("project").map(|at| kind.read_or_constant(&at, issues));
     let subject = fields.need("subject", issues).and_then(|at| {
         let fields = at.fields(&["field", "type"], issues)?;
         let subject_type = fields.get("type").map(|at| at.parse(issues, parse_type));
-        let field = part("field", &fields, issues)?;
+        let field = fields.need("field", issues).and_then(|at| kind.read(&at, issues))?;
         Some(SubjectRule { field, kind: subject_type.map_or(Some(None), |name| name.map(Some))? })
     });
     Some(IdentitySource {
@@ -128,6 +127,16 @@ enum SourceKind {
 }
 
 impl SourceKind {
+    /// Reads the place of a tenant or a project, or its constant `{"value": "shop"}`.
+    #[inline(never)]
+    fn read_or_constant(&self, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentityPlace> {
+        if !at.is_object() {
+            return self.read(at, issues);
+        }
+        let fields = at.fields(&["value"], issues)?;
+        fields.need_parse("value", issues, parse_constant).map(IdentityPlace::Constant)
+    }
+
     /// Reads a part's place: a header name, or a member name, or an array of member names (a dot is a part of a name).
     fn read(&self, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentityPlace> {
         match self {
@@ -156,6 +165,17 @@ fn read_forward(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Forward> {
         issues.add(at.pointer.clone(), "tenant, project and subject need headers of their own");
     }
     Some(forward)
+}
+
+/// Parses a constant tenant or project; both have the same grammar.
+fn parse_constant(text: &str) -> Result<String, String> {
+    match Tenant::parse(text.as_bytes()) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => {
+            Err("a tenant or project is 1 to 63 of A-Z a-z 0-9 . _ ~ - that do not begin with _, and neither . nor .."
+                .to_owned())
+        }
+    }
 }
 
 /// Parses the name of a header that may carry a part of an identity.

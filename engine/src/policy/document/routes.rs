@@ -3,9 +3,11 @@
 use super::super::authority::is_host;
 use super::super::routes::Template;
 use super::identity::IdentityRules;
-use super::{Mode, parse_header_name, parse_name, parse_text, read_mode};
+use super::{Mode, parse_header_name, parse_name, parse_text, read_key, read_mode, read_on_prohibited};
 use crate::json::cursor::{Issues, JsonCursor};
+use crate::key::KeyRules;
 use std::fmt;
+use std::sync::Arc;
 
 /// The policy of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +139,10 @@ pub(crate) struct RouteDocument {
     pub query: Vec<String>,
     /// `webhook`
     pub webhook: Option<WebhookBlock>,
+    /// `key`, if the route has it
+    pub key: Option<Arc<KeyRules>>,
+    /// `on_prohibited`, if the route has it: whether a key is removed, and not refused
+    pub strips_prohibited: Option<bool>,
 }
 
 impl RouteDocument {
@@ -161,6 +167,8 @@ impl RouteDocument {
             "one_way",
             "query",
             "webhook",
+            "key",
+            "on_prohibited",
         ];
         let fields = at.fields(&known, issues)?;
         let endpoint = fields.need_parse("endpoint", issues, parse_name);
@@ -195,6 +203,8 @@ impl RouteDocument {
             one_way: fields.boolean("one_way", issues).unwrap_or_default(),
             query: fields.list("query", issues, parse_query_name).unwrap_or_default(),
             webhook: fields.get("webhook").and_then(|at| read_webhook(&at, issues)),
+            key: read_key(&fields, issues),
+            strips_prohibited: read_on_prohibited(&fields, issues),
             endpoint: endpoint?,
             template: template?,
             policy: policy?,

@@ -4,8 +4,8 @@ use super::parse_url;
 use super::secrets::{Secret, read_secrets};
 use super::stores::{OpenBao, Unkey, read_openbao, read_unkey};
 use crate::identity::{Project, Subject, Tenant};
-use crate::json::cursor::{Issues, JsonCursor};
-use crate::provider::{KeyScope, Provider};
+use crate::json::cursor::{Issues, JsonCursor, suggestion};
+use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
 
 /// The owner of a webhook id.
@@ -149,7 +149,7 @@ pub(super) fn parse_provider(text: &str) -> Result<String, String> {
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())
     } else {
-        Err("a provider's name is [a-z0-9_]+".to_owned())
+        Err(format!("a provider's name is [a-z0-9_]+{}", suggestion(text, Catalogue::compiled_in().names())))
     }
 }
 

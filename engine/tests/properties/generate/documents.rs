@@ -25,6 +25,8 @@ pub(crate) enum Segment {
     Literal(&'static str),
     /// Named by its place: `{p0}`, `{p1}`
     Parameter,
+    /// The same behind a text
+    Prefixed(&'static str),
 }
 
 #[derive(Debug, Clone)]
@@ -32,6 +34,8 @@ pub(crate) enum Place {
     Header(&'static str),
     /// The namespace, then the members
     Metadata(Vec<&'static str>),
+    /// A value of the document, for a tenant or a project
+    Constant(&'static str),
 }
 
 #[derive(Debug, Clone)]
@@ -71,6 +75,10 @@ pub(crate) struct RouteModel {
     pub(crate) identity: Option<IdentityModel>,
     pub(crate) target: Option<TargetModel>,
     pub(crate) query: Vec<&'static str>,
+    /// The least length of keys, where the route says it; only on routes that take clients' keys
+    pub(crate) min_length: Option<usize>,
+    /// Whether a key is removed where none is allowed, where the route says it
+    pub(crate) strip: Option<bool>,
 }
 
 #[derive(Clone)]
@@ -78,14 +86,23 @@ pub(crate) struct PolicyModel {
     pub(crate) shadow: bool,
     /// Whether the backend is Restate
     pub(crate) restate: bool,
+    /// Whether targets have Restate's newer paths
+    pub(crate) v2: bool,
     /// Whether the gateway's routes may name endpoints
     pub(crate) gateway_routes: bool,
     pub(crate) unmatched: &'static str,
     pub(crate) rewrite: bool,
     pub(crate) identity: IdentityModel,
     pub(crate) keep: Vec<&'static str>,
+    pub(crate) min_length: usize,
+    pub(crate) strip: bool,
+    /// Whether the path's parameters go to the backend as headers that begin with [`PARAMETERS`]
+    pub(crate) parameters: bool,
     pub(crate) routes: Vec<RouteModel>,
 }
+
+/// The beginning of the headers with path parameters.
+pub(crate) const PARAMETERS: &str = "x-path-";
 
 /// The id and the provider of the one webhook that every policy binds; its provider's identifier comes, as GitLab's
 /// does, in `Idempotency-Key`.
@@ -107,8 +124,8 @@ impl TargetModel {
         if key.is_empty() { format!("{}/run", self.service) } else { format!("{}/{key}/run", self.service) }
     }
 
-    /// `None` where the object key is no segment.
-    pub(crate) fn path(&self, values: &[Vec<u8>], caller: Option<&CallerModel>) -> Option<String> {
+    /// `None` where the object key is no segment. `v2`: in the form of Restate's newer paths.
+    pub(crate) fn path(&self, v2: bool, values: &[Vec<u8>], caller: Option<&CallerModel>) -> Option<String> {
         let key: String = self
             .key
             .iter()
@@ -126,11 +143,16 @@ impl TargetModel {
                 literal => literal.to_owned(),
             })
             .collect();
-        let send = if self.one_way { "/send" } else { "" };
+        let (prefix, send) = match (v2, self.one_way) {
+            (false, false) => ("", ""),
+            (false, true) => ("", "/send"),
+            (true, false) => ("/restate/call", ""),
+            (true, true) => ("/restate/send", ""),
+        };
         if self.key.is_empty() {
-            return Some(format!("/{}/run{send}", self.service));
+            return Some(format!("{prefix}/{}/run{send}", self.service));
         }
-        (!["", ".", ".."].contains(&key.as_str())).then(|| format!("/{}/{key}/run{send}", self.service))
+        (!["", ".", ".."].contains(&key.as_str())).then(|| format!("{prefix}/{}/{key}/run{send}", self.service))
     }
 }
 
@@ -154,11 +176,15 @@ impl PolicyModel {
         Self {
             shadow: false,
             restate: true,
+            v2: true,
             gateway_routes: true,
             unmatched: "REJECT",
             rewrite: false,
             identity,
             keep: Vec::new(),
+            min_length: 1,
+            strip: false,
+            parameters: false,
             routes,
         }
     }
@@ -207,13 +233,16 @@ impl PolicyModel {
     pub(crate) fn document(&self) -> Json {
         let mode = |shadow: bool| if shadow { "shadow" } else { "enforce" };
         let routes: Vec<Json> = self.routes.iter().map(route_document).collect();
-        json!({
+        let mut document = json!({
             "version": 1,
             "mode": mode(self.shadow),
             "unmatched": self.unmatched,
             "allow_inline_secrets": true,
             "identity": identity_document(&self.identity),
             "gateway_routes": self.gateway_routes,
+            "key": {"min_length": self.min_length},
+            "on_prohibited": if self.strip { "strip" } else { "refuse" },
+            "forward": if self.parameters { json!({"parameters": PARAMETERS}) } else { json!({}) },
             "backend": {"kind": if self.restate { "restate" } else { "generic" }, "rewrite_path": self.rewrite, "keep_headers": self.keep},
             "routes": routes,
             "webhooks": {
@@ -228,13 +257,18 @@ impl PolicyModel {
                     }
                 }
             }
-        })
+        });
+        if self.restate {
+            document["backend"]["paths"] = json!(if self.v2 { "v2" } else { "v1" });
+        }
+        document
     }
 }
 
 fn place_document(place: &Place) -> Json {
     match place {
         Place::Header(name) => json!(name),
+        Place::Constant(value) => json!({"value": value}),
         // The first two steps are the source's namespace.
         Place::Metadata(steps) if steps.len() == 3 => json!(steps[2]),
         Place::Metadata(steps) => json!(steps[2..]),
@@ -248,9 +282,9 @@ fn identity_document(identity: &IdentityModel) -> Json {
         let mut document =
             json!({"name": format!("s{index}"), "tenant": place_document(&source.tenant), "subject": subject});
         source.project.as_ref().inspect(|place| document["project"] = place_document(place));
-        match &source.tenant {
-            Place::Header(_) => document["headers_owned_by"] = json!("ext_authz"),
+        match &source.subject {
             Place::Metadata(steps) => document["metadata"] = json!(steps[..2]),
+            _ => document["headers_owned_by"] = json!("ext_authz"),
         }
         document
     });
@@ -263,12 +297,14 @@ fn identity_document(identity: &IdentityModel) -> Json {
 
 pub(crate) fn template(route: &RouteModel) -> String {
     let mut parameters = 0;
+    let mut next = |prefix: &str| {
+        parameters += 1;
+        format!("{prefix}{{p{}}}", parameters - 1)
+    };
     let segments = route.path.iter().map(|segment| match segment {
         Segment::Literal(text) => (*text).to_owned(),
-        Segment::Parameter => {
-            parameters += 1;
-            format!("{{p{}}}", parameters - 1)
-        }
+        Segment::Parameter => next(""),
+        Segment::Prefixed(prefix) => next(prefix),
     });
     format!("/{}", segments.collect::<Vec<_>>().join("/"))
 }
@@ -297,6 +333,8 @@ fn route_document(route: &RouteModel) -> Json {
         // Routes of one path, which the model has, would be recovered at one place.
         "recovery": false,
     });
+    route.min_length.inspect(|length| document["key"] = json!({"min_length": length}));
+    route.strip.inspect(|strip| document["on_prohibited"] = json!(if *strip { "strip" } else { "refuse" }));
     if route.webhook {
         document["webhook"] = json!({"id": HOOK.0, "provider": HOOK.1});
     }

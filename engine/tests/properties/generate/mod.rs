@@ -4,6 +4,8 @@ mod documents;
 mod policies;
 mod requests;
 
-pub(crate) use documents::{HOOK_TOKEN, Kind, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel};
+pub(crate) use documents::{
+    HOOK_TOKEN, Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel,
+};
 pub(crate) use policies::{conflict, policy, routes};
 pub(crate) use requests::{exchange, key_value, respelled};

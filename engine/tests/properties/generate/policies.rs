@@ -23,11 +23,16 @@ fn place(namespace: Option<[&'static str; 2]>) -> BoxedStrategy<Place> {
     }
 }
 
+/// The place of a tenant or a project.
+fn place_or_constant(namespace: Option<[&'static str; 2]>) -> BoxedStrategy<Place> {
+    prop_oneof![5 => place(namespace), 1 => select(vec!["acme", "main"]).prop_map(Place::Constant)].boxed()
+}
+
 fn source() -> impl Strategy<Value = SourceModel> {
     let namespace = option::weighted(0.6, select(NAMESPACES.to_vec()));
     namespace.prop_flat_map(|namespace| {
         let kind = option::of(select(vec!["user", "service", "device"]));
-        (place(namespace), option::weighted(0.8, place(namespace)), place(namespace), kind)
+        (place_or_constant(namespace), option::weighted(0.8, place_or_constant(namespace)), place(namespace), kind)
             .prop_map(|(tenant, project, subject, kind)| SourceModel { tenant, project, subject, kind })
     })
 }
@@ -65,6 +70,7 @@ fn identity() -> impl Strategy<Value = IdentityModel> {
 fn segment() -> impl Strategy<Value = Segment> {
     prop_oneof![
         2 => Just(Segment::Parameter),
+        1 => select(vec!["x", "x.", "key:", "a", "%C3%A9"]).prop_map(Segment::Prefixed),
         5 => select(vec!["a", "b", "v1", "x.y", "~", "a:b", "a%3Ab", "...", "%C3%A9"]).prop_map(Segment::Literal),
     ]
 }
@@ -110,10 +116,12 @@ fn route() -> impl Strategy<Value = RouteModel> {
     let scope =
         prop_oneof![4 => Just(ScopeModel::Project), 1 => Just(ScopeModel::Tenant), 1 => Just(ScopeModel::Platform)];
     let query = prop_oneof![2 => Just(vec![]), 1 => Just(vec!["page", "page_token"])];
-    let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query);
+    let rules = (option::weighted(0.3, 1_usize..5), option::weighted(0.4, any::<bool>()));
+    let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
     (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
-        |(path, hosts, methods, (kind, webhook), scope, (shadow, identity, query))| {
-            let parameters = path.iter().filter(|segment| **segment == Segment::Parameter).count();
+        |(path, hosts, methods, (kind, webhook), scope, (shadow, identity, query, (min_length, strip)))| {
+            let parameters = path.iter().filter(|segment| !matches!(segment, Segment::Literal(_))).count();
+            let takes_keys = matches!(kind, Kind::RequiredA | Kind::Accepted) && !webhook;
             target(parameters, scope == ScopeModel::Project).prop_map(move |target| RouteModel {
                 endpoint: String::new(),
                 path: path.clone(),
@@ -126,6 +134,8 @@ fn route() -> impl Strategy<Value = RouteModel> {
                 identity: identity.clone(),
                 target,
                 query: query.clone(),
+                min_length: min_length.filter(|_| takes_keys),
+                strip: strip.filter(|_| kind == Kind::Prohibited),
             })
         },
     )
@@ -146,8 +156,25 @@ pub(crate) fn conflict(one: &RouteModel, other: &RouteModel) -> bool {
 
 /// Routes of which some conflict.
 pub(crate) fn routes() -> impl Strategy<Value = Vec<RouteModel>> {
-    let simple = route().prop_map(|route| RouteModel { target: None, query: Vec::new(), ..route });
+    let simple = route().prop_map(|route| RouteModel { target: None, query: Vec::new(), identity: None, ..route });
     vec(simple, 2..8)
+}
+
+/// Gives sources a project where without one they could serve no route that uses them, or no source could serve a route.
+fn mend(identity: &mut IdentityModel, users: &[&RouteModel]) {
+    let needs = |route: &RouteModel| {
+        let target = route.target.as_ref();
+        matches!(route.kind, Kind::RequiredA | Kind::Accepted) || target.is_some_and(TargetModel::needs_identity)
+    };
+    let of_clients = || users.iter().filter(|route| !route.webhook);
+    let wider = of_clients().any(|route| route.scope != ScopeModel::Project);
+    let narrow = of_clients().any(|route| route.scope == ScopeModel::Project && needs(route));
+    let all_lack = identity.sources.iter().all(|source| source.project.is_none());
+    for (index, source) in identity.sources.iter_mut().enumerate() {
+        if source.project.is_none() && narrow && (!wider || (all_lack && index == 0)) {
+            source.project = Some(Place::Constant("main"));
+        }
+    }
 }
 
 /// A policy that compiles.
@@ -156,8 +183,11 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "x-restate-trace"])];
     let likely = || prop_oneof![3 => Just(true), 1 => Just(false)];
     let shadow = likely().prop_map(|enforce| !enforce);
-    (shadow, unmatched, any::<bool>(), (likely(), likely()), identity(), keep, vec(route(), 1..7)).prop_map(
-        |(shadow, unmatched, rewrite, (restate, gateway_routes), identity, keep, generated)| {
+    let backend = (likely(), any::<bool>(), likely());
+    let rules = (prop_oneof![3 => Just(1_usize), 1 => 2_usize..5], any::<bool>(), any::<bool>());
+    (shadow, unmatched, any::<bool>(), backend, identity(), keep, rules, vec(route(), 1..7)).prop_map(
+        |(shadow, unmatched, rewrite, backend, mut identity, keep, (min_length, strip, parameters), generated)| {
+            let (restate, v2, gateway_routes) = backend;
             let mut routes: Vec<RouteModel> = Vec::new();
             for mut route in generated {
                 if routes.iter().any(|other| conflict(&route, other)) {
@@ -176,16 +206,26 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                     });
                     target.one_way &= restate;
                 }
+                if let Some(mut identity) = route.identity.take() {
+                    mend(&mut identity, &[&route]);
+                    route.identity = Some(identity);
+                }
                 routes.push(route);
             }
+            let users: Vec<&RouteModel> = routes.iter().filter(|route| route.identity.is_none()).collect();
+            mend(&mut identity, &users);
             PolicyModel {
                 shadow,
                 restate,
+                v2: v2 && restate,
                 gateway_routes,
                 unmatched: if rewrite { "REJECT" } else { unmatched },
                 rewrite,
                 identity,
                 keep,
+                min_length,
+                strip,
+                parameters,
                 routes,
             }
         },

@@ -145,7 +145,10 @@ fn metadata() -> impl Strategy<Value = Json> {
     })
 }
 
-const OTHER_HEADERS: [&str; 15] = [
+const OTHER_HEADERS: [&str; 18] = [
+    "x-path-p0",
+    "x-path-other",
+    "x-pathology",
     "authorization",
     "cookie",
     "x-api-key",
@@ -292,6 +295,7 @@ fn place_of_call(policy: &PolicyModel) -> BoxedStrategy<(String, &'static str, &
             let segments = route.path.iter().map(|segment| match segment {
                 Segment::Literal(text) => (*text).to_owned(),
                 Segment::Parameter => values.next().unwrap(),
+                Segment::Prefixed(prefix) => format!("{prefix}{}", values.next().unwrap()),
             });
             let path = format!("/{}", segments.collect::<Vec<_>>().join("/"));
             let own_host = match route.hosts.first().copied() {

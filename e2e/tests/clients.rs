@@ -1,0 +1,266 @@
+//! The sample client of docs/clients.md, as it stands on the page, against answers that go wrong: through a real Envoy, and
+//! straight from an upstream that says what only some backends say.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::{Change, ListenerSpec};
+use e2e::gateway::{Gateway, Surroundings};
+use e2e::harness::{Test, run, sharing};
+use e2e::wire::{Kind, Reader};
+use edge_idempotency_demo::tools::repository;
+use serde_json::{Value, json};
+
+/// What the upstream says to the requests of one test, in this order; the last word is repeated.
+type Script = &'static [Word];
+
+enum Word {
+    /// Status, header lines and body.
+    Says(u16, &'static [&'static str], &'static str),
+    /// The same, with half of the body, and the connection is closed.
+    Cut(u16, &'static [&'static str], &'static str),
+    /// Nothing, until the client has gone.
+    Hangs,
+    /// The connection is closed without an answer.
+    Closes,
+}
+use Word::{Closes, Cut, Hangs, Says};
+
+/// The head of an answer that Restate has stored.
+const STORED: &[&str] = &["x-restate-id: inv_1", "content-type: application/json"];
+const FAILED: &[&str] =
+    &["x-restate-id: inv_1", "x-restate-error-source: invocation", "content-type: application/json"];
+const JSON: &[&str] = &["content-type: application/json"];
+const DONE: Word = Says(200, STORED, r#"{"id":"re_1"}"#);
+
+/// The time of the client's clock: 2026-10-21T07:28:00Z.
+const NOW: u64 = 1_792_567_680;
+const IN_FORTY_SECONDS: &[&str] = &["content-type: application/json", "retry-after: Wed, 21 Oct 2026 07:28:40 GMT"];
+const IN_A_YEAR: &[&str] = &["content-type: application/json", "retry-after: Thu, 21 Oct 2027 07:28:00 GMT"];
+const A_YEAR_AGO: &[&str] = &["content-type: application/json", "retry-after: Tue, 21 Oct 2025 07:28:00 GMT"];
+
+/// A test: what the upstream says, through the gateway or not, and what the client does.
+struct Row {
+    name: &'static str,
+    gateway: bool,
+    script: Script,
+    options: &'static str,
+    /// The status that the caller gets; none if the client gives up.
+    status: Option<u16>,
+    waits: &'static [f64],
+}
+
+const fn row(name: &'static str, script: Script, status: Option<u16>, waits: &'static [f64]) -> Row {
+    Row { name, gateway: true, script, options: "{}", status, waits }
+}
+
+const ROWS: [Row; 16] = [
+    row("a success is an answer", &[DONE], Some(200), &[]),
+    row("a 500 that says same_key is tried again", &[Says(500, JSON, "{}"), DONE], Some(200), &[0.5]),
+    row("an answer that is cut half way is none", &[Cut(200, STORED, r#"{"id":"re_1"}"#), DONE], Some(200), &[0.5]),
+    Row {
+        gateway: false,
+        ..row(
+            "an error that is cut half way is none",
+            &[Cut(409, FAILED, r#"{"message":"no"}"#), Says(422, &[], "")],
+            Some(422),
+            &[0.5],
+        )
+    },
+    Row {
+        options: r#"{"timeout": 1}"#,
+        ..row("an upstream that hangs is tried again", &[Hangs, DONE], Some(200), &[0.5])
+    },
+    row("a connection that breaks is tried again", &[Closes, DONE], Some(200), &[30.0]),
+    row(
+        "a wait in seconds",
+        &[Says(429, &["retry-after: 7", "content-type: application/json"], "{}"), DONE],
+        Some(200),
+        &[7.0],
+    ),
+    row(
+        "a wait of hours is a minute",
+        &[Says(429, &["retry-after: 7200", "content-type: application/json"], "{}"), DONE],
+        Some(200),
+        &[60.0],
+    ),
+    row("a wait until a date", &[Says(429, IN_FORTY_SECONDS, "{}"), DONE], Some(200), &[40.0]),
+    row("a wait until a far date is a minute", &[Says(429, IN_A_YEAR, "{}"), DONE], Some(200), &[60.0]),
+    row("a date that is over is no wait", &[Says(429, A_YEAR_AGO, "{}"), DONE], Some(200), &[0.5]),
+    row(
+        "a wait that is no time is none",
+        &[Says(429, &["retry-after: soon", "content-type: application/json"], "{}"), DONE],
+        Some(200),
+        &[0.5],
+    ),
+    row("a stored 409 is the answer", &[Says(409, FAILED, r#"{"message":"no"}"#), DONE], Some(409), &[]),
+    row("a stored 503 is the answer", &[Says(503, FAILED, r#"{"message":"no"}"#), DONE], Some(503), &[]),
+    Row {
+        gateway: false,
+        ..row(
+            "without advice by the status, and wait is waited for",
+            &[Says(503, &[], ""), Says(409, &["idempotency-retry: wait"], ""), Closes, Says(422, &[], "")],
+            Some(422),
+            &[0.5, 1.0, 2.0],
+        )
+    },
+    Row {
+        options: r#"{"attempts": 4, "cap": 1.5}"#,
+        ..row("it gives up in the end", &[Says(500, JSON, "{}")], None, &[0.5, 1.0, 1.5])
+    },
+];
+
+fn main() -> ExitCode {
+    let tests = ROWS.iter().map(|row| Test::new(row.name, move |world: &World| plays(world, row))).collect();
+    run(Ok(sharing(World::start, tests)))
+}
+
+/// The page's client, the gateway, and the upstream behind it.
+struct World {
+    client: String,
+    gateway: Gateway,
+    upstream: Upstream,
+}
+
+impl World {
+    fn start() -> Result<Self> {
+        let page = fs::read_to_string(repository().join("docs/clients.md"))?;
+        let client = page.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
+        let client = client.context("docs/clients.md has no block of Python")?.0.to_owned();
+        let upstream = Upstream::start()?;
+        let policy = json!({
+            "version": 1,
+            "identity": {"sources": [{
+                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}
+            }]},
+            "backend": {"kind": "restate", "rewrite_path": true},
+            "routes": [{"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}]
+        });
+        let spec = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
+        let around = Surroundings { backend: Some(upstream.address), ..Surroundings::default() };
+        let gateway = Gateway::start_within(&around, &[("api".to_owned(), spec)])?;
+        Ok(Self { client, gateway, upstream })
+    }
+}
+
+/// Runs the client with a clock and dice of the test's, so that nobody waits and every wait is known.
+fn plays(world: &World, row: &Row) -> Result<()> {
+    const AROUND: &str = r#"
+import json, sys
+told = json.loads(sys.argv[1])
+waits = []
+time.sleep = waits.append
+time.time = lambda: told["now"]
+random.uniform = lambda low, high: high
+try:
+    status, headers, content = call(told["url"], told["token"], b'{"amount":4200}', told["key"], **told["options"])
+    seen = {"status": status, "length": len(content)}
+except TimeoutError as error:
+    seen = {"status": None, "error": str(error)}
+print(json.dumps({**seen, "waits": waits}))
+"#;
+    // The upstream knows by the key which test asks.
+    let key = row.name.replace(|char: char| !char.is_ascii_alphanumeric(), "-");
+    world.upstream.plays(&key, row.script);
+    let (address, path) = if row.gateway {
+        (world.gateway.address("api")?, "/refunds")
+    } else {
+        (world.upstream.address, "/Refunds/create")
+    };
+    let told = json!({
+        "url": format!("http://{address}{path}"),
+        "token": world.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?,
+        "key": key,
+        "now": NOW,
+        "options": serde_json::from_str::<Value>(row.options)?,
+    });
+    let mut command = Command::new("python3");
+    command.arg("-c").arg(format!("{}{AROUND}", world.client)).arg(told.to_string()).env("no_proxy", "*");
+    let output = command.output().context("cannot run python3")?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the client ended with {}: {printed}{said}", output.status);
+    let seen: Value = serde_json::from_str(&printed).with_context(|| format!("the client printed {printed}{said}"))?;
+
+    ensure!(seen.get("status") == Some(&json!(row.status)), "the caller gets {seen}");
+    let waits: Vec<f64> =
+        seen.get("waits").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_f64).collect();
+    ensure!(waits == row.waits, "the client waits {waits:?} and not {:?}", row.waits);
+    let requests = world.upstream.requests(&key);
+    ensure!(requests == row.waits.len() + 1, "the upstream got {requests} requests");
+    Ok(())
+}
+
+/// An upstream that says what the test that asks wants it to say. It ends with the process.
+struct Upstream {
+    address: SocketAddr,
+    scripts: Arc<Mutex<Scripts>>,
+}
+
+/// For each key, the script and the number of requests so far.
+type Scripts = BTreeMap<String, (Script, usize)>;
+
+impl Upstream {
+    fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("there is no free port")?;
+        let address = listener.local_addr()?;
+        let scripts = Arc::new(Mutex::new(Scripts::new()));
+        let shared = Arc::clone(&scripts);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let scripts = Arc::clone(&shared);
+                // A connection that breaks shows in what the client sees.
+                thread::spawn(move || drop(serve(stream, &scripts)));
+            }
+        });
+        Ok(Self { address, scripts })
+    }
+
+    fn plays(&self, key: &str, script: Script) {
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), (script, 0));
+    }
+
+    fn requests(&self, key: &str) -> usize {
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner).get(key).map_or(0, |(_, count)| *count)
+    }
+}
+
+fn serve(stream: TcpStream, scripts: &Mutex<Scripts>) -> Result<()> {
+    let mut connection = Reader::patient(stream)?;
+    while let Some(mut request) = connection.head()? {
+        connection.body(&mut request, Kind::Request)?;
+        let key = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"));
+        let key = String::from_utf8(key.context("a request without key")?.1.clone())?;
+        let word = {
+            let mut scripts = scripts.lock().unwrap_or_else(PoisonError::into_inner);
+            let name = key.rsplit(':').next().unwrap_or_default();
+            let (script, count) = scripts.get_mut(name).with_context(|| format!("no test has the key {key}"))?;
+            *count += 1;
+            script.get(*count - 1).or(script.last()).context("an empty script")?
+        };
+        let head = |status: u16, lines: &[&str], body: &str| {
+            let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+            format!("HTTP/1.1 {status} Told\r\n{lines}content-length: {}\r\n\r\n", body.len())
+        };
+        match word {
+            Says(status, lines, body) => {
+                connection.write(format!("{}{body}", head(*status, lines, body)).as_bytes())?;
+            }
+            Cut(status, lines, body) => {
+                let half = body.get(..body.len() / 2).unwrap_or_default();
+                connection.write(format!("{}{half}", head(*status, lines, body)).as_bytes())?;
+                return Ok(());
+            }
+            // The client's timeout ends the wait: the connection closes, or is used no more.
+            Hangs => drop(connection.head()),
+            Closes => return Ok(()),
+        }
+    }
+    Ok(())
+}

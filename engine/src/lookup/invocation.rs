@@ -1,0 +1,135 @@
+//! The id of the invocation under a key. Restate's newer paths give a stored result by this id, and only by it for a
+//! request without a body. Restate computes the id from service, object key, handler and idempotency key, and does not
+//! ask whether there is such an invocation, so the id is not a secret and says nothing about other callers.
+//!
+//! Request and reply were taken from Restate 1.7.12 (docs/decisions/0013-restates-newer-paths.md).
+
+use super::LookupResult;
+use crate::call::{Call, CallReply};
+use crate::json::{Json, to_text};
+use crate::policy::HandlerAddress;
+use crate::policy::document::InvocationStore;
+use serde::Serialize;
+
+/// The longest invocation id that is taken, in bytes. Restate's have 38.
+const MAX_ID_BYTES: usize = 64;
+
+/// The time for a reply, in milliseconds.
+const TIMEOUT_MS: u32 = 1000;
+
+/// The body of `POST /restate/lookup`.
+#[derive(Serialize)]
+struct LookupBody<'k> {
+    target: &'static str,
+    service: &'k str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'k str>,
+    handler: &'k str,
+    #[serde(rename = "idempotencyKey")]
+    idempotency_key: &'k str,
+}
+
+/// The body of the lookup of the invocation of a handler under a namespaced key. `None` if the object's key is not UTF-8:
+/// Restate refuses such a key, so there is no invocation.
+pub(crate) fn body(address: &HandlerAddress<'_>, key: &str) -> Option<String> {
+    let HandlerAddress { service, object_key, handler } = address;
+    let object_key = object_key.as_deref().map(std::str::from_utf8).transpose().ok()?;
+    let target = "idempotentInvocation";
+    Some(to_text(&LookupBody { target, service, key: object_key, handler, idempotency_key: key }))
+}
+
+/// The call with this body.
+pub(crate) fn call<I>(store: &InvocationStore, body: &str, id: I) -> Call<I> {
+    let headers = vec![
+        (":method", "POST".to_owned()),
+        (":path", "/restate/lookup".to_owned()),
+        (":authority", store.authority.clone()),
+        ("accept", "application/json".to_owned()),
+        ("content-type", "application/json".to_owned()),
+    ];
+    Call { id, cluster: store.cluster.clone(), headers, body: body.as_bytes().to_vec(), timeout_ms: TIMEOUT_MS }
+}
+
+/// Reads the reply to [`call`].
+pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+    let body = match (reply.status, reply.body) {
+        (Some(200), Some(body)) => body,
+        (None | Some(429 | 500..), _) => return LookupResult::Unavailable("invocation_lookup_failed"),
+        (Some(_), _) => return LookupResult::Unavailable("invocation_lookup_malformed"),
+    };
+    let reply = Json::parse(body).ok();
+    match reply.as_ref().and_then(|reply| reply.at(&["invocationId"])).and_then(Json::text) {
+        // The id becomes a segment of a path.
+        Some(id) if is_id(id) => LookupResult::Invocation(id.into()),
+        _ => LookupResult::Unavailable("invocation_lookup_malformed"),
+    }
+}
+
+fn is_id(id: &str) -> bool {
+    id.len() <= MAX_ID_BYTES
+        && id
+            .strip_prefix("inv_")
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_id_is_taken() {
+        let read = |status: Option<u16>, body: &str| match read(&CallReply { status, body: Some(body.as_bytes()) }) {
+            LookupResult::Invocation(id) => id.to_string(),
+            LookupResult::Unavailable(reason) => reason.to_owned(),
+            other => panic!("{other:?}"),
+        };
+        let real = "inv_1dtk9UiTgj376Apf48SpfMZ6YDsThy0N22";
+        assert_eq!(read(Some(200), &format!(r#"{{"invocationId":"{real}"}}"#)), real);
+        let longest = format!("inv_{}", "a".repeat(60));
+        assert_eq!(read(Some(200), &format!(r#"{{"more":1,"invocationId":"{longest}"}}"#)), longest);
+        let malformed = [
+            "",
+            "[]",
+            "{}",
+            r#"{"invocationId":7}"#,
+            r#"{"invocationId":"inv_"}"#,
+            r#"{"invocationId":"inv_1/../../health"}"#,
+            r#"{"invocationId":"inv_1?a"}"#,
+            r#"{"invocationId":"inv_1\n"}"#,
+            r#"{"invocationId":"prom_1"}"#,
+            r#"{"invocationId":"inv_é"}"#,
+            r#"{"invocationId":"inv_1","invocationId":"inv_2"}"#,
+            &format!(r#"{{"invocationId":"{longest}a"}}"#),
+        ];
+        for body in malformed {
+            assert_eq!(read(Some(200), body), "invocation_lookup_malformed", "{body}");
+        }
+        for status in [Some(301), Some(400), Some(404)] {
+            assert_eq!(read(status, "{}"), "invocation_lookup_malformed", "{status:?}");
+        }
+        for status in [None, Some(429), Some(500), Some(503), Some(504)] {
+            assert_eq!(
+                read(status, &format!(r#"{{"invocationId":"{real}"}}"#)),
+                "invocation_lookup_failed",
+                "{status:?}"
+            );
+        }
+        assert!(matches!(super::read(&CallReply { status: Some(200), body: None }), LookupResult::Unavailable(_)));
+    }
+
+    #[test]
+    fn the_body_names_the_invocation() {
+        let body = |service, object_key: Option<&[u8]>, handler| {
+            body(&HandlerAddress { service, object_key: object_key.map(<[u8]>::to_vec), handler }, "t-a:p:user:u:k")
+        };
+        assert_eq!(
+            body("Refunds", None, "create").unwrap(),
+            r#"{"target":"idempotentInvocation","service":"Refunds","handler":"create","idempotencyKey":"t-a:p:user:u:k"}"#
+        );
+        assert_eq!(
+            body("Cart", Some("a:\"\n/é".as_bytes()), "checkout").unwrap(),
+            r#"{"target":"idempotentInvocation","service":"Cart","key":"a:\"\n/é","handler":"checkout","idempotencyKey":"t-a:p:user:u:k"}"#
+        );
+        assert_eq!(body("Cart", Some(b"a\xff"), "checkout"), None);
+    }
+}

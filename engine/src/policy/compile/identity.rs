@@ -1,0 +1,65 @@
+//! Identity sources against the scopes of the routes that use them.
+
+use super::{Compiler, RouteDocument};
+use crate::policy::document::{IdentityRules, Scope};
+use crate::policy::target::IDENTITY_NAMES;
+
+impl Compiler<'_> {
+    /// Reports routes and sources that can never fit: the scope of the route asks for a project, and the source has none.
+    #[inline(never)]
+    pub(super) fn check_scopes(&mut self) {
+        let document = self.document;
+        let mut users: Vec<(usize, &RouteDocument)> = Vec::new();
+        for (index, route) in &document.routes {
+            match &route.identity {
+                Some(rules) => self.check_sources(&format!("/routes/{index}/identity"), rules, &[(*index, route)]),
+                None => users.push((*index, route)),
+            }
+        }
+        if let Some(rules) = &document.identity {
+            self.check_sources("/identity", rules, &users);
+        }
+    }
+
+    /// Checks the sources of one `identity` object at `at` against the routes that use it.
+    fn check_sources(&mut self, at: &str, rules: &IdentityRules, users: &[(usize, &RouteDocument)]) {
+        let fits = |(_, route): &&(usize, &RouteDocument)| route.scope != Scope::Project && route.webhook.is_none();
+        let needs = |(_, route): &&(usize, &RouteDocument)| {
+            let needs_identity = route.policy.is_case_a() || names_identity(route);
+            route.scope == Scope::Project && route.webhook.is_none() && needs_identity
+        };
+        let Some((_, first)) = users.iter().find(needs) else { return };
+        let without = || rules.sources.iter().enumerate().filter(|(_, source)| source.project.is_none());
+        if !rules.sources.is_empty() && without().count() == rules.sources.len() {
+            let names: Vec<String> = without().map(|(_, source)| format!("`{}`", source.name)).collect();
+            for (index, route) in users.iter().filter(needs) {
+                // A route for signed callers works without the document's sources.
+                if route.identity.is_none() && self.is_signed_for(route) {
+                    continue;
+                }
+                let message = format!(
+                    "{} needs a project (scope `project`), and no identity source names one: {}. Give a source a `project`, which \
+                     may be a constant, or give the route the scope `tenant`",
+                    route.endpoint,
+                    names.join(", ")
+                );
+                self.issues.add(format!("/routes/{index}/scope"), message);
+            }
+        } else if !users.iter().any(|user| fits(&user)) {
+            for (index, source) in without() {
+                let message = format!(
+                    "the source `{}` has no `project`, and every route that uses it needs one (scope `project`), such as {}: \
+                     give it a `project`, which may be a constant, or remove it",
+                    source.name, first.endpoint
+                );
+                self.issues.add(format!("{at}/sources/{index}"), message);
+            }
+        }
+    }
+}
+
+/// Whether the route's target names a part of the caller's identity.
+fn names_identity(route: &RouteDocument) -> bool {
+    let names = |target: &String| IDENTITY_NAMES.iter().any(|name| target.contains(&format!("{{{name}}}")));
+    route.target.as_ref().is_some_and(names)
+}

@@ -1,0 +1,50 @@
+//! Path parameters on their way to the backend: the headers that carry them, and parameters that are lost.
+
+use super::{Compiler, RouteDocument};
+use crate::headers::canonical;
+use crate::policy::target::Target;
+
+impl Compiler<'_> {
+    /// The headers that carry the route's path parameters, in the order of the parameters; none without
+    /// `forward.parameters`. A name has `-` where the parameter has `_`.
+    pub(super) fn parameter_headers(&self, route: &RouteDocument) -> Vec<String> {
+        let Some(prefix) = &self.document.parameter_prefix else { return Vec::new() };
+        route.template.parameters().map(|name| format!("{prefix}{}", canonical(name))).collect()
+    }
+
+    /// Reports a header that the filter knows by its whole name and that begins as the headers of parameters do.
+    #[inline(never)]
+    pub(super) fn check_prefix<'n>(&mut self, mut names: impl Iterator<Item = &'n str>) {
+        let Some(prefix) = &self.document.parameter_prefix else { return };
+        if let Some(name) = names.find(|name| canonical(name).starts_with(prefix.as_str())) {
+            let message = format!("`{name}`, which this policy uses, begins so, too: choose another beginning");
+            self.issues.add("/forward/parameters", message);
+        }
+    }
+
+    /// Warns about parameters that the backend does not get: the path is rewritten, and the target does not name them.
+    #[inline(never)]
+    pub(super) fn check_lost(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
+        let backend = &self.document.backend;
+        let Some(target) = target.filter(|_| backend.rewrite_path && self.document.parameter_prefix.is_none()) else {
+            return;
+        };
+        // The filter itself uses these.
+        let of_webhook = |name: &str| route.webhook.is_some() && matches!(name, "provider" | "webhook_id");
+        let lost: Vec<String> = route
+            .template
+            .parameters()
+            .enumerate()
+            .filter(|(parameter, name)| !target.uses(*parameter) && !of_webhook(name))
+            .map(|(_, name)| format!("`{{{name}}}`"))
+            .collect();
+        if !lost.is_empty() {
+            let message = format!(
+                "the backend does not get {}: the path is rewritten, and the target does not name it. Put it into the object key, \
+                 or set /forward/parameters, for example to `x-path-`",
+                lost.join(", ")
+            );
+            self.warnings.add(format!("/routes/{index}/target"), message);
+        }
+    }
+}

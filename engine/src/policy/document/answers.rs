@@ -1,0 +1,62 @@
+//! The `answers` object: what refusals and errors say to clients that this project's own conventions do not reach.
+
+use super::parse_header_name;
+use crate::json::cursor::{Issues, JsonCursor};
+
+/// The most headers that repeat the retry advice: each of them is one more edit of an error.
+const MAX_RETRY_HEADERS: usize = 8;
+
+/// How problem documents are written, and what errors say besides (docs/contract.md sections 6 and 8).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// The URL that problem documents link to
+    pub docs_url: Option<String>,
+    /// Response headers that repeat the retry advice as `true` or `false`; lower case
+    pub retry_headers: Vec<String>,
+    /// Whether problem documents have the member `error`
+    pub error_member: bool,
+}
+
+impl Answers {
+    /// Reads an `answers` object. `docs_url` is a member of the document itself.
+    #[inline(never)]
+    pub(super) fn read(at: &JsonCursor<'_>, docs_url: Option<String>, issues: &mut Issues) -> Self {
+        let Some(fields) = at.fields(&["retry_headers", "error_member"], issues) else { return Self::default() };
+        let list = fields.get("retry_headers");
+        let retry_headers = list.as_ref().and_then(|at| at.list(issues, parse_retry_header)).unwrap_or_default();
+        if let Some(list) = list {
+            if retry_headers.len() > MAX_RETRY_HEADERS {
+                issues.add(&list.pointer, "at most 8 headers can repeat the advice");
+            }
+            for (index, name) in retry_headers.iter().enumerate() {
+                if retry_headers.iter().take(index).any(|other| other == name) {
+                    issues.add(&list.pointer, format!("`{name}` stands in the list twice"));
+                }
+            }
+        }
+        Self { docs_url, retry_headers, error_member: fields.boolean("error_member", issues).unwrap_or_default() }
+    }
+}
+
+/// Parses the name of a response header that nothing else uses.
+fn parse_retry_header(text: &str) -> Result<String, String> {
+    let name = parse_header_name(text)?;
+    let families = ["idempotency-", "idempotent-", "content-"];
+    let taken = [
+        "allow",
+        "cache-control",
+        "connection",
+        "link",
+        "retry-after",
+        "set-cookie",
+        "transfer-encoding",
+        super::super::REWRITE_MARK,
+    ];
+    if name.contains('_') {
+        Err("write the header with - instead of _: `_` counts as `-`, and many proxies drop such names".to_owned())
+    } else if families.iter().any(|family| name.starts_with(family)) || taken.contains(&name.as_str()) {
+        Err(format!("`{name}` has a meaning of its own; a header such as `x-should-retry` can repeat the advice"))
+    } else {
+        Ok(name)
+    }
+}
