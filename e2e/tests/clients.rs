@@ -139,7 +139,7 @@ impl World {
                 "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
                 "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}
             }]},
-            "backend": {"kind": "restate", "rewrite_path": true},
+            "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
             "routes": [{"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}]
         });
         let spec = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
