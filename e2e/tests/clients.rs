@@ -59,7 +59,7 @@ const fn row(name: &'static str, script: Script, status: Option<u16>, waits: &'s
     Row { name, gateway: true, script, options: "{}", status, waits }
 }
 
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 17] = [
     row("a success is an answer", &[DONE], Some(200), &[]),
     row("a 500 that says same_key is tried again", &[Says(500, JSON, "{}"), DONE], Some(200), &[0.5]),
     row("an answer that is cut half way is none", &[Cut(200, STORED, r#"{"id":"re_1"}"#), DONE], Some(200), &[0.5]),
@@ -107,6 +107,15 @@ const ROWS: [Row; 16] = [
             &[Says(503, &[], ""), Says(409, &["idempotency-retry: wait"], ""), Closes, Says(422, &[], "")],
             Some(422),
             &[0.5, 1.0, 2.0],
+        )
+    },
+    Row {
+        gateway: false,
+        ..row(
+            "another backend's 409 in flight is waited for, and one without a time to wait is not",
+            &[Says(409, &["retry-after: 3"], ""), Says(425, &["retry-after: 2"], ""), Says(409, &[], "")],
+            Some(409),
+            &[3.0, 2.0],
         )
     },
     Row {

@@ -128,6 +128,10 @@ fn what_is_no_json_is_one_error_of_the_whole_document() {
             "this is YAML, from line 2 column 1 on: the document is JSON; convert it, for example with `yq",
         ),
         (
+            b"static_resources:\n  listeners: []\n",
+            "this is a configuration of Envoy: the document is the JSON text in it",
+        ),
+        (
             b"\xef\xbb\xbf{\"version\": 1}",
             "a byte order mark at line 1 column 1: save the document as UTF-8 without one",
         ),
