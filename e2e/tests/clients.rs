@@ -59,7 +59,7 @@ const fn row(name: &'static str, script: Script, status: Option<u16>, waits: &'s
     Row { name, gateway: true, script, options: "{}", status, waits }
 }
 
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 17] = [
     row("a success is an answer", &[DONE], Some(200), &[]),
     row("a 500 that says same_key is tried again", &[Says(500, JSON, "{}"), DONE], Some(200), &[0.5]),
     row("an answer that is cut half way is none", &[Cut(200, STORED, r#"{"id":"re_1"}"#), DONE], Some(200), &[0.5]),
@@ -110,6 +110,15 @@ const ROWS: [Row; 16] = [
         )
     },
     Row {
+        gateway: false,
+        ..row(
+            "another backend's 409 in flight is waited for, and one without a time to wait is not",
+            &[Says(409, &["retry-after: 3"], ""), Says(425, &["retry-after: 2"], ""), Says(409, &[], "")],
+            Some(409),
+            &[3.0, 2.0],
+        )
+    },
+    Row {
         options: r#"{"attempts": 4, "cap": 1.5}"#,
         ..row("it gives up in the end", &[Says(500, JSON, "{}")], None, &[0.5, 1.0, 1.5])
     },
@@ -139,7 +148,7 @@ impl World {
                 "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
                 "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}
             }]},
-            "backend": {"kind": "restate", "rewrite_path": true},
+            "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
             "routes": [{"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}]
         });
         let spec = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };

@@ -30,7 +30,7 @@ fn start() -> Result<Gateway> {
             "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
             "tenant": "tenant_id", "project": {"value": "shop"}, "subject": {"field": "sub", "type": "user"},
         }]},
-        "backend": {"kind": "restate", "rewrite_path": true},
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
         "routes": [{"endpoint": "orders", "path": "/api/v1/orders", "policy": "REQUIRED_A", "target": "Orders/create"}],
     });
     let listener = ListenerSpec { policy: policy.to_string(), changes: Vec::new() };

@@ -361,7 +361,7 @@ const TEXTS: &str = r#"
     a A _a -a .a a. . .. ... a,b a:b a-b a_b a/b é 0 10 a* ab* * ** a*b
     idempotency-key x-edge-idempotency host Host connection x-tenant x-project-id
     Retry-After content-x Idempotent-x x-operation-id
-    / // /a /a/ /a//b /./a /a/.. /.a /..a /%41 /%3a /%3A /%2F /%2f /%5C /%00 /%7E /%C3%A9 /% /%4 /a;b /a?b /a#b /é /a|b
+    /:id /a/:b /:1 /* /** /a/*/b / // /a /a/ /a//b /./a /a/.. /.a /..a /%41 /%3a /%3A /%2F /%2f /%5C /%00 /%7E /%C3%A9 /% /%4 /a;b /a?b /a#b /é /a|b
     x-a- x-auth- x-envoy- X-a- x-- x-a-b- x-a [ a{9} (a) ^a a{99999} ulid uuid uuid7 any strip 8d 24h
     /x:@!$&'()*+,=~_-. /Cart/x /{a} /{A} /{a}b /b{a} /a:{b}/c{d} /a{b}{c} /a{b}c /%C3%A9{a} /%41{a} /%2F{a} /..{a} /a{b}/c{b} /{a}/{b} /{a}/{a} /{} /{a /a}
     POST post CONNECT M-SEARCH

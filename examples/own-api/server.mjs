@@ -51,6 +51,7 @@ const server = createServer(async (request, response) => {
     'access-control-allow-origin': ORIGIN,
     'access-control-allow-credentials': 'true',
     'access-control-allow-headers': 'authorization, content-type, idempotency-key',
+    'access-control-expose-headers': 'idempotent-replayed, idempotency-status, idempotency-retry, retry-after',
     vary: 'origin',
     ...headers,
   });

@@ -1,16 +1,16 @@
 // Makes the trial's tokens, which an identity provider makes in a real installation. Node.js 18 or newer, no packages:
 //   node token.mjs TENANT PROJECT USER    prints a token that is valid for a day
-// The first run makes a key pair: `key.pem` signs, `jwks.json` is what the gateway verifies with.
+// The first run makes a key pair beside this file: `key.pem` signs, `jwks.json` is what the gateway verifies with.
 import { createPrivateKey, createPublicKey, createSign, generateKeyPairSync } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const [tenant, project, user] = process.argv.slice(2);
 if (user === undefined) {
   console.error('usage: node token.mjs TENANT PROJECT USER');
   process.exit(2);
 }
-const file = (name) => join(import.meta.dirname ?? '.', name);
+const file = (name) => fileURLToPath(new URL(name, import.meta.url));
 if (!existsSync(file('key.pem'))) {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   writeFileSync(file('key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 });

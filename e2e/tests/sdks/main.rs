@@ -71,7 +71,7 @@ impl World {
                     "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
                     "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}
                 }]},
-                "backend": {"kind": "restate", "rewrite_path": true},
+                "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
                 "answers": answers,
                 "routes": [{"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A", "target": "Refunds/create"}]
             })

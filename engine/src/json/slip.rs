@@ -17,6 +17,11 @@ pub(crate) fn reason(text: &[u8], error: &JsonError) -> String {
         return what.to_owned();
     }
     if let Some((line, column)) = yaml(text) {
+        if contains(text, b"static_resources:") || contains(text, b"typed_config:") {
+            return "this is a configuration of Envoy: the document is the JSON text in it, under the `value` of the plugin's \
+                    `configuration`"
+                .to_owned();
+        }
         return format!(
             "this is YAML, from line {line} column {column} on: the document is JSON; convert it, for example with \
              `yq -o=json policy.yaml > policy.json`"
@@ -53,6 +58,10 @@ fn of_the_whole(text: &[u8]) -> Option<&'static str> {
         ),
         _ => None,
     }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
 }
 
 /// Line and column of the first line of YAML, if the first line that says something is one: `name: …`, `- …` or `---`.

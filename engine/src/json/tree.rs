@@ -147,10 +147,12 @@ impl<'de> Visitor<'de> for JsonVisitor {
         while let Some(member) = access.next_entry()? {
             members.push(member);
         }
-        let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
+        // Names of headers are sorted as bytes, too, so the module has the code only once.
+        let mut names: Vec<&[u8]> = members.iter().map(|(name, _)| name.as_bytes()).collect();
         names.sort_unstable();
         match names.iter().zip(names.iter().skip(1)).find(|(name, next)| name == next) {
             Some((name, _)) => {
+                let name = String::from_utf8_lossy(name);
                 Err(A::Error::custom(format_args!("the member `{name}` stands twice in the object that ends")))
             }
             None => Ok(Json::Object(members)),

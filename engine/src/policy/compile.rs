@@ -13,7 +13,7 @@ use super::document::{
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::{Policy, PolicyErrors, REWRITE_MARK, Route};
-use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
+use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical, distinct};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, slip};
 use crate::provider::Provider;
@@ -243,7 +243,7 @@ impl Compiler<'_> {
         }
         if policy.is_case_a() && route.webhook.is_none() && !self.has_identity(route) {
             let message = format!(
-                "`{}` namespaces keys with the caller's identity, and no `identity` says where it comes from",
+                "`{}` namespaces keys with the caller's identity, and no `identity` says where it comes from (docs/identity.md has examples)",
                 policy.name()
             );
             self.issues.add(at("policy"), message);
@@ -394,10 +394,10 @@ impl Compiler<'_> {
             return Vec::new();
         }
         let targets = routes.iter().filter_map(|(_, route)| route.target.as_ref());
-        let mut services: Vec<&str> = targets.map(|target| target.service.as_str()).collect();
-        services.extend(backend.guard.iter().map(|guard| guard.service.as_str()));
-        services.sort_unstable();
-        services.dedup();
+        let guard = backend.guard.iter().map(|guard| &guard.service);
+        let names = targets.map(|target| &target.service).chain(guard).map(String::as_bytes);
+        let services: Vec<&str> =
+            distinct(names.collect()).into_iter().filter_map(|name| str::from_utf8(name).ok()).collect();
         for (index, route) in routes {
             let taken = |first: &str| services.binary_search(&first).is_ok();
             if let Some(first) = route.template.first_literal().filter(|first| taken(first)) {

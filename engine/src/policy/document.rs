@@ -137,7 +137,7 @@ impl Document {
         ];
         let Some(fields) = root.fields(&known, issues) else { return Self::default() };
         fields.get("$schema").and_then(|at| at.text(issues));
-        if let Some(at) = fields.need("version", issues) {
+        if let Some(at) = fields.need_or_advise("version", ": write `\"version\": 1`", issues) {
             at.integer(1..=1, issues);
         }
         let inline = fields.boolean("allow_inline_secrets", issues).unwrap_or_default();

@@ -83,18 +83,19 @@ impl Template {
                          /key:{{name}}/"
                     ));
                 }
+                None => TemplateSegment::Literal(literal(segment)?.to_owned()),
                 Some(name) if prefix.is_empty() => TemplateSegment::Parameter(name.to_owned()),
                 Some(name) => TemplateSegment::Prefixed(prefix.to_owned(), name.to_owned()),
-                None => TemplateSegment::Literal(segment.to_owned()),
             });
         }
         let template = Self { segments: parsed };
         let literals = text.replace(['{', '}'], "");
         match super::path::NormalPath::parse(literals.as_bytes()) {
             Ok(normal) if normal.has_encoded_slash() => Err("%2F can only stand in a parameter's value".to_owned()),
-            Ok(normal) if normal.as_str() != literals => {
-                Err(format!("no request can match it, since paths are normalised first: write it as `{template}`"))
-            }
+            Ok(normal) if normal.as_str() != literals => Err(format!(
+                "no request can match it, since paths are normalised first: write it as `{}`",
+                template.normal()
+            )),
             Ok(_) => Ok(template),
             Err(why) => Err(why.detail().to_owned()),
         }
@@ -136,6 +137,39 @@ impl Template {
         }
         given.next().is_none().then_some(values)
     }
+}
+
+impl Template {
+    /// The template with its literal texts as normalised paths have them, for an error message.
+    #[inline(never)]
+    fn normal(&self) -> Self {
+        let text = |text: &str| {
+            let path = format!("/{text}");
+            let normal = super::path::NormalPath::parse(path.as_bytes()).ok();
+            normal.and_then(|normal| normal.as_str().strip_prefix('/').map(str::to_owned)).unwrap_or(path)
+        };
+        let segments = self.segments.iter().map(|segment| match segment {
+            TemplateSegment::Literal(literal) => TemplateSegment::Literal(text(literal)),
+            TemplateSegment::Parameter(name) => TemplateSegment::Parameter(name.clone()),
+            TemplateSegment::Prefixed(prefix, name) => TemplateSegment::Prefixed(text(prefix), name.clone()),
+        });
+        Self { segments: segments.collect() }
+    }
+}
+
+/// A segment without a parameter. Other routers' ways to write a parameter are refused: here they would be literals,
+/// and no request would match them.
+fn literal(segment: &str) -> Result<&str, String> {
+    let name = segment.strip_prefix(':').or_else(|| segment.strip_prefix('<')?.strip_suffix('>'));
+    if let Some(name) = name.filter(|name| name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
+    {
+        let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        return Err(format!("`{segment}`: a parameter is written `{{{}}}`", name.to_ascii_lowercase()));
+    }
+    if !segment.is_empty() && segment.bytes().all(|byte| byte == b'*') {
+        return Err(format!("`{segment}`: a path has no wildcards; a parameter `{{name}}` stands for one segment"));
+    }
+    Ok(segment)
 }
 
 impl fmt::Display for Template {

@@ -69,15 +69,17 @@ impl<'s> Writer<'s> {
     ) {
         let kind = self.kind(at, member, inside);
         let definition = self.resolve(member);
-        let mut facts = vec![kind];
+        let mut facts: Vec<String> = Some(kind).filter(|kind| !kind.is_empty()).into_iter().collect();
         if required {
             facts.push("required".to_owned());
         }
         let default = member.get("default").or_else(|| definition.get("default"));
         facts.extend(default.map(|default| format!("default `{default}`")));
-        let said = [member, definition].into_iter().map(|part| text(part, "description")).find(|text| !text.is_empty());
-        let _ = write!(self.page, "\n**`{name}`** ({}). {}\n", facts.join("; "), said.unwrap_or_default());
-        let examples = [member, definition].into_iter().find_map(|part| part.get("examples")?.as_array());
+        let chain = self.chain(member);
+        let said = chain.iter().map(|part| text(part, "description")).find(|text| !text.is_empty());
+        let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join("; ")) };
+        let _ = write!(self.page, "\n**`{name}`**{facts}. {}\n", said.unwrap_or_default());
+        let examples = chain.iter().find_map(|part| part.get("examples")?.as_array());
         if let Some(examples) = examples {
             let shown: Vec<String> = examples.iter().map(|example| format!("`\"{name}\": {example}`")).collect();
             let _ =
@@ -110,9 +112,20 @@ impl<'s> Writer<'s> {
                     let value = self.kind(&format!("{at}.NAME"), values, inside);
                     format!("an object with names of your choice, each value is {value}")
                 }
+                (Value::Null, _) => "an object".to_owned(),
                 _ => self.section(at, member, part, inside),
             },
-            _ => "a text, or a list of texts".to_owned(),
+            None if part.get("if").is_none() => String::new(),
+            // `if` tells the types apart, each of which is one of the other two.
+            _ => {
+                let mut kinds: Vec<String> = Vec::new();
+                for branch in ["then", "else"] {
+                    let kind = self.kind(at, &part[branch], inside);
+                    kinds.extend(Some(kind).filter(|kind| !kinds.contains(kind)));
+                }
+                kinds.sort_by_key(|kind| kind.starts_with("an object"));
+                kinds.join(", or ")
+            }
         }
     }
 
@@ -124,6 +137,11 @@ impl<'s> Writer<'s> {
         part: &'s Value,
         inside: &mut Vec<(String, &'s Value)>,
     ) -> String {
+        // A small object without a name of its own needs no section.
+        if let Some(members) = part["properties"].as_object().filter(|_| part.get("title").is_none()) {
+            let members: Vec<String> = members.keys().map(|name| format!("`{name}`")).collect();
+            return format!("an object with {}", members.join(", "));
+        }
         let name = member["$ref"].as_str().unwrap_or(at);
         if !self.sections.contains_key(name) {
             self.sections.insert(name.to_owned(), at.to_owned());
@@ -133,12 +151,19 @@ impl<'s> Writer<'s> {
         format!("an object, see [`{path}`](#{})", anchor(path))
     }
 
-    /// The definition that a part refers to, or the part itself.
-    fn resolve(&self, part: &'s Value) -> &'s Value {
-        match part["$ref"].as_str().and_then(|name| name.strip_prefix('#')) {
-            Some(pointer) => self.schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer} leads nowhere")),
-            None => part,
+    /// A part, the definition that it refers to, and so on.
+    fn chain(&self, part: &'s Value) -> Vec<&'s Value> {
+        let mut chain = vec![part];
+        while let Some(pointer) = chain[chain.len() - 1]["$ref"].as_str().and_then(|name| name.strip_prefix('#')) {
+            chain.push(self.schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer} leads nowhere")));
         }
+        chain
+    }
+
+    /// The definition that a part refers to, or the part itself if it says what its value is.
+    fn resolve(&self, part: &'s Value) -> &'s Value {
+        let chain = self.chain(part);
+        chain[chain.len() - 1]
     }
 }
 

@@ -113,7 +113,7 @@ fn what_is_no_json_is_one_error_of_the_whole_document() {
     let deep = "[".repeat(100_000);
     let yaml = "# a policy\nversion: 1\nbackend:\n  kind: generic\n";
     let binary = b"\n\x14\n\x07version\x12\x09\x11\0\0\0\0\0\0\xf0?";
-    let rows: [(&[u8], &str); 15] = [
+    let rows: [(&[u8], &str); 16] = [
         (b"", "the document is empty; in Envoy it is the `value` of the plugin's `configuration`"),
         (b"\n", "the document is empty"),
         (b"{", "EOF while parsing an object at line 1 column 1"),
@@ -126,6 +126,10 @@ fn what_is_no_json_is_one_error_of_the_whole_document() {
         (
             yaml.as_bytes(),
             "this is YAML, from line 2 column 1 on: the document is JSON; convert it, for example with `yq",
+        ),
+        (
+            b"static_resources:\n  listeners: []\n",
+            "this is a configuration of Envoy: the document is the JSON text in it",
         ),
         (
             b"\xef\xbb\xbf{\"version\": 1}",

@@ -227,6 +227,22 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row([("/routes/2/path", json!("carts"))], [("/routes/2/path", "a path begins with a slash")]),
         row(
+            [("/routes/2/path", json!("/carts/:Cart_id"))],
+            [("/routes/2/path", "`:Cart_id`: a parameter is written `{cart_id}`")],
+        ),
+        row([("/routes/2/path", json!("/carts/<id>"))], [("/routes/2/path", "`<id>`: a parameter is written `{id}`")]),
+        row(
+            [("/routes/2/path", json!("/carts/**"))],
+            [("/routes/2/path", "`**`: a path has no wildcards; a parameter `{name}` stands for one segment")],
+        ),
+        row(
+            [("/routes/2/path", json!("/caf\u{e9}/{id}"))],
+            [(
+                "/routes/2/path",
+                "no request can match it, since paths are normalised first: write it as `/caf%C3%A9/{id}`",
+            )],
+        ),
+        row(
             [("/routes/2/path", json!("/{Cart}"))],
             [("/routes/2/path", "`{Cart}`: a parameter's name is [a-z][a-z0-9_]*")],
         ),

@@ -1,0 +1,31 @@
+//! The story that `make demo` plays, with OpenBao: every check is as expected.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::gateway::tools;
+use e2e::harness::{Test, run, sharing};
+use edge_idempotency_demo::tools::built;
+
+fn main() -> ExitCode {
+    let tests = vec![Test::new("every step is as expected", |(): &()| plays())];
+    run(Ok(sharing(|| Ok(()), tests)))
+}
+
+fn plays() -> Result<()> {
+    // What is missing is told as in every other test.
+    tools()?;
+    let demo = built("EDGE_DEMO", "edge-idempotency-demo", "demo")?;
+    let directory = tempfile::tempdir()?;
+    let output = Command::new(&demo).arg("story").current_dir(directory.path()).output().context("the demo")?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let differences: Vec<&str> = told.lines().filter(|line| line.trim_end().ends_with("DIFFERS")).collect();
+    let last = told.lines().rev().find(|line| line.contains(" checks, ")).unwrap_or("no summary");
+    ensure!(
+        output.status.success() && differences.is_empty() && !last.contains("left out"),
+        "{last}\n{}\n{}",
+        differences.join("\n"),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
