@@ -142,3 +142,82 @@ fn name(counter: Counter, [first, second, tenant, project, endpoint]: [&str; 5])
     }
     name
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(tenant: Option<&'static str>, endpoint: &'static str) -> Count<'static> {
+        let project = tenant.map(|_| "shop");
+        Count { counter: Counter::KeyInvalid, values: ["length", NONE], tenant, project, endpoint: Some(endpoint) }
+    }
+
+    fn counts(table: &SeriesTable) -> Vec<(String, u64)> {
+        let counts =
+            table.series.values().filter_map(|series| Some((series.name.as_deref()?.to_owned(), series.count)));
+        counts.collect()
+    }
+
+    fn named(tenant: &str, project: &str, endpoint: &str, count: u64) -> (String, u64) {
+        let labels = format!("reason=length;tenant={tenant};project={project};endpoint={endpoint}");
+        (format!("idempotency_key_invalid_total;{labels}"), count)
+    }
+
+    #[test]
+    fn a_series_counts_its_own() {
+        let mut table = SeriesTable::new(10);
+        for tenant in [Some("acme"), Some("globex"), Some("acme"), None] {
+            table.add(&count(tenant, "a"));
+        }
+        let mut seen = counts(&table);
+        seen.sort();
+        let expected = [named(NONE, NONE, "a", 1), named("acme", "shop", "a", 2), named("globex", "shop", "a", 1)];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn tenants_beyond_the_limit_share_a_series() {
+        let mut table = SeriesTable::new(2);
+        for tenant in ["a", "b", "c", "d", "c", "a"] {
+            table.add(&count(Some(tenant), "x"));
+        }
+        table.add(&count(Some("c"), "y"));
+        table.add(&count(None, "x"));
+        let mut seen = counts(&table);
+        seen.sort();
+        let mut expected = [
+            named("a", "shop", "x", 2),
+            named("b", "shop", "x", 1),
+            named(OTHER, OTHER, "x", 3),
+            named(OTHER, OTHER, "y", 1),
+            named(NONE, NONE, "x", 1),
+        ];
+        expected.sort();
+        assert_eq!((seen.as_slice(), table.folded.count), (expected.as_slice(), 4));
+    }
+
+    #[test]
+    fn the_number_of_series_is_bounded_whatever_tenants_there_are() {
+        let mut table = SeriesTable::new(100);
+        let tenants: Vec<String> = (0..50_000).map(|number| format!("tenant-{number}")).collect();
+        for tenant in &tenants {
+            let project = Some("shop");
+            let values = ["length", NONE];
+            table.add(&Count {
+                counter: Counter::KeyInvalid,
+                values,
+                tenant: Some(tenant),
+                project,
+                endpoint: Some("a"),
+            });
+        }
+        assert_eq!((table.size(), table.folded.count), (101, 49_900));
+        assert!(table.numbers.len() < 110, "{}", table.numbers.len());
+    }
+
+    #[test]
+    fn no_value_ends_a_label_or_the_name() {
+        let name = name(Counter::Problem, ["a;b\nc", NONE, "x.y:/\"\u{e9}", "p", "e"]);
+        assert_eq!(name, "idempotency_problem_total;code=a_b_c;tenant=x.y:/\"\u{e9};project=p;endpoint=e");
+    }
+}
