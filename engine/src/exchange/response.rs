@@ -47,7 +47,7 @@ struct ResponseHead<'a> {
     is_json: bool,
     is_typed: bool,
     is_encoded: bool,
-    /// The last line of `retry-after`.
+    /// The value of `retry-after`; empty if there are several lines.
     retry_after: Option<&'a [u8]>,
 }
 
@@ -239,7 +239,8 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
                 head.is_json = is_json(value) && (head.is_json || !head.is_typed);
                 head.is_typed = true;
             }
-            b"retry-after" => head.retry_after = Some(value),
+            // Of several lines nobody can tell which one counts, so they are like a line that cannot be read.
+            b"retry-after" => head.retry_after = Some(if head.retry_after.is_some() { b"" } else { value }),
             b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
             // Restate adds this `vary` for its own CORS handling.
             b"vary" => hidden |= policy.restate() && value.starts_with(b"origin, access-control-request-"),
