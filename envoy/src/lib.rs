@@ -21,6 +21,7 @@ pub const ENVIRONMENT_ADVICE: &str =
     "set it in the gateway's environment, and list it in vm_config.environment_variables.host_env_keys";
 
 /// What operators have to change if Envoy keeps back the body that a message waits for.
-pub const STALL_ADVICE: &str = "the gateway kept back for 5 s the body that the filter waits for: set \
+pub const STALL_ADVICE: &str = "a body that the filter waits for did not come within 5 s: set \
      allow_on_headers_stop_iteration: true in the plugin's config (Envoy 1.35 or newer); until then requests whose body \
-     the filter has to read are answered 503 policy_invalid, and the bodies of backend errors are not shown";
+     the filter has to read are answered 503 policy_invalid, and the bodies of backend errors are not shown. If it is \
+     set, the backend was slow to send the body of an error";

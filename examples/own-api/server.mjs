@@ -16,7 +16,7 @@ async function takeOrder(body) {
     return [400, { error: 'the body is not JSON' }];
   }
   await new Promise((resolve) => setTimeout(resolve, 500));
-  if (order.item === undefined) return [422, { error: 'an order needs an item' }];
+  if (order?.item === undefined) return [422, { error: 'an order needs an item' }];
   orders.push(order);
   return [201, { number: orders.length, item: order.item }];
 }

@@ -5,7 +5,7 @@
 //! during a wait, the gateway is known to be configured well, and nothing here is needed any more.
 
 use super::response::ResponseBody;
-use super::{Driver, FilterAction, body_of, edit};
+use super::{Driver, body_of, edit};
 use crate::host::Host;
 use crate::policy::Policy;
 use crate::problem::Problem;
@@ -68,13 +68,12 @@ impl<H: Host> Driver<H> {
     }
 
     /// Lets a response pass whose body does not arrive. The body is replaced when it comes.
-    fn pass_unread(&mut self, host: &H, policy: &Policy) -> FilterAction {
+    fn pass_unread(&mut self, host: &H, policy: &Policy) {
         let mut effects = Vec::new();
         self.exchange.response_body_too_large(policy, &mut effects);
         let _ = edit(host, &effects);
         self.response = body_of(effects).map_or(ResponseBody::Streamed, ResponseBody::Replaced);
         // If the response has ended meanwhile, there is nothing to resume.
         let _ = host.resume_response();
-        FilterAction::Continue
     }
 }

@@ -45,7 +45,8 @@ pub(super) fn set_retry_headers<'a>(policy: &'a Policy, advice: Retry, effects: 
 /// longer wait and a date (RFC 9110 section 10.2.3 allows both), and then come back after half a second.
 pub(super) fn bound_retry_after(policy: &Policy, retry_after: Option<&[u8]>, effects: &mut Vec<Effect<'_>>) {
     let Some(value) = retry_after.filter(|_| !policy.answers().retry_headers.is_empty()) else { return };
-    let seconds = std::str::from_utf8(value).ok().and_then(|value| value.parse::<u32>().ok());
+    let digits = Some(value).filter(|value| value.iter().all(u8::is_ascii_digit));
+    let seconds = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
     if seconds.is_none_or(|seconds| seconds > MAX_RETRY_AFTER) {
         set("retry-after", MAX_RETRY_AFTER.to_string().into_bytes(), effects);
     }

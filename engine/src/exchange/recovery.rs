@@ -2,7 +2,7 @@
 //! (docs/contract.md section 6). The key gets the namespace of the caller, so a caller cannot reach another caller's
 //! result.
 
-use super::request::{MatchedRoute, RequestHead};
+use super::request::{MatchedRoute, RequestHead, refuse_dots};
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{FieldValue, Headers, RouterHints, distinct};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
@@ -34,6 +34,7 @@ impl Exchange {
         };
         let found = policy.recovered(authority, endpoint.as_deref(), &recovery_path);
         let Some((route, values)) = found else { return Ok(None) };
+        refuse_dots(&values)?;
         let Some(target) = &route.recovery else { return Ok(None) };
         self.facts.route = Some(route.id);
         self.facts.policy = Some(route.policy.name());

@@ -9,7 +9,7 @@ use crate::key::{self, Form, RESERVED_PREFIX, RawKey};
 use crate::percent::{percent_decode, percent_encode};
 use crate::policy::authority;
 use crate::policy::document::Forward;
-use crate::policy::path::{NormalPath, PathError, split_query};
+use crate::policy::path::{NormalPath, PathError, hides_dots, split_query};
 use crate::policy::target::Target;
 use crate::policy::{Mode, Policy, PolicyKind, REWRITE_MARK, Route, RouteLookup, Scope, Unmatched};
 use crate::problem::Problem;
@@ -272,6 +272,7 @@ impl Exchange {
                 if has_misplaced_slash(&values) {
                     return Err(Problem::path_ambiguous(PathError::EncodedSlash));
                 }
+                refuse_dots(&values)?;
                 Ok(MatchedRoute::of(route, values))
             }
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
@@ -348,6 +349,15 @@ impl Exchange {
         let identity = resolve().map_err(|why| Problem::identity(&why))?;
         let key = key::encode(&identity, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
         Ok(Some((identity, key)))
+    }
+}
+
+/// Refuses values of path parameters that are `.` or `..`, or have one of them between escaped slashes. The path as a
+/// whole shows these only where the value is a whole segment.
+pub(super) fn refuse_dots(values: &[&str]) -> Result<(), Problem> {
+    match values.iter().any(|value| hides_dots(value)) {
+        true => Err(Problem::path_ambiguous(PathError::DotSegment)),
+        false => Ok(()),
     }
 }
 

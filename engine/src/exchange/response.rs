@@ -51,7 +51,7 @@ struct ResponseHead<'a> {
     is_encoded: bool,
     /// A handler reports that it has deduplicated the request.
     handler_hit: bool,
-    /// The last line of `retry-after`.
+    /// The value of `retry-after`; empty if there are several lines.
     retry_after: Option<&'a [u8]>,
 }
 
@@ -253,7 +253,8 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
                 head.handler_hit |= value == b"true";
                 hidden = true;
             }
-            b"retry-after" => head.retry_after = Some(value),
+            // Of several lines nobody can tell which one counts, so they are like a line that cannot be read.
+            b"retry-after" => head.retry_after = Some(if head.retry_after.is_some() { b"" } else { value }),
             b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
             // Restate adds this `vary` for its own CORS handling.
             b"vary" => hidden |= policy.restate() && value.starts_with(b"origin, access-control-request-"),

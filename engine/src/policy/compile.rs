@@ -432,7 +432,8 @@ impl Compiler<'_> {
         for name in credentials.chain(always.clone()) {
             strip.insert(name);
         }
-        self.check_prefix(signatures.iter().map(String::as_str).chain(identity.iter().copied()));
+        let known = METHOD_OVERRIDES.into_iter().chain(CREDENTIALS).chain(identity.iter().copied());
+        self.check_prefix(signatures.iter().map(String::as_str).chain(known));
         let prefix = self.document.parameter_prefix.as_deref();
         prefix.into_iter().for_each(|prefix| strip.insert(&format!("{prefix}*")));
         for (index, name) in self.document.backend.keep_headers.iter().enumerate() {

@@ -76,11 +76,7 @@ impl<'a> NormalPath<'a> {
         }
         let (decoded, encoded_slash) = decode_unreserved(path)?;
         let text = remove_segments(&decoded)?;
-        // A backend that decodes a path before it splits it would read another path than the filters in front of this
-        // one.
-        let hides_dots =
-            || segments(&text).flat_map(|segment| segment.split("%2F")).any(|part| matches!(part, "." | ".."));
-        if encoded_slash && hides_dots() {
+        if encoded_slash && segments(&text).any(hides_dots) {
             return Err(PathError::DotSegment);
         }
         Ok(Self { text: Cow::Owned(text), encoded_slash })
@@ -100,6 +96,12 @@ impl<'a> NormalPath<'a> {
     pub fn segments(&self) -> impl Iterator<Item = &str> + Clone {
         segments(&self.text)
     }
+}
+
+/// Whether a segment, or the value of a path parameter, has `.` or `..` between escaped slashes. A backend that decodes a
+/// path before it splits it would read another path than the filters in front of this one.
+pub(crate) fn hides_dots(text: &str) -> bool {
+    text.split("%2F").any(|part| matches!(part, "." | ".."))
 }
 
 /// The segments of a path that begins with a slash; empty ones are left out.

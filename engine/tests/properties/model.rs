@@ -433,6 +433,12 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         Declared::Route(_, values) if has_slash && !values.iter().any(|value| value.contains("%2F")) => {
             return refused("path_ambiguous");
         }
+        // What a backend that decodes the value would read as another place.
+        Declared::Route(_, values)
+            if values.iter().any(|value| value.split("%2F").any(|part| [".", ".."].contains(&part))) =>
+        {
+            return refused("path_ambiguous");
+        }
         Declared::Route(route, values) => (Some(route), values),
     };
     if route.is_some_and(|route| route.webhook) {

@@ -41,15 +41,20 @@ impl Answers {
 /// Parses the name of a response header that nothing else uses.
 fn parse_retry_header(text: &str) -> Result<String, String> {
     let name = parse_header_name(text)?;
-    let families = ["idempotency-", "idempotent-", "content-"];
+    let families = ["idempotency-", "idempotent-", "content-", "access-control-"];
     let taken = [
         "allow",
         "cache-control",
         "connection",
+        "date",
         "link",
+        "location",
         "retry-after",
         "set-cookie",
         "transfer-encoding",
+        "upgrade",
+        "vary",
+        "www-authenticate",
         super::super::REWRITE_MARK,
     ];
     if name.contains('_') {
