@@ -249,4 +249,11 @@ mod tests {
         let name = name(Counter::Problem, ["a;b\nc", NONE, "x.y:/\"\u{e9}", "p", "e"]);
         assert_eq!(name, "idempotency_problem_total;code=a_b_c;tenant=x.y:/\"\u{e9};project=p;endpoint=e");
     }
+
+    #[test]
+    fn a_long_value_is_cut_between_characters() {
+        let (short, long) = ("\u{e9}".repeat(MAX_LABEL_CHARS), "\u{e9}".repeat(300));
+        let name = name(Counter::Problem, ["c", NONE, "t", "p", &long]);
+        assert_eq!(name, format!("idempotency_problem_total;code=c;tenant=t;project=p;endpoint={short}"));
+    }
 }
