@@ -65,8 +65,10 @@ fn start() -> Result<Gateway> {
     Gateway::start_within(&around, &[("api".to_owned(), spec)])
 }
 
-/// The filter's samples: name, labels and value.
-fn samples(gateway: &Gateway) -> Result<Vec<(String, Vec<(String, String)>, u64)>> {
+/// One of the filter's counters: its name, its labels with their values, and its own value.
+type Sample = (String, Vec<(String, String)>, u64);
+
+fn samples(gateway: &Gateway) -> Result<Vec<Sample>> {
     let text = gateway.admin("/stats/prometheus")?;
     let ours = text.lines().filter(|line| line.starts_with("idempotency_"));
     ours.map(|line| {
