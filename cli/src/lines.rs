@@ -34,7 +34,8 @@ impl Lines {
     /// # Errors
     /// The file cannot be opened or read.
     pub(crate) fn open(path: &Path, progress: &ProgressBar) -> io::Result<Self> {
-        let raw: Box<dyn Read> = if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+        let raw: Box<dyn Read> =
+            if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
         let mut raw = BufReader::with_capacity(BUFFER, progress.wrap_read(raw));
         let mut beginning = Vec::new();
         (&mut raw).take(GZIP.len() as u64).read_to_end(&mut beginning)?;

@@ -2,6 +2,8 @@
 
 mod explain;
 mod lines;
+mod log_line;
+mod meaning;
 mod plain;
 mod record;
 mod request;
@@ -37,7 +39,15 @@ enum Command {
     ///
     /// Only method and url are needed. Secrets that the policy takes from the environment are taken from this command's.
     ///
-    /// Exit status: 0 if the request is forwarded, 1 if it is refused, 2 if the policy or the request cannot be read.
+    /// --log-line takes a line of a log instead: of the JSON access log, or one that the filter wrote into Envoy's own log. It
+    /// prints what became of the request, what code and reason mean, what the log does not have, and a request document that
+    /// is answered in the same way, as far as that can be known. With --policy it also says where line and policy disagree.
+    ///
+    ///   edge-idempotency explain --policy policy.json --request request.json
+    ///   grep 3f9fbb3c-6dbb-9a9c-8d5c-1f6f0d1c9d52 access.log | edge-idempotency explain --policy policy.json --log-line -
+    ///
+    /// Exit status: 0 if the request is forwarded, 1 if it is refused, 2 if the policy, the request or the line cannot be
+    /// read.
     #[command(verbatim_doc_comment)]
     Explain(ExplainArgs),
     /// Checks a policy document and lists every error with its place.
@@ -103,11 +113,18 @@ fn percent(text: &str) -> Result<f64, String> {
 
 #[derive(Args)]
 struct ExplainArgs {
-    #[command(flatten)]
-    policy: PolicyArgs,
+    /// The policy document, as given to the gateway. A line of a log can be explained without it.
+    #[arg(long, value_name = "FILE", required_unless_present = "log_line")]
+    policy: Option<PathBuf>,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    json: bool,
     /// The request, as JSON; - reads standard input.
-    #[arg(long, value_name = "FILE|-")]
-    request: PathBuf,
+    #[arg(long, value_name = "FILE|-", required_unless_present = "log_line", conflicts_with = "log_line")]
+    request: Option<PathBuf>,
+    /// A line of a log; - reads the first line of standard input.
+    #[arg(long, value_name = "LINE|-")]
+    log_line: Option<String>,
 }
 
 #[derive(Args)]
@@ -140,21 +157,45 @@ fn main() -> ExitCode {
 }
 
 fn explain(args: &ExplainArgs) -> Result<u8, String> {
-    let Some(mut policy) = read_policy(&args.policy)? else { return Ok(BAD_INPUT) };
-    // Without them a delivery is refused as the gateway would refuse it: 503.
-    if let Err(missing) = policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE) {
-        missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
+    let mut policy = None;
+    if let Some(file) = &args.policy {
+        let Some(mut read) = read_policy(file, args.json)? else { return Ok(BAD_INPUT) };
+        // Without them a delivery is refused as the gateway would refuse it: 503.
+        if let Err(missing) = read.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE) {
+            missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
+        }
+        policy = Some(read);
     }
-    let request = request::Request::parse(&read(&args.request)?)
-        .map_err(|errors| format!("{}: {errors}", args.request.display()))?;
+    if let Some(line) = &args.log_line {
+        return explain_line(line, policy.as_ref(), args);
+    }
+    // The parser of the arguments has seen to it that both are there.
+    let (Some(policy), Some(file)) = (policy, &args.request) else { return Ok(BAD_INPUT) };
+    let request = request::Request::parse(&read(file)?).map_err(|errors| format!("{}: {errors}", file.display()))?;
     let verdict = explain::explain(&policy, &request);
-    let text = if args.policy.json { verdict.to_json().to_string() } else { verdict.to_string() };
+    let text = if args.json { verdict.to_json().to_string() } else { verdict.to_string() };
     print(&text)?;
     Ok(if verdict.is_forwarded() { FORWARD } else { REJECT })
 }
 
+fn explain_line(line: &str, policy: Option<&Policy>, args: &ExplainArgs) -> Result<u8, String> {
+    let input =
+        if line == "-" { String::from_utf8_lossy(&read(Path::new("-"))?).into_owned() } else { line.to_owned() };
+    let mut lines = input.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().ok_or("there is no line to explain")?;
+    let line = log_line::LogLine::parse(first)?;
+    let more = lines.count();
+    if more > 0 {
+        eprintln!("edge-idempotency: only the first line is explained; {more} more came");
+    }
+    let explanation = log_line::Explanation::of(line, policy);
+    let file = args.policy.as_ref().map(|file| file.display().to_string());
+    print(&if args.json { plain::json(&explanation.to_json()) } else { explanation.to_text(file.as_deref()) })?;
+    Ok(if explanation.is_refused() { REJECT } else { FORWARD })
+}
+
 fn check(args: &PolicyArgs) -> Result<u8, String> {
-    let Some(mut policy) = read_policy(args)? else { return Ok(BAD_INPUT) };
+    let Some(mut policy) = read_policy(&args.policy, args.json)? else { return Ok(BAD_INPUT) };
     let mut warnings = policy.warnings().to_vec();
     if let Err(PolicyErrors(missing)) =
         policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)
@@ -197,15 +238,15 @@ fn variable(name: &str) -> Option<Vec<u8>> {
 }
 
 /// `None` if the document was read and is no policy; then its errors have been printed.
-fn read_policy(args: &PolicyArgs) -> Result<Option<Policy>, String> {
-    match Policy::from_json(&read(&args.policy)?) {
+fn read_policy(file: &Path, as_json: bool) -> Result<Option<Policy>, String> {
+    match Policy::from_json(&read(file)?) {
         Ok(policy) => Ok(Some(policy)),
         Err(errors) => {
-            if args.json {
+            if as_json {
                 print(&json!({"errors": issues(&errors.0)}).to_string())?;
             }
             let PolicyErrors(list) = &errors;
-            eprintln!("{}: {}", args.policy.display(), errors.headline());
+            eprintln!("{}: {}", file.display(), errors.headline());
             list.iter().for_each(|error| eprintln!("  {error}"));
             Ok(None)
         }

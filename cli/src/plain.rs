@@ -24,7 +24,15 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 /// The value as JSON with two spaces of indentation. Unprintable characters, which stand in strings only, are written as
 /// `\u001b`, so that a parser reads the same value.
 pub(crate) fn json(value: &Value) -> String {
-    let text = format!("{value:#}");
+    escaped(format!("{value:#}"))
+}
+
+/// [`json`] in one line.
+pub(crate) fn json_line(value: &Value) -> String {
+    escaped(value.to_string())
+}
+
+fn escaped(text: String) -> String {
     if !text.contains(|letter| letter != '\n' && is_unprintable(letter)) {
         return text;
     }
@@ -45,7 +53,10 @@ mod tests {
 
     #[test]
     fn nothing_that_a_terminal_acts_on_is_printed() {
-        assert_eq!(printable("a\u{1b}[31m\u{9b}\u{202e}\r\n\u{7f}ü\"\\"), "a\\u{1b}[31m\\u{9b}\\u{202e}\\u{d}\\u{a}\\u{7f}ü\"\\");
+        assert_eq!(
+            printable("a\u{1b}[31m\u{9b}\u{202e}\r\n\u{7f}ü\"\\"),
+            "a\\u{1b}[31m\\u{9b}\\u{202e}\\u{d}\\u{a}\\u{7f}ü\"\\"
+        );
         assert_eq!(printable("order-1 テスト"), "order-1 テスト");
     }
 

@@ -228,7 +228,8 @@ mod tests {
             record.replacen('{', r#"{"time":"t","#, 1),
         ] {
             let facts = ShadowFacts::parse(line.as_bytes()).unwrap();
-            let read = (facts.time.as_deref(), facts.outcome.as_deref(), facts.shadow.as_deref(), facts.tenant.as_deref());
+            let read =
+                (facts.time.as_deref(), facts.outcome.as_deref(), facts.shadow.as_deref(), facts.tenant.as_deref());
             assert_eq!(read, (Some("t"), Some("forwarded"), Some("refuse"), Some("acme")), "{line}");
             assert_eq!(facts.endpoint, None, "{line}");
             let value: Map<String, Value> = serde_json::from_str(&line).unwrap();

@@ -83,9 +83,11 @@ mod tests {
             groups.at(names.map(Some), |count| *count += 1);
         }
         groups.at([None, Some("")], |count| *count += 1);
-        let shown: Vec<_> = groups.sorted(|count| *count).into_iter().map(|(names, count)| {
-            (names.each_ref().map(|name| name.clone().unwrap_or_default()), *count)
-        }).collect();
+        let shown: Vec<_> = groups
+            .sorted(|count| *count)
+            .into_iter()
+            .map(|(names, count)| (names.each_ref().map(|name| name.clone().unwrap_or_default()), *count))
+            .collect();
         let row = |names: [&str; 2], count| (names.map(str::to_owned), count);
         let expected =
             [row(["_other", "_other"], 3), row(["a", "b"], 2), row(["a", "1:b1:c"], 1), row(["a1:b", "c"], 1)];

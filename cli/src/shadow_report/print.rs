@@ -15,17 +15,20 @@ impl Report {
     pub(crate) fn to_json(&self) -> Value {
         let mut report = totals_json(&self.totals);
         report.insert("lines".to_owned(), json!(self.lines));
-        let refusals = self.sorted_refusals().into_iter().map(|([tenant, endpoint, policy, code, reason], refusals)| {
-            json!({"tenant": tenant, "endpoint": endpoint, "policy": policy, "code": code, "reason": reason,
+        let refusals =
+            self.sorted_refusals().into_iter().map(|([tenant, endpoint, policy, code, reason], refusals)| {
+                json!({"tenant": tenant, "endpoint": endpoint, "policy": policy, "code": code, "reason": reason,
                    "count": refusals.count, "first": refusals.first, "last": refusals.last})
-        });
+            });
         report.insert("refusals".to_owned(), refusals.collect());
         for (name, of, groups) in [("tenants", "tenant", &self.tenants), ("endpoints", "endpoint", &self.endpoints)] {
-            let rows = groups.sorted(|totals| (totals.would_be_refused, totals.requests)).into_iter().map(|([value], totals)| {
-                let mut row = Map::from_iter([(of.to_owned(), json!(value))]);
-                row.extend(totals_json(totals));
-                Value::Object(row)
-            });
+            let rows = groups.sorted(|totals| (totals.would_be_refused, totals.requests)).into_iter().map(
+                |([value], totals)| {
+                    let mut row = Map::from_iter([(of.to_owned(), json!(value))]);
+                    row.extend(totals_json(totals));
+                    Value::Object(row)
+                },
+            );
             report.insert(name.to_owned(), rows.collect());
         }
         let left_out = self.left_out().map(|(name, _, left_out)| {
@@ -34,9 +37,8 @@ impl Report {
         });
         report.insert("not_counted".to_owned(), Value::Object(left_out.into_iter().collect()));
         let errors = self.errors.iter();
-        let errors = errors.map(|error| {
-            json!({"file": error.file, "lines_read": error.lines_read, "message": error.message})
-        });
+        let errors =
+            errors.map(|error| json!({"file": error.file, "lines_read": error.lines_read, "message": error.message}));
         report.insert("errors".to_owned(), errors.collect());
         Value::Object(report)
     }
@@ -93,7 +95,8 @@ impl Report {
     /// Sentences about the whole report.
     fn summary(&self) -> String {
         let Totals { requests, would_be_refused, would_be_rewritten, refused } = self.totals;
-        let mut lines = vec![format!("{} read, {} of the filter.", count(self.lines, "line"), count(requests, "request"))];
+        let mut lines =
+            vec![format!("{} read, {} of the filter.", count(self.lines, "line"), count(requests, "request"))];
         if requests > 0 {
             lines.push(format!(
                 "Enforcing would refuse {would_be_refused} of them ({}) and rewrite the key of {would_be_rewritten}; \
