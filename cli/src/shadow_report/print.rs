@@ -100,8 +100,9 @@ impl Report {
         if requests > 0 {
             lines.push(format!(
                 "Enforcing would refuse {would_be_refused} of them ({}) and rewrite the key of {would_be_rewritten}; \
-                 {refused} were refused already.",
-                percent(&self.totals)
+                 {refused} {} refused already.",
+                percent(&self.totals),
+                if refused == 1 { "was" } else { "were" }
             ));
         }
         if would_be_refused + would_be_rewritten == 0 && requests > 0 {
