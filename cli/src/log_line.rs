@@ -122,6 +122,12 @@ impl LogLine {
         }
     }
 
+    /// Whether only an error that came back gets this code. The filter gives a reason where it cannot reach a store itself.
+    fn is_backends(&self, code: &str) -> bool {
+        matches!(code, "backend_error" | "gateway_timeout" | "headers_too_large" | "idempotency_key_unknown")
+            || (code == "dependency_unavailable" && self.reason().is_none())
+    }
+
     fn is_webhook(&self) -> bool {
         self.text("idempotency_policy").as_deref() == Some("REQUIRED_B")
             || self.text("idempotency_case").as_deref() == Some("B")
@@ -133,6 +139,7 @@ impl LogLine {
         match (self.record.is_some(), self.text("idempotency_outcome").as_deref(), self.code()) {
             (false, _, None) => Fate::NotSeen,
             (false, _, Some(_)) => Fate::Refused,
+            (_, Some("rejected"), Some(code)) if self.is_backends(&code) => Fate::ErrorReplaced,
             (_, Some("rejected"), _) => Fate::Refused,
             (..) if self.text("idempotency_shadow").as_deref() == Some("refuse") => Fate::WouldBeRefused,
             (_, _, Some(_)) => Fate::ErrorReplaced,
@@ -227,7 +234,10 @@ fn not_in_log(line: &LogLine) -> Vec<&'static str> {
         None if line.code().as_deref() == Some("idempotency_key_required") => None,
         None => Some("the key, if there was one"),
     };
-    let path = line.text("original_path").is_none().then_some("the path");
+    let path = match line.text("original_path") {
+        None => Some("the path"),
+        Some(path) => path.contains('{').then_some("the values in the path"),
+    };
     let parts = [
         key,
         Some("the body"),
@@ -251,7 +261,8 @@ fn disagreements(line: &LogLine, route: Option<&Route>) -> Vec<String> {
     if let Some(logged) = line.text("idempotency_policy").filter(|logged| logged != policy) {
         found.push(format!("the line says {logged}, and the policy has {policy} for {endpoint}"));
     }
-    if let Some(method) = line.text("method").filter(|method| !route.methods.contains(method)) {
+    let is_recovery = line.text("original_path").is_some_and(|path| path.contains("/by-idempotency-key/"));
+    if let Some(method) = line.text("method").filter(|method| !is_recovery && !route.methods.contains(method)) {
         found.push(format!("{endpoint} takes {}, and the line has {method}", route.methods.join(", ")));
     }
     match (line.fate(), route.mode) {

@@ -12,10 +12,11 @@ const KEY: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
 /// The raw key's place in a namespaced one: `t-{tenant}:{project}:{type}:{id}:{raw}`.
 const NAMESPACED_PARTS: usize = 5;
 
-/// The request document; `None` if neither the line nor the policy has a path.
+/// The request document; `None` if neither the line nor the policy has a path, as for a request that no route declares.
 pub(super) fn request(line: &LogLine, policy: Option<&Policy>, route: Option<&Route>) -> Option<Value> {
-    let template = route.map(|route| route.template.to_string());
-    let path = line.text("original_path").filter(|path| path.starts_with('/')).or_else(|| template.map(fill))?;
+    let template = || route.map(|route| route.template.to_string());
+    // Without `"key_in_logs": "full"` the line has the path of the route, and not the request's.
+    let path = fill(&line.text("original_path").filter(|path| path.starts_with('/')).or_else(template)?);
     let method = line.text("method").or_else(|| route.and_then(|route| route.methods.first().cloned()));
     let mut headers: Vec<Value> = keys(line).into_iter().map(|key| json!(["idempotency-key", key])).collect();
     let mut metadata = Value::Object(Map::new());
@@ -42,7 +43,7 @@ pub(super) fn request(line: &LogLine, policy: Option<&Policy>, route: Option<&Ro
 }
 
 /// The template with a value for each parameter: `/orders/{order_id}` becomes `/orders/order_id`.
-fn fill(template: String) -> String {
+fn fill(template: &str) -> String {
     template.replace(['{', '}'], "")
 }
 
