@@ -38,7 +38,7 @@ impl Shared<'_> {
             *self.bodies = BodyDelivery::Proven;
         }
         if let Some(series) = &mut self.series {
-            driver.count(series);
+            driver.count(host, series);
         }
         driver.record(host, self.recorder);
     }
@@ -83,8 +83,8 @@ impl Root {
         }
     }
 
-    /// Whether a body has arrived while a message waited for it.
-    pub(crate) const fn bodies_are_proven(&self) -> bool {
+    /// Whether the gateway is known to pass on bodies that a message waits for, because one has arrived.
+    pub(crate) const fn gateway_passes_bodies(&self) -> bool {
         matches!(self.bodies, BodyDelivery::Proven)
     }
 

@@ -5,7 +5,7 @@ use edge_idempotency_engine::call::{Call, CallReply};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId};
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::metrics::MetricKind;
+use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
 use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, SharedLookups};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -64,6 +64,8 @@ struct Gateway {
     calls: Cell<usize>,
     /// How often it was asked for the endpoint that its route names
     endpoints: Cell<usize>,
+    /// Whether it refuses to set headers
+    refuses_edits: bool,
     path: RefCell<String>,
 }
 
@@ -115,7 +117,7 @@ impl Host for Gateway {
         if name == ":path" {
             *self.path.borrow_mut() = String::from_utf8(value.to_vec()).unwrap();
         }
-        Ok(())
+        if self.refuses_edits { Err(HostError) } else { Ok(()) }
     }
 
     fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
@@ -198,8 +200,8 @@ fn a_result_behind_the_gateways_own_response_is_dropped() {
     assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_response_headers(&gateway, true, Some(&mut lookups)), FilterAction::Continue);
 
-    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None });
-    assert!(lookups.next_result().is_none(), "the request waits for the lookup still");
+    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, None);
+    assert!(lookups.next_answer().is_none(), "the request waits for the lookup still");
     assert_eq!(driver.on_request_body(&gateway, 2, true, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_request_trailers(&gateway, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!((gateway.replies.get(), gateway.resumed.get()), (0, 0));
@@ -272,17 +274,63 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
         if ended_by_gateway {
             driver.on_response_headers(&gateway, true, Some(&mut lookups));
         }
-        lookups.on_call_reply(&gateway, 7, &reply);
-        while let Some((stream, result)) = lookups.next_result() {
+        lookups.on_call_reply(&gateway, 7, &reply, None);
+        while let Some((stream, answer)) = lookups.next_answer() {
             assert_eq!(stream, 1);
-            driver.on_lookup_result(&gateway, result, &mut lookups);
+            driver.on_lookup_answer(&gateway, answer, &mut lookups);
         }
-        lookups.on_call_reply(&gateway, 7, &reply);
-        assert!(lookups.next_result().is_none(), "one reply is enough");
+        lookups.on_call_reply(&gateway, 7, &reply, None);
+        assert!(lookups.next_answer().is_none(), "one reply is enough");
         let expected = if ended_by_gateway { (0, "") } else { (1, "/restate/attach/inv_1") };
         assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
         assert_eq!((gateway.replies.get(), gateway.calls.get()), (0, 1));
     }
+}
+
+/// The counters that the gateway has after a flush, with their values.
+fn counted(gateway: &Gateway, series: &mut SeriesTable) -> Vec<(String, u64)> {
+    series.flush(gateway);
+    gateway.metrics.borrow().clone()
+}
+
+/// Such a request is neither forwarded nor refused, and its key is not known yet.
+#[test]
+fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
+    for request in [DELIVERY.as_slice(), &RECOVERY] {
+        let policy = if request == RECOVERY { recovery_policy("") } else { POLICY.to_owned() };
+        let policy = Policy::from_json(policy.as_bytes()).unwrap();
+        let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::new(10));
+        let gateway = Gateway::with(request);
+        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+        assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
+        driver.count(&gateway, &mut series);
+        driver.on_response_headers(&gateway, true, Some(&mut lookups));
+        driver.count(&gateway, &mut series);
+        assert_eq!(counted(&gateway, &mut series), []);
+    }
+}
+
+/// The filter has decided to forward the request, and the gateway refuses an edit.
+#[test]
+fn a_refusal_after_the_decision_is_one_problem() {
+    let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
+    let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::new(10));
+    let mut gateway = Gateway { refuses_edits: true, ..Gateway::with(&RECOVERY) };
+    gateway.request[0].1 = b"POST";
+    gateway.request[2].1 = b"/refunds";
+    gateway.request.push((b"idempotency-key", b"k"));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    assert_eq!(driver.on_request_headers(&gateway, true, Some(&mut lookups)), FilterAction::Pause);
+    driver.count(&gateway, &mut series);
+    // The reply passes the response's callbacks.
+    driver.on_response_headers(&gateway, true, Some(&mut lookups));
+    driver.count(&gateway, &mut series);
+    let labels = "tenant=acme;project=shop;endpoint=refunds";
+    let expected = [
+        (format!("idempotency_key_present_total;case=A;form=bare;{labels}"), 1),
+        (format!("idempotency_problem_total;code=policy_invalid;{labels}"), 1),
+    ];
+    assert_eq!((gateway.replies.get(), counted(&gateway, &mut series).as_slice()), (1, expected.as_slice()));
 }
 
 /// A host is asked for the endpoint of its route only by a policy that uses it.

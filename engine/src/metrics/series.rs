@@ -1,16 +1,18 @@
 //! The series of one configuration in one VM. Their number is bounded, because a gateway cannot remove a series. Counts
 //! wait here until the next flush, so that a request needs no host call for them.
 
-use super::{Count, Counter, MetricKind};
+use super::{Count, Counter, Histogram, MetricKind};
 use crate::host::{Host, MetricId};
 use std::collections::BTreeMap;
 
 /// The value of a label that is absent.
-const NONE: &str = "_none";
+pub(super) const NONE: &str = "_none";
 /// The endpoint of a request that matched no route.
-const UNMATCHED: &str = "_unmatched";
+pub(super) const UNMATCHED: &str = "_unmatched";
 /// Tenant and project of requests whose tenant has no series of its own.
 const OTHER: &str = "_other";
+/// The longest label value, in characters. The rest of a longer one is left out.
+const MAX_LABEL_CHARS: usize = 128;
 /// Counts the increments that went to a series of `_other`.
 const FOLDED: &str = "idempotency_series_folded_total";
 
@@ -27,6 +29,8 @@ pub struct SeriesTable {
     /// The series with a count that waits for the next flush
     waiting: Vec<SeriesKey>,
     folded: Series,
+    /// The gateway's ids of the histograms, by names with labels. The values of the labels are this crate's and the policy's.
+    histograms: BTreeMap<Box<str>, u32>,
 }
 
 /// One series.
@@ -62,7 +66,24 @@ impl SeriesTable {
     /// from the policy and from this crate.
     pub fn new(limit: usize) -> Self {
         let (numbers, series) = (BTreeMap::new(), BTreeMap::new());
-        Self { limit, numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED) }
+        Self { limit, numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED), histograms: BTreeMap::new() }
+    }
+
+    /// Gives a value to a histogram of the gateway, at once.
+    #[inline(never)]
+    pub fn record<H: Host>(&mut self, host: &H, histogram: Histogram, label_value: &str, value: u64) {
+        let (name, label) = histogram.names();
+        let mut name = name.to_owned();
+        add_label(&mut name, label, label_value);
+        let metric = match self.histograms.get(name.as_str()) {
+            Some(id) => MetricId(*id),
+            None => {
+                let Ok(metric) = host.define_metric(MetricKind::Histogram, &name) else { return };
+                MetricId(*self.histograms.entry(name.into()).or_insert(metric.0))
+            }
+        };
+        // A value that the gateway does not take is lost.
+        let _ = host.record_in_metric(metric, value);
     }
 
     /// The number of series.
@@ -129,18 +150,26 @@ impl SeriesTable {
     }
 }
 
-/// The name of a series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
+/// The name of a counter's series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
 fn name(counter: Counter, [first, second, tenant, project, endpoint]: [&str; 5]) -> String {
     let mut name = counter.name().to_owned();
     let own = counter.labels().iter().copied().zip([first, second]);
     for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
-        name.push(';');
-        name.push_str(label);
-        name.push('=');
-        // These would end a label, or the name.
-        name.extend(value.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }));
+        add_label(&mut name, label, value);
     }
     name
+}
+
+/// Adds a label to the name of a metric. A value is cut after [`MAX_LABEL_CHARS`].
+#[inline(never)]
+fn add_label(name: &mut String, label: &str, value: &str) {
+    name.push(';');
+    name.push_str(label);
+    name.push('=');
+    for c in value.chars().take(MAX_LABEL_CHARS) {
+        // These would end a label, or the name.
+        name.push(if c == ';' || c.is_control() { '_' } else { c });
+    }
 }
 
 #[cfg(test)]
@@ -219,5 +248,12 @@ mod tests {
     fn no_value_ends_a_label_or_the_name() {
         let name = name(Counter::Problem, ["a;b\nc", NONE, "x.y:/\"\u{e9}", "p", "e"]);
         assert_eq!(name, "idempotency_problem_total;code=a_b_c;tenant=x.y:/\"\u{e9};project=p;endpoint=e");
+    }
+
+    #[test]
+    fn a_long_value_is_cut_between_characters() {
+        let (short, long) = ("\u{e9}".repeat(MAX_LABEL_CHARS), "\u{e9}".repeat(300));
+        let name = name(Counter::Problem, ["c", NONE, "t", "p", &long]);
+        assert_eq!(name, format!("idempotency_problem_total;code=c;tenant=t;project=p;endpoint={short}"));
     }
 }
