@@ -57,13 +57,7 @@ impl Recorder {
     }
 
     /// Gives the record of an exchange to the gateway and writes its log lines, if the exchange has reached a new stage.
-    pub(crate) fn record<H: Host>(
-        &mut self,
-        host: &H,
-        exchange: &Exchange,
-        policy: &Policy,
-        given: &mut GivenRecord,
-    ) {
+    pub(crate) fn record<H: Host>(&mut self, host: &H, exchange: &Exchange, policy: &Policy, given: &mut GivenRecord) {
         let (stage, before) = (exchange.stage(), given.stage);
         if stage == before {
             return;
