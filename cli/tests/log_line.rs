@@ -241,7 +241,7 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     // Without the record the details still have the code.
     let text = told(json!({"status": 404, "details": "webhook_unknown.binding_not_found"}));
     assert_eq!((&text["verdict"], &text["reason"]), (&json!("refused"), &json!("binding_not_found")));
-    let replaced = json!({"status": 503, "edge_idempotency": {"idempotency_outcome": "forwarded",
+    let replaced = json!({"status": 503, "details": "via_upstream", "edge_idempotency": {"idempotency_outcome": "rejected",
         "idempotency_code": "dependency_unavailable", "endpoint": "refunds.create", "idempotency_policy": "REQUIRED_A"}});
     let replaced = told(replaced);
     assert_eq!(replaced["verdict"], "error_replaced");
@@ -259,7 +259,7 @@ fn what_is_no_line_of_a_log_is_told() {
         ("[]", "expected a line of the JSON access log"),
         ("wasm log edge-idempotency: refused {", "expected a line of the JSON access log"),
         (
-            "wasm log edge-idempotency: 17 lines with code not_found were left out",
+            "wasm log edge-idempotency: 17 refused lines with code not_found were left out",
             "take the request from the access log",
         ),
     ] {

@@ -104,19 +104,16 @@ impl Explanation {
         let code = self.line.code().unwrap_or_default();
         let what = match self.line.reason() {
             Some(reason) => format!("{code}, reason {reason}"),
-            None => code.clone(),
+            None => code,
         };
         match self.fate {
-            // The filter gives these codes itself, and in the place of errors that come back.
-            Fate::Refused if ["request_invalid", "body_too_large", "policy_invalid"].contains(&code.as_str()) => {
-                format!("The filter answered this request with a problem document: {what}.")
-            }
             Fate::Refused => format!("The filter refused this request: {what}."),
             Fate::WouldBeRefused => {
                 format!("The filter forwarded this request, because of shadow mode. Enforcing would refuse it: {what}.")
             }
             Fate::ErrorReplaced => format!(
-                "The filter forwarded this request. A problem document took the place of the error that came back: {what}."
+                "The filter forwarded this request. A problem document took the place of the error that came back, or that the \
+                 gateway made: {what}."
             ),
             Fate::Forwarded if self.line.text("idempotency_shadow").as_deref() == Some("rewrite") => {
                 "The filter forwarded this request, because of shadow mode with the client's key. Enforcing would rewrite the \
