@@ -141,6 +141,11 @@ impl LogLine {
             || self.code().is_some_and(|code| code.starts_with("webhook_"))
     }
 
+    /// Whether the request asked for a stored result.
+    fn is_recovery(&self) -> bool {
+        self.text("original_path").is_some_and(|path| path.contains("/by-idempotency-key/"))
+    }
+
     /// What became of the request.
     pub(crate) fn fate(&self) -> Fate {
         match (self.record.is_some(), self.text("idempotency_outcome").as_deref(), self.code()) {
@@ -157,8 +162,8 @@ impl LogLine {
 
 /// The record behind `edge-idempotency: refused` and the like.
 fn filter_record(text: &str) -> Option<Map<String, Value>> {
-    let (_, rest) = text.split_once(FILTER_LINE)?;
-    let record = KINDS.iter().find_map(|kind| rest.strip_prefix(kind))?;
+    // Envoy writes the names of the plugin before the filter's line, and they can be equal to its beginning.
+    let (_, record) = KINDS.iter().find_map(|kind| text.split_once(&format!("{FILTER_LINE}{kind}")))?;
     serde_json::Deserializer::from_str(record).into_iter().next()?.ok()
 }
 
@@ -268,8 +273,7 @@ fn disagreements(line: &LogLine, route: Option<&Route>) -> Vec<String> {
     if let Some(logged) = line.text("idempotency_policy").filter(|logged| logged != policy) {
         found.push(format!("the line says {logged}, and the policy has {policy} for {endpoint}"));
     }
-    let is_recovery = line.text("original_path").is_some_and(|path| path.contains("/by-idempotency-key/"));
-    if let Some(method) = line.text("method").filter(|method| !is_recovery && !route.methods.contains(method)) {
+    if let Some(method) = line.text("method").filter(|method| !line.is_recovery() && !route.methods.contains(method)) {
         found.push(format!("{endpoint} takes {}, and the line has {method}", route.methods.join(", ")));
     }
     match (line.fate(), route.mode) {
@@ -299,8 +303,8 @@ fn is_same(line: &LogLine, fate: Fate, verdict: &Value) -> bool {
     let decision = (log("idempotency_code"), log("idempotency_reason"));
     agrees
         && match fate {
-            Fate::Refused => is_refused && decision == (line.code(), line.reason()),
-            Fate::WouldBeRefused => !is_refused && decision == (line.code(), line.reason()),
+            // Whether shadow mode holds is told as a disagreement.
+            Fate::Refused | Fate::WouldBeRefused => decision == (line.code(), line.reason()),
             // No backend answers here, so its error cannot come again.
             Fate::ErrorReplaced | Fate::Forwarded => !is_refused && decision == (None, None),
             Fate::NotSeen => false,

@@ -169,7 +169,8 @@ fn every_place_of_a_record_is_read() {
     let line: Value = serde_json::from_str(LINE).unwrap();
     let record = &line["edge_idempotency"];
     let text = format!(
-        "[2026-11-22 04:05:06.789][17][warning][wasm] [context.cc:1195] wasm log edge-idempotency: refused {record} more"
+        "[2026-11-22 04:44:17.502][21730][info][wasm] [source/extensions/common/wasm/context.cc:1151] wasm log edge-idempotency \
+         edge-idempotency edge-idempotency: edge-idempotency: refused {record} more"
     );
     let typed = json!({"edge_idempotency": {"@type": "type.googleapis.com/google.protobuf.Struct", "value": record}});
     let nested = json!({"level": "warning", "message": text});

@@ -64,7 +64,8 @@ impl Explanation {
                 add(&format!("  {label}: {value}"));
             }
         }
-        if let Some(template) = &self.template {
+        let path = self.line.text("original_path");
+        if let Some(template) = self.template.as_ref().filter(|template| path.as_ref() != Some(template)) {
             add(&format!("  path in the policy: {template}"));
         }
         if let Some(problem) = self.line.identity_problem() {
@@ -120,7 +121,9 @@ impl Explanation {
                  key."
                     .to_owned()
             }
-            Fate::Forwarded => "The filter forwarded this request. An error in the answer is the backend's own.".to_owned(),
+            Fate::Forwarded => "The filter forwarded this request. An error in the answer is the backend's own, or the gateway's: \
+                 `details` and `flags` say which."
+                .to_owned(),
             Fate::NotSeen => "The filter did not see this request: the gateway, or a filter before this one, answered it. \
                  `details` and `flags` say why; docs/errors.md, \"Answers of the gateway's own\", has the usual cases."
                 .to_owned(),
@@ -145,8 +148,7 @@ impl Explanation {
                 } else {
                     writeln!(
                         text,
-                        "a request to begin with; by this policy it gets {}, because the log lacks what decided, or because \
-                         the policy has changed:",
+                        "a request to begin with: put in what the log lacks. As it stands, this policy gives it {}:",
                         printable(&given)
                     )
                 }

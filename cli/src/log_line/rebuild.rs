@@ -50,8 +50,8 @@ fn fill(template: &str) -> String {
 /// The values of the `Idempotency-Key` lines: the real key if the log has it, else keys that are refused for the same reason.
 fn keys(line: &LogLine) -> Vec<String> {
     let one = |key: &str| vec![key.to_owned()];
-    // The key of a delivery is made of its body and its other headers.
-    if line.is_webhook() {
+    // The key of a delivery is made of its body and its other headers; that of a recovery is in its path.
+    if line.is_webhook() || line.is_recovery() {
         return Vec::new();
     }
     let logged = line.text("idempotency_key_namespaced").filter(|key| key.starts_with("t-"));
