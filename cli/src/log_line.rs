@@ -122,19 +122,6 @@ impl LogLine {
         }
     }
 
-    /// Whether the problem document took the place of an error that came back. Then the details of the answer are the
-    /// gateway's, such as `via_upstream`, and not the code. A line of the filter has no details: there only codes tell that the
-    /// filter never gives by itself, or gives with a reason.
-    fn is_replaced(&self, code: &str) -> bool {
-        match self.text("details") {
-            Some(details) => details.split('.').next() != Some(code),
-            None => {
-                matches!(code, "backend_error" | "gateway_timeout" | "headers_too_large" | "idempotency_key_unknown")
-                    || (code == "dependency_unavailable" && self.reason().is_none())
-            }
-        }
-    }
-
     fn is_webhook(&self) -> bool {
         self.text("idempotency_policy").as_deref() == Some("REQUIRED_B")
             || self.text("idempotency_case").as_deref() == Some("B")
@@ -151,7 +138,6 @@ impl LogLine {
         match (self.record.is_some(), self.text("idempotency_outcome").as_deref(), self.code()) {
             (false, _, None) => Fate::NotSeen,
             (false, _, Some(_)) => Fate::Refused,
-            (_, Some("rejected"), Some(code)) if self.is_replaced(&code) => Fate::ErrorReplaced,
             (_, Some("rejected"), _) => Fate::Refused,
             (..) if self.text("idempotency_shadow").as_deref() == Some("refuse") => Fate::WouldBeRefused,
             (_, _, Some(_)) => Fate::ErrorReplaced,

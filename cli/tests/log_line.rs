@@ -242,7 +242,7 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     // Without the record the details still have the code.
     let text = told(json!({"status": 404, "details": "webhook_unknown.binding_not_found"}));
     assert_eq!((&text["verdict"], &text["reason"]), (&json!("refused"), &json!("binding_not_found")));
-    let replaced = json!({"status": 503, "details": "via_upstream", "edge_idempotency": {"idempotency_outcome": "rejected",
+    let replaced = json!({"status": 503, "details": "via_upstream", "edge_idempotency": {"idempotency_outcome": "forwarded",
         "idempotency_code": "dependency_unavailable", "endpoint": "refunds.create", "idempotency_policy": "REQUIRED_A"}});
     let replaced = told(replaced);
     assert_eq!(replaced["verdict"], "error_replaced");
