@@ -9,6 +9,7 @@ use crate::abi::{self, AbiLogLevel, Action, MapType};
 use crate::host::WasmHost;
 use crate::root::Root;
 use edge_idempotency_engine::call::{CallReply, MAX_REPLY_BYTES};
+use edge_idempotency_engine::metrics::SeriesTable;
 use edge_idempotency_engine::{Driver, FilterAction, SharedLookups};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -70,25 +71,26 @@ fn with_stream(
             return Some(event(&mut stream.driver, &host, None).into());
         };
         let action = event(&mut stream.driver, &host, shared.lookups.as_deref_mut());
-        shared.note(&mut stream.driver);
+        shared.note(&host, &mut stream.driver);
         Some(action.into())
     };
     with_contexts(found).flatten().unwrap_or(otherwise)
 }
 
-/// Runs `event` with the lookups of a configuration. Then the requests with a new result continue.
-fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost)) {
+/// Runs `event` with the lookups and the metrics of a configuration. Then the requests with a new answer continue.
+fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost, Option<&mut SeriesTable>)) {
     with_contexts(|contexts| {
         let Some(mut shared) = contexts.roots.get_mut(root).map(Root::shared) else { return };
         let Some(lookups) = shared.lookups.take() else { return };
-        event(lookups, &WasmHost::new(root, root));
-        while let Some((id, result)) = lookups.next_result() {
+        event(lookups, &WasmHost::new(root, root), shared.series.as_deref_mut());
+        while let Some((id, answer)) = lookups.next_answer() {
             // The context of a request that has ended does not exist any more.
             if let Some(stream) = contexts.streams.get_mut(&id)
                 && abi::act_for(id).is_ok()
             {
-                stream.driver.on_lookup_result(&WasmHost::new(root, id), result, lookups);
-                shared.note(&mut stream.driver);
+                let host = WasmHost::new(root, id);
+                stream.driver.on_lookup_answer(&host, answer, lookups);
+                shared.note(&host, &mut stream.driver);
             }
         }
     });
@@ -171,17 +173,17 @@ extern "C" fn proxy_on_response_trailers(id: u32, _: usize) -> Action {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_http_call_response(root_id: u32, token: u32, _: usize, size: usize, _: usize) {
-    with_lookups(root_id, |lookups, host| {
+    with_lookups(root_id, |lookups, host, series| {
         let lines = abi::header_map(MapType::CallResponseHeaders).unwrap_or_default();
         let body = if size > MAX_REPLY_BYTES { None } else { abi::call_response_body(MAX_REPLY_BYTES).ok() };
         let status = abi::pairs(&lines).and_then(|lines| status(&lines));
-        lookups.on_call_reply(host, token, &CallReply { status, body: body.as_deref() });
+        lookups.on_call_reply(host, token, &CallReply { status, body: body.as_deref() }, series);
     });
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_tick(root_id: u32) {
-    with_lookups(root_id, SharedLookups::on_tick);
+    with_lookups(root_id, |lookups, host, _| lookups.on_tick(host));
     with_contexts(|contexts| {
         end_stalled_waits(contexts, root_id);
         if let Some(root) = contexts.roots.get_mut(root_id) {
@@ -208,7 +210,7 @@ extern "C" fn proxy_on_delete(id: u32) {
 /// Ends the waits for bodies that the gateway keeps back, until a body has arrived.
 fn end_stalled_waits(contexts: &mut Contexts, root_id: u32) {
     let Some(root) = contexts.roots.get_mut(root_id) else { return };
-    if root.bodies_are_proven() {
+    if root.gateway_passes_bodies() {
         return;
     }
     let streams = contexts.streams.iter_mut().filter(|(_, stream)| stream.root == root_id);

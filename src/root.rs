@@ -29,12 +29,12 @@ pub(crate) struct Shared<'r> {
 
 impl Shared<'_> {
     /// Notes what a request has shown and decided in a callback.
-    pub(crate) fn note(&mut self, driver: &mut Driver<WasmHost>) {
+    pub(crate) fn note(&mut self, host: &WasmHost, driver: &mut Driver<WasmHost>) {
         if driver.awaited_body_arrived() {
             *self.bodies = BodyDelivery::Proven;
         }
         if let Some(series) = &mut self.series {
-            driver.count(series);
+            driver.count(host, series);
         }
     }
 }
@@ -73,8 +73,8 @@ impl Root {
         Shared { lookups: self.lookups.as_mut(), bodies: &mut self.bodies, series: self.series.as_mut() }
     }
 
-    /// Whether a body has arrived while a message waited for it.
-    pub(crate) const fn bodies_are_proven(&self) -> bool {
+    /// Whether the gateway is known to pass on bodies that a message waits for, because one has arrived.
+    pub(crate) const fn gateway_passes_bodies(&self) -> bool {
         matches!(self.bodies, BodyDelivery::Proven)
     }
 

@@ -232,6 +232,11 @@ struct ErrorMember<'p> {
 }
 
 impl Problem {
+    /// Whether it says that the request has no valid identity.
+    pub(crate) const fn is_about_identity(&self) -> bool {
+        matches!(self.code, Code::IdentityMissing | Code::IdentityInvalid | Code::IdentityReserved)
+    }
+
     fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,

@@ -190,8 +190,8 @@ fn a_result_behind_the_gateways_own_response_is_dropped() {
     assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_response_headers(&gateway, true, Some(&mut lookups)), FilterAction::Continue);
 
-    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None });
-    assert!(lookups.next_result().is_none(), "the request waits for the lookup still");
+    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, None);
+    assert!(lookups.next_answer().is_none(), "the request waits for the lookup still");
     assert_eq!(driver.on_request_body(&gateway, 2, true, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_request_trailers(&gateway, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!((gateway.replies.get(), gateway.resumed.get()), (0, 0));
@@ -264,13 +264,13 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
         if ended_by_gateway {
             driver.on_response_headers(&gateway, true, Some(&mut lookups));
         }
-        lookups.on_call_reply(&gateway, 7, &reply);
-        while let Some((stream, result)) = lookups.next_result() {
+        lookups.on_call_reply(&gateway, 7, &reply, None);
+        while let Some((stream, answer)) = lookups.next_answer() {
             assert_eq!(stream, 1);
-            driver.on_lookup_result(&gateway, result, &mut lookups);
+            driver.on_lookup_answer(&gateway, answer, &mut lookups);
         }
-        lookups.on_call_reply(&gateway, 7, &reply);
-        assert!(lookups.next_result().is_none(), "one reply is enough");
+        lookups.on_call_reply(&gateway, 7, &reply, None);
+        assert!(lookups.next_answer().is_none(), "one reply is enough");
         let expected = if ended_by_gateway { (0, "") } else { (1, "/restate/attach/inv_1") };
         assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
         assert_eq!((gateway.replies.get(), gateway.calls.get()), (0, 1));

@@ -17,7 +17,7 @@ use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, Polic
 use serde_json::Value;
 
 use crate::attributes::JsonAttributes;
-use crate::cases::{Case, CaseOutcome, StartErrors};
+use crate::cases::{Case, CaseOutcome, StartErrors, sample};
 use crate::http::{Headers, LocalReply, Message};
 use crate::stores::{answer, fake_stores};
 
@@ -66,6 +66,8 @@ struct NativeHost {
     now_unix_ms: u64,
     /// Metrics by id: their names and counts
     metrics: RefCell<Vec<(String, u64)>>,
+    /// What was given to histograms, as a case writes it
+    samples: RefCell<Vec<String>>,
 }
 
 /// The reply to a call, which comes after the callback that made the call.
@@ -198,7 +200,9 @@ impl Host for NativeHost {
         Ok(())
     }
 
-    fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
+    fn record_in_metric(&self, MetricId(id): MetricId, value: u64) -> Result<(), HostError> {
+        let name = self.metrics.borrow().get(id as usize).ok_or(HostError)?.0.clone();
+        self.samples.borrow_mut().push(sample(&name, value));
         Ok(())
     }
 
@@ -223,9 +227,10 @@ impl Stream<'_> {
             return;
         };
         while let Some(PendingReply { token, status, body }) = { self.host.calls.borrow_mut().pop() } {
-            lookups.on_call_reply(self.host, token, &CallReply { status, body: Some(&body) });
-            while let Some((_, result)) = lookups.next_result() {
-                self.driver.on_lookup_result(self.host, result, lookups);
+            let reply = CallReply { status, body: Some(&body) };
+            lookups.on_call_reply(self.host, token, &reply, Some(&mut self.series));
+            while let Some((_, answer)) = lookups.next_answer() {
+                self.driver.on_lookup_answer(self.host, answer, lookups);
             }
         }
         self.went_on = action == FilterAction::Continue || self.host.resumed.get();
@@ -244,7 +249,7 @@ impl Stream<'_> {
             let action = self.driver.on_request_trailers(self.host, self.lookups.as_mut());
             self.after(action);
         }
-        self.driver.count(&mut self.series);
+        self.driver.count(self.host, &mut self.series);
     }
 
     fn response(&mut self, message: &Message) {
@@ -256,7 +261,7 @@ impl Stream<'_> {
         if has_trailers {
             self.driver.on_response_trailers(self.host);
         }
-        self.driver.count(&mut self.series);
+        self.driver.count(self.host, &mut self.series);
     }
 }
 
@@ -274,6 +279,7 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
         calls: RefCell::new(Vec::new()),
         now_unix_ms: case.now_unix_ms.unwrap_or(DEFAULT_NOW_UNIX_MS),
         metrics: RefCell::new(Vec::new()),
+        samples: RefCell::new(Vec::new()),
     };
     let series = SeriesTable::new(policy.max_series());
     let lookups = SharedLookups::of(&policy);
@@ -290,9 +296,10 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
     stream.series.flush(&host);
     drop(stream);
 
-    let NativeHost { request, response, reply, metrics, .. } = host;
+    let NativeHost { request, response, reply, metrics, samples, .. } = host;
     let repeated = |(name, count): (String, u64)| vec![name; usize::try_from(count).unwrap_or_default()];
     let mut metrics: Vec<String> = metrics.into_inner().into_iter().flat_map(repeated).collect();
+    metrics.append(&mut samples.into_inner());
     metrics.sort();
     let mut client = reply.into_inner().map_or_else(|| response.into_inner(), LocalReply::into_message);
     if case.request.headers.get(":method") == Some(b"HEAD") {

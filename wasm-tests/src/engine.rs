@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use edge_idempotency_engine::lookup::FakeStores;
 
 use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
-use testkit::cases::{Case, CaseOutcome, StartErrors, workspace};
+use testkit::cases::{Case, CaseOutcome, StartErrors, sample, workspace};
 use testkit::http::Message;
 use testkit::stores::{answer, fake_stores};
 
@@ -70,7 +70,11 @@ impl Wasm {
         let counters = vm.metrics().counters();
         let repeated =
             |(name, count): (&&str, &u64)| vec![(*name).to_owned(); usize::try_from(*count).unwrap_or_default()];
-        let metrics = Some(counters.iter().flat_map(repeated).collect());
+        let samples = vm.metrics().histograms().iter();
+        let samples = samples.flat_map(|(name, values)| values.iter().map(|value| sample(name, *value)));
+        let mut metrics: Vec<String> = counters.iter().flat_map(repeated).chain(samples).collect();
+        metrics.sort();
+        let metrics = Some(metrics);
         let mut failures = vm.take_failures();
         failures.extend(probe(&mut vm));
         failures.extend(vm.take_failures());

@@ -18,7 +18,7 @@ pub use stall::STALL_TICK_MS;
 
 use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, Stage};
 use crate::host::{HeaderLines as _, Host, HostError, LocalReply};
-use crate::lookup::LookupResult;
+use crate::lookup::LookupAnswer;
 use crate::metrics::{SeriesTable, count_request, count_response};
 use crate::policy::{Answers, Policy};
 use crate::problem::Problem;
@@ -88,11 +88,12 @@ impl<H: Host> Driver<H> {
 
     /// Counts what the exchange has decided since the last call. It has to be called after each other method that takes
     /// an event.
-    pub fn count(&mut self, series: &mut SeriesTable) {
+    pub fn count(&mut self, host: &H, series: &mut SeriesTable) {
         let stage = self.exchange.stage();
         let Some(policy) = self.policy.as_deref().filter(|_| stage != self.counted) else { return };
-        if self.counted < Stage::RequestDecided {
-            count_request(&self.exchange, policy, series);
+        // A request that the gateway has ended during its wait is not decided.
+        if self.counted < Stage::RequestDecided && !self.ended_by_gateway {
+            count_request(&self.exchange, policy, host, series);
         }
         if stage == Stage::ResponseDecided {
             count_response(&self.exchange, policy, series);
@@ -172,11 +173,11 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Handles the result of a lookup, in a callback that belongs to another context.
-    pub fn on_lookup_result(&mut self, host: &H, result: LookupResult, lookups: &mut SharedLookups) {
+    /// Handles the answer to a lookup, in a callback that belongs to another context.
+    pub fn on_lookup_answer(&mut self, host: &H, answer: LookupAnswer, lookups: &mut SharedLookups) {
         let (Some(policy), Some(pending)) = (self.policy.clone(), &mut self.pending) else { return };
         pending.awaits_call = false;
-        let flow = self.take_result(host, &policy, result);
+        let flow = self.take_answer(host, &policy, answer);
         if self.drive(host, &policy, flow, Some(lookups)) == FilterAction::Continue {
             // If the request has ended meanwhile, there is nothing to resume.
             let _ = host.resume_request();
@@ -207,12 +208,12 @@ impl<H: Host> Driver<H> {
                     let Some((lookups, request)) = lookups.zip(self.exchange.pending_lookup()) else {
                         return self.reply(host, &Problem::policy_invalid());
                     };
-                    let result = lookups.look_up(host, self.stream, request);
+                    let answer = lookups.look_up(host, self.stream, request);
                     if let Some(pending) = &mut self.pending {
-                        pending.awaits_call = result.is_none();
+                        pending.awaits_call = answer.is_none();
                     }
-                    let Some(result) = result else { return FilterAction::Pause };
-                    self.take_result(host, policy, result)
+                    let Some(answer) = answer else { return FilterAction::Pause };
+                    self.take_answer(host, policy, answer)
                 }
                 RequestFlow::AwaitBody { .. } if has_body => match self.evaluate_body(host, policy) {
                     Ok(flow) => flow,
@@ -224,10 +225,10 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Hands the result of a lookup to the exchange.
-    fn take_result(&mut self, host: &H, policy: &Policy, result: LookupResult) -> RequestFlow {
+    /// Hands the answer to a lookup to the exchange.
+    fn take_answer(&mut self, host: &H, policy: &Policy, answer: LookupAnswer) -> RequestFlow {
         let mut effects = Vec::new();
-        let flow = self.exchange.on_lookup_result(policy, result, &mut effects);
+        let flow = self.exchange.on_lookup_answer(policy, answer, &mut effects);
         if flow == RequestFlow::Replied {
             self.pending = None;
             self.apply(host, &effects);
@@ -298,7 +299,7 @@ impl<H: Host> Driver<H> {
 
     /// Sends a problem document as a local reply.
     fn reply(&mut self, host: &H, problem: &Problem) -> FilterAction {
-        let problem = self.exchange.about_request(problem.clone());
+        let problem = self.exchange.refuse(problem.clone());
         let default = Answers::default();
         let answers = self.policy.as_ref().map_or(&default, |policy| policy.answers());
         let document = problem.document(answers);

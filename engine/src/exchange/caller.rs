@@ -75,9 +75,11 @@ impl Exchange {
         let source = policy.caller_source(id).ok_or_else(Problem::policy_invalid)?;
         let resolve = || identity(caller, (header_names, source), matched.wider_scope(), headers);
         let keys = KeyReading::of_caller(&caller.keys);
-        let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve)?;
+        let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve);
         // Shadow mode checks the identity too: with malformed parts, the signed text could fit another request as well.
-        resolve().map(drop).map_err(|why| Problem::identity(&why))?;
+        let identity = resolve().map(|identity| self.facts.verified_identity = Some(Box::new(identity)));
+        let decision = decision?;
+        identity.map_err(|why| Problem::identity(&why))?;
         self.forward(decision, policy, &head, &path, &matched, effects)
     }
 

@@ -6,6 +6,7 @@ mod caller;
 mod clean;
 mod edits;
 mod keys;
+mod observed;
 mod paths;
 mod recovery;
 mod request;
@@ -16,7 +17,7 @@ mod webhook;
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity, IdentitySource};
 use crate::key::Form;
-use crate::lookup::{FakeStores, LookupResult, Lookups, PendingLookup};
+use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
 use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record, key_in_logs};
@@ -78,7 +79,7 @@ pub enum RequestFlow {
         limit: u64,
     },
     /// It waits for a call. Today every call is a lookup: [`Exchange::pending_lookup`] is its request, and
-    /// [`Exchange::on_lookup_result`] takes its result. The host keeps headers and body until then.
+    /// [`Exchange::on_lookup_answer`] takes its answer. The host keeps headers and body until then.
     AwaitCall {
         /// As in [`RequestFlow::AwaitBody`], since the body may come during the call.
         limit: u64,
@@ -174,6 +175,12 @@ struct Facts {
     provider: Option<Box<str>>,
     /// The signed caller, as an index
     caller: Option<usize>,
+    /// The verified identity where the decision has none: the request was refused, or would be without shadow mode
+    verified_identity: Option<Box<Identity>>,
+    /// The lookups that the request needed: their stores and results, as metrics write them
+    lookups: Vec<(&'static str, &'static str)>,
+    /// Which attempt the client says the request is
+    attempt: Option<u8>,
     /// The backend's answer to a request with a key
     answer: Option<AnswerFact>,
     /// Whether a handler reported that it had deduplicated the request
@@ -237,7 +244,11 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
         let result = self.evaluate_request(policy, headers, attributes, effects);
-        self.flow_of(result, effects)
+        let flow = self.flow_of(result, effects);
+        if self.problem().is_some() && self.identity().is_none() {
+            self.identify(policy, headers, attributes);
+        }
+        flow
     }
 
     /// Handles the whole body of a request that waits for it ([`RequestFlow::AwaitBody`]). The effects edit its
@@ -263,7 +274,7 @@ impl Exchange {
     }
 
     /// Handles a whole request at once, with the content of the stores. The result is the same as that of
-    /// [`Exchange::request_headers`], [`Exchange::on_lookup_result`] and [`Exchange::request_body`] in turn.
+    /// [`Exchange::request_headers`], [`Exchange::on_lookup_answer`] and [`Exchange::request_body`] in turn.
     pub fn whole_request<'a>(
         &mut self,
         policy: &'a Policy,
@@ -281,13 +292,13 @@ impl Exchange {
                 RequestFlow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
                 RequestFlow::AwaitCall { .. } => {
                     let result = match self.pending_lookup() {
-                        Some(PendingLookup::Invocation(body)) => Some(stores.look_up_invocation(body)),
+                        Some(PendingLookup::Invocation(body)) => Some(stores.look_up_invocation(body).into()),
                         Some(PendingLookup::Store(request)) => {
                             lookups.as_mut().map(|lookups| stores.look_up(lookups, request, now_unix_ms))
                         }
                         None => None,
                     };
-                    self.on_lookup_result(policy, result.unwrap_or(LookupResult::Unavailable("lookup_lost")), effects)
+                    self.on_lookup_answer(policy, result.unwrap_or_else(LookupAnswer::lost), effects)
                 }
                 RequestFlow::Continue | RequestFlow::Replied => return flow,
             };
@@ -303,16 +314,18 @@ impl Exchange {
         }
     }
 
-    /// Handles the result of [`Exchange::pending_lookup`]. The flow may be [`RequestFlow::AwaitCall`] again.
-    pub fn on_lookup_result(
+    /// Handles the answer to [`Exchange::pending_lookup`]. The flow may be [`RequestFlow::AwaitCall`] again.
+    pub fn on_lookup_answer(
         &mut self,
         policy: &Policy,
-        result: LookupResult,
+        answer: LookupAnswer,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
+        let lookup = self.pending_lookup().map(|lookup| (lookup.store_name(), answer.name()));
+        self.facts.lookups.extend(lookup);
         let result = match self.state {
-            State::AwaitsInvocation(_) => self.take_invocation(policy, result),
-            _ => self.take_lookup_result(policy, result),
+            State::AwaitsInvocation(_) => self.take_invocation(policy, answer.result),
+            _ => self.take_lookup_result(policy, answer.result),
         };
         self.flow_of(result, effects)
     }
@@ -330,17 +343,24 @@ impl Exchange {
 
     fn flow_of(&mut self, result: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         result.unwrap_or_else(|problem| {
-            let problem = self.about_request(problem);
             effects.clear();
-            effects.push(Effect::Reply(problem.clone()));
-            self.facts.outcome = Outcome::Rejected;
-            let decision = match std::mem::take(&mut self.state) {
-                State::Forwarded(decision) => decision,
-                _ => Decision::default(),
-            };
-            self.state = State::Refused(decision, problem);
+            effects.push(Effect::Reply(self.refuse(problem)));
             RequestFlow::Replied
         })
+    }
+
+    /// Refuses the request. Returns the problem with the id of the request. The host calls this too if it cannot carry out
+    /// what was decided.
+    pub(crate) fn refuse(&mut self, problem: Problem) -> Problem {
+        let problem = self.about_request(problem);
+        self.facts.outcome = Outcome::Rejected;
+        let decision = match std::mem::take(&mut self.state) {
+            State::Forwarded(decision) | State::Refused(decision, _) => decision,
+            State::AwaitsInvocation(recovery) => Decision { identity: Some(recovery.identity), ..Decision::default() },
+            _ => Decision::default(),
+        };
+        self.state = State::Refused(decision, problem.clone());
+        problem
     }
 
     /// The problem with the id of the request, if the request has one.
@@ -391,9 +411,26 @@ impl Exchange {
         self.decision()?.key.as_deref()
     }
 
-    /// The caller's identity, if the exchange needed one.
+    /// The verified identity of the caller, or of the webhook's binding: if the decision needed one, or if the request was
+    /// refused, or would be without shadow mode.
     pub(crate) fn identity(&self) -> Option<&Identity> {
-        self.decision()?.identity.as_ref()
+        let decided = self.decision().and_then(|decision| decision.identity.as_ref());
+        decided.or(self.facts.verified_identity.as_deref())
+    }
+
+    /// The lookups that the request needed: for each its store and its result.
+    pub(crate) fn lookups(&self) -> &[(&'static str, &'static str)] {
+        &self.facts.lookups
+    }
+
+    /// Which attempt the client says the request is, at most 100.
+    pub(crate) const fn attempt(&self) -> Option<u8> {
+        self.facts.attempt
+    }
+
+    /// Whether the backend replayed a stored response.
+    pub(crate) fn is_replayed(&self) -> bool {
+        self.facts.outcome == Outcome::Replayed
     }
 
     /// The matched route.

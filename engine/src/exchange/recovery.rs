@@ -184,7 +184,7 @@ enum ResultPlace {
 /// A recovery request that waits for the id of its invocation.
 #[derive(Debug)]
 pub(super) struct PendingRecovery {
-    identity: Identity,
+    pub(super) identity: Identity,
     /// The namespaced key of the earlier request
     key: String,
     wait: Wait,

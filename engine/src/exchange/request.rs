@@ -2,6 +2,7 @@
 //! paths, endpoint, recovery path, method, policy, key present, key grammar, rules for keys, identity, namespaced length.
 
 use super::keys::KeyReading;
+use super::observed::{ATTEMPT, attempt};
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityRefusal, Project, Rules};
@@ -26,14 +27,17 @@ pub(super) struct RequestHead<'a> {
     key: [Option<&'a [u8]>; 2],
     /// The gateway's id of the request, if it is a UUID and the only one.
     request_id: Option<Uuid>,
+    /// Which attempt the client says the request is, at most 100.
+    attempt: Option<u8>,
     /// The header names to remove before the backend, without duplicates.
     strip: Vec<&'a [u8]>,
 }
 
 impl<'a> RequestHead<'a> {
     pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
+        let (method, target, authority) = (&b""[..], &b""[..], &b""[..]);
         let mut head =
-            Self { method: b"", target: b"", authority: b"", key: [None, None], request_id: None, strip: Vec::new() };
+            Self { method, target, authority, key: [None, None], request_id: None, attempt: None, strip: Vec::new() };
         let mut request_ids = 0;
         for (name, value) in headers.iter() {
             match name {
@@ -51,6 +55,8 @@ impl<'a> RequestHead<'a> {
                     if name == REQUEST_ID {
                         head.request_id = Uuid::parse(value).filter(|_| request_ids == 0);
                         request_ids += 1;
+                    } else if name == ATTEMPT {
+                        head.attempt = attempt(value);
                     }
                     if is_stripped(policy, name) {
                         head.strip.push(name);
@@ -80,7 +86,6 @@ impl<'a> RequestHead<'a> {
 
 /// The header with the gateway's id of the request.
 const REQUEST_ID: &[u8] = b"x-request-id";
-
 /// Whether headers with this name are removed. [`KeyLines`] decides about the exact name `idempotency-key`.
 fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
     same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
@@ -122,11 +127,7 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
 
     /// The project segment of a scope wider than a project.
     pub(super) const fn wider_scope(&self) -> Option<Project> {
-        match self.scope {
-            Scope::Project => None,
-            Scope::Tenant => Some(Project::Tenant),
-            Scope::Platform => Some(Project::Platform),
-        }
+        wider_scope(self.scope)
     }
 
     /// The target, if the path is rewritten.
@@ -161,6 +162,15 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
     }
 }
 
+/// The project segment of a scope wider than a project.
+pub(super) const fn wider_scope(scope: Scope) -> Option<Project> {
+    match scope {
+        Scope::Project => None,
+        Scope::Tenant => Some(Project::Tenant),
+        Scope::Platform => Some(Project::Platform),
+    }
+}
+
 impl Exchange {
     /// Decides about a request from its head, and edits it if it is forwarded.
     pub(super) fn evaluate_request<'a>(
@@ -172,6 +182,7 @@ impl Exchange {
     ) -> Result<RequestFlow, Problem> {
         let head = RequestHead::read(policy, headers);
         self.facts.request_id = head.request_id;
+        self.facts.attempt = head.attempt;
         let (raw_path, query) = split_query(head.target);
         self.facts.original_path = match std::str::from_utf8(raw_path) {
             Ok(text) => text.to_owned(),

@@ -182,18 +182,20 @@ impl Exchange {
             }
             Err(error) => return Err(self.verification_problem(error)),
         };
-        let identifier = self.identifier(route, &bound, &delivery, &verified)?;
+        let identifier = self.identifier(route, &bound, &delivery, &verified);
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
             subject: policy.webhook_subject().cloned().ok_or_else(Problem::policy_invalid)?,
         };
-        let decision = match identifier {
-            Some(identifier) => {
-                let key = bound.key(&identity, &identifier, &verified, body)?;
-                Decision::of_key(Some((identity, key)))
+        let key_of = |identifier: Identifier| bound.key(&identity, &identifier, &verified, body);
+        let decision = match identifier.and_then(|identifier| identifier.map(key_of).transpose()) {
+            Ok(Some(key)) => Decision::of_key(Some((identity, key))),
+            Ok(None) => Decision { identity: Some(identity), ..Decision::default() },
+            Err(problem) => {
+                self.facts.verified_identity = Some(Box::new(identity));
+                return Err(problem);
             }
-            None => Decision { identity: Some(identity), ..Decision::default() },
         };
         self.forward(decision, policy, &head, &path, &matched, effects)
     }

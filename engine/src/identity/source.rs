@@ -138,6 +138,11 @@ impl IdentitySource {
             (IdentityPart::Subject, Some(&self.subject.field)),
         ]
     }
+
+    /// Whether a part of it is in a header.
+    pub(crate) fn has_header(&self) -> bool {
+        self.places().iter().any(|(_, place)| matches!(place, Some(IdentityPlace::Header(_))))
+    }
 }
 
 /// The reason why a request has no identity.

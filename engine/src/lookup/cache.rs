@@ -3,7 +3,7 @@
 //! Positive and negative results have separate limits, so that unknown keys cannot evict a positive result. The cache is
 //! a sorted list and not a hash map: clients choose the keys, and the wasm target has no random seed for a hash.
 
-use super::{CallId, LookupResult, StoreKind};
+use super::{CallId, LookupAnswer, LookupOrigin, LookupResult, StoreKind};
 use crate::policy::document::{Secret, Service};
 use std::sync::Arc;
 
@@ -51,9 +51,9 @@ impl LookupOutcome {
     }
 }
 
-/// The cache's decision about a lookup: with no `result` the request waits; `call` says whether to begin a call.
+/// The cache's decision about a lookup: with no `answer` the request waits; `call` says whether to begin a call.
 pub(super) struct CacheDecision {
-    pub(super) result: Option<LookupResult>,
+    pub(super) answer: Option<LookupAnswer>,
     pub(super) call: bool,
 }
 
@@ -248,7 +248,8 @@ impl LookupCache {
                         _ => cached.result.clone(),
                     };
                     let call = !force_refresh && fresh && !under_way && cached.is_due(now, ahead_ms);
-                    return CacheDecision { result: Some(result), call };
+                    let origin = if fresh { LookupOrigin::Cache } else { LookupOrigin::Stale };
+                    return CacheDecision { answer: Some(LookupAnswer { result, origin }), call };
                 }
                 if force_refresh {
                     cached.forced_refresh_at = now;
@@ -256,9 +257,9 @@ impl LookupCache {
             }
         }
         if let Some(reason) = limit.filter(|_| !under_way && !known) {
-            return CacheDecision { result: Some(LookupResult::Unavailable(reason)), call: false };
+            return CacheDecision { answer: Some(LookupResult::Unavailable(reason).into()), call: false };
         }
-        CacheDecision { result: None, call: !under_way }
+        CacheDecision { answer: None, call: !under_way }
     }
 
     /// Records a new call. `requested`: a request waits for it.
@@ -303,28 +304,28 @@ impl LookupCache {
         }
     }
 
-    /// Ends the call of a key. Gives the streams that waited for it, each with its result.
-    pub(super) fn complete(&mut self, key: &Arc<str>, outcome: LookupOutcome, now: u64) -> Vec<(u32, LookupResult)> {
+    /// Ends the call of a key. Gives the streams that waited for it, each with its answer.
+    pub(super) fn complete(&mut self, key: &Arc<str>, outcome: LookupOutcome, now: u64) -> Vec<(u32, LookupAnswer)> {
         let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
         self.requested_calls = self.requested_calls.saturating_sub(usize::from(pending.requested));
         self.trouble = None;
-        let (result, forced_result) = match outcome {
+        let (answer, forced_answer): (LookupAnswer, LookupAnswer) = match outcome {
             LookupOutcome::Found { result, partial } => {
                 let ttl_ms = if partial.is_none() { self.cache_ms } else { self.cache_ms.min(PARTIAL_MS) };
                 self.store(key, &result, ttl_ms, false, partial, now);
-                (result.clone(), result)
+                (result.clone().into(), result.into())
             }
             LookupOutcome::Negative(result) => {
                 self.misses.add(now);
                 self.store(key, &result, self.negative_ms, true, None, now);
-                (result.clone(), result)
+                (result.clone().into(), result.into())
             }
             LookupOutcome::Failed { reason, down } => {
                 self.trouble = Some(reason);
-                (self.record_failure(key, reason, down, now), LookupResult::Unavailable(reason))
+                (self.record_failure(key, reason, down, now), LookupResult::Unavailable(reason).into())
             }
         };
-        let of = |(stream, forced): (u32, bool)| (stream, if forced { forced_result.clone() } else { result.clone() });
+        let of = |(stream, forced): (u32, bool)| (stream, if forced { forced_answer.clone() } else { answer.clone() });
         pending.waiters.into_iter().map(of).collect()
     }
 
@@ -408,18 +409,20 @@ impl LookupCache {
     }
 
     /// Records a failed call. Gives the cached result if it may still be served, or else the failure.
-    fn record_failure(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> LookupResult {
+    fn record_failure(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> LookupAnswer {
         let stale_ms = self.stale_ms;
         if let Some(cached) = self.entry(key).and_then(|entry| entry.cached.as_mut()) {
             cached.retry_at = now.saturating_add(RETRY_DELAY_MS);
             cached.failed = Some(reason);
             cached.down = down;
-            if cached.is_fresh(now) || (down && cached.is_usable(now, stale_ms)) {
-                return cached.result.clone();
+            let fresh = cached.is_fresh(now);
+            if fresh || (down && cached.is_usable(now, stale_ms)) {
+                let origin = if fresh { LookupOrigin::Cache } else { LookupOrigin::Stale };
+                return LookupAnswer { result: cached.result.clone(), origin };
             }
         }
         self.remove(key);
-        LookupResult::Unavailable(reason)
+        LookupResult::Unavailable(reason).into()
     }
 
     /// Removes expired results. Gives the keys to refresh, and the keys whose call is lost (`true`).

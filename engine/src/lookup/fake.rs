@@ -1,7 +1,7 @@
 //! Stores with given content, for `explain` and for tests. They reply in the formats of Unkey and OpenBao, so that the
 //! code that reads those formats runs too.
 
-use super::{CallId, LookupRequest, LookupResult, Lookups, StoreKind, invocation};
+use super::{CallId, LookupAnswer, LookupRequest, LookupResult, Lookups, StoreKind, invocation};
 use crate::call::{Call, CallReply};
 use crate::json::{Json, to_text};
 use sha2::{Digest as _, Sha256};
@@ -82,17 +82,17 @@ impl FakeStores {
         (Some(200), format!(r#"{{"invocationId":"inv_{id}"}}"#).into_bytes())
     }
 
-    /// The result of a lookup in a store, with an immediate reply to every call.
-    pub fn look_up(&self, lookups: &mut Lookups, request: &LookupRequest, now: u64) -> LookupResult {
+    /// The answer to a lookup in a store, with an immediate reply to every call.
+    pub fn look_up(&self, lookups: &mut Lookups, request: &LookupRequest, now: u64) -> LookupAnswer {
         const STREAM: u32 = 0;
-        if let Some(result) = lookups.look_up(STREAM, request, now) {
-            return result;
+        if let Some(answer) = lookups.look_up(STREAM, request, now) {
+            return answer;
         }
         while let Some(call) = lookups.next_call() {
             let (status, body) = self.reply(&call);
             lookups.replied(&call.id, &CallReply { status, body: Some(&body) }, now);
         }
-        lookups.result_for(STREAM).unwrap_or(LookupResult::Unavailable("lookup_lost"))
+        lookups.answer_for(STREAM).unwrap_or_else(LookupAnswer::lost)
     }
 
     /// The store's reply to a call: the status (`None` for no response) and the body.

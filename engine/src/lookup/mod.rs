@@ -38,6 +38,16 @@ pub enum StoreKind {
     Secrets,
 }
 
+impl StoreKind {
+    /// The store as metrics write it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Bindings => "unkey",
+            Self::Secrets => "openbao",
+        }
+    }
+}
+
 /// A lookup that a request needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupRequest {
@@ -73,6 +83,60 @@ pub enum LookupResult {
     Unavailable(&'static str),
 }
 
+impl PendingLookup<'_> {
+    /// The store as metrics write it.
+    pub(crate) const fn store_name(self) -> &'static str {
+        match self {
+            Self::Store(request) => request.kind.name(),
+            Self::Invocation(_) => "restate",
+        }
+    }
+}
+
+/// Where the result of a lookup came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupOrigin {
+    /// The cache, before the result expired
+    Cache,
+    /// The cache, after the result expired, because the store is down
+    Stale,
+    /// A call that the request waited for
+    Call,
+}
+
+/// The answer to a lookup.
+#[derive(Debug, Clone)]
+pub struct LookupAnswer {
+    /// The result
+    pub result: LookupResult,
+    /// Where the result came from
+    pub origin: LookupOrigin,
+}
+
+impl LookupAnswer {
+    /// The answer to a lookup whose call was not made, or whose reply was lost.
+    pub(crate) fn lost() -> Self {
+        LookupResult::Unavailable("lookup_lost").into()
+    }
+
+    /// The answer as metrics write it: `hit`, `stale`, `miss`, `not_found`, or the reason of a failure.
+    pub const fn name(&self) -> &'static str {
+        match (&self.result, self.origin) {
+            (LookupResult::Unavailable(reason), _) => reason,
+            (LookupResult::Unknown(_), _) => "not_found",
+            (_, LookupOrigin::Cache) => "hit",
+            (_, LookupOrigin::Stale) => "stale",
+            (_, LookupOrigin::Call) => "miss",
+        }
+    }
+}
+
+impl From<LookupResult> for LookupAnswer {
+    fn from(result: LookupResult) -> Self {
+        Self { result, origin: LookupOrigin::Call }
+    }
+}
+
 /// Identifies a call until [`Lookups::replied`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallId {
@@ -81,6 +145,13 @@ pub struct CallId {
     number: u32,
     /// The call is for the previous version of the secrets
     previous: bool,
+}
+
+impl CallId {
+    /// The store as metrics write it.
+    pub(crate) const fn store_name(&self) -> &'static str {
+        self.kind.name()
+    }
 }
 
 /// The health of a store, for the log.
@@ -100,7 +171,7 @@ pub struct Lookups {
     secrets: LookupCache,
     last_call: u32,
     calls: Vec<Call<CallId>>,
-    results: Vec<(u32, LookupResult)>,
+    answers: Vec<(u32, LookupAnswer)>,
 }
 
 impl Lookups {
@@ -117,22 +188,22 @@ impl Lookups {
             openbao,
             last_call: 0,
             calls: Vec::new(),
-            results: Vec::new(),
+            answers: Vec::new(),
         })
     }
 
     /// Looks something up for the request with the number `stream`. `None`: the request has to wait until
-    /// [`Lookups::next_result`] gives its result. A request waits for one lookup at a time.
-    pub fn look_up(&mut self, stream: u32, request: &LookupRequest, now: u64) -> Option<LookupResult> {
-        let CacheDecision { result, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
-        let requested = result.is_none();
+    /// [`Lookups::next_answer`] gives its answer. A request waits for one lookup at a time.
+    pub fn look_up(&mut self, stream: u32, request: &LookupRequest, now: u64) -> Option<LookupAnswer> {
+        let CacheDecision { answer, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
+        let requested = answer.is_none();
         if call {
             self.call(request.kind, &request.key, now, requested);
         }
         if requested {
             self.store(request.kind).add_waiter(&request.key, stream, request.force_refresh);
         }
-        result
+        answer
     }
 
     /// The next call to make.
@@ -140,15 +211,15 @@ impl Lookups {
         self.calls.pop()
     }
 
-    /// The next request that has waited, and its result.
-    pub fn next_result(&mut self) -> Option<(u32, LookupResult)> {
-        self.results.pop()
+    /// The next request that has waited, and its answer.
+    pub fn next_answer(&mut self) -> Option<(u32, LookupAnswer)> {
+        self.answers.pop()
     }
 
-    /// The result for one request, if there is one already.
-    pub fn result_for(&mut self, stream: u32) -> Option<LookupResult> {
-        let index = self.results.iter().position(|(waiter, _)| *waiter == stream)?;
-        Some(self.results.swap_remove(index).1)
+    /// The answer for one request, if there is one already.
+    pub fn answer_for(&mut self, stream: u32) -> Option<LookupAnswer> {
+        let index = self.answers.iter().position(|(waiter, _)| *waiter == stream)?;
+        Some(self.answers.swap_remove(index).1)
     }
 
     /// Takes the reply to a call. A call that failed has a reply without [`CallReply::status`].
@@ -191,7 +262,7 @@ impl Lookups {
     /// Forgets a request that waits for a lookup. The call goes on, since other requests may wait for it.
     pub fn cancel(&mut self, stream: u32, request: &LookupRequest) {
         self.store(request.kind).remove_waiter(&request.key, stream);
-        self.results.retain(|(waiter, _)| *waiter != stream);
+        self.answers.retain(|(waiter, _)| *waiter != stream);
     }
 
     /// A store whose health has changed since the last call of this.
@@ -230,9 +301,9 @@ impl Lookups {
         });
     }
 
-    /// Ends a call and queues the results of the requests that wait for it.
+    /// Ends a call and queues the answers of the requests that wait for it.
     fn complete(&mut self, kind: StoreKind, key: &Arc<str>, outcome: cache::LookupOutcome, now: u64) {
-        let results = self.store(kind).complete(key, outcome, now);
-        self.results.extend(results);
+        let answers = self.store(kind).complete(key, outcome, now);
+        self.answers.extend(answers);
     }
 }

@@ -32,6 +32,8 @@ pub enum Counter {
     HandlerHit,
     /// What the filter would have done with a request in shadow mode.
     Shadow,
+    /// A lookup that a request needed.
+    Lookup,
 }
 
 impl Counter {
@@ -48,6 +50,7 @@ impl Counter {
             Self::CacheHit => "idempotency_cache_hit_total",
             Self::HandlerHit => "handler_internal_dedup_hit_total",
             Self::Shadow => "idempotency_shadow_total",
+            Self::Lookup => "idempotency_lookup_total",
         }
     }
 
@@ -64,6 +67,26 @@ impl Counter {
             Self::CacheHit => &["restate_status"],
             Self::HandlerHit => &[],
             Self::Shadow => &["verdict", "code"],
+            Self::Lookup => &["store", "result"],
+        }
+    }
+}
+
+/// A histogram. Each has one label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Histogram {
+    /// The time of each call of a lookup in milliseconds, by `store`.
+    LookupTime,
+    /// Which attempt clients say that a request is (0 to 100), by `endpoint`.
+    Attempt,
+}
+
+impl Histogram {
+    /// The name, as Prometheus shows it, and the name of the label.
+    pub(super) const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::LookupTime => ("idempotency_lookup_milliseconds", "store"),
+            Self::Attempt => ("idempotency_attempt", "endpoint"),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Counters (docs/contract.md section 9): which counters there are, what an exchange counts, and the bounded set of series.
+//! Counters and histograms (docs/contract.md section 9): which there are, what an exchange counts, and the bounded set of
+//! series.
 //!
 //! | module | subject |
 //! |---|---|
-//! | `counters` | the names of the counters and of their labels |
+//! | `counters` | the names of the counters and histograms, and of their labels |
 //! | `observe` | what an exchange counts |
 //! | `series` | the series of one VM, bounded, with counts that wait for the next flush |
 
@@ -10,7 +11,7 @@ mod counters;
 mod observe;
 mod series;
 
-pub use counters::{Counter, MetricKind};
+pub use counters::{Counter, Histogram, MetricKind};
 pub(crate) use observe::{count_request, count_response};
 pub use series::SeriesTable;
 

@@ -1,16 +1,23 @@
 //! What an exchange counts, once when its request is decided and once when its response is.
 
-use super::{Count, Counter, SeriesTable};
+use super::{Count, Counter, Histogram, SeriesTable};
 use crate::exchange::{Exchange, KeyFact};
+use crate::host::Host;
 use crate::policy::Policy;
 use crate::problem::Code;
-use crate::telemetry::{Case, Outcome};
+use crate::telemetry::Case;
 
-/// A label value that is absent.
-const NONE: &str = "_none";
+use super::series::{NONE, UNMATCHED};
 
 /// Counts what is known about the request when it is forwarded or refused.
-pub(crate) fn count_request(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
+pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host: &H, series: &mut SeriesTable) {
+    if let Some(attempt) = exchange.attempt() {
+        let endpoint = exchange.endpoint(policy).unwrap_or(UNMATCHED);
+        series.record(host, Histogram::Attempt, endpoint, attempt.into());
+    }
+    for (store, result) in exchange.lookups() {
+        add(exchange, policy, series, Counter::Lookup, [store, result]);
+    }
     match (exchange.case(), exchange.key_fact()) {
         (Some(Case::B), _) => count_delivery(exchange, policy, series),
         (_, KeyFact::Unread) => {}
@@ -64,18 +71,19 @@ fn count_delivery(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable
 
 /// Counts what is known about the response when it is decided.
 pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
-    if let Some(problem) = exchange.refusal() {
-        add(exchange, policy, series, Counter::Problem, [problem.code.name(), NONE]);
-    }
     if exchange.handler_hit() {
         add(exchange, policy, series, Counter::HandlerHit, [NONE; 2]);
     }
-    let Some(answer) = exchange.answer() else { return };
-    let error = if answer.error { "true" } else { "false" };
-    add(exchange, policy, series, Counter::Answer, [answer.outcome, error]);
-    if answer.outcome == Outcome::Replayed.name() {
+    let answer = exchange.answer();
+    if let Some(answer) = answer.filter(|_| exchange.is_replayed()) {
         let status = if answer.error { "error" } else { "success" };
         add(exchange, policy, series, Counter::CacheHit, [status, NONE]);
+    }
+    if let Some(problem) = exchange.refusal() {
+        add(exchange, policy, series, Counter::Problem, [problem.code.name(), NONE]);
+    } else if let Some(answer) = answer {
+        let error = if answer.error { "true" } else { "false" };
+        add(exchange, policy, series, Counter::Answer, [answer.outcome, error]);
     }
 }
 

@@ -1,16 +1,19 @@
 //! The series of one configuration in one VM. Their number is bounded, because a gateway cannot remove a series. Counts
 //! wait here until the next flush, so that a request needs no host call for them.
 
-use super::{Count, Counter, MetricKind};
+use super::{Count, Counter, Histogram, MetricKind};
 use crate::host::{Host, MetricId};
 use std::collections::BTreeMap;
+use std::iter;
 
 /// The value of a label that is absent.
-const NONE: &str = "_none";
+pub(super) const NONE: &str = "_none";
 /// The endpoint of a request that matched no route.
-const UNMATCHED: &str = "_unmatched";
+pub(super) const UNMATCHED: &str = "_unmatched";
 /// Tenant and project of requests whose tenant has no series of its own.
 const OTHER: &str = "_other";
+/// The longest label value, in characters. The rest of a longer one is left out.
+const MAX_LABEL_CHARS: usize = 128;
 /// Counts the increments that went to a series of `_other`.
 const FOLDED: &str = "idempotency_series_folded_total";
 
@@ -27,6 +30,8 @@ pub struct SeriesTable {
     /// The series with a count that waits for the next flush
     waiting: Vec<SeriesKey>,
     folded: Series,
+    /// The histograms by their names with labels. The values of the labels are this crate's and the policy's.
+    histograms: BTreeMap<Box<str>, MetricId>,
 }
 
 /// One series.
@@ -62,7 +67,21 @@ impl SeriesTable {
     /// from the policy and from this crate.
     pub fn new(limit: usize) -> Self {
         let (numbers, series) = (BTreeMap::new(), BTreeMap::new());
-        Self { limit, numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED) }
+        Self { limit, numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED), histograms: BTreeMap::new() }
+    }
+
+    /// Gives a value to a histogram of the gateway, at once.
+    #[inline(never)]
+    pub fn record<H: Host>(&mut self, host: &H, histogram: Histogram, label_value: &str, value: u64) {
+        let (name, label) = histogram.names();
+        let name = labelled(name, iter::once((label, label_value)));
+        let known = self.histograms.get(name.as_str()).copied();
+        let Some(metric) = known.or_else(|| host.define_metric(MetricKind::Histogram, &name).ok()) else { return };
+        if known.is_none() {
+            self.histograms.insert(name.into(), metric);
+        }
+        // A value that the gateway does not take is lost.
+        let _ = host.record_in_metric(metric, value);
     }
 
     /// The number of series.
@@ -129,16 +148,22 @@ impl SeriesTable {
     }
 }
 
-/// The name of a series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
+/// The name of a counter's series with its labels.
 fn name(counter: Counter, [first, second, tenant, project, endpoint]: [&str; 5]) -> String {
-    let mut name = counter.name().to_owned();
     let own = counter.labels().iter().copied().zip([first, second]);
-    for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
+    labelled(counter.name(), own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]))
+}
+
+/// A metric's name with labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
+fn labelled<'v>(name: &str, labels: impl Iterator<Item = (&'static str, &'v str)>) -> String {
+    let mut name = name.to_owned();
+    for (label, value) in labels {
         name.push(';');
         name.push_str(label);
         name.push('=');
         // These would end a label, or the name.
-        name.extend(value.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }));
+        let clean = |c: char| if c == ';' || c.is_control() { '_' } else { c };
+        name.extend(value.chars().take(MAX_LABEL_CHARS).map(clean));
     }
     name
 }

@@ -115,18 +115,18 @@ fn while_the_store_is_down_answers_are_used_longer_and_it_is_asked_now_and_then(
     let mut world = World::new();
     world.fetch(StoreKind::Secrets, OWNER, 200, &secret("one"));
     world.pass(60.0);
-    assert_eq!(world.fetch(StoreKind::Secrets, OWNER, 503, &sealed()), "one");
-    assert_eq!(world.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("one"), "nobody waits for a store that is down");
+    assert_eq!(world.fetch(StoreKind::Secrets, OWNER, 503, &sealed()), "stale one");
+    assert_eq!(world.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("stale one"), "nobody waits for a store that is down");
     assert_eq!(world.calls().len(), 0);
     world.pass(5.0);
     let (stream, answer) = world.ask(StoreKind::Secrets, OWNER);
     assert_eq!(answer, None);
     let call = world.call();
     world.fail(&call);
-    assert_eq!(world.answers(), [(stream, "one".to_owned())]);
+    assert_eq!(world.answers(), [(stream, "stale one".to_owned())]);
     // Up to the bound, 360 seconds after it was fetched.
     world.pass(294.9);
-    assert_eq!(world.fetch(StoreKind::Secrets, OWNER, 504, &json!({})), "one");
+    assert_eq!(world.fetch(StoreKind::Secrets, OWNER, 504, &json!({})), "stale one");
     world.pass(0.1);
     assert_eq!(world.fetch(StoreKind::Secrets, OWNER, 503, &sealed()), SEALED);
     assert_eq!(world.lookups.sizes(), [0, 0, 0]);
@@ -285,7 +285,7 @@ fn made_up_ids_keep_nothing_from_being_fetched_that_is_in_use() {
         assert_eq!(answer, None);
         let call = world.call();
         world.reply(&call, 504, &json!({}));
-        assert_eq!(world.answers(), [(stream, OWNER.to_owned())]);
+        assert_eq!(world.answers(), [(stream, format!("stale {OWNER}"))]);
         world.pass(5.0);
     }
 }

@@ -7,7 +7,7 @@ mod replies;
 
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::call::{Call, CallReply};
-use edge_idempotency_engine::lookup::{CallId, LookupRequest, LookupResult, Lookups, StoreKind};
+use edge_idempotency_engine::lookup::{CallId, LookupAnswer, LookupRequest, LookupResult, Lookups, StoreKind};
 use edge_idempotency_engine::policy::Secret;
 use serde_json::{Value, json};
 
@@ -65,6 +65,8 @@ impl World {
         self.streams += 1;
         let ask = LookupRequest { kind, key: key.into(), force_refresh };
         let answer = self.lookups.look_up(self.streams, &ask, self.now);
+        // Only a request that waited for a call counts as a miss.
+        assert!(answer.as_ref().is_none_or(|answer| answer.name() != "miss"), "{answer:?}");
         (self.streams, answer.as_ref().map(shown))
     }
 
@@ -98,7 +100,7 @@ impl World {
 
     /// Who has been answered, in their order, and what.
     fn answers(&mut self) -> Vec<(u32, String)> {
-        let mut answers: Vec<(u32, String)> = std::iter::from_fn(|| self.lookups.next_result())
+        let mut answers: Vec<(u32, String)> = std::iter::from_fn(|| self.lookups.next_answer())
             .map(|(stream, answer)| (stream, shown(&answer)))
             .collect();
         answers.sort();
@@ -135,9 +137,14 @@ fn header<'c>(call: &'c Call<CallId>, name: &str) -> Option<&'c str> {
 }
 
 /// An answer as a text: `tenant:project:provider`, secrets with `+` between them, or `unknown:` and `unavailable:` with
-/// the reason.
-fn shown(answer: &LookupResult) -> String {
-    match answer {
+/// the reason. A result beyond its time begins with `stale `.
+fn shown(answer: &LookupAnswer) -> String {
+    let text = shown_result(&answer.result);
+    if answer.name() == "stale" { format!("stale {text}") } else { text }
+}
+
+fn shown_result(result: &LookupResult) -> String {
+    match result {
         LookupResult::Binding(binding) => {
             let scope = binding.key_scope.map(|scope| format!(" {scope:?}")).unwrap_or_default();
             let body = match binding.bind_body {

@@ -55,7 +55,8 @@ pub struct Case {
     pub upstream: Option<Message>,
     /// What the client must get.
     pub client: Client,
-    /// The series that count the exchange, with their labels, each once; `None` if the case does not say.
+    /// The series that count the exchange, with their labels, each once, and the values that histograms are given
+    /// ([`sample`]); `None` if the case does not say.
     pub metrics: Option<Vec<String>>,
 }
 
@@ -100,6 +101,11 @@ pub struct CaseOutcome {
     pub log: Vec<String>,
     /// What went wrong besides: traps, host calls nobody implements, a probe that found the filter broken.
     pub failures: Vec<String>,
+}
+
+/// A value that a histogram was given, as [`Case::metrics`] has it.
+pub fn sample(histogram: &str, value: u64) -> String {
+    format!("{histogram} {value}")
 }
 
 impl StartErrors {
