@@ -220,7 +220,7 @@ fn end_stalled_waits(contexts: &mut Contexts, root_id: u32) {
             && stream.driver.end_stalled_wait(&WasmHost::new(root_id, *id))
         {
             root.report_stall();
-            root.shared().note(&mut stream.driver);
+            root.shared().note(&WasmHost::new(root_id, *id), &mut stream.driver);
         }
     }
 }

@@ -5,7 +5,7 @@ use edge_idempotency_engine::call::{Call, CallReply};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId};
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::metrics::MetricKind;
+use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
 use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, SharedLookups};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -64,6 +64,8 @@ struct Gateway {
     calls: Cell<usize>,
     /// How often it was asked for the endpoint that its route names
     endpoints: Cell<usize>,
+    /// Whether it refuses to set headers
+    refuses_edits: bool,
     path: RefCell<String>,
 }
 
@@ -115,7 +117,7 @@ impl Host for Gateway {
         if name == ":path" {
             *self.path.borrow_mut() = String::from_utf8(value.to_vec()).unwrap();
         }
-        Ok(())
+        if self.refuses_edits { Err(HostError) } else { Ok(()) }
     }
 
     fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
@@ -275,6 +277,52 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
         assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
         assert_eq!((gateway.replies.get(), gateway.calls.get()), (0, 1));
     }
+}
+
+/// The counters that the gateway has after a flush, with their values.
+fn counted(gateway: &Gateway, series: &mut SeriesTable) -> Vec<(String, u64)> {
+    series.flush(gateway);
+    gateway.metrics.borrow().clone()
+}
+
+/// Such a request is neither forwarded nor refused, and its key is not known yet.
+#[test]
+fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
+    for request in [DELIVERY.as_slice(), &RECOVERY] {
+        let policy = if request == RECOVERY { recovery_policy("") } else { POLICY.to_owned() };
+        let policy = Policy::from_json(policy.as_bytes()).unwrap();
+        let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::new(10));
+        let gateway = Gateway::with(request);
+        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+        assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
+        driver.count(&gateway, &mut series);
+        driver.on_response_headers(&gateway, true, Some(&mut lookups));
+        driver.count(&gateway, &mut series);
+        assert_eq!(counted(&gateway, &mut series), []);
+    }
+}
+
+/// The filter has decided to forward the request, and the gateway refuses an edit.
+#[test]
+fn a_refusal_after_the_decision_is_one_problem() {
+    let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
+    let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::new(10));
+    let mut gateway = Gateway { refuses_edits: true, ..Gateway::with(&RECOVERY) };
+    gateway.request[0].1 = b"POST";
+    gateway.request[2].1 = b"/refunds";
+    gateway.request.push((b"idempotency-key", b"k"));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    assert_eq!(driver.on_request_headers(&gateway, true, Some(&mut lookups)), FilterAction::Pause);
+    driver.count(&gateway, &mut series);
+    // The reply passes the response's callbacks.
+    driver.on_response_headers(&gateway, true, Some(&mut lookups));
+    driver.count(&gateway, &mut series);
+    let labels = "tenant=acme;project=shop;endpoint=refunds";
+    let expected = [
+        (format!("idempotency_key_present_total;case=A;form=bare;{labels}"), 1),
+        (format!("idempotency_problem_total;code=policy_invalid;{labels}"), 1),
+    ];
+    assert_eq!((gateway.replies.get(), counted(&gateway, &mut series).as_slice()), (1, expected.as_slice()));
 }
 
 /// A host is asked for the endpoint of its route only by a policy that uses it.

@@ -4,7 +4,6 @@
 use super::{Count, Counter, Histogram, MetricKind};
 use crate::host::{Host, MetricId};
 use std::collections::BTreeMap;
-use std::iter;
 
 /// The value of a label that is absent.
 pub(super) const NONE: &str = "_none";
@@ -30,8 +29,8 @@ pub struct SeriesTable {
     /// The series with a count that waits for the next flush
     waiting: Vec<SeriesKey>,
     folded: Series,
-    /// The histograms by their names with labels. The values of the labels are this crate's and the policy's.
-    histograms: BTreeMap<Box<str>, MetricId>,
+    /// The gateway's ids of the histograms, by names with labels. The values of the labels are this crate's and the policy's.
+    histograms: BTreeMap<Box<str>, u32>,
 }
 
 /// One series.
@@ -74,12 +73,15 @@ impl SeriesTable {
     #[inline(never)]
     pub fn record<H: Host>(&mut self, host: &H, histogram: Histogram, label_value: &str, value: u64) {
         let (name, label) = histogram.names();
-        let name = labelled(name, iter::once((label, label_value)));
-        let known = self.histograms.get(name.as_str()).copied();
-        let Some(metric) = known.or_else(|| host.define_metric(MetricKind::Histogram, &name).ok()) else { return };
-        if known.is_none() {
-            self.histograms.insert(name.into(), metric);
-        }
+        let mut name = name.to_owned();
+        add_label(&mut name, label, label_value);
+        let metric = match self.histograms.get(name.as_str()) {
+            Some(id) => MetricId(*id),
+            None => {
+                let Ok(metric) = host.define_metric(MetricKind::Histogram, &name) else { return };
+                MetricId(*self.histograms.entry(name.into()).or_insert(metric.0))
+            }
+        };
         // A value that the gateway does not take is lost.
         let _ = host.record_in_metric(metric, value);
     }
@@ -148,24 +150,26 @@ impl SeriesTable {
     }
 }
 
-/// The name of a counter's series with its labels.
+/// The name of a counter's series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
 fn name(counter: Counter, [first, second, tenant, project, endpoint]: [&str; 5]) -> String {
+    let mut name = counter.name().to_owned();
     let own = counter.labels().iter().copied().zip([first, second]);
-    labelled(counter.name(), own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]))
-}
-
-/// A metric's name with labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
-fn labelled<'v>(name: &str, labels: impl Iterator<Item = (&'static str, &'v str)>) -> String {
-    let mut name = name.to_owned();
-    for (label, value) in labels {
-        name.push(';');
-        name.push_str(label);
-        name.push('=');
-        // These would end a label, or the name.
-        let clean = |c: char| if c == ';' || c.is_control() { '_' } else { c };
-        name.extend(value.chars().take(MAX_LABEL_CHARS).map(clean));
+    for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
+        add_label(&mut name, label, value);
     }
     name
+}
+
+/// Adds a label to the name of a metric. A value is cut after [`MAX_LABEL_CHARS`].
+#[inline(never)]
+fn add_label(name: &mut String, label: &str, value: &str) {
+    name.push(';');
+    name.push_str(label);
+    name.push('=');
+    for c in value.chars().take(MAX_LABEL_CHARS) {
+        // These would end a label, or the name.
+        name.push(if c == ';' || c.is_control() { '_' } else { c });
+    }
 }
 
 #[cfg(test)]
@@ -244,5 +248,12 @@ mod tests {
     fn no_value_ends_a_label_or_the_name() {
         let name = name(Counter::Problem, ["a;b\nc", NONE, "x.y:/\"\u{e9}", "p", "e"]);
         assert_eq!(name, "idempotency_problem_total;code=a_b_c;tenant=x.y:/\"\u{e9};project=p;endpoint=e");
+    }
+
+    #[test]
+    fn a_long_value_is_cut_between_characters() {
+        let (short, long) = ("\u{e9}".repeat(MAX_LABEL_CHARS), "\u{e9}".repeat(300));
+        let name = name(Counter::Problem, ["c", NONE, "t", "p", &long]);
+        assert_eq!(name, format!("idempotency_problem_total;code=c;tenant=t;project=p;endpoint={short}"));
     }
 }

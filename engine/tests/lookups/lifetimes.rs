@@ -116,7 +116,11 @@ fn while_the_store_is_down_answers_are_used_longer_and_it_is_asked_now_and_then(
     world.fetch(StoreKind::Secrets, OWNER, 200, &secret("one"));
     world.pass(60.0);
     assert_eq!(world.fetch(StoreKind::Secrets, OWNER, 503, &sealed()), "stale one");
-    assert_eq!(world.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("stale one"), "nobody waits for a store that is down");
+    assert_eq!(
+        world.ask(StoreKind::Secrets, OWNER).1.as_deref(),
+        Some("stale one"),
+        "nobody waits for a store that is down"
+    );
     assert_eq!(world.calls().len(), 0);
     world.pass(5.0);
     let (stream, answer) = world.ask(StoreKind::Secrets, OWNER);
