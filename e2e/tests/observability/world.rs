@@ -1,14 +1,16 @@
 //! Envoy with two workers, both stores, and Prometheus; and all requests that the tests count.
 
 use std::env;
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Surroundings};
 use e2e::lookup_stores::LookupStores;
 use e2e::prometheus::{Programs, Prometheus};
 use e2e::raw::Request;
+use e2e::wire::PATIENCE;
 use edge_idempotency_demo::faults::Fault;
 use edge_idempotency_demo::openbao::MOUNT;
 use serde_json::{Value, json};
@@ -93,10 +95,10 @@ impl World {
         let status = self.deliver(&Request::post(cold))?;
         ensure!(status == 503, "a registry that is away: {status}");
         let stale = |store: &str| format!("idempotency_lookup_total{{.*store=\"{store}\".*result=\"stale\"");
-        let mut deliveries = 0;
+        let (begin, mut deliveries) = (Instant::now(), 0);
         while self.counter(&stale("unkey"))? < phase as u64 || self.counter(&stale("openbao"))? < phase as u64 {
             deliveries += 1;
-            ensure!(deliveries < 100_000, "no delivery used an old value");
+            ensure!(begin.elapsed() < PATIENCE, "no delivery used an old value");
             self.deliver(&warm.delivery(&format!("evt_stale_{deliveries}")))?;
         }
         self.stores.forget();
@@ -127,7 +129,8 @@ impl World {
     /// Sends requests to the VM that fails until it was replaced so often, and had a request while it was not.
     fn fail_vms(&mut self, times: u64) -> Result<()> {
         let counter = |name: &str| format!("envoy_wasm_edge_idempotency_vm_reload_{name}{{");
-        for _ in 0..100_000 {
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
             let [success, failure, backoff] =
                 ["success", "failure", "backoff"].map(|name| self.counter(&counter(name)));
             self.vm_failures = vec![("success", success?), ("failure", failure?), ("backoff", backoff?)];
@@ -137,7 +140,7 @@ impl World {
             let status = self.gateway.http1(FAILING, &Request::post("/api/x"))?.reply.status;
             ensure!(status == 503, "a VM that failed: {status}");
         }
-        anyhow::bail!("the VM was not replaced: {:?}", self.vm_failures)
+        bail!("the VM was not replaced: {:?}", self.vm_failures)
     }
 
     /// What is not in the mix reaches Prometheus, too.
