@@ -42,7 +42,7 @@ TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: wasm
 wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm, and the same under a name with its hash
@@ -123,6 +123,14 @@ behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
 e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
 	@echo "== e2e"
 	@cargo test --no-fail-fast -p e2e
+
+# Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
+.PHONY: dashboard-picture
+dashboard-picture: tools $(WASM_NEEDED) ## draw the dashboard's main panels anew: docs/images/dashboard.png
+	@scripts/tools.sh plotting
+	@EDGE_DASHBOARD_DATA=$(CURDIR)/target/dashboard.json cargo test --quiet -p e2e --test observability -- 'names and labels are clean'
+	@mkdir -p docs/images
+	@.tools/plotting/bin/python scripts/dashboard-picture.py target/dashboard.json docs/images/dashboard.png
 
 # CASES is the number of cases, another SEED makes other cases, and ONLY=N repeats the case that a finding names.
 CASES ?= 100000

@@ -74,6 +74,7 @@ def draw(axes, panel, series, start, end):
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g} min"))
     axes.tick_params(labelsize=8.5, length=0, colors="#444444")
+    axes.tick_params(axis="x", pad=7)
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
     for side in axes.spines.values():
@@ -83,7 +84,8 @@ def draw(axes, panel, series, start, end):
     if more:
         handles.append(plt.Line2D([], [], linestyle="none"))
         labels.append(f"and {more} more")
-    axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(-0.02, -0.13), ncols=2, fontsize=8.5, frameon=False,
+    columns = 1 if max(map(len, labels)) > 32 else 2
+    axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(-0.02, -0.14), ncols=columns, fontsize=8.5, frameon=False,
                 handlelength=1.2, columnspacing=1.2, borderaxespad=0)
 
 

@@ -1,6 +1,7 @@
-//! What scripts/dashboard-picture.py draws: two minutes of traffic with visible shapes, and what the dashboard's queries say
+//! What scripts/dashboard-picture.py draws: five minutes of traffic with visible shapes, and what the dashboard's queries say
 //! of them. Only `EDGE_DASHBOARD_DATA=FILE` asks for it.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -14,9 +15,9 @@ use crate::documents::dashboard;
 use crate::expressions::substituted;
 use crate::world::World;
 
-const SECONDS: u64 = 240;
+const SECONDS: u64 = 300;
 /// The range of the queries' rates: longer would flatten the shapes.
-const RATE_INTERVAL: &str = "15s";
+const RATE_INTERVAL: &str = "20s";
 const TICK: Duration = Duration::from_millis(250);
 
 /// Sends the traffic, and writes the series of each panel as JSON.
@@ -49,7 +50,7 @@ pub(crate) fn write(world: &mut World, path: &Path) -> Result<()> {
         ticks += 1;
         thread::sleep((TICK * ticks).saturating_sub(begin.elapsed()));
     }
-    let (start, end) = (start + 20, now());
+    let (start, end) = (start + 25, now());
     let mut panels: Vec<Value> = Vec::new();
     for query in dashboard()? {
         let expression = substituted(&query.expression.replace("$__rate_interval", RATE_INTERVAL))?;
@@ -63,12 +64,23 @@ pub(crate) fn write(world: &mut World, path: &Path) -> Result<()> {
 /// How often a request of the mix is sent in this tick: `time` runs from 0 to 1.
 fn share(name: &str, number: usize, time: f64, ticks: u32) -> u32 {
     let wave = (time * std::f64::consts::TAU * 2.0).sin();
-    let every = |period: u32| u32::from(ticks % period == number as u32 % period);
+    let whole = |mean: f64| (mean + uniform(number, ticks)).floor().max(0.0) as u32;
     match name {
-        "a stored result" => 4 + (2.0 * wave).round() as u32,
-        "a replay" => 2 + u32::from(time > 0.4) + every(2),
-        "a key that is too long" if (0.3..0.45).contains(&time) => 3,
-        "a handler that deduplicates by itself" => 1,
-        _ => every(12 + number as u32 % 9),
+        "a stored result" => whole(4.0 + 1.5 * wave),
+        "a replay" => whole(2.0 + 0.7 * wave + if time > 0.4 { 1.0 } else { 0.0 }),
+        // A client's release that is taken back.
+        "a key that is too long" if (0.3..0.45).contains(&time) => whole(1.5),
+        "a delivery without an identifier" if (0.5..0.7).contains(&time) => whole(0.5),
+        "a delivery without an identifier" => 0,
+        // Clients learn what shadow mode reports.
+        _ if name.starts_with("shadow mode") => whole(0.5 * (1.0 - time)),
+        _ => whole(0.1 + 0.05 * wave),
     }
+}
+
+/// A number from 0 to 1 that looks random, and is the same in each run.
+fn uniform(number: usize, ticks: u32) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    (number, ticks).hash(&mut hasher);
+    f64::from((hasher.finish() >> 32) as u32) / f64::from(u32::MAX)
 }
