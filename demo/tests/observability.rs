@@ -1,5 +1,6 @@
 //! The files of observability/ agree with each other, with the shipped configurations and with the pages. What Prometheus says of
 //! them is the subject of the end-to-end test `observability`.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -130,9 +130,8 @@ impl Prometheus {
 
     fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value> {
         let pairs: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
-        let request = Request::post(path)
-            .header("content-type", "application/x-www-form-urlencoded")
-            .body(pairs.join("&"));
+        let request =
+            Request::post(path).header("content-type", "application/x-www-form-urlencoded").body(pairs.join("&"));
         let reply = runtime()?.block_on(request.send(&self.url))?;
         ensure!(reply.status == 200, "{parameters:?}: {}", reply.text());
         Ok(reply.json().get("data").context("no data")?.clone())

@@ -61,8 +61,12 @@ impl World {
             ..Surroundings::default()
         };
         let gateway = Gateway::start_within(&around, &listeners)?;
-        let prometheus =
-            Prometheus::start(programs, directory.path(), &gateway.admin_address(), &hastened(&text("prometheus-rules.yaml")?)?)?;
+        let prometheus = Prometheus::start(
+            programs,
+            directory.path(),
+            &gateway.admin_address(),
+            &hastened(&text("prometheus-rules.yaml")?)?,
+        )?;
         let (deliveries, of_many_tenants, vm_failures) = (0, 0, Vec::new());
         let mut world =
             Self { prometheus, mix, deliveries, of_many_tenants, vm_failures, gateway, stores, _directory: directory };
