@@ -27,6 +27,7 @@ pub(crate) enum MapType {
 /// `proxy_log_level_t`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AbiLogLevel {
+    Debug = 1,
     Info = 2,
     Warn = 3,
     Error = 4,
@@ -61,6 +62,7 @@ const PLUGIN_CONFIGURATION: u32 = 7;
 #[link(wasm_import_module = "env")]
 unsafe extern "C" {
     fn proxy_log(level: u32, message: *const u8, size: usize) -> u32;
+    fn proxy_get_log_level(level: *mut u32) -> u32;
     fn proxy_get_header_map_pairs(map: u32, data: *mut *mut u8, size: *mut usize) -> u32;
     fn proxy_replace_header_map_value(
         map: u32,
@@ -71,6 +73,15 @@ unsafe extern "C" {
     ) -> u32;
     fn proxy_remove_header_map_value(map: u32, name: *const u8, name_size: usize) -> u32;
     fn proxy_get_property(path: *const u8, path_size: usize, data: *mut *mut u8, size: *mut usize) -> u32;
+    fn proxy_set_property(path: *const u8, path_size: usize, value: *const u8, value_size: usize) -> u32;
+    fn proxy_call_foreign_function(
+        name: *const u8,
+        name_size: usize,
+        argument: *const u8,
+        argument_size: usize,
+        data: *mut *mut u8,
+        size: *mut usize,
+    ) -> u32;
     fn proxy_get_buffer_bytes(buffer: u32, start: usize, max: usize, data: *mut *mut u8, size: *mut usize) -> u32;
     fn proxy_set_buffer_bytes(buffer: u32, start: usize, size: usize, data: *const u8, data_size: usize) -> u32;
     fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
@@ -133,6 +144,14 @@ pub(crate) fn log(level: AbiLogLevel, message: &str) {
     let _ = unsafe { proxy_log(level as u32, message.as_ptr(), message.len()) };
 }
 
+/// The lowest level that the host's log shows, as a `proxy_log_level_t`.
+pub(crate) fn log_level() -> Result<u32, Status> {
+    let mut level = 0;
+    // SAFETY: the pointer is valid for writes during the call.
+    done(unsafe { proxy_get_log_level(&raw mut level) })?;
+    Ok(level)
+}
+
 /// A header map in the host's encoding; see [`pairs`].
 pub(crate) fn header_map(map: MapType) -> Result<Vec<u8>, Status> {
     // SAFETY: both pointers are valid for writes during the call.
@@ -155,6 +174,20 @@ pub(crate) fn remove_header(map: MapType, name: &[u8]) -> Result<(), Status> {
 pub(crate) fn property(path: &[u8]) -> Result<Vec<u8>, Status> {
     // SAFETY: the path is valid for reads, the pointers for writes, during the call.
     returned(|data, size| unsafe { proxy_get_property(path.as_ptr(), path.len(), data, size) })
+}
+
+/// Sets a property of the current request.
+pub(crate) fn set_property(path: &[u8], value: &[u8]) -> Result<(), Status> {
+    // SAFETY: path and value are valid for reads of their lengths during the call.
+    done(unsafe { proxy_set_property(path.as_ptr(), path.len(), value.as_ptr(), value.len()) })
+}
+
+/// Calls a function that is the host's own, and gives what it returns.
+pub(crate) fn foreign_function(name: &str, argument: &[u8]) -> Result<Vec<u8>, Status> {
+    // SAFETY: name and argument are valid for reads of their lengths, the pointers for writes, during the call.
+    returned(|data, size| unsafe {
+        proxy_call_foreign_function(name.as_ptr(), name.len(), argument.as_ptr(), argument.len(), data, size)
+    })
 }
 
 /// The bytes of the plugin's configuration.

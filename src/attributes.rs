@@ -1,12 +1,12 @@
-//! Reads dynamic metadata and route metadata from Envoy's properties.
+//! Reads dynamic metadata and route metadata from Envoy's properties, and sets the property with a request's record.
 //!
-//! Properties have no types: a string is its bytes, a number is eight bytes, a boolean is one byte, and a list or an
-//! object contains zero bytes. Identities refuse control bytes, so only a number with eight printable bytes could pass
-//! as a string. And `null` is an error, like a list that contains `null`. In these two cases the metadata is read again
-//! as a protobuf message, which has types.
+//! Properties have no types: a string is its bytes, a number is eight bytes, a boolean is the byte 0 or 1, and a list or
+//! an object contains zero bytes. And `null` is an error, like a list that contains `null`. A value that could be one of
+//! these is read again as a part of a protobuf message, which has types.
 
 use crate::abi::{self, Status};
 use edge_idempotency_engine::identity::{AttributeValue, MetadataPath};
+use edge_idempotency_engine::telemetry::RECORD_TYPE;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -19,12 +19,17 @@ const NUMBER_SIZE: usize = 8;
 /// The value at a path of the current request's dynamic metadata.
 pub(crate) fn metadata(path: &MetadataPath) -> AttributeValue<'static> {
     match dynamic_metadata(path) {
-        Ok(bytes) if bytes.len() == NUMBER_SIZE && kind(path.segments()) != Some(STRING) => AttributeValue::Unusable,
+        Ok(bytes) if may_be_no_string(&bytes) && kind(path.segments()) != Some(STRING) => AttributeValue::Unusable,
         Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
         Ok(_) | Err(Status::NOT_FOUND) => AttributeValue::Absent,
         Err(_) if kind(path.segments()) == Some(NULL) => AttributeValue::Absent,
         Err(_) => AttributeValue::Unusable,
     }
+}
+
+/// Whether a property can be something else than a string.
+fn may_be_no_string(property: &[u8]) -> bool {
+    property.len() == NUMBER_SIZE || property.iter().any(|byte| matches!(byte, 0 | 1))
 }
 
 /// Reads a value of the current request's dynamic metadata by its property path: `metadata`, `filter_metadata`, the namespace
@@ -49,6 +54,31 @@ pub(crate) fn route_endpoint() -> AttributeValue<'static> {
         Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
         Ok(_) | Err(_) => AttributeValue::Absent,
     }
+}
+
+/// The property with the record of a request. In Envoy's access log its name is `wasm.edge_idempotency`.
+const RECORD: &[u8] = b"edge_idempotency";
+
+/// Declares the type of [`RECORD`]: else Envoy would take it for bytes. To be called in the context of a configuration.
+///
+/// # Errors
+/// The host has no such function. Then access logs show the record as bytes.
+pub(crate) fn declare_record() -> Result<(), Status> {
+    // `DeclarePropertyArguments` of Envoy's source/extensions/common/wasm/ext/declare_property.proto:
+    // `string name = 1; bool readonly = 2; WasmType type = 3; bytes schema = 4; LifeSpan span = 5`.
+    const PROTOBUF: u8 = 3;
+    let mut arguments = Vec::new();
+    for (field, bytes) in [(1, RECORD), (4, RECORD_TYPE.as_bytes())] {
+        arguments.extend([field << 3 | 2, u8::try_from(bytes.len()).unwrap_or_default()]);
+        arguments.extend(bytes);
+    }
+    arguments.extend([3 << 3, PROTOBUF]);
+    abi::foreign_function("declare_property", &arguments).map(drop)
+}
+
+/// Sets the record of the current request.
+pub(crate) fn set_record(record: &[u8]) -> Result<(), Status> {
+    abi::set_property(RECORD, record)
 }
 
 /// How many bytes of the current request have been received: names and values of its headers, and its body.

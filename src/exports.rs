@@ -71,7 +71,7 @@ fn with_stream(
             return Some(event(&mut stream.driver, &host, None).into());
         };
         let action = event(&mut stream.driver, &host, shared.lookups.as_deref_mut());
-        shared.note(&host, &mut stream.driver);
+        shared.note(&mut stream.driver, &host);
         Some(action.into())
     };
     with_contexts(found).flatten().unwrap_or(otherwise)
@@ -90,7 +90,7 @@ fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost, Opt
             {
                 let host = WasmHost::new(root, id);
                 stream.driver.on_lookup_answer(&host, answer, lookups);
-                shared.note(&host, &mut stream.driver);
+                shared.note(&mut stream.driver, &host);
             }
         }
     });
@@ -133,8 +133,11 @@ extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
-    let configure = |contexts: &mut Contexts| contexts.roots.get_mut(root_id).is_some_and(|root| root.configure());
-    with_contexts(configure).unwrap_or_default()
+    with_contexts(|contexts| {
+        let host = WasmHost::new(root_id, root_id);
+        contexts.roots.get_mut(root_id).is_some_and(|root| root.configure(&host))
+    })
+    .unwrap_or_default()
 }
 
 #[unsafe(no_mangle)]
@@ -187,7 +190,7 @@ extern "C" fn proxy_on_tick(root_id: u32) {
     with_contexts(|contexts| {
         end_stalled_waits(contexts, root_id);
         if let Some(root) = contexts.roots.get_mut(root_id) {
-            root.flush_counts(&WasmHost::new(root_id, root_id));
+            root.tick(&WasmHost::new(root_id, root_id));
         }
     });
 }
@@ -201,7 +204,7 @@ extern "C" fn proxy_on_delete(id: u32) {
             stream.driver.cancel_lookup(lookups);
         }
         if let Some(root) = contexts.roots.get_mut(id) {
-            root.flush_counts(&WasmHost::new(id, id));
+            root.end(&WasmHost::new(id, id));
         }
         contexts.roots.remove(id);
     });
@@ -215,12 +218,10 @@ fn end_stalled_waits(contexts: &mut Contexts, root_id: u32) {
     }
     let streams = contexts.streams.iter_mut().filter(|(_, stream)| stream.root == root_id);
     for (id, stream) in streams {
-        if stream.driver.on_tick()
-            && abi::act_for(*id).is_ok()
-            && stream.driver.end_stalled_wait(&WasmHost::new(root_id, *id))
-        {
+        let host = WasmHost::new(root_id, *id);
+        if stream.driver.on_tick() && abi::act_for(*id).is_ok() && stream.driver.end_stalled_wait(&host) {
             root.report_stall();
-            root.shared().note(&WasmHost::new(root_id, *id), &mut stream.driver);
+            root.shared().note(&mut stream.driver, &host);
         }
     }
 }

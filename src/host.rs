@@ -119,8 +119,21 @@ impl Host for WasmHost {
         abi::record_metric(metric.0, value).map_err(|_| HostError)
     }
 
+    fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
+        attributes::set_record(record).map_err(|_| HostError)
+    }
+
+    fn log_level(&self) -> LogLevel {
+        match abi::log_level() {
+            Ok(level) if level <= abi::AbiLogLevel::Debug as u32 => LogLevel::Debug,
+            Ok(level) if level > abi::AbiLogLevel::Info as u32 => LogLevel::Warn,
+            _ => LogLevel::Info,
+        }
+    }
+
     fn log(&self, level: LogLevel, line: &str) {
         let level = match level {
+            LogLevel::Debug => abi::AbiLogLevel::Debug,
             LogLevel::Info => abi::AbiLogLevel::Info,
             LogLevel::Warn => abi::AbiLogLevel::Warn,
         };

@@ -1,10 +1,12 @@
 //! A root context: its configuration, and the policy and lookups that its requests share.
 
 use crate::abi::{self, AbiLogLevel};
+use crate::attributes;
 use crate::host::WasmHost;
 use edge_idempotency_engine::lookup::TICK_MS;
 use edge_idempotency_engine::metrics::{FLUSH_MS, SeriesTable};
 use edge_idempotency_engine::policy::{Policy, PolicyErrors};
+use edge_idempotency_engine::telemetry::Recorder;
 use edge_idempotency_engine::{Driver, STALL_TICK_MS, SharedLookups};
 use edge_idempotency_envoy::{ENVIRONMENT_ADVICE, STALL_ADVICE};
 use std::sync::Arc;
@@ -16,6 +18,7 @@ pub(crate) struct Root {
     lookups: Option<SharedLookups>,
     bodies: BodyDelivery,
     series: Option<SeriesTable>,
+    recorder: Recorder,
 }
 
 /// What the requests of a configuration share.
@@ -25,17 +28,19 @@ pub(crate) struct Shared<'r> {
     pub(crate) bodies: &'r mut BodyDelivery,
     /// `None` before the configuration is read
     pub(crate) series: Option<&'r mut SeriesTable>,
+    pub(crate) recorder: &'r mut Recorder,
 }
 
 impl Shared<'_> {
     /// Notes what a request has shown and decided in a callback.
-    pub(crate) fn note(&mut self, host: &WasmHost, driver: &mut Driver<WasmHost>) {
+    pub(crate) fn note(&mut self, driver: &mut Driver<WasmHost>, host: &WasmHost) {
         if driver.awaited_body_arrived() {
             *self.bodies = BodyDelivery::Proven;
         }
         if let Some(series) = &mut self.series {
             driver.count(host, series);
         }
+        driver.record(host, self.recorder);
     }
 }
 
@@ -70,7 +75,12 @@ impl Root {
 
     /// What the requests of the configuration share.
     pub(crate) const fn shared(&mut self) -> Shared<'_> {
-        Shared { lookups: self.lookups.as_mut(), bodies: &mut self.bodies, series: self.series.as_mut() }
+        Shared {
+            lookups: self.lookups.as_mut(),
+            bodies: &mut self.bodies,
+            series: self.series.as_mut(),
+            recorder: &mut self.recorder,
+        }
     }
 
     /// Whether the gateway is known to pass on bodies that a message waits for, because one has arrived.
@@ -78,8 +88,19 @@ impl Root {
         matches!(self.bodies, BodyDelivery::Proven)
     }
 
-    /// Gives the counts since the last call to the gateway.
-    pub(crate) fn flush_counts(&mut self, host: &WasmHost) {
+    /// Takes a tick: gives the counts since the last one to the gateway.
+    pub(crate) fn tick(&mut self, host: &WasmHost) {
+        self.flush_counts(host);
+        self.recorder.on_tick(host);
+    }
+
+    /// Gives the last counts to the gateway, and writes how many lines of its log were left out.
+    pub(crate) fn end(&mut self, host: &WasmHost) {
+        self.flush_counts(host);
+        self.recorder.report(host);
+    }
+
+    fn flush_counts(&mut self, host: &WasmHost) {
         if let Some(series) = &mut self.series {
             series.flush(host);
         }
@@ -94,7 +115,7 @@ impl Root {
     }
 
     /// Takes the plugin's configuration. `false` makes the gateway refuse it; all errors are in its log.
-    pub(crate) fn configure(&mut self) -> bool {
+    pub(crate) fn configure(&mut self, host: &WasmHost) -> bool {
         let document = abi::configuration().unwrap_or_default();
         match Policy::from_json(&document).and_then(with_secrets) {
             Ok(policy) => {
@@ -102,6 +123,9 @@ impl Root {
                 for warning in policy.warnings() {
                     abi::log(AbiLogLevel::Warn, &format!("edge-idempotency: policy {warning}"));
                 }
+                // If this fails, access logs show records as bytes.
+                let _ = attributes::declare_record();
+                self.recorder.read_level(host);
                 self.lookups = SharedLookups::of(&policy);
                 self.series = Some(SeriesTable::new(policy.max_series()));
                 // If this fails, there are no ticks: no metrics, no refreshes ahead of time, and nothing ends the wait for

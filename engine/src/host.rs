@@ -16,8 +16,10 @@ pub use crate::headers::RouterHints;
 pub struct HostError;
 
 /// How important a line of the gateway's log is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
+    /// Something that only the search for an error needs
+    Debug,
     /// Something started, or works again
     Info,
     /// Something failed, and the filter goes on
@@ -135,6 +137,16 @@ pub trait Host: Attributes {
     /// The gateway did not record it.
     fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError>;
 
+    /// Makes the record of the request, a `google.protobuf.Struct`, available to the gateway's access log and traces. It
+    /// replaces the record of an earlier call.
+    ///
+    /// # Errors
+    /// The gateway did not take it.
+    fn set_record(&self, record: &[u8]) -> Result<(), HostError>;
+
     /// Writes a line into the gateway's log.
     fn log(&self, level: LogLevel, line: &str);
+
+    /// The lowest level that the gateway's log shows.
+    fn log_level(&self) -> LogLevel;
 }

@@ -178,7 +178,15 @@ impl Host for Gateway {
         Ok(())
     }
 
+    fn set_record(&self, _: &[u8]) -> Result<(), HostError> {
+        Ok(())
+    }
+
     fn log(&self, _: LogLevel, _: &str) {}
+
+    fn log_level(&self) -> LogLevel {
+        LogLevel::Info
+    }
 }
 
 /// The client gets the gateway's response. The lookup's result that comes later changes nothing, and nothing of the request

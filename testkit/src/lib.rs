@@ -12,6 +12,7 @@ pub mod cases;
 
 pub mod http;
 pub mod native;
+pub mod records;
 pub mod requests;
 pub mod signatures;
 pub mod stores;

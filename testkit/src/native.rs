@@ -13,12 +13,14 @@ use edge_idempotency_engine::host::{
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
+use edge_idempotency_engine::telemetry::Recorder;
 use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, PolicyErrors, SharedLookups};
 use serde_json::Value;
 
 use crate::attributes::JsonAttributes;
 use crate::cases::{Case, CaseOutcome, StartErrors, sample};
 use crate::http::{Headers, LocalReply, Message};
+use crate::records;
 use crate::stores::{answer, fake_stores};
 
 /// The clock of a case without one: 2026-01-01 UTC, as in the module.
@@ -68,6 +70,9 @@ struct NativeHost {
     metrics: RefCell<Vec<(String, u64)>>,
     /// What was given to histograms, as a case writes it
     samples: RefCell<Vec<String>>,
+    /// The record of the request.
+    record: RefCell<Option<Vec<u8>>>,
+    log: RefCell<Vec<String>>,
 }
 
 /// The reply to a call, which comes after the callback that made the call.
@@ -206,7 +211,18 @@ impl Host for NativeHost {
         Ok(())
     }
 
-    fn log(&self, _: LogLevel, _: &str) {}
+    fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
+        *self.record.borrow_mut() = Some(record.to_vec());
+        Ok(())
+    }
+
+    fn log(&self, level: LogLevel, line: &str) {
+        self.log.borrow_mut().push(format!("{level:?} {line}"));
+    }
+
+    fn log_level(&self) -> LogLevel {
+        LogLevel::Info
+    }
 }
 
 /// One request on its way, and what it shares with others of its configuration.
@@ -215,6 +231,7 @@ struct Stream<'h> {
     driver: Driver<NativeHost>,
     lookups: Option<SharedLookups>,
     series: SeriesTable,
+    recorder: Recorder,
     /// Whether the request went on.
     went_on: bool,
 }
@@ -250,6 +267,7 @@ impl Stream<'_> {
             self.after(action);
         }
         self.driver.count(self.host, &mut self.series);
+        self.driver.record(self.host, &mut self.recorder);
     }
 
     fn response(&mut self, message: &Message) {
@@ -262,6 +280,7 @@ impl Stream<'_> {
             self.driver.on_response_trailers(self.host);
         }
         self.driver.count(self.host, &mut self.series);
+        self.driver.record(self.host, &mut self.recorder);
     }
 }
 
@@ -280,11 +299,13 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
         now_unix_ms: case.now_unix_ms.unwrap_or(DEFAULT_NOW_UNIX_MS),
         metrics: RefCell::new(Vec::new()),
         samples: RefCell::new(Vec::new()),
+        record: RefCell::new(None),
+        log: RefCell::new(Vec::new()),
     };
     let series = SeriesTable::new(policy.max_series());
     let lookups = SharedLookups::of(&policy);
     let driver = Driver::new(1, Some(Arc::new(policy)));
-    let mut stream = Stream { host: &host, driver, lookups, series, went_on: false };
+    let mut stream = Stream { host: &host, driver, lookups, series, recorder: Recorder::default(), went_on: false };
     stream.request(&case.request);
     let is_refused = host.has_replied();
     if !is_refused && !stream.went_on {
@@ -296,7 +317,7 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
     stream.series.flush(&host);
     drop(stream);
 
-    let NativeHost { request, response, reply, metrics, samples, .. } = host;
+    let NativeHost { request, response, reply, metrics, samples, record, log, .. } = host;
     let repeated = |(name, count): (String, u64)| vec![name; usize::try_from(count).unwrap_or_default()];
     let mut metrics: Vec<String> = metrics.into_inner().into_iter().flat_map(repeated).collect();
     metrics.append(&mut samples.into_inner());
@@ -306,5 +327,13 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
         client.body.clear();
     }
     let upstream = (!is_refused).then(|| request.into_inner());
-    Ok(CaseOutcome { upstream, client: Some(client), metrics: Some(metrics), ..CaseOutcome::default() })
+    let record = record.into_inner().map(|message| records::read(&message));
+    Ok(CaseOutcome {
+        upstream,
+        client: Some(client),
+        metrics: Some(metrics),
+        record: record.map_or(Ok(None), |record| record.map(Some).ok_or("the record cannot be read".to_owned()))?,
+        log: log.into_inner(),
+        ..CaseOutcome::default()
+    })
 }

@@ -8,10 +8,14 @@ use edge_idempotency_engine::lookup::FakeStores;
 use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample, workspace};
 use testkit::http::Message;
+use testkit::records;
 use testkit::stores::{answer, fake_stores};
 
 /// The clusters of every case's gateway, beside those that only Envoy knows.
 const CLUSTERS: [&str; 3] = ["unkey", "openbao", "backend"];
+
+/// The property with the record of a request.
+const RECORD: &str = "edge_idempotency";
 
 /// What the module puts in front of each error of a policy.
 const ERROR_PREFIX: &str = "edge-idempotency: policy ";
@@ -75,10 +79,16 @@ impl Wasm {
         let mut metrics: Vec<String> = counters.iter().flat_map(repeated).chain(samples).collect();
         metrics.sort();
         let metrics = Some(metrics);
+        let message = exchange.properties.get(RECORD);
+        let record = message.and_then(|message| records::read(message));
         let mut failures = vm.take_failures();
+        if message.is_some() != record.is_some() {
+            failures.push("the record cannot be read".to_owned());
+        }
         failures.extend(probe(&mut vm));
         failures.extend(vm.take_failures());
-        CaseOutcome { upstream: exchange.upstream, client: exchange.client, metrics, log: texts(vm.logs()), failures }
+        let (upstream, client, log) = (exchange.upstream, exchange.client, texts(vm.logs()));
+        CaseOutcome { upstream, client, metrics, record, log, failures }
     }
 
     /// The errors of a policy, each as `pointer: message`; none if it starts.

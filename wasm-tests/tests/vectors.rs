@@ -135,6 +135,7 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
         upstream,
         client: Client { status, headers: Vec::new(), problem, body: None, trailers: None },
         metrics: None,
+        record: None,
     }
 }
 

@@ -211,20 +211,16 @@ fn the_request_that_asked_first_may_leave_and_the_others_are_answered() {
     assert_eq!(vm.take_failures(), [""; 0]);
 }
 
-/// Ticks are needed until a body has arrived during a wait; after that, only for lookups.
+/// Counts reach the gateway with ticks, so ticks go on when no wait and no lookup needs them any more.
 #[test]
-fn ticks_end_when_a_body_has_arrived() {
-    let stores = (json!({"cluster": "unkey"}), json!({"cluster": "openbao"}));
-    for ((unkey, openbao), then) in [((Value::Null, Value::Null), 0), (stores, 1000)] {
-        let mut vm = start_with(unkey, openbao);
-        let id = begin(&mut vm, KNOWN, 10);
-        vm.tick();
-        assert_eq!(vm.tick_period_ms(), 1000);
-        vm.request_body(id, b"{}", true);
-        vm.tick();
-        assert_eq!(vm.tick_period_ms(), then);
-        assert_eq!(vm.take_failures(), [""; 0]);
-    }
+fn ticks_go_on_when_a_body_has_arrived() {
+    let mut vm = start();
+    let id = begin(&mut vm, KNOWN, 10);
+    vm.tick();
+    vm.request_body(id, b"{}", true);
+    vm.tick();
+    assert_eq!(vm.tick_period_ms(), 1000);
+    assert_eq!(vm.take_failures(), [""; 0]);
 }
 
 /// The body of an error that the gateway keeps back is not shown, and the error is answered.

@@ -22,6 +22,7 @@ use crate::lookup::LookupAnswer;
 use crate::metrics::{SeriesTable, count_request, count_response};
 use crate::policy::{Answers, Policy};
 use crate::problem::Problem;
+use crate::telemetry::{GivenRecord, Recorder};
 use held::HeldLines;
 use response::{ResponseBody, body_of};
 use stall::BodyWait;
@@ -51,6 +52,7 @@ pub struct Driver<H: Host> {
     body_wait: BodyWait,
     /// How far the exchange was when it was last counted.
     counted: Stage,
+    record: GivenRecord,
 }
 
 /// A request that waits for its whole body, and maybe for lookups.
@@ -78,6 +80,7 @@ impl<H: Host> Driver<H> {
             response: ResponseBody::default(),
             body_wait: BodyWait::default(),
             counted: Stage::default(),
+            record: GivenRecord::default(),
         }
     }
 
@@ -99,6 +102,14 @@ impl<H: Host> Driver<H> {
             count_response(&self.exchange, policy, series);
         }
         self.counted = stage;
+    }
+
+    /// Gives the exchange's record to the gateway and writes its log lines. It has to be called after each other method
+    /// that takes an event.
+    pub fn record(&mut self, host: &H, recorder: &mut Recorder) {
+        if let Some(policy) = self.policy.as_deref() {
+            recorder.record(host, &self.exchange, policy, &mut self.record);
+        }
     }
 
     /// Handles the request's headers; `end_of_stream`: neither a body nor trailers follow.

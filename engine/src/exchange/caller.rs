@@ -101,14 +101,13 @@ fn identity<'p>(
     let signed = |name| match headers.field(name) {
         FieldValue::One(value) => Ok(value),
         FieldValue::Absent => Err(IdentityFault::Missing),
-        FieldValue::Many => Err(IdentityFault::Invalid),
+        FieldValue::Many => Err(IdentityFault::NotOneString),
     };
-    let tenant =
-        signed(&header_names.tenant).and_then(|value| Tenant::parse(value).map_err(|_| IdentityFault::Invalid));
+    let tenant = signed(&header_names.tenant).and_then(|value| Tenant::parse(value).map_err(IdentityFault::Malformed));
     // The project is parsed even if a wider scope replaces it: its alphabet separates it from the rest of the signed
     // text.
     let project =
-        signed(&header_names.project).and_then(|value| Project::parse(value).map_err(|_| IdentityFault::Invalid));
+        signed(&header_names.project).and_then(|value| Project::parse(value).map_err(IdentityFault::Malformed));
     match (tenant, project) {
         (Ok(tenant), Ok(named)) => {
             Ok(Identity { tenant, project: wider.unwrap_or(named), subject: caller.subject.clone() })

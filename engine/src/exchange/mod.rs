@@ -18,9 +18,9 @@ use crate::headers::Headers;
 use crate::identity::{Attributes, Identity, IdentitySource};
 use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
-use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
+use crate::policy::{KeyInLogs, Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
-use crate::telemetry::{Case, Outcome, Record, key_in_logs};
+use crate::telemetry::{Case, Outcome, Record, RecordedPath, key_in_logs};
 use crate::uuid::Uuid;
 use recovery::PendingRecovery;
 use request::KeyLines;
@@ -186,7 +186,10 @@ struct Facts {
     /// Whether a handler reported that it had deduplicated the request
     handler_hit: bool,
     source: Option<&'static str>,
-    original_path: String,
+    /// The path as the client sent it, without its query, if logs show it
+    sent_path: Option<String>,
+    /// Whether the path is a recovery path of the route
+    is_recovery: bool,
     /// The detailed reason, which the problem document does not show.
     reason: Option<&'static str>,
     outcome: Outcome,
@@ -226,6 +229,13 @@ pub(crate) struct AnswerFact {
     pub(crate) outcome: &'static str,
     /// Whether its status is 400 or higher
     pub(crate) error: bool,
+}
+
+impl AnswerFact {
+    /// The outcome as records write it: an answer that is neither stored nor replayed is that of a forwarded request.
+    fn logged_outcome(self) -> &'static str {
+        if self.outcome == "passed" { Outcome::Forwarded.name() } else { self.outcome }
+    }
 }
 
 impl Exchange {
@@ -498,7 +508,7 @@ impl Exchange {
         self.facts.case
     }
 
-    /// The log record of the exchange.
+    /// The record of the exchange for logs. The namespaced key is hashed here, if the policy wants its digest.
     pub fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
         let facts = &self.facts;
         Record {
@@ -506,7 +516,25 @@ impl Exchange {
             key: self.key().and_then(|key| key_in_logs(policy.key_in_logs(), key)),
             source: facts.source,
             policy: facts.policy,
-            outcome: facts.outcome.name(),
+            shadow: self.shadow_verdict(),
+            identity: self.problem().and_then(Problem::identity_reasons),
+            tenant: self.identity().map(|identity| identity.tenant.as_str()),
+            project: self.identity().map(|identity| identity.project.as_str()),
+            endpoint: self.endpoint(policy),
+            original_path: self.recorded_path(policy),
+            ..self.outcome_record()
+        }
+    }
+
+    /// The members of the record that the response can change.
+    pub(crate) fn outcome_record(&self) -> Record<'_> {
+        let facts = &self.facts;
+        let outcome = match (facts.outcome, facts.answer) {
+            (Outcome::Rejected, _) | (_, None) => facts.outcome.name(),
+            (_, Some(answer)) => answer.logged_outcome(),
+        };
+        Record {
+            outcome,
             code: self.problem().map(|problem| problem.code.name()),
             reason: self.reason(),
             invocation: facts.invocation.as_deref(),
@@ -515,11 +543,42 @@ impl Exchange {
                 Outcome::Stored => Some(false),
                 Outcome::Forwarded | Outcome::Rejected => None,
             },
-            tenant: self.identity().map(|identity| identity.tenant.as_str()),
-            project: self.identity().map(|identity| identity.project.as_str()),
-            endpoint: self.endpoint(policy),
-            original_path: Some(facts.original_path.as_str()).filter(|path| !path.is_empty()),
+            ..Record::default()
         }
+    }
+
+    /// What shadow mode has found: `rewrite` if the key would have been rewritten, `refuse` if the request would have
+    /// been refused.
+    pub(crate) fn shadow_verdict(&self) -> Option<&'static str> {
+        match self.shadow()? {
+            Some(_) => Some("refuse"),
+            None => self.key().map(|_| "rewrite"),
+        }
+    }
+
+    /// The path for the record. A path can hold a key, a subject, or the id of a webhook, so it is shown as it came only if
+    /// keys are.
+    fn recorded_path<'r>(&'r self, policy: &'r Policy) -> Option<RecordedPath<'r>> {
+        if policy.key_in_logs() == KeyInLogs::Full {
+            return self.facts.sent_path.as_deref().map(RecordedPath::Sent);
+        }
+        let template = &self.route(policy)?.template;
+        Some(if self.facts.is_recovery { RecordedPath::Recovery(template) } else { RecordedPath::Route(template) })
+    }
+
+    /// The index of the matched route.
+    pub(crate) const fn route_index(&self) -> Option<RouteId> {
+        self.facts.route
+    }
+
+    /// Whether the path is a recovery path.
+    pub(crate) const fn is_recovery(&self) -> bool {
+        self.facts.is_recovery
+    }
+
+    /// The gateway's id of the request.
+    pub(crate) const fn request_id(&self) -> Option<Uuid> {
+        self.facts.request_id
     }
 
     /// The endpoint of the matched route.

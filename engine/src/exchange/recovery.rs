@@ -37,6 +37,7 @@ impl Exchange {
         refuse_dots(&values)?;
         let Some(target) = &route.recovery else { return Ok(None) };
         self.facts.route = Some(route.id);
+        self.facts.is_recovery = true;
         self.facts.policy = Some(route.policy.name());
         self.facts.case = Some(Case::A);
         if head.method != b"GET" {

@@ -12,7 +12,7 @@ use crate::policy::authority;
 use crate::policy::document::Forward;
 use crate::policy::path::{NormalPath, PathError, hides_dots, split_query};
 use crate::policy::target::Target;
-use crate::policy::{Mode, Policy, PolicyKind, REWRITE_MARK, Route, RouteLookup, Scope, Unmatched};
+use crate::policy::{KeyInLogs, Mode, Policy, PolicyKind, REWRITE_MARK, Route, RouteLookup, Scope, Unmatched};
 use crate::problem::Problem;
 use crate::telemetry::Case;
 use crate::uuid::Uuid;
@@ -184,10 +184,9 @@ impl Exchange {
         self.facts.request_id = head.request_id;
         self.facts.attempt = head.attempt;
         let (raw_path, query) = split_query(head.target);
-        self.facts.original_path = match std::str::from_utf8(raw_path) {
-            Ok(text) => text.to_owned(),
-            Err(_) => String::from_utf8_lossy(raw_path).into_owned(),
-        };
+        if policy.key_in_logs() == KeyInLogs::Full {
+            self.facts.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
+        }
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         // A `#` after the query would be forwarded, but it is not in the URL that a signature covers.
         if query.is_some_and(|query| query.contains(&b'#')) {

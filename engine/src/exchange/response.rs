@@ -88,6 +88,7 @@ impl Exchange {
             State::Forwarded(decision) => decision,
             // The gateway has sent its own response while the request waited.
             State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => {
+                self.facts.outcome = Outcome::Rejected;
                 Decision::default()
             }
             decided @ (State::Refused(..) | State::AwaitsResponseBody(..) | State::Responded(..)) => {

@@ -67,9 +67,16 @@ impl fmt::Display for IdentityPart {
     }
 }
 
-/// A value that does not fit the grammar of its part.
+/// Why a value does not fit the grammar of its part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
+pub enum Malformed {
+    /// It is empty or too long.
+    Length,
+    /// It has a character that its part cannot have, begins with `_`, or is `.` or `..`.
+    Characters,
+    /// The subject has no type, or a type that the policy does not declare.
+    SubjectType,
+}
 
 /// `[A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}`, neither `.` nor `..`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,13 +130,13 @@ impl Project {
 }
 
 fn segment(value: &[u8]) -> Result<&str, Malformed> {
-    let fits = value.len() <= MAX_SEGMENT_LENGTH
-        && !matches!(value, [] | [b'_', ..] | b"." | b"..")
-        && UNRESERVED.holds(value);
-    if !fits {
-        return Err(Malformed);
+    if value.is_empty() || value.len() > MAX_SEGMENT_LENGTH {
+        return Err(Malformed::Length);
     }
-    std::str::from_utf8(value).map_err(|_| Malformed)
+    if matches!(value, [b'_', ..] | b"." | b"..") || !UNRESERVED.holds(value) {
+        return Err(Malformed::Characters);
+    }
+    std::str::from_utf8(value).map_err(|_| Malformed::Characters)
 }
 
 impl Subject {
@@ -139,14 +146,20 @@ impl Subject {
     /// [`Malformed`] for a type outside `[a-z][a-z0-9_]*`, an empty id, a control byte in it, or more than
     /// [`MAX_SUBJECT_ID_LENGTH`] bytes once encoded.
     pub fn new(kind: &str, id: &[u8]) -> Result<Self, Malformed> {
-        if !is_subject_type(kind) || id.is_empty() || id.iter().any(u8::is_ascii_control) {
-            return Err(Malformed);
+        if !is_subject_type(kind) {
+            return Err(Malformed::SubjectType);
+        }
+        if id.is_empty() {
+            return Err(Malformed::Length);
+        }
+        if id.iter().any(u8::is_ascii_control) {
+            return Err(Malformed::Characters);
         }
         let mut text = String::with_capacity(kind.len() + 1 + id.len());
         text.push_str(kind);
         text.push(':');
         percent_encode(id, &mut text);
-        if text.len() > kind.len() + 1 + MAX_SUBJECT_ID_LENGTH { Err(Malformed) } else { Ok(Self(text)) }
+        if text.len() > kind.len() + 1 + MAX_SUBJECT_ID_LENGTH { Err(Malformed::Length) } else { Ok(Self(text)) }
     }
 
     /// Builds a subject from its type and the id in its encoded form.
@@ -154,11 +167,11 @@ impl Subject {
     /// # Errors
     /// [`Malformed`] for anything that [`Subject::new`] cannot have made.
     pub fn from_encoded(kind: &str, id: &str) -> Result<Self, Malformed> {
-        let subject = Self::new(kind, &percent_decode(id.as_bytes()).ok_or(Malformed)?)?;
+        let subject = Self::new(kind, &percent_decode(id.as_bytes()).ok_or(Malformed::Characters)?)?;
         if subject.0.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':')) == Some(id) {
             Ok(subject)
         } else {
-            Err(Malformed)
+            Err(Malformed::Characters)
         }
     }
 
@@ -190,8 +203,9 @@ mod tests {
         for bad in
             ["", ".", "..", "_", "_tenant", "_platform", "a:b", "a,b", "a b", "a%41", "é", "a\0", too_long.as_str()]
         {
-            assert_eq!(Tenant::parse(bad.as_bytes()), Err(Malformed), "{bad:?}");
-            assert_eq!(Project::parse(bad.as_bytes()), Err(Malformed), "{bad:?}");
+            let why = if bad.is_empty() || bad == too_long { Malformed::Length } else { Malformed::Characters };
+            assert_eq!(Tenant::parse(bad.as_bytes()), Err(why), "{bad:?}");
+            assert_eq!(Project::parse(bad.as_bytes()), Err(why), "{bad:?}");
         }
     }
 
@@ -204,10 +218,14 @@ mod tests {
         assert!(Subject::new("user", &[b'a'; 201]).is_err());
         assert!(Subject::new("user", &[b':'; 66]).is_ok());
         assert!(Subject::new("user", &[b':'; 67]).is_err());
-        for (kind, id) in
-            [("user", ""), ("User", "a"), ("", "a"), ("1a", "a"), ("us-er", "a"), ("user", "a\x1f"), ("user", "\x7f")]
-        {
-            assert_eq!(Subject::new(kind, id.as_bytes()), Err(Malformed), "{kind}:{id:?}");
+        let (kinds, ids) = (["User", "", "1a", "us-er"], ["a\x1f", "\x7f"]);
+        assert_eq!(Subject::new("user", b""), Err(Malformed::Length));
+        assert_eq!(Subject::new("user", &[b'a'; 201]), Err(Malformed::Length));
+        for kind in kinds {
+            assert_eq!(Subject::new(kind, b"a"), Err(Malformed::SubjectType), "{kind}");
+        }
+        for id in ids {
+            assert_eq!(Subject::new("user", id.as_bytes()), Err(Malformed::Characters), "{id:?}");
         }
     }
 
@@ -217,7 +235,7 @@ mod tests {
             assert_eq!(Subject::from_encoded("user", id).unwrap().as_str(), format!("user:{id}"));
         }
         for id in ["", "%3a", "%41", "a b", "%", "%4", "%zz", "%00"] {
-            assert_eq!(Subject::from_encoded("user", id), Err(Malformed), "{id}");
+            assert!(Subject::from_encoded("user", id).is_err(), "{id}");
         }
     }
 }

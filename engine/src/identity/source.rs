@@ -161,8 +161,10 @@ pub enum IdentityError {
 pub enum IdentityFault {
     /// There is no value.
     Missing,
-    /// The value is outside the grammar of its part, is no string, or is one of several.
-    Invalid,
+    /// The value is no string, or one of several.
+    NotOneString,
+    /// The value is outside the grammar of its part.
+    Malformed(Malformed),
 }
 
 impl IdentityFault {
@@ -170,8 +172,23 @@ impl IdentityFault {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Missing => "missing",
-            Self::Invalid => "invalid",
+            Self::NotOneString | Self::Malformed(_) => "invalid",
         }
+    }
+
+    /// The fault as logs name it, in more detail.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::NotOneString => "wrong_type",
+            Self::Malformed(Malformed::Length) => "length",
+            Self::Malformed(Malformed::Characters) => "characters",
+            Self::Malformed(Malformed::SubjectType) => "subject_type",
+        }
+    }
+
+    const fn is_missing(self) -> bool {
+        matches!(self, Self::Missing)
     }
 }
 
@@ -207,7 +224,7 @@ impl<'p> IdentityRefusal<'p> {
     /// before a missing part.
     pub(crate) fn new(sources: &'p [IdentitySource], faults: [Option<IdentityFault>; 3]) -> Self {
         let parts = [IdentityPart::Tenant, IdentityPart::Project, IdentityPart::Subject];
-        let invalid = parts.iter().zip(faults).find(|(_, fault)| *fault == Some(IdentityFault::Invalid));
+        let invalid = parts.iter().zip(faults).find(|(_, fault)| fault.is_some_and(|fault| !fault.is_missing()));
         let error = match invalid {
             Some((part, _)) => IdentityError::Invalid(*part),
             None => IdentityError::Missing(first_missing(sources, faults)),
@@ -303,8 +320,8 @@ pub fn resolve<'p>(
 fn part<T>(value: &AttributeValue<'_>, parse: impl Fn(&[u8]) -> Result<T, Malformed>) -> Result<T, IdentityFault> {
     match value {
         AttributeValue::Absent => Err(IdentityFault::Missing),
-        AttributeValue::Text(text) => parse(text).map_err(|Malformed| IdentityFault::Invalid),
-        AttributeValue::Unusable => Err(IdentityFault::Invalid),
+        AttributeValue::Text(text) => parse(text).map_err(IdentityFault::Malformed),
+        AttributeValue::Unusable => Err(IdentityFault::NotOneString),
     }
 }
 
@@ -312,11 +329,11 @@ fn parse_subject(rule: &SubjectRule, types: &[String], text: &[u8]) -> Result<Su
     if let Some(kind) = &rule.kind {
         return Subject::new(kind, text);
     }
-    let colon = text.iter().position(|byte| *byte == b':').ok_or(Malformed)?;
-    let (kind, id) = text.split_at_checked(colon).ok_or(Malformed)?;
-    let kind = std::str::from_utf8(kind).map_err(|_| Malformed)?;
+    let colon = text.iter().position(|byte| *byte == b':').ok_or(Malformed::SubjectType)?;
+    let (kind, id) = text.split_at_checked(colon).ok_or(Malformed::SubjectType)?;
+    let kind = std::str::from_utf8(kind).map_err(|_| Malformed::SubjectType)?;
     if !types.iter().any(|known| known == kind) {
-        return Err(Malformed);
+        return Err(Malformed::SubjectType);
     }
-    Subject::new(kind, id.strip_prefix(b":").ok_or(Malformed)?)
+    Subject::new(kind, id.strip_prefix(b":").ok_or(Malformed::SubjectType)?)
 }

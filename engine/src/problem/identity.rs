@@ -20,6 +20,9 @@ pub struct IdentityProblem {
     pub metadata: Option<Vec<String>>,
     /// `missing` or `invalid`
     pub problem: &'static str,
+    /// The fault in more detail, for logs
+    #[serde(skip)]
+    pub reason: &'static str,
 }
 
 impl IdentityProblem {
@@ -35,11 +38,20 @@ impl IdentityProblem {
             header,
             metadata,
             problem: finding.fault.name(),
+            reason: finding.fault.reason(),
         }
     }
 }
 
 impl Problem {
+    /// The parts of the caller's identity that are missing or wrong, for logs: `{source}.{part}: {reason}`, joined by a
+    /// comma and a space. It has no value of the request. `None` for other problems.
+    pub(crate) fn identity_reasons(&self) -> Option<String> {
+        let reason = |part: &IdentityProblem| format!("{}.{}: {}", part.source, part.member, part.reason);
+        let reasons: Vec<String> = self.identity.iter().map(reason).collect();
+        (!reasons.is_empty()).then(|| reasons.join(", "))
+    }
+
     /// The caller's identity is missing, invalid or reserved. The document says which part it is and where the policy
     /// looked for it.
     #[inline(never)]

@@ -84,11 +84,20 @@ fn sorted(mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
+/// The verdict without what only logs say about an identity: a host that does not tell the types of values cannot tell a
+/// wrong type from wrong characters.
+fn without_reasons(mut verdict: Verdict) -> Verdict {
+    if let Verdict::Refused(problem) = &mut verdict {
+        problem.identity.iter_mut().for_each(|part| part.reason = "");
+    }
+    verdict
+}
+
 fn judge(policy: &PolicyModel, request: &Request) {
     let compiled = compiled(policy);
     let (exchange, verdict) = requests::run(&compiled, request, &request.attributes);
     let (_, untyped) = requests::run(&compiled, request, &UntypedAttributes(&request.attributes));
-    assert_eq!(untyped, verdict, "metadata with and without types");
+    assert_eq!(without_reasons(untyped), without_reasons(verdict.clone()), "metadata with and without types");
     let expected = model::expected(policy, request);
     let (headers, trailers) = match (&expected, verdict) {
         (Expected::Refused(code, reason), Verdict::Refused(problem)) => {

@@ -41,6 +41,9 @@ pub fn compare(case: &Case, outcome: &CaseOutcome) -> Vec<Difference> {
         expected.sort();
         differences.check("the series that counted", &expected.join("\n      "), &seen.join("\n      "));
     }
+    if let (Some(expected), Some(seen)) = (&case.record, &outcome.record) {
+        differences.check("the record", &sorted(expected), &sorted(seen));
+    }
     let Some(client) = &outcome.client else {
         differences.add("the client", &format!("status {}", case.client.status), "no answer");
         return differences.0;
@@ -73,7 +76,17 @@ pub fn compare_outcomes(first: &CaseOutcome, second: &CaseOutcome) -> Vec<Differ
     if let (Some(first), Some(second)) = (&first.metrics, &second.metrics) {
         differences.check("the series that counted", &first.join("\n      "), &second.join("\n      "));
     }
+    if let (Some(first), Some(second)) = (&first.record, &second.record) {
+        differences.check("the record", &sorted(first), &sorted(second));
+    }
     differences.0
+}
+
+/// A record in one order, a line for each member.
+fn sorted(record: &Map<String, Value>) -> String {
+    let mut members: Vec<String> = record.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    members.sort();
+    members.join("\n      ")
 }
 
 #[derive(Default)]

@@ -56,6 +56,8 @@ struct RawCase {
     client: RawClient,
     /// The series that count the exchange
     metrics: Option<Vec<String>>,
+    /// The record for logs
+    record: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -223,6 +225,7 @@ impl RawCase {
                 trailers: self.client.trailers.map(lines).transpose()?,
             },
             metrics: self.metrics,
+            record: self.record,
         })
     }
 }

@@ -58,6 +58,8 @@ pub struct Case {
     /// The series that count the exchange, with their labels, each once, and the values that histograms are given
     /// ([`sample`]); `None` if the case does not say.
     pub metrics: Option<Vec<String>>,
+    /// The record for logs, every member of it; `None` if the case does not say.
+    pub record: Option<Map<String, Value>>,
 }
 
 /// What the client must get.
@@ -97,6 +99,8 @@ pub struct CaseOutcome {
     pub client: Option<Message>,
     /// The series that counted the exchange, sorted, each as often as it counted; `None` if the runner cannot tell.
     pub metrics: Option<Vec<String>>,
+    /// The record that the filter gave to the access log; `None` if it gave none, or the runner cannot tell.
+    pub record: Option<Map<String, Value>>,
     /// What was logged, to be shown when something differs.
     pub log: Vec<String>,
     /// What went wrong besides: traps, host calls nobody implements, a probe that found the filter broken.

@@ -10,8 +10,7 @@ use super::{memory, pairs, properties, wasi};
 use testkit::http::{Headers, LocalReply};
 
 /// Functions of the ABI that this host does not carry out.
-const UNIMPLEMENTED: [&str; 15] = [
-    "proxy_call_foreign_function",
+const UNIMPLEMENTED: [&str; 14] = [
     "proxy_dequeue_shared_queue",
     "proxy_done",
     "proxy_enqueue_shared_queue",
@@ -116,6 +115,9 @@ fn env(store: &mut Store<State>, name: &str) -> Option<Func> {
         "proxy_set_effective_context" => host!(store, name, set_effective_context(id: u32)),
         "proxy_get_property" => host!(store, name, get_property(path: u32, size: u32, data: u32, length: u32)),
         "proxy_set_property" => host!(store, name, set_property(path: u32, size: u32, data: u32, length: u32)),
+        "proxy_call_foreign_function" => host!(store, name, call_foreign_function(
+            function: u32, function_size: u32, argument: u32, argument_size: u32, data: u32, length: u32
+        )),
         "proxy_get_buffer_bytes" => {
             host!(store, name, get_buffer(kind: u32, start: u32, max: u32, data: u32, length: u32))
         }
@@ -197,6 +199,30 @@ fn set_property(caller: &mut Caller<'_, State>, path: u32, size: u32, data: u32,
     let stream = caller.data_mut().stream_mut().ok_or(Status::NotFound)?;
     stream.properties.insert(path, value);
     Ok(())
+}
+
+/// Only Envoy's `declare_property` exists. Envoy keeps the declaration in the context of the call, which has to be that of a
+/// configuration.
+fn call_foreign_function(
+    caller: &mut Caller<'_, State>,
+    function: u32,
+    function_size: u32,
+    argument: u32,
+    argument_size: u32,
+    data: u32,
+    length: u32,
+) -> HostResult {
+    let function = memory::read_text(caller, function, function_size)?;
+    let argument = memory::read(caller, argument, argument_size)?;
+    if function != "declare_property" {
+        return Err(Status::NotFound.into());
+    }
+    let state = caller.data_mut();
+    if state.life != Life::Configuring || argument.is_empty() {
+        state.fail("a property is declared outside of proxy_on_configure, or without a name");
+        return Err(Status::BadArgument.into());
+    }
+    memory::give(caller, &[], data, length)
 }
 
 // Buffers.

@@ -1,0 +1,95 @@
+//! The record of an exchange for logs (docs/contract.md section 9).
+//!
+//! | module | subject |
+//! |---|---|
+//! | `record` | the members of the record, and the record as JSON |
+//! | `struct_message` | members in the encoding of `google.protobuf.Struct` |
+//! | `recorder` | gives records to the gateway, and writes log lines |
+//! | `budget` | how many log lines of each kind and code are written |
+
+mod budget;
+mod record;
+mod recorder;
+mod struct_message;
+
+pub use record::Record;
+pub(crate) use record::RecordedPath;
+pub(crate) use recorder::GivenRecord;
+pub use recorder::{RECORD_TYPE, Recorder};
+
+use crate::policy::KeyInLogs;
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+
+/// The case of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    /// The caller's key, namespaced.
+    A,
+    /// A third party's webhook.
+    B,
+    /// The handler deduplicates.
+    C,
+}
+
+impl Case {
+    /// The case as logs and metrics write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+        }
+    }
+}
+
+/// The outcome of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// The request went to the backend.
+    #[default]
+    Forwarded,
+    /// The backend did the work and stored the response.
+    Stored,
+    /// The backend replayed a stored response.
+    Replayed,
+    /// The filter refused the request.
+    Rejected,
+}
+
+impl Outcome {
+    /// The outcome as logs and metrics write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::Stored => "stored",
+            Self::Replayed => "replayed",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// The form of a namespaced key for logs; a digest is `sha256:` and 64 hexadecimal digits.
+pub fn key_in_logs(form: KeyInLogs, key: &str) -> Option<Cow<'_, str>> {
+    match form {
+        KeyInLogs::Full => Some(Cow::Borrowed(key)),
+        KeyInLogs::Off => None,
+        KeyInLogs::Hash => {
+            let digest = base16ct::lower::encode_string(&Sha256::digest(key.as_bytes()));
+            Some(Cow::Owned(["sha256:", &digest].concat()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_digests_by_default() {
+        let digest = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(key_in_logs(KeyInLogs::default(), "abc").as_deref(), Some(digest));
+        assert_eq!(key_in_logs(KeyInLogs::Full, "abc").as_deref(), Some("abc"));
+        assert_eq!(key_in_logs(KeyInLogs::Off, "abc"), None);
+    }
+}

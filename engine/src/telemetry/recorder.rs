@@ -1,0 +1,135 @@
+//! Gives the records of a configuration's requests to the gateway, and writes their log lines.
+
+use super::budget::{LineBudget, LineKind};
+use super::record::Part;
+use super::struct_message::append;
+use crate::exchange::{Exchange, Stage};
+use crate::host::{Host, LogLevel};
+use crate::policy::Policy;
+
+/// The type of the message that [`Host::set_record`] gets.
+pub const RECORD_TYPE: &str = "type.googleapis.com/google.protobuf.Struct";
+
+/// The prefix of the filter's lines in the gateway's log.
+const PREFIX: &str = "edge-idempotency:";
+
+/// What the requests of one configuration share for their records.
+pub struct Recorder {
+    /// The members that all requests of a route have in common, encoded, by the route's index; empty before the first one
+    routes: Vec<Box<[u8]>>,
+    /// The level of the gateway's log, as it was read last
+    level: LogLevel,
+    budget: LineBudget,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { routes: Vec::new(), level: LogLevel::Info, budget: LineBudget::default() }
+    }
+}
+
+/// The record of one request, as the gateway has it.
+#[derive(Debug, Default)]
+pub(crate) struct GivenRecord {
+    /// The stage of the exchange that it shows
+    stage: Stage,
+    message: Vec<u8>,
+    /// The length of the part that the response does not change
+    fixed: usize,
+}
+
+impl Recorder {
+    /// Takes a tick, of which there is one a second: reads the level of the gateway's log, and at the end of a window writes
+    /// how many lines were left out.
+    pub fn on_tick<H: Host>(&mut self, host: &H) {
+        self.read_level(host);
+        if self.budget.tick() {
+            self.report(host);
+        }
+    }
+
+    /// Reads the level of the gateway's log.
+    pub fn read_level<H: Host>(&mut self, host: &H) {
+        self.level = host.log_level();
+    }
+
+    /// Writes how many lines were left out since the last report.
+    pub fn report<H: Host>(&mut self, host: &H) {
+        self.budget.end_window(|kind, code, count| {
+            let (kind, code) = (kind.word(), code.name());
+            host.log(LogLevel::Info, &format!("{PREFIX} {count} {kind} lines with code {code} were left out"));
+        });
+    }
+
+    /// Gives the record of an exchange to the gateway and writes its log lines, if the exchange has reached a new stage.
+    pub(crate) fn record<H: Host>(&mut self, host: &H, exchange: &Exchange, policy: &Policy, given: &mut GivenRecord) {
+        let (stage, before) = (exchange.stage(), given.stage);
+        if stage == before {
+            return;
+        }
+        given.stage = stage;
+        let is_first = before < Stage::RequestDecided;
+        if is_first {
+            self.append_fixed(exchange, policy, &mut given.message);
+            given.fixed = given.message.len();
+        }
+        let mut outcome = Vec::with_capacity(128);
+        append(&mut outcome, &exchange.outcome_record(), Part::Outcome);
+        if given.message.get(given.fixed..) != Some(outcome.as_slice()) {
+            given.message.truncate(given.fixed);
+            given.message.append(&mut outcome);
+            // Nothing depends on the record: without it, the access log has less.
+            let _ = host.set_record(&given.message);
+        }
+        if self.level <= LogLevel::Info {
+            self.log(host, exchange, policy, is_first);
+        }
+    }
+
+    fn append_fixed(&mut self, exchange: &Exchange, policy: &Policy, message: &mut Vec<u8>) {
+        message.reserve(512);
+        let record = exchange.record(policy);
+        match exchange.route_index().filter(|_| !exchange.is_recovery()) {
+            Some(route) => {
+                if self.routes.len() <= route {
+                    self.routes.resize_with(route + 1, Box::default);
+                }
+                let Some(shared) = self.routes.get_mut(route) else { return };
+                if shared.is_empty() {
+                    append(message, &record, Part::Route);
+                    *shared = message.as_slice().into();
+                } else {
+                    message.extend_from_slice(shared);
+                }
+            }
+            None => append(message, &record, Part::Route),
+        }
+        append(message, &record, Part::Request);
+    }
+
+    /// Writes a line for a problem document that is sent, for a verdict of shadow mode, and at the level `debug` for every
+    /// other exchange. `is_first`: the exchange has no line yet.
+    fn log<H: Host>(&mut self, host: &H, exchange: &Exchange, policy: &Policy, is_first: bool) {
+        let is_debug = self.level == LogLevel::Debug;
+        let bounded = match (exchange.refusal(), exchange.shadow()) {
+            (Some(problem), _) => Some((LineKind::Refused, problem.code)),
+            (None, Some(Some(problem))) if is_first => Some((LineKind::Shadow, problem.code)),
+            _ => None,
+        };
+        let (level, word) = match bounded {
+            Some((kind, code)) if self.budget.allows(kind, code) => (LogLevel::Info, kind.word()),
+            None if is_debug && is_first && exchange.shadow_verdict().is_some() => {
+                (LogLevel::Debug, LineKind::Shadow.word())
+            }
+            None if is_debug && exchange.stage() == Stage::ResponseDecided => (LogLevel::Debug, "request"),
+            _ => return,
+        };
+        write_line(host, level, word, exchange, policy);
+    }
+}
+
+#[inline(never)]
+fn write_line<H: Host>(host: &H, level: LogLevel, word: &str, exchange: &Exchange, policy: &Policy) {
+    let id = exchange.request_id().map(|id| id.to_string());
+    host.log(level, &format!("{PREFIX} {word} {}", exchange.record(policy).to_json_with(id)));
+}
