@@ -66,6 +66,9 @@ fn stale(world: &World) -> Result<()> {
 
 fn failed(world: &World) -> Result<()> {
     let (cold, unknown) = (world.lookup_stores.hook("counted-cold")?, world.lookup_stores.hook("counted-unknown")?);
+    let forged = world.lookup_stores.hook("counted-forged")?;
+    let code = "webhook_signature_invalid";
+    refused(&world.gateway, LASTING, &forged.signed("whsec_guessed", "evt_1"), 401, code)?;
     let count = |store, result| lookups(&world.gateway, store, result, "_none");
     let before = [count("openbao", "secret_store_error")?, count("unkey", "not_found")?];
     world.lookup_stores.openbao_proxy.fail(Fault::Says(500, Vec::new(), r#"{"errors": ["no"]}"#.to_owned()));
@@ -76,9 +79,11 @@ fn failed(world: &World) -> Result<()> {
         let count = |store, result| lookups(gateway, store, result, "_none");
         Ok(count("openbao", "secret_store_error")? > before[0] && count("unkey", "not_found")? > before[1])
     })?;
-    // Its signature was not verified, so its tenant has no series.
+    // Neither signature was verified, so the tenants have no series.
     let text = world.gateway.admin("/stats/prometheus")?;
-    ensure!(!text.contains(&cold.tenant), "a series for {}", cold.tenant);
+    for hook in [cold, forged] {
+        ensure!(!text.contains(&hook.tenant), "a series for {}", hook.tenant);
+    }
     Ok(())
 }
 
