@@ -11,13 +11,17 @@ EDGE_WASM ?= dist/edge_idempotency.wasm
 EDGE_ENVOY ?= .tools/bin/envoy
 EDGE_RESTATE ?= .tools/bin/restate-server
 EDGE_OPENBAO ?= .tools/bin/bao
+EDGE_PROMETHEUS ?= .tools/bin/prometheus
+EDGE_PROMTOOL ?= .tools/bin/promtool
 EDGE_SDKS ?= .tools/sdks
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
 override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
 override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
+override EDGE_PROMETHEUS := $(abspath $(EDGE_PROMETHEUS))
+override EDGE_PROMTOOL := $(abspath $(EDGE_PROMTOOL))
 override EDGE_SDKS := $(abspath $(EDGE_SDKS))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_SDKS
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS
 
 # The dev profile shares its build with the tests; CLI_PROFILE=release takes longer and makes a small and fast binary.
 CLI_PROFILE ?= dev
@@ -32,11 +36,13 @@ DEMO := EDGE_DEMO_SERVICE=$(or $(EDGE_DEMO_SERVICE),$(abspath $(NATIVE))/quick/d
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
-TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks)
+TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) \
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PROMETHEUS) $(EDGE_PROMTOOL)),prometheus) \
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: wasm
 wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm, and the same under a name with its hash
@@ -69,7 +75,7 @@ cli: ## build the companion command: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao and Stripe's SDKs into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus and Stripe's SDKs into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy
@@ -117,6 +123,14 @@ behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
 e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
 	@echo "== e2e"
 	@cargo test --no-fail-fast -p e2e
+
+# Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
+.PHONY: dashboard-picture
+dashboard-picture: tools $(WASM_NEEDED) ## draw the dashboard's main panels anew: docs/images/dashboard.png
+	@scripts/tools.sh plotting
+	@EDGE_DASHBOARD_DATA=$(CURDIR)/target/dashboard.json cargo test --quiet -p e2e --test observability -- 'names and labels are clean'
+	@mkdir -p docs/images
+	@.tools/plotting/bin/python scripts/dashboard-picture.py target/dashboard.json docs/images/dashboard.png
 
 # CASES is the number of cases, another SEED makes other cases, and ONLY=N repeats the case that a finding names.
 CASES ?= 100000

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the tools of the demo and the end-to-end tests into .tools/, in pinned versions and with the checksums in
-# this file. It writes nothing outside of the project, and needs no network for a tool that is already installed.
+# Installs the tools of the demo and the end-to-end tests into .tools/. They have pinned versions and the checksums in
+# this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
+# and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|restate|openbao|sdks|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -14,6 +15,8 @@ OPENBAO_COMMIT=f9407a27fbee45f62ba521bba2bf1e2360c61031
 # The oldest Go that OpenBao accepts, and the version that is downloaded if there is none.
 GO_MINIMUM=1.24.6
 GO_VERSION=1.26.8
+# The oldest Prometheus with `keep_firing_for`, which observability/prometheus-rules.yaml uses.
+PROMETHEUS_MINIMUM=2.42.0
 
 WORK=
 trap '[ -z "$WORK" ] || rm -rf "$WORK"' EXIT
@@ -202,6 +205,55 @@ openbao() {
     adopt openbao "$OPENBAO_VERSION" bao
 }
 
+# deb_download PACKAGE: fetches the package's file into $WORK/deb without root. apt checks it against its signed index. If
+# apt's own package lists are missing or old, it fetches lists into the scratch directory.
+deb_download() {
+    local state=$WORK/apt own=()
+    mkdir -p "$WORK/deb" "$state/lists/partial" "$state/cache/archives/partial"
+    own=(-o "Dir::State::Lists=$state/lists" -o "Dir::Cache=$state/cache" -o "APT::Sandbox::User=")
+    (
+        cd "$WORK/deb"
+        apt-get download -o "APT::Sandbox::User=" "$1" ||
+            { apt-get "${own[@]}" update && apt-get "${own[@]}" download "$1"; }
+    ) >"$TOOLS/apt-download.log" 2>&1 </dev/null
+}
+
+# Prometheus and promtool, from Debian's package. Debian keeps only the newest version of a package, so none is pinned.
+# Without apt this says what will not be tested, and succeeds: the test then counts as skipped.
+prometheus() {
+    local tool=$TOOLS/prometheus-debian name version advice
+    advice="Or set EDGE_PROMETHEUS=/path/to/prometheus and EDGE_PROMTOOL=/path/to/promtool ($PROMETHEUS_MINIMUM or newer)."
+    if [ ! -f "$tool/.installed" ] || ! at_least "$(cat "$tool/.installed")" "$PROMETHEUS_MINIMUM"; then
+        if ! { has apt-get && has dpkg-deb; }; then
+            say "tools: SKIPPED: Prometheus is not installed: it is fetched as a Debian package, and this machine has no apt." \
+                "The end-to-end test \`observability\` will be skipped: no alert, recording rule or dashboard expression is tested." \
+                "$advice"
+            return
+        fi
+        scratch
+        say "tools: fetching Prometheus from Debian (19 MB)"
+        deb_download prometheus || die "apt-get could not fetch the package prometheus (log: $TOOLS/apt-download.log)" "$advice"
+        mkdir "$WORK/tool"
+        dpkg-deb --fsys-tarfile "$(echo "$WORK"/deb/prometheus_*.deb)" |
+            tar -x -C "$WORK/tool" --strip-components=3 ./usr/bin/prometheus ./usr/bin/promtool
+        for name in prometheus promtool; do
+            version=$("$WORK/tool/$name" --version 2>&1 | sed -n "s/^$name, version \([0-9.]*\).*/\1/p")
+            [ -n "$version" ] || die "Debian's $name does not run on this machine" "$advice"
+            at_least "$version" "$PROMETHEUS_MINIMUM" || die "Debian's $name is $version: $PROMETHEUS_MINIMUM or newer is needed" "$advice"
+        done
+        printf '%s\n' "$version" >"$WORK/tool/.installed"
+        rm -rf "$tool"
+        mv "$WORK/tool" "$tool"
+        rm -rf "$WORK"
+        say "tools: Prometheus $version is at .tools/bin/prometheus, promtool beside it"
+    fi
+    mkdir -p "$TOOLS/bin"
+    for name in prometheus promtool; do
+        [ "$(readlink "$TOOLS/bin/$name" || true)" = "../prometheus-debian/$name" ] ||
+            ln -sfn "../prometheus-debian/$name" "$TOOLS/bin/$name"
+    done
+}
+
 # The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway. The lock files in
 # scripts/sdks/ have their versions and checksums, and name the directory: other versions are installed beside it.
 sdks() {
@@ -231,14 +283,33 @@ sdks() {
     [ "$(readlink "$TOOLS/sdks" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/sdks"
 }
 
-[ $# -gt 0 ] || die "nothing to install" "usage: scripts/tools.sh envoy|restate|openbao|sdks|wasm-toolchain ..."
+# A Python with matplotlib, which scripts/dashboard-picture.py draws with. scripts/plotting.txt has the versions and checksums.
+plotting() {
+    local lock=$ROOT/scripts/plotting.txt tool=$TOOLS/plotting sum
+    sum=$(sha256 "$lock")
+    [ "$(cat "$tool/.installed" 2>/dev/null)" != "$sum" ] || return 0
+    has python3 && python3 -m venv --help >/dev/null 2>&1 || die "python3 with venv is needed to draw" "Debian: apt-get install python3-venv"
+    say "tools: fetching matplotlib from PyPI (about 40 MB)"
+    mkdir -p "$TOOLS"
+    rm -rf "$tool"
+    python3 -m venv "$tool" && PIP_ROOT_USER_ACTION=ignore "$tool/bin/python" -m pip install --quiet --no-input \
+        --disable-pip-version-check --only-binary=:all: --require-hashes -r "$lock" >&2 ||
+        die "pip could not install what scripts/plotting.txt lists" "It has the files for Linux on x86-64, Python $(python3 -V | cut -d ' ' -f 2)?"
+    "$tool/bin/python" -c 'import matplotlib.pyplot' || die "the fetched matplotlib does not load" "Delete $tool and try again."
+    printf '%s\n' "$sum" >"$tool/.installed"
+}
+
+USAGE="usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|plotting|wasm-toolchain ..."
+[ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
         envoy) envoy ;;
         restate) restate ;;
         openbao) openbao ;;
+        prometheus) prometheus ;;
         sdks) sdks ;;
+        plotting) plotting ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
-        *) die "unknown tool: $tool" "usage: scripts/tools.sh envoy|restate|openbao|sdks|wasm-toolchain ..." ;;
+        *) die "unknown tool: $tool" "$USAGE" ;;
     esac
 done

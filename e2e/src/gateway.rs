@@ -208,6 +208,11 @@ impl Gateway {
         Ok(reply.text())
     }
 
+    /// `host:port` of Envoy's admin interface.
+    pub fn admin_address(&self) -> String {
+        self.envoy.admin_url().replace("http://", "")
+    }
+
     /// The sum of the counters and gauges whose names match a regular expression.
     pub fn stat(&self, names: &str) -> Result<u64> {
         let text = self.admin(&format!("/stats?filter={names}"))?;

@@ -10,12 +10,15 @@
 //! | [`capture`] | an upstream that keeps what it gets and answers as told |
 //! | [`config`] | changes to the configuration that the demo ships |
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
+//! | [`behaviour`] | behaviour cases as a client sends them |
 //! | [`deliveries`] | webhooks, signed as their providers sign them |
 //! | [`gateway`] | Envoy with the filter between a client and the capture |
 //! | [`discovery`] | the filter's configuration from a file, as docs/reload.md has it |
 //! | [`lookup_stores`] | the registry and the secret store, and webhooks in them |
+//! | [`prometheus`] | a Prometheus that scrapes such an Envoy |
 //! | [`harness`] | running trials, and an end for every process |
 
+pub mod behaviour;
 pub mod callers;
 pub mod capture;
 pub mod chain;
@@ -27,5 +30,6 @@ pub mod gateway;
 pub mod harness;
 pub mod http2;
 pub mod lookup_stores;
+pub mod prometheus;
 pub mod raw;
 pub mod wire;

@@ -6,15 +6,14 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use e2e::behaviour::{answer, listener_for, request};
 use e2e::callers::signed_at;
-use e2e::capture::Answer;
-use e2e::config::{Change, ListenerSpec};
+use e2e::config::ListenerSpec;
 use e2e::deliveries::now;
 use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, Surroundings, TOLD_TO_THE_ROUTER, is_added};
 use e2e::harness::{Test, run, sharing};
-use e2e::raw::Request;
 use libtest_mimic::Trial;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use testkit::cases::{Case, CaseFile, CaseOutcome, compare, directory, load_dir};
 use testkit::http::{Headers, Message};
 
@@ -46,10 +45,6 @@ const EXCEPTIONS: [(&str, &str, Transport, &str); 6] = [
     ("paths", "a method nobody knows", Transport::Http2, "Envoy's HTTP/1.1 parser has a list of methods"),
     ("paths", "methods are case-sensitive", Transport::Http2, "likewise"),
 ];
-
-/// Where jwt_authn leaves the claims of a token.
-const JWT_NAMESPACE: &str = "envoy.filters.http.jwt_authn";
-const JWT_MEMBER: &str = "jwt";
 
 fn main() -> ExitCode {
     run(trials())
@@ -106,48 +101,6 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
     trials
 }
 
-/// The listener that a case needs, and the claims that its token brings.
-fn listener_for(case: &Case) -> (ListenerSpec, Option<Value>) {
-    let mut metadata = case.metadata.clone();
-    let mut changes = vec![
-        Change::PathsAsWritten,
-        Change::AuthorityAsWritten,
-        Change::Trailers,
-        Change::EveryPath,
-        Change::ShownMark,
-    ];
-    let has_credentials = case.request.headers.get("authorization").is_some();
-    let claims = if has_credentials { None } else { token_claims(&metadata) };
-    if claims.is_some() {
-        metadata.remove(JWT_NAMESPACE);
-    }
-    if case.request.headers.get("x-request-id").is_some() {
-        changes.push(Change::RequestIdsAsWritten);
-    }
-    if !case.environment.is_empty() {
-        changes.push(Change::Environment(case.environment.keys().cloned().collect()));
-    }
-    if has_credentials {
-        changes.push(Change::NoAuthentication);
-    }
-    if !metadata.is_empty() {
-        changes.push(Change::Metadata(metadata));
-    }
-    if !case.route_metadata.is_empty() {
-        changes.push(Change::RouteMetadata(case.route_metadata.clone()));
-    }
-    (ListenerSpec { policy: String::from_utf8_lossy(&case.policy).into_owned(), changes }, claims)
-}
-
-/// The claims, if a token can hold them: jwt_authn itself refuses a registered claim of the wrong type.
-fn token_claims(metadata: &Map<String, Value>) -> Option<Value> {
-    let namespace = metadata.get(JWT_NAMESPACE)?.as_object().filter(|members| members.len() == 1)?;
-    let claims = namespace.get(JWT_MEMBER)?.as_object()?;
-    let registered = ["iss", "aud", "exp", "nbf", "iat", "jti"].iter().any(|name| claims.contains_key(*name));
-    let plain = !registered && claims.get("sub").is_none_or(Value::is_string);
-    plain.then(|| claims.clone().into())
-}
-
 fn run_case(
     gateway: &Gateway,
     listener: &str,
@@ -193,38 +146,6 @@ fn is_asked_again(case: &Case) -> bool {
     let codes = case.upstream.as_ref().and_then(|upstream| upstream.headers.get("x-envoy-retriable-status-codes"));
     let status = case.response.headers.get(":status");
     codes.is_some() && codes == status
-}
-
-fn request(message: &Message) -> Result<Request> {
-    let text = |name: &str| {
-        let value = message.headers.get(name).with_context(|| format!("a request without {name}"))?;
-        Ok::<_, anyhow::Error>(std::str::from_utf8(value)?.to_owned())
-    };
-    let target = message.headers.get(":path").context("a request without :path")?;
-    Ok(Request {
-        method: text(":method")?,
-        target: target.to_vec(),
-        authority: text(":authority")?,
-        headers: lines(&message.headers),
-        body: message.body.clone(),
-        trailers: message.trailers.as_ref().map(lines).unwrap_or_default(),
-    })
-}
-
-fn answer(message: &Message) -> Result<Answer> {
-    let mut headers = lines(&message.headers);
-    headers.retain(|(name, _)| name != "content-length" && name != "transfer-encoding");
-    Ok(Answer {
-        status: message.headers.status().context("an answer without a status")?,
-        headers,
-        body: message.body.clone(),
-        trailers: message.trailers.as_ref().map(lines).unwrap_or_default(),
-    })
-}
-
-fn lines(headers: &Headers) -> Vec<(String, Vec<u8>)> {
-    let ordinary = headers.iter().filter(|(name, _)| !name.starts_with(':'));
-    ordinary.map(|(name, value)| (name.to_owned(), value.to_vec())).collect()
 }
 
 /// The case without the lines that are Envoy's own.

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use edge_idempotency_demo::http::Request;
-use edge_idempotency_demo::ports::{Ports, loopback_url};
+use edge_idempotency_demo::ports::{Ports, loopback, loopback_url};
 use edge_idempotency_demo::process::Record;
 use edge_idempotency_demo::senders::{LOOKED_UP, STRIPE_PATH, Senders};
 use edge_idempotency_demo::stack::{Stack, StackOptions};
 use edge_idempotency_demo::tokens::Signer;
+use edge_idempotency_demo::tools::repository;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -44,6 +45,7 @@ pub(crate) async fn up(run_directory: &Path) -> Result<ExitCode> {
     let options = StackOptions { ports: Some(Ports::from_env()?), ..StackOptions::new(tools().await?, &directory) };
     let stack = Stack::start(options, &|progress| say(progress)).await?;
     let ports = stack.ports;
+    fs::write(prometheus_file(&directory), prometheus(&ports)).context("cannot write Prometheus' configuration")?;
     fs::write(env_file(&directory), variables(&stack.signer, &stack.senders, &ports)?)
         .context("cannot write the variables")?;
     // From here on the stack stays: its records are on disk before it is let go.
@@ -96,6 +98,10 @@ fn env_file(directory: &Path) -> PathBuf {
     directory.join("env")
 }
 
+fn prometheus_file(directory: &Path) -> PathBuf {
+    directory.join("prometheus.yml")
+}
+
 fn read_state(directory: &Path) -> Result<Option<State>> {
     let path = state_file(directory);
     if !path.exists() {
@@ -108,6 +114,41 @@ fn read_state(directory: &Path) -> Result<Option<State>> {
 fn write_state(directory: &Path, state: &State) -> Result<()> {
     let path = state_file(directory);
     fs::write(&path, serde_json::to_string_pretty(state)?).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The shipped configuration of Prometheus, for this gateway.
+fn prometheus(ports: &Ports) -> String {
+    let rules = repository().join("observability/prometheus-rules.yaml");
+    include_str!("../../../../observability/prometheus.yml")
+        .replace("127.0.0.1:9901", &loopback(ports.admin).to_string())
+        .replace("- prometheus-rules.yaml", &format!("- {}", rules.display()))
+}
+
+/// Where metrics, access log and dashboard are, and how to run a Prometheus.
+fn observability(directory: &Path, state: &State) -> String {
+    let metrics = format!("{}/stats/prometheus", loopback_url(state.ports.admin));
+    let (repository, log) = (repository(), directory.join("access.log"));
+    format!(
+        r#"
+# what the gateway counts
+curl -s {metrics} | grep '^idempotency_'
+
+# the access log: a JSON object for each request, a few seconds later
+tail -n 3 {log}
+
+# a Prometheus for this gateway, with the rules and alerts; then http://127.0.0.1:9090/alerts
+{scripts}/tools.sh prometheus && {tools}/prometheus --config.file={config} \
+  --storage.tsdb.path={data} --web.listen-address=127.0.0.1:9090
+
+# the dashboard, to import into Grafana: {dashboard}
+"#,
+        log = log.display(),
+        scripts = repository.join("scripts").display(),
+        tools = repository.join(".tools/bin").display(),
+        config = prometheus_file(directory).display(),
+        data = directory.join("prometheus-data").display(),
+        dashboard = repository.join("observability/grafana-dashboard.json").display(),
+    )
 }
 
 /// The shell variables that the commands use.
@@ -198,6 +239,7 @@ curl -s "$LEDGER/calls"
 curl -s "$LEDGER/effects"
 "#,
     );
+    text.push_str(&observability(directory, state));
     text.push_str("\n# logs\n");
     for process in &state.processes {
         text.push_str(&format!("#   {} (process {}): {}\n", process.name, process.pid, process.log.display()));

@@ -1,0 +1,123 @@
+//! Every expression of the dashboard and of the rules gives data.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use e2e::harness::Test;
+use e2e::prometheus::{Prometheus, Sample};
+use serde_json::Value;
+
+use crate::documents::{dashboard, rules};
+use crate::world::World;
+
+/// Metrics that cannot have data here, and why. One that has data after all does not belong here.
+const WITHOUT_DATA: [(&str, &str); 1] =
+    [("idempotency_key_collision_total", "the filter does not count collisions yet")];
+
+/// As long as a range of the rules may be here: all of the run.
+const RANGE: &str = "[1m]";
+const OFFSET: &str = " offset 2s";
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        Test::new("every expression of the dashboard gives data", every_panel),
+        Test::new("every recording rule gives data", every_record),
+        Test::new("every side of every alert gives data", every_alert),
+    ]
+}
+
+/// An expression of the dashboard, with all tenants, projects and endpoints, as Grafana would ask it.
+pub(crate) fn substituted(expression: &str) -> Result<String> {
+    let mut text = expression.to_owned();
+    for (variable, value) in
+        [("$__rate_interval", "1m"), ("$__range", "5m"), ("$tenant", ".*"), ("$project", ".*"), ("$endpoint", ".*")]
+    {
+        text = text.replace(variable, value);
+    }
+    ensure!(!text.contains('$'), "a variable that is not known here: {text}");
+    Ok(text)
+}
+
+/// The rules' text with ranges of a minute and offsets of seconds: nobody waits a day for this test.
+pub(crate) fn hastened(rules: &str) -> Result<String> {
+    let mut text = rules.to_owned();
+    for range in ["[5m]", "[10m]", "[15m]", "[1h]", "[1d]"] {
+        text = text.replace(range, RANGE);
+    }
+    text = text.replace(" offset 1h", OFFSET);
+    let rest = text.replace(RANGE, "").replace(OFFSET, "");
+    let other = rest.lines().find(|line| line.contains("[1") || line.contains("[5") || line.contains(" offset "));
+    ensure!(other.is_none(), "a range that is not known here: {other:?}");
+    Ok(text)
+}
+
+fn every_panel(world: &World) -> Result<()> {
+    let queries = dashboard()?;
+    ensure!(queries.len() > 20, "only {} queries", queries.len());
+    each_gives_data(&world.prometheus, queries.into_iter().map(|query| (query.panel, query.expression)), |text| {
+        substituted(text)
+    })
+}
+
+fn every_record(world: &World) -> Result<()> {
+    let rules = rules()?;
+    let records = rules.iter().filter_map(|rule| rule.get("record")?.as_str());
+    let records: Vec<(String, String)> = records.map(|name| (name.to_owned(), name.to_owned())).collect();
+    ensure!(records.len() > 10, "only {} records", records.len());
+    each_gives_data(&world.prometheus, records, |text| Ok(text.to_owned()))
+}
+
+fn every_alert(world: &World) -> Result<()> {
+    let mut sides = Vec::new();
+    for rule in rules()? {
+        let Some(alert) = rule.get("alert").and_then(Value::as_str) else { continue };
+        let expression = rule.get("expr").and_then(Value::as_str).context("an alert without an expression")?;
+        // What stands behind `unless` has to give data by itself.
+        for side in expression.split("unless") {
+            let side = side.trim().trim_start_matches("on (job, instance)");
+            sides.push((alert.to_owned(), side.to_owned()));
+        }
+    }
+    ensure!(sides.len() > 10, "only {} expressions", sides.len());
+    each_gives_data(&world.prometheus, sides, |text| Ok(with_booleans(&hastened(text)?)))
+}
+
+/// The expression with comparisons that give 0 or 1, and do not drop what is not so.
+fn with_booleans(expression: &str) -> String {
+    let mut text = expression.to_owned();
+    for operator in ["==", "<=", ">=", "<", ">"] {
+        text = text.replace(&format!(" {operator} "), &format!(" {operator} bool "));
+    }
+    text
+}
+
+/// Asks each expression until it gives data; those of [`WITHOUT_DATA`] must give none.
+fn each_gives_data(
+    prometheus: &Prometheus,
+    expressions: impl IntoIterator<Item = (String, String)>,
+    prepare: impl Fn(&str) -> Result<String>,
+) -> Result<()> {
+    let mut wrong = Vec::new();
+    for (name, expression) in expressions {
+        let prepared = prepare(&expression)?;
+        let excepted = WITHOUT_DATA.iter().find(|(metric, _)| expression.contains(metric));
+        let data = |prometheus: &Prometheus| Ok(has_data(&prometheus.query(&prepared)?));
+        match excepted {
+            Some((metric, why)) if data(prometheus)? => {
+                wrong.push(format!("{name}: {metric} has data, although \"{why}\""));
+            }
+            Some(_) => {}
+            None => {
+                if let Err(error) = prometheus.until(&format!("{name}: {prepared}"), data) {
+                    wrong.push(format!("{error:#}"));
+                }
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
+    }
+    Ok(())
+}
+
+fn has_data(samples: &[Sample]) -> bool {
+    samples.iter().any(|sample| sample.value.is_finite())
+}

@@ -1,0 +1,281 @@
+//! The requests, and the counts that they make: each case of testkit/cases/metrics.json, some of them several times.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use e2e::behaviour::{answer, listener_for, request};
+use e2e::callers::signed_at;
+use e2e::capture::Answer;
+use e2e::config::ListenerSpec;
+use e2e::deliveries::now;
+use e2e::gateway::Gateway;
+use e2e::harness::Test;
+use e2e::prometheus::{Prometheus, Sample};
+use e2e::raw::Request;
+use serde_json::Value;
+use testkit::cases::{Case, directory, load_dir};
+
+use crate::world::{FOLDING, HOOKS, PHASES, World};
+
+/// The filter's counters.
+const COUNTERS: &str = r#"{__name__=~"(idempotency|transport_translation|handler_internal)_.+_total"}"#;
+
+/// A series: name and labels, without those that Prometheus adds.
+pub(crate) type Series = (String, BTreeMap<String, String>);
+
+/// One of the requests, and what it counts.
+pub(crate) struct Part {
+    pub(crate) name: String,
+    listener: String,
+    claims: Option<Value>,
+    request: Request,
+    answer: Answer,
+    status: u16,
+    series: Vec<Series>,
+    /// How often it is sent in a phase.
+    pub(crate) times: usize,
+}
+
+/// The requests, and the listeners that they need.
+#[derive(Default)]
+pub(crate) struct Mix {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) listeners: Vec<(String, ListenerSpec)>,
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+impl Mix {
+    /// The cases that can run here: what they look up and the clock cannot be set in a real gateway.
+    pub(crate) fn load() -> Result<Self> {
+        let files = load_dir(&directory()).map_err(|error| anyhow!(error))?;
+        let file = files.into_iter().find(|file| file.name == "metrics").context("no metrics.json")?;
+        let mut mix = Self::default();
+        for case in file.cases {
+            let signed = signed_at(&case, now());
+            if case.lookups.is_none() && (case.now_unix_ms.is_none() || signed.is_some()) {
+                mix.add(signed.unwrap_or(case))?;
+            }
+        }
+        ensure!(mix.parts.len() > 30, "only {} cases can run here", mix.parts.len());
+        Ok(mix)
+    }
+
+    fn add(&mut self, case: Case) -> Result<()> {
+        self.environment.extend(case.environment.clone());
+        let (listener, claims) = listener_for(&case);
+        let known = self.listeners.iter().find(|(_, known)| *known == listener).map(|(name, _)| name.clone());
+        let name = known.unwrap_or_else(|| {
+            let name = format!("listener-{}", self.listeners.len());
+            self.listeners.push((name.clone(), listener));
+            name
+        });
+        let series = case.metrics.as_deref().context("a case without metrics")?;
+        let counters = series.iter().filter(|series| series.split(';').next().is_some_and(|n| n.ends_with("_total")));
+        self.parts.push(Part {
+            listener: name,
+            claims,
+            request: request(&case.request)?,
+            answer: answer(&case.response)?,
+            status: case.client.status,
+            series: counters.map(|series| taken_apart(series)).collect::<Result<_>>()?,
+            // Different numbers, so that no two series can be taken for each other.
+            times: 1 + self.parts.len() % 4,
+            name: case.name,
+        });
+        Ok(())
+    }
+
+    /// Sends every request as often as it says.
+    pub(crate) fn send(&self, gateway: &Gateway) -> Result<()> {
+        self.parts.iter().try_for_each(|part| (0..part.times).try_for_each(|_| part.send(gateway)))
+    }
+
+    /// The counts after all phases.
+    fn counts(&self, phases: usize) -> BTreeMap<Series, u64> {
+        let mut counts = BTreeMap::new();
+        for part in &self.parts {
+            for series in &part.series {
+                *counts.entry(series.clone()).or_default() += (part.times * phases) as u64;
+            }
+        }
+        counts
+    }
+
+    /// Waits until Prometheus has the counts of so many phases.
+    pub(crate) fn counted(&self, prometheus: &Prometheus, phases: usize) -> Result<()> {
+        let expected = self.counts(phases);
+        let so = |prometheus: &Prometheus| Ok(seen(prometheus)? == expected);
+        prometheus.until("Prometheus has the counts", so).with_context(|| difference(&seen(prometheus), &expected))
+    }
+}
+
+impl Part {
+    /// Sends the request once.
+    pub(crate) fn send(&self, gateway: &Gateway) -> Result<()> {
+        let mut request = self.request.clone();
+        if let Some(claims) = &self.claims {
+            request = request.bearer(&gateway.token(claims)?);
+        }
+        let status = gateway.http1_answered(&self.listener, &request, &self.answer)?.reply.status;
+        ensure!(status == self.status, "{}: {status} instead of {}", self.name, self.status);
+        Ok(())
+    }
+}
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        Test::new("counts are exact", exact),
+        Test::new("the mix has every counter and most of their values", complete),
+        Test::new("names and labels are clean", clean),
+        Test::new("lookups are counted by result", lookups),
+        Test::new("tenants beyond max_series are counted under _other", folded),
+        Test::new("failed VMs are counted", vm_failures),
+    ]
+}
+
+fn exact(world: &World) -> Result<()> {
+    world.mix.counted(&world.prometheus, PHASES)
+}
+
+/// So that a case file that shrinks does not make the other tests easy.
+fn complete(world: &World) -> Result<()> {
+    let counts = world.mix.counts(1);
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, labels) in counts.keys() {
+        values.entry("name").or_default().insert(name);
+        for (label, value) in labels {
+            values.entry(label).or_default().insert(value);
+        }
+    }
+    let expected: [(&str, &[&str]); 8] = [
+        (
+            "name",
+            &[
+                "handler_internal_dedup_hit_total",
+                "idempotency_answer_total",
+                "idempotency_cache_hit_total",
+                "idempotency_key_invalid_total",
+                "idempotency_key_missing_total",
+                "idempotency_key_present_total",
+                "idempotency_problem_total",
+                "idempotency_shadow_total",
+                "idempotency_signature_failed_total",
+                "transport_translation_failed_total",
+            ],
+        ),
+        ("form", &["bare", "structured", "repeated", "header"]),
+        ("outcome", &["stored", "replayed", "processing", "recovered", "passed"]),
+        ("error", &["true", "false"]),
+        ("restate_status", &["success", "error"]),
+        ("verdict", &["rewrite", "refuse"]),
+        ("class", &["REQUIRED_A", "ACCEPTED"]),
+        ("reason", &["length", "multiple", "syntax", "signature_mismatch", "delivery_id_missing"]),
+    ];
+    for (label, wanted) in expected {
+        let have = values.get(label).context("a label that is nowhere")?;
+        let missing: Vec<_> = wanted.iter().filter(|value| !have.contains(**value)).collect();
+        ensure!(missing.is_empty(), "{label}: no case counts {missing:?}");
+    }
+    Ok(())
+}
+
+fn clean(world: &World) -> Result<()> {
+    let raw = world.prometheus.query(
+        r#"{__name__=~".*(wasmcustom|;).*|(idempotency|transport_translation|handler_internal)_.+_total_.+"}"#,
+    )?;
+    ensure!(raw.is_empty(), "names with labels in them: {raw:?}");
+    for sample in world.prometheus.query(r#"{__name__=~"(idempotency|transport_translation|handler_internal)_.+"}"#)? {
+        for (label, value) in &sample.labels {
+            ensure!(!value.contains([';', '=']), "{label}: {sample:?}");
+        }
+        let name = sample.labels.get("__name__").context("no name")?;
+        let without = ["idempotency_series_folded_total", "idempotency_lookup_milliseconds_"];
+        let may_lack_endpoint = without.iter().any(|start| name.starts_with(start));
+        ensure!(may_lack_endpoint || sample.labels.contains_key("endpoint"), "no endpoint: {sample:?}");
+    }
+    Ok(())
+}
+
+fn sum(samples: &[Sample]) -> f64 {
+    samples.iter().map(|sample| sample.value).sum()
+}
+
+/// Each delivery needed one lookup in the registry and one in the secret store.
+fn lookups(world: &World) -> Result<()> {
+    let of = |store: &str, results: &str| {
+        let metric = format!(r#"idempotency_lookup_total{{endpoint="{HOOKS}",store="{store}",result=~"{results}"}}"#);
+        Ok::<_, anyhow::Error>(sum(&world.prometheus.query(&metric)?))
+    };
+    // A delivery was accepted if both stores had a value; the registry comes first.
+    let found = of("openbao", "hit|miss|stale")?;
+    ensure!(found == world.deliveries as f64, "openbao: {found} instead of {}", world.deliveries);
+    let expected = found + of("openbao", "secret_store_.+")?;
+    let found = of("unkey", "hit|miss|stale")?;
+    ensure!(found == expected, "unkey: {found} instead of {expected}");
+    for store in ["unkey", "openbao"] {
+        for result in ["hit", "miss", "stale"] {
+            ensure!(of(store, result)? > 0.0, "{store}: no {result}");
+        }
+    }
+    let (unknown, failed) = (of("unkey", "not_found")?, of("unkey", "registry_.+")?);
+    ensure!(unknown == PHASES as f64 && failed >= PHASES as f64, "{unknown} not found, {failed} failed");
+    Ok(())
+}
+
+fn folded(world: &World) -> Result<()> {
+    let counts = |more: &str| format!(r#"sum(idempotency_key_present_total{{endpoint="{FOLDING}"{more}}})"#);
+    let all = sum(&world.prometheus.query(&counts(""))?);
+    ensure!(all == world.of_many_tenants as f64, "{all} instead of {}", world.of_many_tenants);
+    ensure!(sum(&world.prometheus.query(&counts(r#",tenant="_other""#))?) > 0.0, "nothing was folded");
+    ensure!(sum(&world.prometheus.query("sum(idempotency_series_folded_total)")?) > 0.0, "no count of what was folded");
+    Ok(())
+}
+
+/// What Envoy counts is what the alerts are about.
+fn vm_failures(world: &World) -> Result<()> {
+    for (name, expected) in &world.vm_failures {
+        let metric = format!("envoy_wasm_edge_idempotency_vm_reload_{name}");
+        let seen = sum(&world.prometheus.query(&metric)?);
+        ensure!(seen >= *expected as f64 && (*expected > 0 || seen == 0.0), "{metric}: {seen}, not {expected}");
+    }
+    Ok(())
+}
+
+/// `name;label=value;…`, as the case file has it.
+fn taken_apart(series: &str) -> Result<Series> {
+    let mut parts = series.split(';');
+    let name = parts.next().unwrap_or_default().to_owned();
+    let label = |part: &str| {
+        let (label, value) = part.split_once('=').with_context(|| format!("no label: {series}"))?;
+        Ok((label.to_owned(), value.to_owned()))
+    };
+    Ok((name, parts.map(label).collect::<Result<_>>()?))
+}
+
+/// What Prometheus has of the requests of the mix.
+fn seen(prometheus: &Prometheus) -> Result<BTreeMap<Series, u64>> {
+    let mut all = BTreeMap::new();
+    for Sample { mut labels, value } in prometheus.query(COUNTERS)? {
+        let endpoint = labels.get("endpoint").map(String::as_str);
+        if matches!(endpoint, None | Some(FOLDING | HOOKS)) {
+            continue;
+        }
+        let name = labels.remove("__name__").context("no name")?;
+        labels.remove("job");
+        labels.remove("instance");
+        all.insert((name, labels), value as u64);
+    }
+    Ok(all)
+}
+
+fn difference(seen: &Result<BTreeMap<Series, u64>>, expected: &BTreeMap<Series, u64>) -> String {
+    let Ok(seen) = seen else { return "no counts".to_owned() };
+    let mut lines = Vec::new();
+    for series in seen.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
+        let (have, want) = (seen.get(series), expected.get(series));
+        if have != want {
+            lines.push(format!("{series:?}: {have:?} instead of {want:?}"));
+        }
+    }
+    lines.join("\n")
+}
