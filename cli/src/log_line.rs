@@ -203,7 +203,7 @@ impl Explanation {
             not_in_log: not_in_log(&line),
             meaning: meaning::of_code(&code, line.is_webhook()),
             reason_meaning: reason.and_then(|reason| meaning::of_reason(&code, &reason)),
-            retry: Code::ALL.iter().find(|known| known.name() == code).map(|known| known.retry().name()),
+            retry: advice(&code),
             docs_url: policy
                 .and_then(|policy| policy.answers().docs_url.as_ref())
                 .filter(|_| !code.is_empty())
@@ -221,6 +221,12 @@ impl Explanation {
     pub(crate) fn is_refused(&self) -> bool {
         self.fate == Fate::Refused
     }
+}
+
+/// The retry advice of a code. An error of the backend has advice of its own, which the log does not have.
+fn advice(code: &str) -> Option<&'static str> {
+    let code = Code::ALL.iter().find(|known| known.name() == code && **known != Code::BackendError)?;
+    Some(code.retry().name())
 }
 
 /// What nobody finds in a log, because it is a secret or the client's own text.

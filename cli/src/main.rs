@@ -62,11 +62,14 @@ enum Command {
     ///
     /// The logs are lines of JSON with the filter's record, plain or compressed with gzip. Each group of requests that would
     /// be refused is shown with its first and last time, and every tenant and endpoint with its number of requests.
-    /// The log can be of any size: memory is bounded by the number of groups.
+    /// A log can be of any size: memory is bounded by the number of groups.
+    ///
+    /// Tenant `_none`: the filter refuses a request for its path, or without an identity, before it knows a tenant. A member
+    /// `tenant` of the log line itself counts then.
     ///
     /// Examples:
     ///   edge-idempotency shadow-report access.log access.log.1.gz
-    ///   kubectl logs deploy/gateway | edge-idempotency shadow-report --format json -
+    ///   tail -n 100000 access.log | edge-idempotency shadow-report --format json -
     ///   edge-idempotency shadow-report --since 2026-11-20 --fail-over 0.1 access.log
     ///
     /// Exit status: 0 if all was read; 1 if more would be refused than --fail-over allows; 2 if a file cannot be read to its
@@ -83,8 +86,9 @@ struct ShadowReportArgs {
     /// How the report is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Counts only lines whose `time` is not before this text, such as 2026-11-20 or 2026-11-20T08:00. Times are compared as
-    /// texts, in the form in which the log has them.
+    /// Counts only lines whose `time` is not before this text, such as 2026-11-20 or 2026-11-20T08:00.
+    ///
+    /// Times are compared as texts, in the form in which the log has them.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Counts only lines whose `time` is before this text.

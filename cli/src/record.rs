@@ -51,6 +51,19 @@ impl<'a> ShadowFacts<'a> {
     }
 }
 
+/// The greatest length of a value, in bytes: no name that the filter writes is longer, and what is kept of a log of others is
+/// bounded.
+const LONGEST_VALUE: usize = 256;
+
+/// The first [`LONGEST_VALUE`] bytes, or a few less if a character would be cut.
+fn cut(value: Cow<'_, str>) -> Cow<'_, str> {
+    if value.len() <= LONGEST_VALUE {
+        return value;
+    }
+    let (beginning, _) = value.split_at(value.floor_char_boundary(LONGEST_VALUE));
+    Cow::Owned(format!("{beginning}…"))
+}
+
 /// Where the members that are being read stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
@@ -108,7 +121,7 @@ impl<'de> Visitor<'de> for Members<'_, 'de> {
                     continue;
                 }
             };
-            *field = members.next_value::<Scalar<'_>>()?.0;
+            *field = members.next_value::<Scalar<'_>>()?.0.map(cut);
         }
         // The members of one object count. But the tenant of a request that is refused before the filter reads its
         // identity stands at most in the line, where an operator has put it.
@@ -235,6 +248,16 @@ mod tests {
             let value: Map<String, Value> = serde_json::from_str(&line).unwrap();
             assert_eq!(record_of(&value).unwrap()["tenant"], "acme", "{line}");
         }
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let long = "ü".repeat(200);
+        let line = format!(r#"{{"idempotency_outcome":"{long}","tenant":"a{long}","endpoint":"b"}}"#);
+        let facts = ShadowFacts::parse(line.as_bytes()).unwrap();
+        assert_eq!(facts.outcome.unwrap(), format!("{}…", "ü".repeat(128)));
+        assert_eq!(facts.tenant.unwrap(), format!("a{}…", "ü".repeat(127)));
+        assert_eq!(facts.endpoint.unwrap(), "b");
     }
 
     #[test]

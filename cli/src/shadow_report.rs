@@ -11,6 +11,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// After how many lines the number of lines is shown anew.
+const LINES_A_MESSAGE: u64 = 1 << 16;
+
 /// Which lines count. Times are compared as texts: `2026-11-22T04:05:06.789Z` is after `2026-11-22`.
 #[derive(Debug, Default)]
 pub(crate) struct TimeRange {
@@ -175,6 +178,9 @@ impl Report {
                 }
             }
             *lines_read = number;
+            if number.is_multiple_of(LINES_A_MESSAGE) {
+                progress.set_prefix(format!("{} lines", self.lines));
+            }
         }
     }
 
@@ -199,20 +205,23 @@ impl Report {
     }
 }
 
-/// Counts the bytes of all files; hidden unless standard error is a terminal.
+/// Shows the bytes and lines of all files; hidden unless standard error is a terminal.
 fn progress(files: &[PathBuf]) -> ProgressBar {
     let sizes: Option<Vec<u64>> = files
         .iter()
         .map(|file| std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|data| data.len()))
         .collect();
     let (length, template) = match sizes {
-        Some(sizes) => (Some(sizes.iter().sum()), "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} left  {msg}"),
-        None => (None, "{bytes}, {bytes_per_sec}  {msg}"),
+        Some(sizes) => {
+            (Some(sizes.iter().sum()), "{bytes} of {total_bytes}, {prefix}, {bytes_per_sec}, {eta} left  {msg}")
+        }
+        None => (None, "{bytes}, {prefix}, {bytes_per_sec}  {msg}"),
     };
     let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
+    bar.set_prefix("0 lines");
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

@@ -17,6 +17,7 @@ const POLICY: &str = r#"{
     {"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A"},
     {"endpoint": "orders.cancel", "path": "/orders/{order_id}/cancel", "policy": "ACCEPTED"},
     {"endpoint": "dated.create", "path": "/dated", "policy": "REQUIRED_A", "key": {"format": "uuid7", "max_age": "24h"}},
+    {"endpoint": "wide.create", "path": "/wide", "policy": "REQUIRED_A", "scope": "tenant"},
     {"endpoint": "quiet.create", "path": "/quiet", "policy": "REQUIRED_A", "mode": "shadow"},
     {"endpoint": "orders.list", "methods": ["GET"], "path": "/orders", "policy": "PROHIBITED"},
     {"endpoint": "hook", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}
@@ -95,6 +96,7 @@ fn a_request_can_be_rebuilt_from_its_line() {
         ("POST", "/hooks/stripe/wh_01JNONE", vec![], json!({}), "webhook_unknown"),
         ("POST", "/quiet", vec!["a b"], alice.clone(), "idempotency_key_invalid charset"),
         ("POST", "/refunds", vec!["k"], alice.clone(), ""),
+        ("POST", "/wide", vec!["k"], alice.clone(), ""),
         ("POST", "/orders/17/cancel", vec![], alice.clone(), ""),
     ] {
         let record = record(&request(method, path, &keys, claims), POLICY);
@@ -247,6 +249,10 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     let replaced = told(replaced);
     assert_eq!(replaced["verdict"], "error_replaced");
     assert!(replaced["cause"].as_str().unwrap().contains("the backend is busy"), "{replaced:#}");
+    // What to do about an error of the backend is not known by its code.
+    let error =
+        told(json!({"edge_idempotency": {"idempotency_outcome": "forwarded", "idempotency_code": "backend_error"}}));
+    assert_eq!((&error["verdict"], &error["retry"]), (&json!("error_replaced"), &Value::Null));
     let unknown =
         told(json!({"edge_idempotency": {"idempotency_outcome": "rejected", "idempotency_code": "of_tomorrow"}}));
     assert_eq!((&unknown["code"], &unknown["cause"]), (&json!("of_tomorrow"), &Value::Null));

@@ -143,7 +143,9 @@ impl Explanation {
                     (Some(code), None) => code.to_owned(),
                     (None, _) => "no refusal".to_owned(),
                 };
-                if self.is_same {
+                if self.is_same && matches!(self.fate, Fate::Forwarded | Fate::ErrorReplaced) {
+                    writeln!(text, "a request to try it with; by this policy it is forwarded, as the line says:")
+                } else if self.is_same {
                     writeln!(text, "a request to try it with; by this policy it gets the same, {}:", printable(&given))
                 } else {
                     writeln!(

@@ -89,7 +89,11 @@ fn identity(line: &LogLine, source: &IdentitySource, part: IdentityPart) -> Opti
         (_, "identity_missing") if is_refused && is_wrong => None,
         (_, "identity_invalid") if is_refused && is_wrong => Some("not/valid,\u{1}".to_owned()),
         (IdentityPart::Subject, _) => Some(subject(line, source)),
-        (part, _) => Some(line.text(part.name()).unwrap_or_else(|| "unknown".to_owned())),
+        (part, _) => {
+            // A name that begins with `_` stands for the scope of the route, and is nobody's.
+            let logged = line.text(part.name()).filter(|name| !name.starts_with('_'));
+            Some(logged.unwrap_or_else(|| "unknown".to_owned()))
+        }
     }
 }
 
