@@ -13,7 +13,7 @@ const WITHOUT_DATA: [(&str, &str); 1] =
     [("idempotency_key_collision_total", "the filter does not count collisions yet")];
 
 /// As long as a range of the rules may be here: all of the run.
-const RANGE: &str = "[1m]";
+const RANGE: &str = "[10m]";
 const OFFSET: &str = " offset 2s";
 
 pub(crate) fn tests() -> Vec<Test<World>> {
@@ -28,7 +28,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 pub(crate) fn substituted(expression: &str) -> Result<String> {
     let mut text = expression.to_owned();
     for (variable, value) in
-        [("$__rate_interval", "1m"), ("$__range", "5m"), ("$tenant", ".*"), ("$project", ".*"), ("$endpoint", ".*")]
+        [("$__rate_interval", "10m"), ("$__range", "10m"), ("$tenant", ".*"), ("$project", ".*"), ("$endpoint", ".*")]
     {
         text = text.replace(variable, value);
     }
@@ -36,7 +36,7 @@ pub(crate) fn substituted(expression: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The rules' text with ranges of a minute and offsets of seconds: nobody waits a day for this test.
+/// The rules' text with ranges of ten minutes and offsets of seconds: nobody waits a day for this test.
 pub(crate) fn hastened(rules: &str) -> Result<String> {
     let mut text = rules.to_owned();
     for range in ["[5m]", "[10m]", "[15m]", "[1h]", "[1d]"] {
