@@ -133,8 +133,11 @@ extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
-    let configure = |contexts: &mut Contexts| contexts.roots.get_mut(root_id).is_some_and(|root| root.configure());
-    with_contexts(configure).unwrap_or_default()
+    with_contexts(|contexts| {
+        let host = WasmHost::new(root_id, root_id);
+        contexts.roots.get_mut(root_id).is_some_and(|root| root.configure(&host))
+    })
+    .unwrap_or_default()
 }
 
 #[unsafe(no_mangle)]

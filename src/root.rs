@@ -115,7 +115,7 @@ impl Root {
     }
 
     /// Takes the plugin's configuration. `false` makes the gateway refuse it; all errors are in its log.
-    pub(crate) fn configure(&mut self) -> bool {
+    pub(crate) fn configure(&mut self, host: &WasmHost) -> bool {
         let document = abi::configuration().unwrap_or_default();
         match Policy::from_json(&document).and_then(with_secrets) {
             Ok(policy) => {
@@ -125,6 +125,7 @@ impl Root {
                 }
                 // If this fails, access logs show records as bytes.
                 let _ = attributes::declare_record();
+                self.recorder.read_level(host);
                 self.lookups = SharedLookups::of(&policy);
                 self.series = Some(SeriesTable::new(policy.max_series()));
                 // If this fails, there are no ticks: no metrics, no refreshes ahead of time, and nothing ends the wait for

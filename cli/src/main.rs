@@ -1,7 +1,13 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
 mod explain;
+mod lines;
+mod log_line;
+mod meaning;
+mod plain;
+mod record;
 mod request;
+mod shadow_report;
 mod sources;
 
 use clap::{Args, Parser, Subcommand};
@@ -33,7 +39,15 @@ enum Command {
     ///
     /// Only method and url are needed. Secrets that the policy takes from the environment are taken from this command's.
     ///
-    /// Exit status: 0 if the request is forwarded, 1 if it is refused, 2 if the policy or the request cannot be read.
+    /// --log-line takes a line of a log instead: of the JSON access log, or one that the filter wrote into Envoy's own log. It
+    /// prints what became of the request, what code and reason mean, what the log does not have, and a request document that
+    /// is answered in the same way, as far as that can be known. With --policy it also says where line and policy disagree.
+    ///
+    ///   edge-idempotency explain --policy policy.json --request request.json
+    ///   grep 3f9fbb3c-6dbb-9a9c-8d5c-1f6f0d1c9d52 access.log | edge-idempotency explain --policy policy.json --log-line -
+    ///
+    /// Exit status: 0 if the request is forwarded, 1 if it is refused, 2 if the policy, the request or the line cannot be
+    /// read.
     #[command(verbatim_doc_comment)]
     Explain(ExplainArgs),
     /// Checks a policy document and lists every error with its place.
@@ -44,15 +58,73 @@ enum Command {
     /// Exit status: 0 if the filter would start with it, its variables given; 2 if not.
     #[command(verbatim_doc_comment)]
     Check(PolicyArgs),
+    /// Counts from access logs what enforcing would refuse, before you switch shadow mode off.
+    ///
+    /// The logs are lines of JSON with the filter's record, plain or compressed with gzip. Each group of requests that would
+    /// be refused is shown with its first and last time, and every tenant and endpoint with its number of requests.
+    /// The log can be of any size: memory is bounded by the number of groups.
+    ///
+    /// Examples:
+    ///   edge-idempotency shadow-report access.log access.log.1.gz
+    ///   kubectl logs deploy/gateway | edge-idempotency shadow-report --format json -
+    ///   edge-idempotency shadow-report --since 2026-11-20 --fail-over 0.1 access.log
+    ///
+    /// Exit status: 0 if all was read; 1 if more would be refused than --fail-over allows; 2 if a file cannot be read to its
+    /// end, or no line has a record of the filter. Whatever could be read is reported all the same.
+    #[command(verbatim_doc_comment)]
+    ShadowReport(ShadowReportArgs),
+}
+
+#[derive(Args)]
+struct ShadowReportArgs {
+    /// Access logs, plain or gzip; - reads standard input.
+    #[arg(required = true, value_name = "FILE|-")]
+    files: Vec<PathBuf>,
+    /// How the report is printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Counts only lines whose `time` is not before this text, such as 2026-11-20 or 2026-11-20T08:00. Times are compared as
+    /// texts, in the form in which the log has them.
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Counts only lines whose `time` is before this text.
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Exits with 1 if more than this share of all requests would be refused, in percent.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_over: Option<f64>,
+    /// The greatest number of rows of each table; 0 shows all. JSON has always all.
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    top: usize,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Table,
+    Json,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("expected a number from 0 to 100".to_owned()),
+    }
 }
 
 #[derive(Args)]
 struct ExplainArgs {
-    #[command(flatten)]
-    policy: PolicyArgs,
+    /// The policy document, as given to the gateway. A line of a log can be explained without it.
+    #[arg(long, value_name = "FILE", required_unless_present = "log_line")]
+    policy: Option<PathBuf>,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    json: bool,
     /// The request, as JSON; - reads standard input.
-    #[arg(long, value_name = "FILE|-")]
-    request: PathBuf,
+    #[arg(long, value_name = "FILE|-", required_unless_present = "log_line", conflicts_with = "log_line")]
+    request: Option<PathBuf>,
+    /// A line of a log; - reads the first line of standard input.
+    #[arg(long, value_name = "LINE|-")]
+    log_line: Option<String>,
 }
 
 #[derive(Args)]
@@ -67,7 +139,7 @@ struct PolicyArgs {
 
 /// Forward, or fine.
 const FORWARD: u8 = 0;
-/// The request is refused.
+/// The request is refused, or too many would be.
 const REJECT: u8 = 1;
 /// Something could not be read.
 const BAD_INPUT: u8 = 2;
@@ -76,6 +148,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Explain(args) => explain(&args),
         Command::Check(args) => check(&args),
+        Command::ShadowReport(args) => shadow_report(&args),
     };
     ExitCode::from(outcome.unwrap_or_else(|message| {
         eprintln!("edge-idempotency: {message}");
@@ -84,21 +157,47 @@ fn main() -> ExitCode {
 }
 
 fn explain(args: &ExplainArgs) -> Result<u8, String> {
-    let Some(mut policy) = read_policy(&args.policy)? else { return Ok(BAD_INPUT) };
-    // Without them a delivery is refused as the gateway would refuse it: 503.
-    if let Err(missing) = policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE) {
-        missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
+    let mut policy = None;
+    if let Some(file) = &args.policy {
+        let Some(mut read) = read_policy(file, args.json)? else { return Ok(BAD_INPUT) };
+        // Without them a delivery is refused as the gateway would refuse it: 503.
+        let taken = read.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE);
+        // The line of a delivery has no signature that a secret could fit.
+        if let (Err(missing), None) = (taken, &args.log_line) {
+            missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
+        }
+        policy = Some(read);
     }
-    let request = request::Request::parse(&read(&args.request)?)
-        .map_err(|errors| format!("{}: {errors}", args.request.display()))?;
+    if let Some(line) = &args.log_line {
+        return explain_line(line, policy.as_ref(), args);
+    }
+    // The parser of the arguments has seen to it that both are there.
+    let (Some(policy), Some(file)) = (policy, &args.request) else { return Ok(BAD_INPUT) };
+    let request = request::Request::parse(&read(file)?).map_err(|errors| format!("{}: {errors}", file.display()))?;
     let verdict = explain::explain(&policy, &request);
-    let text = if args.policy.json { verdict.to_json().to_string() } else { verdict.to_string() };
+    let text = if args.json { verdict.to_json().to_string() } else { verdict.to_string() };
     print(&text)?;
     Ok(if verdict.is_forwarded() { FORWARD } else { REJECT })
 }
 
+fn explain_line(line: &str, policy: Option<&Policy>, args: &ExplainArgs) -> Result<u8, String> {
+    let input =
+        if line == "-" { String::from_utf8_lossy(&read(Path::new("-"))?).into_owned() } else { line.to_owned() };
+    let mut lines = input.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().ok_or("there is no line to explain")?;
+    let line = log_line::LogLine::parse(first)?;
+    let more = lines.count();
+    if more > 0 {
+        eprintln!("edge-idempotency: only the first line is explained; {more} more came");
+    }
+    let explanation = log_line::Explanation::of(line, policy);
+    let file = args.policy.as_ref().map(|file| file.display().to_string());
+    print(&if args.json { plain::json(&explanation.to_json()) } else { explanation.to_text(file.as_deref()) })?;
+    Ok(if explanation.is_refused() { REJECT } else { FORWARD })
+}
+
 fn check(args: &PolicyArgs) -> Result<u8, String> {
-    let Some(mut policy) = read_policy(args)? else { return Ok(BAD_INPUT) };
+    let Some(mut policy) = read_policy(&args.policy, args.json)? else { return Ok(BAD_INPUT) };
     let mut warnings = policy.warnings().to_vec();
     if let Err(PolicyErrors(missing)) =
         policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)
@@ -120,21 +219,36 @@ fn check(args: &PolicyArgs) -> Result<u8, String> {
     Ok(FORWARD)
 }
 
+fn shadow_report(args: &ShadowReportArgs) -> Result<u8, String> {
+    let range = shadow_report::TimeRange { since: args.since.clone(), until: args.until.clone() };
+    let report = shadow_report::Report::read(&args.files, &range);
+    print(&match args.format {
+        Format::Table => report.to_text(if args.top == 0 { usize::MAX } else { args.top }),
+        Format::Json => plain::json(&report.to_json()),
+    })?;
+    report.complaints().iter().for_each(|complaint| eprintln!("edge-idempotency: {complaint}"));
+    Ok(match args.fail_over {
+        _ if !report.is_complete() => BAD_INPUT,
+        Some(percent) if report.is_over(percent) => REJECT,
+        _ => FORWARD,
+    })
+}
+
 /// A variable of this command's environment.
 fn variable(name: &str) -> Option<Vec<u8>> {
     std::env::var_os(name).map(OsString::into_encoded_bytes)
 }
 
 /// `None` if the document was read and is no policy; then its errors have been printed.
-fn read_policy(args: &PolicyArgs) -> Result<Option<Policy>, String> {
-    match Policy::from_json(&read(&args.policy)?) {
+fn read_policy(file: &Path, as_json: bool) -> Result<Option<Policy>, String> {
+    match Policy::from_json(&read(file)?) {
         Ok(policy) => Ok(Some(policy)),
         Err(errors) => {
-            if args.json {
+            if as_json {
                 print(&json!({"errors": issues(&errors.0)}).to_string())?;
             }
             let PolicyErrors(list) = &errors;
-            eprintln!("{}: {}", args.policy.display(), errors.headline());
+            eprintln!("{}: {}", file.display(), errors.headline());
             list.iter().for_each(|error| eprintln!("  {error}"));
             Ok(None)
         }

@@ -294,7 +294,7 @@ mod tests {
     /// A list of what may be logged, since no list of what may not is complete.
     #[test]
     fn access_logs_hold_nothing_that_a_client_wrote() {
-        const ALLOWED: [&str; 9] = [
+        const ALLOWED: [&str; 10] = [
             "START_TIME",
             "REQ(:METHOD):7",
             "ROUTE_NAME",
@@ -304,18 +304,25 @@ mod tests {
             "UPSTREAM_CLUSTER",
             "DYNAMIC_METADATA(access_log:request_id)",
             "DURATION",
+            "TYPED_CEL(filter_state['wasm.edge_idempotency'])",
         ];
         let config = read(&options("{}", true));
         let logs = manager(&config)["access_log"].as_array().unwrap();
         assert!(!logs.is_empty());
         for log in logs {
-            let format = log.pointer("/typed_config/log_format/text_format_source/inline_string").unwrap();
-            let format = format.as_str().unwrap();
-            for operator in format.split('%').skip(1).step_by(2) {
-                assert!(ALLOWED.contains(&operator), "%{operator}% is logged");
+            let format = log.pointer("/typed_config/log_format/json_format").unwrap();
+            for (member, operator) in format.as_object().unwrap() {
+                let operator = operator.as_str().unwrap().strip_prefix('%').unwrap().strip_suffix('%').unwrap();
+                assert!(ALLOWED.contains(&operator), "{member}: %{operator}% is logged");
             }
             let documented = include_str!("../../docs/operations.md");
-            assert!(documented.contains(&format.replace('\n', "\\n")), "docs/operations.md has another format");
+            let blocks = documented.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+            let block = blocks.filter(|block| block.starts_with("json_format:")).next().unwrap();
+            let documented: Value = serde_saphyr::from_str(block).unwrap();
+            assert_eq!(documented.get("json_format"), Some(format), "docs/operations.md has another format");
+            let example: Value = serde_saphyr::from_str(include_str!("../../examples/own-api/envoy.yaml")).unwrap();
+            let log = &manager(&example)["access_log"][0];
+            assert_eq!(log.pointer("/typed_config/log_format/json_format"), Some(format), "the example's format");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::net::TcpStream;
@@ -28,6 +28,30 @@ async fn send(address: SocketAddr, request: &Request) -> Result<Reply> {
     let reply = on(sender, request).await;
     connection.abort();
     reply
+}
+
+/// Sends a request so often on one connection, `at_once` of them side by side, and checks the status of each answer.
+pub fn flood(address: SocketAddr, request: &Request, times: usize, at_once: usize, status: u16) -> Result<()> {
+    runtime()?.block_on(async {
+        let stream = TcpStream::connect(address).await.context("cannot connect")?;
+        let (sender, connection) = h2::client::handshake(stream).await?;
+        let connection = tokio::spawn(connection);
+        let mut clients = tokio::task::JoinSet::new();
+        for client in 0..at_once {
+            let (sender, request) = (sender.clone(), request.clone());
+            let times = times / at_once + usize::from(client < times % at_once);
+            clients.spawn(async move {
+                for _ in 0..times {
+                    let reply = on(sender.clone(), &request).await?;
+                    ensure!(reply.status == status, "status {} instead of {status}", reply.status);
+                }
+                Ok(())
+            });
+        }
+        let results = clients.join_all().await;
+        connection.abort();
+        results.into_iter().collect()
+    })
 }
 
 async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result<Reply> {

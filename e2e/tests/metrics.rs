@@ -15,8 +15,11 @@ use serde_json::json;
 const LISTENER: &str = "api";
 
 fn main() -> ExitCode {
-    let tests =
-        vec![Test::new("counts and labels", counts), Test::new("tenants beyond max_series share a series", folded)];
+    let tests = vec![
+        Test::new("counts and labels", counts),
+        Test::new("tenants beyond max_series share a series", folded),
+        Test::new("a histogram of the attempts that clients tell", attempts),
+    ];
     run(Ok(sharing(start, tests)))
 }
 
@@ -71,6 +74,28 @@ fn restate(status: u16, more: &[(&str, &str)]) -> Answer {
     Answer { status, headers, ..Answer::default() }
 }
 
+fn attempts(gateway: &Gateway) -> Result<()> {
+    for attempt in ["1", "1", "1", "2", "3", "1000", "first"] {
+        gateway.http1("small", &Request::post("/nowhere").header("x-retry-attempt", attempt))?;
+    }
+    // Envoy merges histograms every five seconds.
+    gateway.until("six values are there", |gateway| Ok(buckets(gateway)?.last() == Some(&("+Inf".to_owned(), 6))))?;
+    let expected = [("0.5", 0), ("1", 3), ("5", 5), ("10", 5), ("25", 5), ("50", 5), ("100", 6)];
+    let seen = buckets(gateway)?;
+    let same = expected.iter().zip(&seen).all(|((le, count), seen)| (*le, *count) == (seen.0.as_str(), seen.1));
+    ensure!(same, "{seen:?}");
+    Ok(())
+}
+
+/// The buckets of the attempts: upper bound and count.
+fn buckets(gateway: &Gateway) -> Result<Vec<(String, u64)>> {
+    let text = gateway.admin("/stats/prometheus")?;
+    let lines = text.lines().filter_map(|line| {
+        line.strip_prefix("idempotency_attempt_bucket{endpoint=\"_unmatched\",le=\"")?.split_once("\"} ")
+    });
+    lines.map(|(le, count)| Ok((le.to_owned(), count.parse()?))).collect()
+}
+
 /// The filter's counters of an endpoint by name and labels.
 fn seen(gateway: &Gateway, endpoint: &str) -> Result<BTreeMap<String, u64>> {
     let text = gateway.admin("/stats/prometheus")?;
@@ -103,14 +128,14 @@ fn counts(gateway: &Gateway) -> Result<()> {
         (name.to_owned(), labels_of(&all), count)
     };
     let expected = vec![
-        series("idempotency_key_present_total", "case=\"A\",form=\"bare\",", "acme", 5),
+        series("idempotency_key_present_total", "case=\"A\",form=\"bare\",", "acme", 6),
         series("idempotency_key_present_total", "case=\"A\",form=\"structured\",", "acme", 3),
         series("idempotency_key_present_total", "case=\"A\",form=\"bare\",", "globex", 2),
-        series("idempotency_key_present_total", "case=\"A\",form=\"bare\",", "_none", 3),
-        series("idempotency_key_missing_total", "class=\"REQUIRED_A\",", "_none", 4),
-        series("idempotency_key_invalid_total", "reason=\"charset\",", "_none", 1),
-        series("idempotency_problem_total", "code=\"idempotency_key_required\",", "_none", 4),
-        series("idempotency_problem_total", "code=\"idempotency_key_invalid\",", "_none", 1),
+        series("idempotency_key_present_total", "case=\"A\",form=\"bare\",", "_none", 2),
+        series("idempotency_key_missing_total", "class=\"REQUIRED_A\",", "acme", 4),
+        series("idempotency_key_invalid_total", "reason=\"charset\",", "acme", 1),
+        series("idempotency_problem_total", "code=\"idempotency_key_required\",", "acme", 4),
+        series("idempotency_problem_total", "code=\"idempotency_key_invalid\",", "acme", 1),
         series("idempotency_problem_total", "code=\"identity_invalid\",", "_none", 2),
         series("idempotency_answer_total", "outcome=\"stored\",error=\"false\",", "acme", 5),
         series("idempotency_answer_total", "outcome=\"replayed\",error=\"false\",", "acme", 3),

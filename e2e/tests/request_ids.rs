@@ -60,5 +60,7 @@ fn is_the_gateways(gateway: &Gateway, seen: &Seen, code: &str) -> Result<()> {
     let instance = text("instance").with_context(|| format!("no instance: {problem}"))?;
     let id = instance.strip_prefix("urn:uuid:").with_context(|| format!("no UUID: {instance}"))?;
     ensure!(id != CLIENTS, "the client's own id");
-    gateway.until("the access log has the id", |gateway| Ok(gateway.access_log()?.contains(&format!(" {id} "))))
+    gateway.until("the access log has the id", |gateway| {
+        Ok(gateway.access_log()?.contains(&format!("\"request_id\":\"{id}\"")))
+    })
 }

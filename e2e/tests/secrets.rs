@@ -163,16 +163,39 @@ impl World {
             let told = ["Restate's ", "what handlers saw", "the answer: "];
             let subject = text.contains(SUBJECT) && !told.iter().any(|known| place.starts_with(known));
             ensure!(!subject, "{place} holds the subject: {}", around(text, SUBJECT));
+            // The policy names the webhooks that it binds itself.
+            let names = ["/config_dump", "Restate's ", "what handlers saw"];
+            for id in ["wh_planted", "wh_unknown", self.hook.id.as_str()] {
+                // A warning about the policy names its member.
+                let held = text.lines().any(|line| line.contains(id) && !line.contains("edge-idempotency: policy /"));
+                let held = held && !names.iter().any(|known| place.starts_with(known));
+                ensure!(!held, "{place} holds the id of a webhook: {}", around(text, id));
+            }
         }
         // It tells what an operator needs even so.
         let access_log = self.chain.gateway.access_log()?;
-        for told in [" backend 200 via_upstream ", " 400 idempotency_key_invalid.length ", " 404 not_found "] {
-            ensure!(access_log.contains(told), "the access log does not tell{told}:\n{access_log}");
+        let lines = access_log.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned()));
+        let lines: Vec<Value> = lines.collect::<Result<_>>()?;
+        for (member, told) in [
+            ("/details", "idempotency_key_invalid.length"),
+            ("/details", "not_found"),
+            ("/edge_idempotency/idempotency_outcome", "replayed"),
+            ("/edge_idempotency/idempotency_outcome", "recovered"),
+            ("/edge_idempotency/idempotency_reason", "signature_mismatch"),
+            ("/edge_idempotency/idempotency_identity", "jwt.tenant: wrong_type"),
+        ] {
+            let is_told = |line: &Value| line.pointer(member).is_some_and(|value| value == told);
+            ensure!(lines.iter().any(is_told), "no line of the access log has {member}: {told}\n{access_log}");
         }
-        for line in access_log.lines().filter(|line| line.contains(" via_upstream ")) {
-            let id = line.rsplit(' ').nth(1).unwrap_or_default();
+        for line in lines.iter().filter(|line| line.pointer("/details").is_some_and(|value| value == "via_upstream")) {
+            let id = line.pointer("/request_id").and_then(Value::as_str).unwrap_or_default();
             let is_uuid = id.len() == 36 && id.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
             ensure!(is_uuid, "no request id: {line}");
+            ensure!(line.pointer("/edge_idempotency").is_some_and(Value::is_object), "no record: {line}");
+        }
+        let log = self.chain.gateway.log()?;
+        for told in ["edge-idempotency: refused {", "edge-idempotency: request {"] {
+            ensure!(log.contains(told), "Envoy's log has no line with `{told}`");
         }
         Ok(())
     }

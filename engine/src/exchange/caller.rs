@@ -103,8 +103,7 @@ fn identity<'p>(
         FieldValue::Absent => Err(IdentityFault::Missing),
         FieldValue::Many => Err(IdentityFault::NotOneString),
     };
-    let tenant =
-        signed(&header_names.tenant).and_then(|value| Tenant::parse(value).map_err(IdentityFault::Malformed));
+    let tenant = signed(&header_names.tenant).and_then(|value| Tenant::parse(value).map_err(IdentityFault::Malformed));
     // The project is parsed even if a wider scope replaces it: its alphabet separates it from the rest of the signed
     // text.
     let project =

@@ -415,6 +415,11 @@ impl Policy {
         self.routes.get(id)
     }
 
+    /// A route by its endpoint.
+    pub fn endpoint(&self, name: &str) -> Option<&Route> {
+        self.routes.get(*self.endpoints.get(name)?)
+    }
+
     /// Whether `path` (normalised) is closed to clients.
     pub fn is_closed(&self, path: &str) -> bool {
         let below = |prefix: &String| {

@@ -17,7 +17,7 @@ const PREFIX: &str = "edge-idempotency:";
 pub struct Recorder {
     /// The members that all requests of a route have in common, encoded, by the route's index; empty before the first one
     routes: Vec<Box<[u8]>>,
-    /// The level of the gateway's log at the last tick
+    /// The level of the gateway's log, as it was read last
     level: LogLevel,
     budget: LineBudget,
 }
@@ -39,13 +39,18 @@ pub(crate) struct GivenRecord {
 }
 
 impl Recorder {
-    /// Takes a tick, of which there is one a second: notes the level of the gateway's log, and writes how many lines were
-    /// left out.
+    /// Takes a tick, of which there is one a second: reads the level of the gateway's log, and at the end of a window writes
+    /// how many lines were left out.
     pub fn on_tick<H: Host>(&mut self, host: &H) {
-        self.level = host.log_level();
+        self.read_level(host);
         if self.budget.tick() {
             self.report(host);
         }
+    }
+
+    /// Reads the level of the gateway's log.
+    pub fn read_level<H: Host>(&mut self, host: &H) {
+        self.level = host.log_level();
     }
 
     /// Writes how many lines were left out since the last report.
@@ -57,13 +62,7 @@ impl Recorder {
     }
 
     /// Gives the record of an exchange to the gateway and writes its log lines, if the exchange has reached a new stage.
-    pub(crate) fn record<H: Host>(
-        &mut self,
-        host: &H,
-        exchange: &Exchange,
-        policy: &Policy,
-        given: &mut GivenRecord,
-    ) {
+    pub(crate) fn record<H: Host>(&mut self, host: &H, exchange: &Exchange, policy: &Policy, given: &mut GivenRecord) {
         let (stage, before) = (exchange.stage(), given.stage);
         if stage == before {
             return;

@@ -74,7 +74,8 @@ mod tests {
         let mut message = Vec::new();
         append(&mut message, &record, Part::Outcome);
         // What Python's protobuf 5 writes for {"idempotency_outcome": "stored", "restate_cache_hit": true}.
-        let expected = b"\x0a\x1f\x0a\x13idempotency_outcome\x12\x08\x1a\x06stored\x0a\x17\x0a\x11restate_cache_hit\x12\x02 \x01";
+        let expected =
+            b"\x0a\x1f\x0a\x13idempotency_outcome\x12\x08\x1a\x06stored\x0a\x17\x0a\x11restate_cache_hit\x12\x02 \x01";
         assert_eq!(message, expected);
     }
 

@@ -175,6 +175,10 @@ pub(super) fn values() -> Vec<Row> {
             [("/identity/sources/0/metadata", json!([]))],
             [("/identity/sources/0/metadata", "name the filter's metadata namespace")],
         ),
+        row(
+            [("/identity/sources/0/metadata", json!("envoy.filters.http.jwt_authn"))],
+            [("/identity/sources/0/metadata", "one: [\"envoy.filters.http.jwt_authn\", \"jwt\"]")],
+        ),
         row([("/identity/sources/0/tenant", json!([]))], [("/identity/sources/0/tenant", "name the member")]),
         row(
             [("/identity/sources/0/tenant", json!(["a", "b\0"]))],

@@ -82,11 +82,12 @@ fn read_source(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentitySourc
     let name = fields.need_parse("name", issues, parse_name);
     let owner = fields.parse("headers_owned_by", issues, parse_text);
     let namespace = fields.get("metadata").and_then(|at| {
-        let path = at.list(issues, parse_text)?;
+        let path = if at.is_array() { at.list(issues, parse_text)? } else { Vec::new() };
         if path.is_empty() {
             issues.add(
                 at.pointer.clone(),
-                "name the filter's metadata namespace, and the member below it if there is one",
+                "name the filter's metadata namespace, and the member below it if there is one: \
+                 [\"envoy.filters.http.jwt_authn\", \"jwt\"]",
             );
         }
         Some(path)

@@ -1,0 +1,128 @@
+//! Requests that the client or the gateway ends, and a flood of refused requests.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::Change;
+use e2e::gateway::{Gateway, Surroundings};
+use e2e::harness::{Test, sharing};
+use e2e::http2;
+use e2e::raw::Request;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::{SECRET, SECRET_VARIABLE, access_log, listener, log_lines};
+
+/// How many requests the flood has, if `EDGE_FLOOD` does not say.
+const FLOOD: usize = 50_000;
+/// How many of them are on their way at once.
+const AT_ONCE: usize = 50;
+/// The filter writes at most so many lines of a kind with a code in ten seconds, and one more with the number of the rest.
+const LINES: usize = 10;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials =
+        sharing(start, vec![Test::new("the client goes away, or is too slow", |world: &World| world.ended())]);
+    trials.extend(sharing(start_flood, vec![Test::new("a flood of refused requests leaves a small log", flood)]));
+    trials
+}
+
+struct World {
+    gateway: Gateway,
+    /// A backend that never answers.
+    backend: TcpListener,
+}
+
+fn start() -> Result<World> {
+    let backend = TcpListener::bind("127.0.0.1:0")?;
+    let mut slow = listener("hash", "enforce");
+    slow.changes.push(Change::Manager("request_timeout", json!("0.2s")));
+    let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
+    let around = Surroundings { environment, backend: Some(backend.local_addr()?), ..Surroundings::default() };
+    let listeners = [("plain".to_owned(), listener("hash", "enforce")), ("slow".to_owned(), slow)];
+    Ok(World { gateway: Gateway::start_within(&around, &listeners)?, backend })
+}
+
+impl World {
+    fn ended(&self) -> Result<()> {
+        let token = self.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        // The backend has the request, and the client does not wait for the answer.
+        let refund = Request::post("/api/v1/refunds").bearer(&token).header("idempotency-key", "k-1");
+        let mut client = TcpStream::connect(self.gateway.address("plain")?)?;
+        client.write_all(&refund.http1())?;
+        let (mut upstream, _) = self.backend.accept()?;
+        ensure!(upstream.read(&mut [0; 16])? > 0, "the backend got nothing");
+        drop(client);
+        let line = access_log(&self.gateway, 1)?.pop().context("no line")?;
+        let record = line.get("edge_idempotency").context("no record")?;
+        ensure!(line.get("flags").is_some_and(|flags| flags == "DC"), "the client did not go away: {line:?}");
+        for (name, value) in [("idempotency_outcome", "forwarded"), ("endpoint", "refunds"), ("tenant", "acme")] {
+            ensure!(record.get(name).is_some_and(|member| member == value), "{name} is not {value}: {record}");
+        }
+
+        // The filter waits for the body, and the gateway ends the wait.
+        let mut client = TcpStream::connect(self.gateway.address("slow")?)?;
+        let head = "POST /api/v1/hooks/stripe/wh_planted HTTP/1.1\r\nhost: a\r\nstripe-signature: t=1,v1=a\r\ncontent-length: 9\r\n\r\n";
+        client.write_all(head.as_bytes())?;
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer)?;
+        ensure!(&answer == b"HTTP/1.1 408", "{}", answer.escape_ascii());
+        drop(client);
+        let line = access_log(&self.gateway, 2)?.pop().context("no line")?;
+        let expected = json!({
+            "idempotency_case": "B", "idempotency_policy": "REQUIRED_B", "endpoint": "hooks",
+            "original_path": "/api/v1/hooks/{provider}/{webhook_id}", "idempotency_outcome": "rejected",
+            // What the client gets instead of the gateway's text.
+            "idempotency_code": "backend_error",
+        });
+        ensure!(line.get("edge_idempotency") == Some(&expected), "{line:?}");
+        ensure!(line.get("details").is_some_and(|details| details == "request_overall_timeout"), "{line:?}");
+        Ok(())
+    }
+}
+
+/// The access log is the operator's, with a line for each request; here is what the filter writes of its own.
+fn start_flood() -> Result<Gateway> {
+    let mut listener = listener("hash", "enforce");
+    listener.changes.push(Change::Manager("access_log", json!([])));
+    let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
+    Gateway::start_within(&Surroundings { environment, ..Surroundings::default() }, &[("flood".to_owned(), listener)])
+}
+
+fn flood(gateway: &Gateway) -> Result<()> {
+    let requests: usize = match std::env::var("EDGE_FLOOD") {
+        Ok(number) => number.parse().context("EDGE_FLOOD")?,
+        Err(_) => FLOOD,
+    };
+    let (start, before) = (Instant::now(), gateway.log()?.len());
+    let request = Request::new("GET", "/api/v1/projects").header("idempotency-key", "k-1");
+    http2::flood(gateway.address("flood")?, &request, requests, AT_ONCE, 400)?;
+    let seconds = start.elapsed().as_secs();
+
+    // Every request has a line, or is in the number of those that were left out.
+    let left_out = |gateway: &Gateway| -> Result<usize> {
+        let log = gateway.log()?;
+        let numbers = log.lines().filter_map(|line| {
+            let (_, rest) = line.rsplit_once("edge-idempotency: ")?;
+            rest.strip_suffix(" refused lines with code idempotency_key_prohibited were left out")?
+                .parse::<usize>()
+                .ok()
+        });
+        Ok(numbers.sum())
+    };
+    let written = |gateway: &Gateway| Ok::<_, anyhow::Error>(log_lines(gateway)?.len());
+    gateway
+        .until("every request is accounted for", |gateway| Ok(left_out(gateway)? + written(gateway)? == requests))?;
+    let windows = usize::try_from(seconds)? / 10 + 2;
+    let (lines, size) = (written(gateway)?, gateway.log()?.len() - before);
+    println!("{requests} refused requests in {seconds} s: {lines} lines, {size} bytes in Envoy's log");
+    ensure!(lines <= LINES * windows, "{lines} lines in {windows} windows");
+    ensure!(size <= windows * (LINES + 1) * 700, "{size} bytes in {windows} windows");
+    let is_refusal = |(word, record): &(String, serde_json::Map<String, Value>)| {
+        word == "refused" && record.get("request_id").is_some()
+    };
+    ensure!(log_lines(gateway)?.iter().all(is_refusal), "a line without a request id");
+    Ok(())
+}

@@ -1,0 +1,491 @@
+//! Every member of the record, for every outcome.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::capture::Answer;
+use e2e::deliveries::{now, stripe};
+use e2e::gateway::{Gateway, Surroundings};
+use e2e::harness::{Test, sharing};
+use e2e::raw::Request;
+use libtest_mimic::Trial;
+use serde_json::{Map, Value, json};
+
+use crate::{SECRET, SECRET_VARIABLE, access_log, listener, log_lines};
+
+/// The SHA-256 of `t-acme:shop:user:u1:k-1`.
+const DIGEST: &str = "sha256:e378f1a947a3de7207338ec2bb066dc60c253fd1bbb22135eb8eddc885ff5706";
+const NAMESPACED: &str = "t-acme:shop:user:u1:k-1";
+/// The members of a line of the access log.
+const MEMBERS: [&str; 10] = [
+    "cluster",
+    "details",
+    "duration_ms",
+    "edge_idempotency",
+    "flags",
+    "method",
+    "request_id",
+    "route",
+    "status",
+    "time",
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    sharing(start, vec![Test::new("every member is right for every outcome", every_outcome)])
+}
+
+fn start() -> Result<Gateway> {
+    let listeners =
+        [("hash", "enforce"), ("full", "enforce"), ("off", "enforce"), ("shadow", "shadow")].map(|(name, mode)| {
+            let form = if name == "shadow" { "hash" } else { name };
+            (name.to_owned(), listener(form, mode))
+        });
+    let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
+    Gateway::start_within(&Surroundings { environment, trace: true, ..Surroundings::default() }, &listeners)
+}
+
+/// A request, and what the logs have to say about it.
+struct Row {
+    listener: &'static str,
+    request: Request,
+    answer: Answer,
+    status: u16,
+    details: &'static str,
+    /// Every member of the record; `null` if the filter does not see the request.
+    record: Value,
+}
+
+fn row(listener: &'static str, request: Request, answer: Answer, told: (u16, &'static str), record: Value) -> Row {
+    let mut row = Row { listener, request, answer, status: told.0, details: told.1, record };
+    let invocation = row.answer.headers.iter().any(|(name, _)| name == INVOKED.0);
+    if let Some(record) = row.record.as_object_mut().filter(|_| invocation) {
+        record.insert("restate_invocation_id".to_owned(), INVOKED.1.into());
+    }
+    row
+}
+
+fn restate(status: u16, more: &[(&str, &str)]) -> Answer {
+    let lines = [("content-type", "application/json")].iter().chain(more);
+    let headers = lines.map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+    Answer { status, headers, ..Answer::default() }
+}
+
+const INVOKED: (&str, &str) = ("x-restate-id", "inv_1");
+const EXPIRES: (&str, &str) = ("idempotency-expires", "2026-11-23T00:00:00Z");
+const INGRESS: (&str, &str) = ("x-restate-error-source", "ingress");
+
+/// The members of a route and of the caller, with those of `more` besides or instead; `null` there takes one away.
+fn refunds(more: &Value) -> Value {
+    let record = json!({
+        "idempotency_case": "A", "idempotency_key_namespaced": DIGEST, "idempotency_source": "header",
+        "idempotency_policy": "REQUIRED_A", "tenant": "acme", "project": "shop", "endpoint": "refunds",
+        "original_path": "/api/v1/refunds",
+    });
+    with(record, more)
+}
+
+fn with(mut record: Value, more: &Value) -> Value {
+    if let (Some(members), Some(more)) = (record.as_object_mut(), more.as_object()) {
+        for (name, value) in more {
+            members.insert(name.clone(), value.clone());
+        }
+        members.retain(|_, value| !value.is_null());
+    }
+    record
+}
+
+fn rows(gateway: &Gateway) -> Result<Vec<Row>> {
+    let mut rows = enforced(gateway)?;
+    rows.extend(recoveries_and_webhooks(gateway)?);
+    rows.extend(identities(gateway)?);
+    rows.extend(forms_and_shadow(gateway)?);
+    Ok(rows)
+}
+
+fn token(gateway: &Gateway) -> Result<String> {
+    gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))
+}
+
+fn enforced(gateway: &Gateway) -> Result<Vec<Row>> {
+    let token = token(gateway)?;
+    let post = |path: &str| Request::post(path).bearer(&token);
+    let keyed = |path: &str| post(path).header("idempotency-key", "k-1");
+    let refund = || keyed("/api/v1/refunds");
+    let told = |outcome: &str| json!({"idempotency_outcome": outcome, "restate_cache_hit": outcome == "replayed"});
+    let stored = told("stored");
+    let refused = |code: &str| {
+        json!({"idempotency_outcome": "rejected", "idempotency_code": code, "idempotency_key_namespaced": null,
+            "idempotency_source": null, "tenant": null, "project": null})
+    };
+    let nothing = || json!({"idempotency_outcome": "forwarded"});
+    Ok(vec![
+        row("hash", refund(), restate(200, &[INVOKED]), (200, "via_upstream"), refunds(&stored)),
+        row("hash", refund(), restate(200, &[INVOKED, EXPIRES]), (200, "via_upstream"), refunds(&told("replayed"))),
+        // What the handler refuses is stored, too.
+        row("hash", refund(), restate(422, &[INVOKED]), (422, "via_upstream"), refunds(&stored)),
+        // Nobody knows who has answered this.
+        row("hash", refund(), restate(200, &[]), (200, "via_upstream"), refunds(&nothing())),
+        // Errors that a problem document replaces.
+        row(
+            "hash",
+            refund(),
+            restate(429, &[INGRESS]),
+            (503, "via_upstream"),
+            refunds(&json!({"idempotency_outcome": "forwarded", "idempotency_code": "dependency_unavailable"})),
+        ),
+        row(
+            "hash",
+            refund(),
+            Answer {
+                status: 500,
+                headers: vec![(INVOKED.0.into(), b"inv_1".to_vec())],
+                body: b"panic at x.rs".into(),
+                ..Answer::default()
+            },
+            (500, "via_upstream"),
+            refunds(&with(stored.clone(), &json!({"idempotency_code": "backend_error"}))),
+        ),
+        row(
+            "hash",
+            post("/api/v1/refunds"),
+            Answer::default(),
+            (400, "idempotency_key_required"),
+            refunds(&refused("idempotency_key_required")),
+        ),
+        row(
+            "hash",
+            post("/api/v1/refunds").header("idempotency-key", "planted key"),
+            Answer::default(),
+            (400, "idempotency_key_invalid.charset"),
+            refunds(&json!({"idempotency_outcome": "rejected", "idempotency_code": "idempotency_key_invalid",
+                "idempotency_reason": "charset", "idempotency_key_namespaced": null, "idempotency_source": null,
+                "tenant": null, "project": null})),
+        ),
+        // No route: nothing that the client wrote.
+        row(
+            "hash",
+            post("/api/v1/planted-path"),
+            Answer::default(),
+            (404, "not_found"),
+            json!({"idempotency_policy": "REJECT", "idempotency_outcome": "rejected", "idempotency_code": "not_found"}),
+        ),
+        row(
+            "hash",
+            Request::new("DELETE", "/api/v1/refunds").bearer(&token),
+            Answer::default(),
+            (405, "method_not_allowed"),
+            json!({"idempotency_outcome": "rejected", "idempotency_code": "method_not_allowed"}),
+        ),
+        row(
+            "hash",
+            Request::new("GET", "/api/v1/projects").bearer(&token).header("idempotency-key", "planted-1"),
+            Answer::default(),
+            (400, "idempotency_key_prohibited"),
+            json!({"idempotency_policy": "PROHIBITED", "endpoint": "projects", "original_path": "/api/v1/projects",
+                "idempotency_outcome": "rejected", "idempotency_code": "idempotency_key_prohibited"}),
+        ),
+        // A parameter's value can be a subject.
+        row(
+            "hash",
+            post("/api/v1/users/planted-user"),
+            restate(200, &[INVOKED]),
+            (200, "via_upstream"),
+            json!({"idempotency_policy": "ACCEPTED", "endpoint": "users", "original_path": "/api/v1/users/{user}",
+                "idempotency_outcome": "forwarded"}),
+        ),
+        row(
+            "hash",
+            keyed("/api/v1/devices"),
+            restate(200, &[INVOKED]),
+            (200, "via_upstream"),
+            json!({"idempotency_case": "C", "idempotency_policy": "HANDLER_INTERNAL_C", "endpoint": "devices",
+                "original_path": "/api/v1/devices", "idempotency_outcome": "forwarded"}),
+        ),
+        row(
+            "hash",
+            keyed("/api/v1/mails"),
+            Answer { body: br#"{"invocationId": "inv_1", "status": "Accepted"}"#.to_vec(), ..restate(202, &[INVOKED]) },
+            (202, "via_upstream"),
+            refunds(
+                &json!({"endpoint": "mails", "original_path": "/api/v1/mails", "idempotency_outcome": "processing"}),
+            ),
+        ),
+        row(
+            "hash",
+            keyed("/api/v1/mails"),
+            Answer {
+                body: br#"{"invocationId": "inv_1", "status": "PreviouslyAccepted"}"#.to_vec(),
+                ..restate(202, &[INVOKED])
+            },
+            (202, "via_upstream"),
+            refunds(&with(told("replayed"), &json!({"endpoint": "mails", "original_path": "/api/v1/mails"}))),
+        ),
+        // Envoy refuses it before the filter.
+        row(
+            "hash",
+            Request::post("/api/v1/refunds").bearer("x.y.z"),
+            Answer::default(),
+            (401, "jwt_authn_access_denied{Jwt_header_is_an_invalid_Base64url_encoded}"),
+            Value::Null,
+        ),
+    ])
+}
+
+fn recoveries_and_webhooks(gateway: &Gateway) -> Result<Vec<Row>> {
+    let token = token(gateway)?;
+    let recover = |path: &str| Request::new("GET", path).bearer(&token);
+    let path = "/api/v1/refunds/by-idempotency-key/k-1";
+    let recovery = |more: &Value| {
+        let recovery = json!({"original_path": "/api/v1/refunds/by-idempotency-key/{key}", "idempotency_source": null});
+        with(refunds(&recovery), more)
+    };
+    let hook = |more: &Value| {
+        let record = json!({
+            "idempotency_case": "B", "idempotency_policy": "REQUIRED_B", "endpoint": "hooks",
+            "original_path": "/api/v1/hooks/{provider}/{webhook_id}",
+        });
+        with(record, more)
+    };
+    let event = json!({"id": "evt_1"}).to_string();
+    let hooks = "/api/v1/hooks/stripe/wh_planted";
+    // Of `t-acme:shop:service:hooks:stripe-evt_1`.
+    let digest = "sha256:f3b3876be5b1a56bd07a1b7b1d769b9b35414171f3d53d06d6a1bc66698b6063";
+    Ok(vec![
+        row(
+            "hash",
+            recover(path),
+            restate(200, &[INVOKED, EXPIRES]),
+            (200, "via_upstream"),
+            recovery(&json!({"idempotency_outcome": "recovered"})),
+        ),
+        row(
+            "hash",
+            recover(&format!("{path}/output")),
+            restate(470, &[]),
+            (202, "via_upstream"),
+            recovery(&json!({"idempotency_outcome": "processing"})),
+        ),
+        row(
+            "hash",
+            recover(path),
+            restate(404, &[INGRESS]),
+            (404, "via_upstream"),
+            recovery(&json!({"idempotency_outcome": "forwarded", "idempotency_code": "idempotency_key_unknown"})),
+        ),
+        row(
+            "hash",
+            recover("/api/v1/refunds/by-idempotency-key/planted%20key"),
+            Answer::default(),
+            (400, "idempotency_key_invalid.charset"),
+            recovery(&json!({"idempotency_outcome": "rejected", "idempotency_code": "idempotency_key_invalid",
+                "idempotency_reason": "charset", "idempotency_key_namespaced": null, "tenant": null, "project": null})),
+        ),
+        row(
+            "hash",
+            stripe(hooks, &[SECRET], now(), event.clone()),
+            restate(200, &[INVOKED]),
+            (200, "via_upstream"),
+            hook(&json!({"idempotency_source": "json", "tenant": "acme", "project": "shop",
+                "idempotency_key_namespaced": digest, "idempotency_outcome": "stored", "restate_cache_hit": false})),
+        ),
+        row(
+            "hash",
+            stripe(hooks, &["whsec_other"], now(), event.clone()),
+            Answer::default(),
+            (401, "webhook_signature_invalid.signature_mismatch"),
+            hook(&json!({"idempotency_outcome": "rejected", "idempotency_code": "webhook_signature_invalid",
+                "idempotency_reason": "signature_mismatch"})),
+        ),
+        row(
+            "hash",
+            stripe("/api/v1/hooks/stripe/wh_planted_unknown", &[SECRET], now(), event),
+            Answer::default(),
+            (404, "webhook_unknown"),
+            hook(&json!({"idempotency_outcome": "rejected", "idempotency_code": "webhook_unknown"})),
+        ),
+        row(
+            "hash",
+            stripe(hooks, &[SECRET], now(), "{}"),
+            Answer::default(),
+            (400, "transport_translation_failed.delivery_id_missing"),
+            hook(&json!({"idempotency_outcome": "rejected", "idempotency_code": "transport_translation_failed",
+                "idempotency_reason": "delivery_id_missing"})),
+        ),
+    ])
+}
+
+/// Refused identities: which part, and why.
+fn identities(gateway: &Gateway) -> Result<Vec<Row>> {
+    let long = "t".repeat(64);
+    let cases = [
+        (json!({"project_id": "shop", "sub": "u1"}), "identity_missing", 401, "jwt.tenant: missing"),
+        (json!({"tenant_id": 7, "project_id": "shop", "sub": "u1"}), "identity_invalid", 403, "jwt.tenant: wrong_type"),
+        (
+            json!({"tenant_id": ["acme"], "project_id": "shop", "sub": "u1"}),
+            "identity_invalid",
+            403,
+            "jwt.tenant: wrong_type",
+        ),
+        (
+            json!({"tenant_id": true, "project_id": "shop", "sub": "u1"}),
+            "identity_invalid",
+            403,
+            "jwt.tenant: wrong_type",
+        ),
+        (json!({"tenant_id": long, "project_id": "shop", "sub": "u1"}), "identity_invalid", 403, "jwt.tenant: length"),
+        (
+            json!({"tenant_id": "acme", "project_id": "planted p", "sub": "u1"}),
+            "identity_invalid",
+            403,
+            "jwt.project: characters",
+        ),
+        (
+            json!({"tenant_id": "planted t", "sub": "planted\u{1}"}),
+            "identity_invalid",
+            403,
+            "jwt.tenant: characters, jwt.project: missing, jwt.subject: characters",
+        ),
+    ];
+    let mut rows = Vec::new();
+    for (claims, code, status, why) in cases {
+        let request = Request::post("/api/v1/refunds").bearer(&gateway.token(&claims)?);
+        let record = refunds(&json!({"idempotency_outcome": "rejected", "idempotency_code": code,
+            "idempotency_identity": why, "idempotency_key_namespaced": null, "tenant": null, "project": null}));
+        rows.push(row("hash", request.header("idempotency-key", "k-1"), Answer::default(), (status, code), record));
+    }
+    Ok(rows)
+}
+
+fn forms_and_shadow(gateway: &Gateway) -> Result<Vec<Row>> {
+    let token = token(gateway)?;
+    let refund = || Request::post("/api/v1//refunds?planted=1").bearer(&token).header("idempotency-key", "k-1");
+    let invoked = || restate(200, &[INVOKED]);
+    let stored =
+        |more: &Value| with(refunds(more), &json!({"idempotency_outcome": "stored", "restate_cache_hit": false}));
+    let unread =
+        json!({"idempotency_key_namespaced": null, "idempotency_source": null, "tenant": null, "project": null});
+    Ok(vec![
+        row(
+            "full",
+            refund(),
+            invoked(),
+            (200, "via_upstream"),
+            // Envoy has merged the slashes.
+            stored(&json!({"idempotency_key_namespaced": NAMESPACED})),
+        ),
+        row(
+            "full",
+            Request::new("GET", "/api/v1/refunds/by-idempotency-key/k-1/output?planted=1").bearer(&token),
+            restate(200, &[INVOKED, EXPIRES]),
+            (200, "via_upstream"),
+            refunds(&json!({"idempotency_key_namespaced": NAMESPACED, "idempotency_source": null,
+                "original_path": "/api/v1/refunds/by-idempotency-key/k-1/output", "idempotency_outcome": "recovered"})),
+        ),
+        row(
+            "full",
+            Request::post("/api/v1/nothing/here").bearer(&token),
+            Answer::default(),
+            (404, "not_found"),
+            json!({"idempotency_policy": "REJECT", "original_path": "/api/v1/nothing/here",
+                "idempotency_outcome": "rejected", "idempotency_code": "not_found"}),
+        ),
+        row("off", refund(), invoked(), (200, "via_upstream"), stored(&json!({"idempotency_key_namespaced": null}))),
+        row("shadow", refund(), invoked(), (200, "via_upstream"), stored(&json!({"idempotency_shadow": "rewrite"}))),
+        row(
+            "shadow",
+            Request::post("/api/v1/refunds").bearer(&token),
+            invoked(),
+            (200, "via_upstream"),
+            with(
+                refunds(&unread),
+                &json!({"idempotency_outcome": "forwarded", "idempotency_shadow": "refuse",
+                    "idempotency_code": "idempotency_key_required"}),
+            ),
+        ),
+        row(
+            "shadow",
+            Request::post("/api/v1/refunds").bearer(&token).header("idempotency-key", "planted key"),
+            invoked(),
+            (200, "via_upstream"),
+            with(
+                stored(&unread),
+                &json!({"idempotency_shadow": "refuse", "idempotency_code": "idempotency_key_invalid",
+                    "idempotency_reason": "charset"}),
+            ),
+        ),
+    ])
+}
+
+fn every_outcome(gateway: &Gateway) -> Result<()> {
+    let rows = rows(gateway)?;
+    let mut differences = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
+        let seen = gateway.http1_answered(row.listener, &row.request, &row.answer)?;
+        if seen.reply.status != row.status {
+            differences.push(format!("row {number}: the client got {}", seen.reply.status));
+        }
+    }
+    let lines = access_log(gateway, rows.len())?;
+    ensure!(lines.len() == rows.len(), "{} lines for {} requests", lines.len(), rows.len());
+    let told = log_lines(gateway)?;
+    for (number, (row, line)) in rows.iter().zip(&lines).enumerate() {
+        let text = Value::Object(line.clone()).to_string();
+        if let Err(error) = check_line(row, line).and_then(|()| check_log(row, line, &told)) {
+            differences.push(format!("row {number}: {error:#}\n  {text}"));
+        }
+        if row.listener != "full" && text.contains("planted") {
+            differences.push(format!("row {number} holds what the client wrote: {text}"));
+        }
+    }
+    for (word, record) in &told {
+        let text = Value::Object(record.clone()).to_string();
+        if text.contains("planted") {
+            differences.push(format!("the log line about `{word}` holds what the client wrote: {text}"));
+        }
+    }
+    ensure!(differences.is_empty(), "{}", differences.join("\n"));
+    Ok(())
+}
+
+fn check_line(row: &Row, line: &Map<String, Value>) -> Result<()> {
+    let mut names: Vec<&str> = line.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    ensure!(names == MEMBERS, "its members are {names:?}");
+    let member = |name: &str| line.get(name).cloned().unwrap_or_default();
+    ensure!(member("method") == row.request.method, "the method");
+    ensure!(
+        member("status") == row.status && member("details") == row.details,
+        "instead of {} {}",
+        row.status,
+        row.details
+    );
+    // The router has asked twice for a result that nobody has.
+    ensure!(member("flags") == "-" || row.status == 404 && member("flags") == "URX", "the flags");
+    ensure!(member("duration_ms").is_u64() && member("time").is_string(), "the times");
+    let id = member("request_id");
+    ensure!(id.as_str().is_some_and(|id| id.len() == 36), "no request id");
+    let forwarded = row.details == "via_upstream";
+    ensure!(member("cluster") == "backend", "the cluster");
+    ensure!((member("route") == "backend") == forwarded, "the route");
+    ensure!(member("edge_idempotency") == row.record, "instead of\n  {}", row.record);
+    Ok(())
+}
+
+/// A problem document and a verdict of shadow mode have a line of their own; at the level debug every other request, too.
+fn check_log(row: &Row, line: &Map<String, Value>, told: &[(String, Map<String, Value>)]) -> Result<()> {
+    let id = line.get("request_id").context("no request id")?;
+    let of_request: Vec<_> = told.iter().filter(|(_, record)| record.get("request_id") == Some(id)).collect();
+    let words: Vec<&str> = of_request.iter().map(|(word, _)| word.as_str()).collect();
+    let has = |name: &str| row.record.get(name).is_some();
+    let expected: &[&str] = match row.record.as_object() {
+        None => &[],
+        Some(_) if has("idempotency_shadow") => &["shadow", "request"],
+        Some(_) if has("idempotency_code") => &["refused"],
+        Some(_) => &["request"],
+    };
+    ensure!(words == expected, "its lines in the gateway's log are about {words:?}");
+    if let Some((_, record)) = of_request.last() {
+        let mut record = record.clone();
+        record.remove("request_id");
+        ensure!(Value::Object(record.clone()) == row.record, "in the gateway's log: {}", Value::Object(record));
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! The headers of a trace reach the backend as they came; and where Envoy traces, its spans have the record's members. A
+//! server stands in for the collector: it takes OTLP over HTTP on the address of the backend.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::capture::{Answer, Capture};
+use e2e::config::Change;
+use e2e::gateway::{Gateway, Surroundings};
+use e2e::harness::{Test, sharing};
+use e2e::raw::{Request, exchange};
+use e2e::wire::Message;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::{SECRET, SECRET_VARIABLE, listener};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const STATE: &str = "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    // One after the other, since both look at what the backend gets.
+    let both = |world: &World| world.passed().and_then(|()| world.traced());
+    let tests =
+        vec![Test::new("trace headers reach the backend as they came, and spans have the record's members", both)];
+    sharing(World::start, tests)
+}
+
+struct World {
+    gateway: Gateway,
+    /// Backend and collector.
+    backend: Capture,
+}
+
+/// The `tracing` block of docs/operations.md, for this collector.
+fn tracing() -> Result<Value> {
+    let documented = include_str!("../../../docs/operations.md");
+    let mut blocks = documented.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+    let block =
+        blocks.find(|block| block.starts_with("tracing:")).context("docs/operations.md has no tracing block")?;
+    let mut block: Value = serde_saphyr::from_str(&block.replace("cluster: otel_collector", "cluster: backend"))?;
+    Ok(block.get_mut("tracing").context("no member tracing")?.take())
+}
+
+impl World {
+    fn start() -> Result<Self> {
+        let backend = Capture::start()?;
+        let invocation = ("x-restate-id".to_owned(), b"inv_1".to_vec());
+        backend.answer(Answer { headers: vec![invocation], ..Answer::default() });
+        let mut traced = listener("hash", "enforce");
+        traced.changes.push(Change::Manager("tracing", tracing()?));
+        let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
+        let around = Surroundings { environment, backend: Some(backend.address()), ..Surroundings::default() };
+        let listeners = [("plain".to_owned(), listener("hash", "enforce")), ("traced".to_owned(), traced)];
+        Ok(Self { gateway: Gateway::start_within(&around, &listeners)?, backend })
+    }
+
+    fn send(&self, listener: &str, path: &str) -> Result<u16> {
+        let token =
+            self.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "planted-subject"}))?;
+        let request = Request::post(path).bearer(&token).header("idempotency-key", "planted-key");
+        let request = request.header("traceparent", PARENT).header("tracestate", STATE);
+        Ok(exchange(self.gateway.address(listener)?, "POST", &request.http1())?.status)
+    }
+
+    fn passed(&self) -> Result<()> {
+        ensure!(self.send("plain", "/api/v1/refunds")? == 200, "it was not forwarded");
+        let taken = self.backend.take();
+        let request = taken.first().context("the backend got nothing")?;
+        ensure!(lines(request, "traceparent") == [PARENT.as_bytes()], "{:?}", request.headers);
+        ensure!(lines(request, "tracestate") == [STATE.as_bytes()], "{:?}", request.headers);
+        Ok(())
+    }
+
+    fn traced(&self) -> Result<()> {
+        // Envoy exports spans when it has five of them.
+        for path in ["/api/v1/refunds", "/api/v1/refunds", "/api/v1/refunds", "/api/v1/refunds", "/api/v1/planted"] {
+            self.send("traced", path)?;
+        }
+        let spans = std::cell::RefCell::new(Vec::new());
+        self.gateway.until("the spans are exported", |_| {
+            spans.borrow_mut().extend(self.backend.take());
+            Ok(spans.borrow().iter().any(|message: &Message| message.start.starts_with(b"POST /v1/traces ")))
+        })?;
+        let taken = spans.into_inner();
+        let (exports, forwarded): (Vec<_>, Vec<_>) =
+            taken.iter().partition(|message| message.start.starts_with(b"POST /v1/traces "));
+        // The gateway's span is the parent of the backend's.
+        let of_trace = |request: &&Message| {
+            lines(request, "traceparent").iter().any(|line| line.starts_with(format!("00-{TRACE}-").as_bytes()))
+        };
+        ensure!(forwarded.len() == 4 && forwarded.iter().all(of_trace), "another trace");
+        let exported: Vec<u8> = exports.iter().flat_map(|message| message.body.clone()).collect();
+        for (tag, value) in [
+            ("tenant", "acme"),
+            ("endpoint", "refunds"),
+            ("idempotency_outcome", "stored"),
+            ("idempotency_outcome", "rejected"),
+            ("idempotency_code", "not_found"),
+        ] {
+            ensure!(
+                holds(&exported, &attribute(tag, value)),
+                "no span has {tag}: {value}: {}",
+                exported.escape_ascii()
+            );
+        }
+        ensure!(!holds(&exported, b"planted"), "a span holds what the client wrote: {}", exported.escape_ascii());
+        Ok(())
+    }
+}
+
+fn lines<'m>(message: &'m Message, name: &str) -> Vec<&'m [u8]> {
+    let named = message.headers.iter().filter(|(line, _)| line.eq_ignore_ascii_case(name));
+    named.map(|(_, value)| value.as_slice()).collect()
+}
+
+/// An attribute of a span in OTLP's protobuf encoding, `KeyValue`.
+fn attribute(name: &str, value: &str) -> Vec<u8> {
+    let size = |text: &str| u8::try_from(text.len()).unwrap_or(u8::MAX);
+    let mut bytes = vec![0x0a, size(name)];
+    bytes.extend(name.as_bytes());
+    bytes.extend([0x12, size(value) + 2, 0x0a, size(value)]);
+    bytes.extend(value.as_bytes());
+    bytes
+}
+
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}

@@ -1,0 +1,94 @@
+//! What lookups come to, in Envoy's metrics.
+
+use anyhow::{Result, ensure};
+use e2e::gateway::Gateway;
+use e2e::harness::Test;
+use e2e::lookup_stores::Hook;
+use edge_idempotency_demo::faults::Fault;
+
+use crate::world::{LASTING, STALE, World, accepted, refused, test, unavailable};
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        test("found and held lookups are counted for the webhook's tenant", found),
+        test("stale lookups are counted", stale),
+        test("failed lookups are counted for nobody's tenant", failed),
+        test("the time of each call is recorded", times),
+    ]
+}
+
+/// The sum of the samples of a metric that have all of these labels.
+fn sum(gateway: &Gateway, name: &str, labels: &[(&str, &str)]) -> Result<u64> {
+    let text = gateway.admin("/stats/prometheus")?;
+    let pairs: Vec<String> = labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+    let lines = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+    let lines = lines.filter(|line| pairs.iter().all(|pair| line.contains(pair)));
+    Ok(lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum())
+}
+
+/// The lookups of a store with a result for a tenant.
+fn lookups(gateway: &Gateway, store: &str, result: &str, tenant: &str) -> Result<u64> {
+    sum(gateway, "idempotency_lookup_total", &[("store", store), ("result", result), ("tenant", tenant)])
+}
+
+fn counts(gateway: &Gateway, hook: &Hook, expected: [(&str, &str, u64); 4]) -> Result<()> {
+    gateway.until(&format!("the lookups of {} are counted: {expected:?}", hook.tenant), |gateway| {
+        let seen = expected.map(|(store, result, _)| lookups(gateway, store, result, &hook.tenant));
+        let seen = seen.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(expected.iter().zip(seen).all(|((_, _, count), seen)| *count == seen))
+    })
+}
+
+fn found(world: &World) -> Result<()> {
+    let hook = world.lookup_stores.hook("counted")?;
+    for event in ["evt_1", "evt_2", "evt_3"] {
+        accepted(&world.gateway, LASTING, &hook, &hook.delivery(event), event)?;
+    }
+    let expected = [("unkey", "miss", 1), ("openbao", "miss", 1), ("unkey", "hit", 2), ("openbao", "hit", 2)];
+    counts(&world.gateway, &hook, expected)?;
+    let present = [("case", "B"), ("form", "json"), ("tenant", &hook.tenant), ("project", "shop")];
+    ensure!(sum(&world.gateway, "idempotency_key_present_total", &present)? == 3);
+    Ok(())
+}
+
+fn stale(world: &World) -> Result<()> {
+    let hook = world.lookup_stores.hook("counted-stale")?;
+    accepted(&world.gateway, STALE, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    for server in [world.lookup_stores.unkey.server(), &world.lookup_stores.openbao_proxy] {
+        server.fail(Fault::Status(500));
+    }
+    world.gateway.until("both results are used beyond their time", |gateway| {
+        accepted(gateway, STALE, &hook, &hook.delivery("evt_2"), "evt_2")?;
+        let stale = |store| lookups(gateway, store, "stale", &hook.tenant);
+        Ok(stale("unkey")? > 0 && stale("openbao")? > 0)
+    })
+}
+
+fn failed(world: &World) -> Result<()> {
+    let (cold, unknown) = (world.lookup_stores.hook("counted-cold")?, world.lookup_stores.hook("counted-unknown")?);
+    let count = |store, result| lookups(&world.gateway, store, result, "_none");
+    let before = [count("openbao", "secret_store_error")?, count("unkey", "not_found")?];
+    world.lookup_stores.openbao_proxy.fail(Fault::Says(500, Vec::new(), r#"{"errors": ["no"]}"#.to_owned()));
+    unavailable(&world.gateway, LASTING, &cold.delivery("evt_1"))?;
+    world.lookup_stores.unkey.unbind(&unknown.id);
+    refused(&world.gateway, LASTING, &unknown.delivery("evt_1"), 404, "webhook_unknown")?;
+    world.gateway.until("both failures are counted", |gateway| {
+        let count = |store, result| lookups(gateway, store, result, "_none");
+        Ok(count("openbao", "secret_store_error")? > before[0] && count("unkey", "not_found")? > before[1])
+    })?;
+    // Its signature was not verified, so its tenant has no series.
+    let text = world.gateway.admin("/stats/prometheus")?;
+    ensure!(!text.contains(&cold.tenant), "a series for {}", cold.tenant);
+    Ok(())
+}
+
+fn times(world: &World) -> Result<()> {
+    let hook = world.lookup_stores.hook("counted-time")?;
+    let count = |gateway: &Gateway, store| sum(gateway, "idempotency_lookup_milliseconds_count", &[("store", store)]);
+    let before = [count(&world.gateway, "unkey")?, count(&world.gateway, "openbao")?];
+    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
+    world.gateway.until("both calls are recorded", |gateway| {
+        Ok(count(gateway, "unkey")? > before[0] && count(gateway, "openbao")? > before[1])
+    })
+}

@@ -1,0 +1,243 @@
+//! Bounds of the filter's counters in a real Envoy with two workers: label values, the number of series whatever tenants
+//! come, and that no count is lost when the policy is replaced.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use e2e::config::{Change, ListenerSpec};
+use e2e::discovery::Discovery;
+use e2e::gateway::{Gateway, Surroundings, tools};
+use e2e::harness::{Test, run, sharing};
+use e2e::raw::{Connection, Request};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const WORKERS: u64 = 2;
+/// The default of `telemetry.max_series`.
+const MAX_SERIES: u64 = 2000;
+const TENANTS: u64 = 50_000;
+const CONNECTIONS: u64 = 8;
+
+fn main() -> ExitCode {
+    let mut trials = sharing(start, vec![Test::new("label values are as they were written", labels)]);
+    trials.extend(sharing(start, vec![Test::new("50,000 tenants: bounded series and memory, exact sums", tenants)]));
+    trials.extend(sharing(start_reloaded, vec![Test::new("a replaced policy loses no count", reloaded)]));
+    run(Ok(trials))
+}
+
+/// The endpoint names, by path. Two of them end like names that Envoy itself makes labels of.
+fn endpoints() -> [(&'static str, String); 5] {
+    [
+        ("/plain", "plain".to_owned()),
+        ("/dots", "v1.x-y_z.create".to_owned()),
+        ("/long", "e".repeat(128)),
+        ("/code", "x_rq_200".to_owned()),
+        ("/class", "http.api.rq_2xx".to_owned()),
+    ]
+}
+
+fn policy(endpoints: &[(&str, String)]) -> Value {
+    let routes =
+        endpoints.iter().map(|(path, endpoint)| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A"}));
+    json!({
+        "version": 1,
+        "backend": {"kind": "generic"},
+        "identity": {"sources": [
+            {
+                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+            },
+            {
+                "name": "headers", "headers_owned_by": "tests", "tenant": "x-tenant", "project": "x-project",
+                "subject": {"field": "x-user", "type": "user"},
+            },
+        ]},
+        "routes": routes.collect::<Vec<_>>(),
+    })
+}
+
+fn start() -> Result<Gateway> {
+    let spec = ListenerSpec { policy: policy(&endpoints()).to_string(), changes: vec![Change::EveryPath] };
+    let around = Surroundings { concurrency: 2, ..Surroundings::default() };
+    Gateway::start_within(&around, &[("api".to_owned(), spec)])
+}
+
+/// One of the filter's counters: its name, its labels with their values, and its own value.
+type Sample = (String, Vec<(String, String)>, u64);
+
+fn samples(gateway: &Gateway) -> Result<Vec<Sample>> {
+    let text = gateway.admin("/stats/prometheus")?;
+    let ours = text.lines().filter(|line| line.starts_with("idempotency_"));
+    ours.map(|line| {
+        let (sample, value) = line.rsplit_once(' ').context("a sample")?;
+        let (name, labels) = sample.split_once('{').unwrap_or((sample, ""));
+        let labels = labels.trim_end_matches('}').split(',').filter_map(|label| label.split_once('='));
+        let labels = labels.map(|(label, value)| (label.to_owned(), value.trim_matches('"').to_owned()));
+        Ok((name.to_owned(), labels.collect(), value.parse()?))
+    })
+    .collect()
+}
+
+/// The sum of a counter's samples.
+fn sum(gateway: &Gateway, counter: &str) -> Result<u64> {
+    Ok(samples(gateway)?.iter().filter(|(name, ..)| name == counter).map(|(.., value)| value).sum())
+}
+
+/// The values of a label.
+fn values(gateway: &Gateway, counter: &str, label: &str) -> Result<BTreeSet<String>> {
+    let samples = samples(gateway)?.into_iter().filter(|(name, ..)| name == counter);
+    let labels = samples.flat_map(|(_, labels, _)| labels);
+    Ok(labels.filter(|(name, _)| name == label).map(|(_, value)| value).collect())
+}
+
+fn labels(gateway: &Gateway) -> Result<()> {
+    let (longest, too_long) = ("t".repeat(63), "t".repeat(300));
+    let fine = ["a", "a.b.c~d", "-", &longest];
+    let refused = ["a;b", "a\"b", "a\\b", "\u{e9}", "a/b", "a:b", "a,b", "a=b", "a{b}", "a\nb", "_none", &too_long];
+    let send = |path: &str, tenant: &str| -> Result<u16> {
+        let token = gateway.token(&json!({"tenant_id": tenant, "project_id": "p", "sub": "u"}))?;
+        Ok(gateway.http1("api", &Request::post(path).bearer(&token).header("idempotency-key", "k"))?.reply.status)
+    };
+    for tenant in fine {
+        ensure!(send("/plain", tenant)? == 200, "{tenant}");
+    }
+    for tenant in refused {
+        ensure!(send("/plain", tenant)? == 403, "{tenant}");
+    }
+    for (path, _) in endpoints() {
+        ensure!(send(path, "a")? == 200, "{path}");
+    }
+    let all = (fine.len() + refused.len() + endpoints().len()) as u64;
+    gateway.until("every request is counted", |gateway| Ok(sum(gateway, "idempotency_key_present_total")? == all))?;
+    let tenants: BTreeSet<String> = fine.into_iter().chain(["_none"]).map(str::to_owned).collect();
+    let seen = values(gateway, "idempotency_key_present_total", "tenant")?;
+    ensure!(seen == tenants, "{seen:?} instead of {tenants:?}");
+    let names: BTreeSet<String> = endpoints().into_iter().map(|(_, endpoint)| endpoint).collect();
+    let seen = values(gateway, "idempotency_key_present_total", "endpoint")?;
+    ensure!(seen == names, "{seen:?} instead of {names:?}");
+    Ok(())
+}
+
+fn tenants(gateway: &Gateway) -> Result<()> {
+    let address = gateway.address("api")?;
+    let ask = |numbers: std::ops::Range<u64>| {
+        thread::scope(|scope| {
+            let client = |client: u64| {
+                let numbers = numbers.clone().filter(move |number| number % CONNECTIONS == client);
+                scope.spawn(move || -> Result<()> {
+                    let mut connection = Connection::open(address)?;
+                    for number in numbers {
+                        // Half of them forget the key.
+                        let request = Request::post("/plain").header("x-tenant", format!("tenant-{number}"));
+                        let request = request.header("x-project", "shop").header("x-user", "u1");
+                        let keyed = number % 2 == 0;
+                        let request = if keyed { request.header("idempotency-key", "k1") } else { request };
+                        connection.send(&request.http1())?;
+                        let reply = connection.answer("POST")?;
+                        let expected = if keyed { 200 } else { 400 };
+                        ensure!(reply.status == expected, "{number}: {}", reply.status);
+                        if reply.text_header("connection") == Some("close") {
+                            connection = Connection::open(address)?;
+                        }
+                    }
+                    Ok(())
+                })
+            };
+            let clients: Vec<_> = (0..CONNECTIONS).map(client).collect();
+            clients.into_iter().try_for_each(|client| client.join().map_err(|_| anyhow!("a client panicked"))?)
+        })
+    };
+    let counted = |requests: u64| {
+        gateway.until("every request is counted", |gateway| {
+            let [present, missing] = ["idempotency_key_present_total", "idempotency_key_missing_total"];
+            Ok(sum(gateway, present)? == requests / 2 && sum(gateway, missing)? == requests / 2)
+        })
+    };
+    let at_start = gateway.resident_bytes()?;
+    ask(0..1000)?;
+    counted(1000)?;
+    let (before, series_before) = (gateway.resident_bytes()?, samples(gateway)?.len());
+    ask(1000..TENANTS)?;
+    counted(TENANTS)?;
+    gateway.capture().take();
+    let (after, series) = (gateway.resident_bytes()?, samples(gateway)?.len() as u64);
+    println!(
+        "{TENANTS} tenants, {WORKERS} workers: {} KiB at start, {} KiB with {series_before} series after 1,000 tenants, {} KiB with \
+         {series} series after all",
+        at_start >> 10,
+        before >> 10,
+        after >> 10,
+    );
+    // Beyond the bound each worker has the series of `_other`, and Envoy the counter of what was folded.
+    ensure!(series <= WORKERS * MAX_SERIES + 5, "{series} series");
+    ensure!(after < before + (64 << 20), "resident memory went from {before} to {after} bytes");
+    let total = |name: &str| sum(gateway, name);
+    let problems = total("idempotency_problem_total")?;
+    ensure!(problems == TENANTS / 2, "{problems} problems");
+    let named: u64 = samples(gateway)?
+        .iter()
+        .filter(|(_, labels, _)| labels.iter().any(|(label, value)| label == "tenant" && value != "_other"))
+        .map(|(.., value)| value)
+        .sum();
+    // A forwarded request counts in two counters, its key and its answer, and a refused one in two, too.
+    ensure!(named + total("idempotency_series_folded_total")? == 2 * TENANTS, "{named} counts name a tenant");
+    Ok(())
+}
+
+struct Reloaded {
+    gateway: Gateway,
+    discovery: Discovery,
+    _directory: TempDir,
+}
+
+fn start_reloaded() -> Result<Reloaded> {
+    let directory = tempfile::tempdir()?;
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
+    discovery.put(&versioned(0))?;
+    let changes = vec![Change::EveryPath, Change::Instead(discovery.filter()?)];
+    let listener = ListenerSpec { policy: String::new(), changes };
+    let around = Surroundings { concurrency: 2, ..Surroundings::default() };
+    let gateway = Gateway::start_within(&around, &[("api".to_owned(), listener)])?;
+    Ok(Reloaded { gateway, discovery, _directory: directory })
+}
+
+/// A policy that differs from others in nothing that is counted.
+fn versioned(number: u64) -> String {
+    let mut policy = policy(&endpoints());
+    if let Some(members) = policy.as_object_mut() {
+        members.insert("docs_url".to_owned(), json!(format!("https://v{number}.example.com")));
+    }
+    policy.to_string()
+}
+
+/// Each policy is replaced as soon as it has counted something, so most counts have not reached Envoy by then.
+fn reloaded(world: &Reloaded) -> Result<()> {
+    let gateway = &world.gateway;
+    let sent = Cell::new(0);
+    for number in 1..=10 {
+        world.discovery.put(&versioned(number))?;
+        let docs = format!("https://v{number}.example.com");
+        gateway.until("the policy is in force", |gateway| Ok(refused(gateway, &sent)?.starts_with(&docs)))?;
+        for _ in 0..20 {
+            refused(gateway, &sent)?;
+        }
+    }
+    for counter in ["idempotency_key_missing_total", "idempotency_problem_total"] {
+        gateway.until(&format!("{counter} is {}", sent.get()), |gateway| Ok(sum(gateway, counter)? >= sent.get()))?;
+        ensure!(sum(gateway, counter)? == sent.get(), "{counter} is above {}", sent.get());
+    }
+    println!("{} requests under 11 policies: each is counted once", sent.get());
+    Ok(())
+}
+
+/// Sends a request without a key, and gives the `type` of the problem document.
+fn refused(gateway: &Gateway, sent: &Cell<u64>) -> Result<String> {
+    sent.set(sent.get() + 1);
+    let request = Request::post("/plain").header("x-tenant", "acme").header("x-project", "shop").header("x-user", "u1");
+    let reply = gateway.http1("api", &request)?.reply;
+    let kind = reply.json().get("type").and_then(Value::as_str).map(str::to_owned);
+    kind.with_context(|| format!("status {}", reply.status))
+}
