@@ -5,7 +5,7 @@ use e2e::harness::Test;
 use e2e::prometheus::{Prometheus, Sample};
 use serde_json::Value;
 
-use crate::documents::{dashboard, rules};
+use crate::documents::{dashboard, operations, rules};
 use crate::world::World;
 
 /// Metrics that cannot have data here, and why. One that has data after all does not belong here.
@@ -21,6 +21,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         Test::new("every expression of the dashboard gives data", every_panel),
         Test::new("every recording rule gives data", every_record),
         Test::new("every side of every alert gives data", every_alert),
+        Test::new("every expression of docs/operations.md gives data", every_documented),
     ]
 }
 
@@ -78,6 +79,13 @@ fn every_alert(world: &World) -> Result<()> {
     }
     ensure!(sides.len() > 10, "only {} expressions", sides.len());
     each_gives_data(&world.prometheus, sides, |text| Ok(with_booleans(&hastened(text)?)))
+}
+
+fn every_documented(world: &World) -> Result<()> {
+    let expressions = operations()?;
+    ensure!(expressions.len() > 15, "only {} expressions", expressions.len());
+    let named = expressions.into_iter().map(|expression| ("docs/operations.md".to_owned(), expression));
+    each_gives_data(&world.prometheus, named, |text| Ok(with_booleans(&hastened(text)?)))
 }
 
 /// The expression with comparisons that give 0 or 1, and do not drop what is not so.
