@@ -53,6 +53,18 @@ pub(crate) fn dashboard() -> Result<Vec<Query>> {
     Ok(queries)
 }
 
+/// The expressions of docs/operations.md: those of the table, and those that the paragraphs of the alerts `ask`.
+pub(crate) fn operations() -> Result<Vec<String>> {
+    let page = fs::read_to_string(repository().join("docs/operations.md"))?;
+    let asked = |line: &str| Some(line.trim().strip_prefix("$ ask '")?.strip_suffix('\'')?.to_owned());
+    let listed = |line: &str| {
+        let (_, expression) = line.strip_prefix("| ")?.split_once(" | `")?;
+        let (expression, _) = expression.split_once('`')?;
+        expression.contains("[5m]").then(|| expression.replace("\\|", "|"))
+    };
+    Ok(page.lines().filter_map(|line| asked(line).or_else(|| listed(line))).collect())
+}
+
 pub(crate) fn tests() -> Vec<Test<Programs>> {
     let promtool = |name: &str, arguments: &'static [&'static str]| {
         Test::new(name, move |programs: &Programs| programs.promtool(&directory(), arguments).map(drop))

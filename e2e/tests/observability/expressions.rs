@@ -5,7 +5,7 @@ use e2e::harness::Test;
 use e2e::prometheus::{Prometheus, Sample};
 use serde_json::Value;
 
-use crate::documents::{dashboard, rules};
+use crate::documents::{dashboard, operations, rules};
 use crate::world::World;
 
 /// Metrics that cannot have data here, and why. One that has data after all does not belong here.
@@ -13,7 +13,7 @@ const WITHOUT_DATA: [(&str, &str); 1] =
     [("idempotency_key_collision_total", "the filter does not count collisions yet")];
 
 /// As long as a range of the rules may be here: all of the run.
-const RANGE: &str = "[1m]";
+const RANGE: &str = "[10m]";
 const OFFSET: &str = " offset 2s";
 
 pub(crate) fn tests() -> Vec<Test<World>> {
@@ -21,6 +21,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         Test::new("every expression of the dashboard gives data", every_panel),
         Test::new("every recording rule gives data", every_record),
         Test::new("every side of every alert gives data", every_alert),
+        Test::new("every expression of docs/operations.md gives data", every_documented),
     ]
 }
 
@@ -28,7 +29,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 pub(crate) fn substituted(expression: &str) -> Result<String> {
     let mut text = expression.to_owned();
     for (variable, value) in
-        [("$__rate_interval", "1m"), ("$__range", "5m"), ("$tenant", ".*"), ("$project", ".*"), ("$endpoint", ".*")]
+        [("$__rate_interval", "10m"), ("$__range", "10m"), ("$tenant", ".*"), ("$project", ".*"), ("$endpoint", ".*")]
     {
         text = text.replace(variable, value);
     }
@@ -36,7 +37,7 @@ pub(crate) fn substituted(expression: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The rules' text with ranges of a minute and offsets of seconds: nobody waits a day for this test.
+/// The rules' text with ranges of ten minutes and offsets of seconds: nobody waits a day for this test.
 pub(crate) fn hastened(rules: &str) -> Result<String> {
     let mut text = rules.to_owned();
     for range in ["[5m]", "[10m]", "[15m]", "[1h]", "[1d]"] {
@@ -78,6 +79,13 @@ fn every_alert(world: &World) -> Result<()> {
     }
     ensure!(sides.len() > 10, "only {} expressions", sides.len());
     each_gives_data(&world.prometheus, sides, |text| Ok(with_booleans(&hastened(text)?)))
+}
+
+fn every_documented(world: &World) -> Result<()> {
+    let expressions = operations()?;
+    ensure!(expressions.len() > 15, "only {} expressions", expressions.len());
+    let named = expressions.into_iter().map(|expression| ("docs/operations.md".to_owned(), expression));
+    each_gives_data(&world.prometheus, named, |text| Ok(with_booleans(&hastened(text)?)))
 }
 
 /// The expression with comparisons that give 0 or 1, and do not drop what is not so.
