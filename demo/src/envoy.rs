@@ -316,8 +316,8 @@ mod tests {
                 assert!(ALLOWED.contains(&operator), "{member}: %{operator}% is logged");
             }
             let documented = include_str!("../../docs/operations.md");
-            let blocks = documented.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
-            let block = blocks.filter(|block| block.starts_with("json_format:")).next().unwrap();
+            let mut blocks = documented.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+            let block = blocks.find(|block| block.starts_with("json_format:")).unwrap();
             let documented: Value = serde_saphyr::from_str(block).unwrap();
             assert_eq!(documented.get("json_format"), Some(format), "docs/operations.md has another format");
             let example: Value = serde_saphyr::from_str(include_str!("../../examples/own-api/envoy.yaml")).unwrap();
