@@ -96,7 +96,7 @@ fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
                 "tenant": "acme",
                 "project": "health-prod",
                 "endpoint": "refunds.create",
-                "original_path": "/api//v1/refunds/"
+                "original_path": "/api/v1/refunds"
             }
         })
     );
