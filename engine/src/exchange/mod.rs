@@ -18,9 +18,9 @@ use crate::headers::Headers;
 use crate::identity::{Attributes, Identity, IdentitySource};
 use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
-use crate::policy::{KeyInLogs, Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
+use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
-use crate::telemetry::{Case, Outcome, Record, RecordedPath, key_in_logs};
+use crate::telemetry::{Case, Outcome, Record};
 use crate::uuid::Uuid;
 use recovery::PendingRecovery;
 use request::KeyLines;
@@ -229,13 +229,6 @@ pub(crate) struct AnswerFact {
     pub(crate) outcome: &'static str,
     /// Whether its status is 400 or higher
     pub(crate) error: bool,
-}
-
-impl AnswerFact {
-    /// The outcome as records write it: an answer that is neither stored nor replayed is that of a forwarded request.
-    fn logged_outcome(self) -> &'static str {
-        if self.outcome == "passed" { Outcome::Forwarded.name() } else { self.outcome }
-    }
 }
 
 impl Exchange {
@@ -508,43 +501,33 @@ impl Exchange {
         self.facts.case
     }
 
-    /// The record of the exchange for logs. The namespaced key is hashed here, if the policy wants its digest.
-    pub fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
-        let facts = &self.facts;
-        Record {
-            case: facts.case.map(Case::name),
-            key: self.key().and_then(|key| key_in_logs(policy.key_in_logs(), key)),
-            source: facts.source,
-            policy: facts.policy,
-            shadow: self.shadow_verdict(),
-            identity: self.problem().and_then(Problem::identity_reasons),
-            tenant: self.identity().map(|identity| identity.tenant.as_str()),
-            project: self.identity().map(|identity| identity.project.as_str()),
-            endpoint: self.endpoint(policy),
-            original_path: self.recorded_path(policy),
-            ..self.outcome_record()
+    /// The record of the exchange for logs.
+    pub const fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
+        Record::of(self, policy)
+    }
+
+    /// The outcome so far.
+    pub(crate) const fn outcome(&self) -> Outcome {
+        self.facts.outcome
+    }
+
+    /// The outcome as the record writes it.
+    pub(crate) fn logged_outcome(&self) -> &'static str {
+        match self.facts.answer {
+            // An answer that is neither stored nor replayed is that of a forwarded request.
+            Some(answer) if answer.outcome != "passed" && self.facts.outcome != Outcome::Rejected => answer.outcome,
+            _ => self.facts.outcome.name(),
         }
     }
 
-    /// The members of the record that the response can change.
-    pub(crate) fn outcome_record(&self) -> Record<'_> {
-        let facts = &self.facts;
-        let outcome = match (facts.outcome, facts.answer) {
-            (Outcome::Rejected, _) | (_, None) => facts.outcome.name(),
-            (_, Some(answer)) => answer.logged_outcome(),
-        };
-        Record {
-            outcome,
-            code: self.problem().map(|problem| problem.code.name()),
-            reason: self.reason(),
-            invocation: facts.invocation.as_deref(),
-            cache_hit: match facts.outcome {
-                Outcome::Replayed => Some(true),
-                Outcome::Stored => Some(false),
-                Outcome::Forwarded | Outcome::Rejected => None,
-            },
-            ..Record::default()
-        }
+    /// The id of the invocation in Restate.
+    pub(crate) fn invocation(&self) -> Option<&str> {
+        self.facts.invocation.as_deref()
+    }
+
+    /// The path as the client sent it, without its query, if logs show it.
+    pub(crate) fn sent_path(&self) -> Option<&str> {
+        self.facts.sent_path.as_deref()
     }
 
     /// What shadow mode has found: `rewrite` if the key would have been rewritten, `refuse` if the request would have
@@ -554,16 +537,6 @@ impl Exchange {
             Some(_) => Some("refuse"),
             None => self.key().map(|_| "rewrite"),
         }
-    }
-
-    /// The path for the record. A path can hold a key, a subject, or the id of a webhook, so it is shown as it came only if
-    /// keys are.
-    fn recorded_path<'r>(&'r self, policy: &'r Policy) -> Option<RecordedPath<'r>> {
-        if policy.key_in_logs() == KeyInLogs::Full {
-            return self.facts.sent_path.as_deref().map(RecordedPath::Sent);
-        }
-        let template = &self.route(policy)?.template;
-        Some(if self.facts.is_recovery { RecordedPath::Recovery(template) } else { RecordedPath::Route(template) })
     }
 
     /// The index of the matched route.

@@ -4,6 +4,7 @@
 use super::{Code, Problem};
 use crate::identity::{IdentityError, IdentityFinding, IdentityPart, IdentityPlace, IdentityRefusal};
 use serde::Serialize;
+use std::fmt::Write as _;
 
 /// One part of an identity that is missing or wrong, as a member of problem documents. It has no value of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -47,9 +48,13 @@ impl Problem {
     /// The parts of the caller's identity that are missing or wrong, for logs: `{source}.{part}: {reason}`, joined by a
     /// comma and a space. It has no value of the request. `None` for other problems.
     pub(crate) fn identity_reasons(&self) -> Option<String> {
-        let reason = |part: &IdentityProblem| format!("{}.{}: {}", part.source, part.member, part.reason);
-        let reasons: Vec<String> = self.identity.iter().map(reason).collect();
-        (!reasons.is_empty()).then(|| reasons.join(", "))
+        let mut reasons = String::new();
+        for part in &self.identity {
+            let separator = if reasons.is_empty() { "" } else { ", " };
+            // Writing to a string cannot fail.
+            let _ = write!(reasons, "{separator}{}.{}: {}", part.source, part.member, part.reason);
+        }
+        (!reasons.is_empty()).then_some(reasons)
     }
 
     /// The caller's identity is missing, invalid or reserved. The document says which part it is and where the policy

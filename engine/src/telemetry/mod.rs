@@ -13,7 +13,6 @@ mod recorder;
 mod struct_message;
 
 pub use record::Record;
-pub(crate) use record::RecordedPath;
 pub(crate) use recorder::GivenRecord;
 pub use recorder::{RECORD_TYPE, Recorder};
 
@@ -76,7 +75,7 @@ pub fn key_in_logs(form: KeyInLogs, key: &str) -> Option<Cow<'_, str>> {
         KeyInLogs::Off => None,
         KeyInLogs::Hash => {
             let digest = base16ct::lower::encode_string(&Sha256::digest(key.as_bytes()));
-            Some(Cow::Owned(["sha256:", &digest].concat()))
+            Some(Cow::Owned(format!("sha256:{digest}")))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Gives the records of a configuration's requests to the gateway, and writes their log lines.
 
 use super::budget::{LineBudget, LineKind};
-use super::record::Part;
+use super::record::{Part, Record};
 use super::struct_message::append;
 use crate::exchange::{Exchange, Stage};
 use crate::host::{Host, LogLevel};
@@ -70,11 +70,12 @@ impl Recorder {
         given.stage = stage;
         let is_first = before < Stage::RequestDecided;
         if is_first {
-            self.append_fixed(exchange, policy, &mut given.message);
+            given.message.reserve(512);
+            self.append_fixed(exchange, exchange.record(policy), &mut given.message);
             given.fixed = given.message.len();
         }
         let mut outcome = Vec::with_capacity(128);
-        append(&mut outcome, &exchange.outcome_record(), Part::Outcome);
+        append(&mut outcome, exchange.record(policy), Part::Outcome);
         if given.message.get(given.fixed..) != Some(outcome.as_slice()) {
             given.message.truncate(given.fixed);
             given.message.append(&mut outcome);
@@ -86,9 +87,7 @@ impl Recorder {
         }
     }
 
-    fn append_fixed(&mut self, exchange: &Exchange, policy: &Policy, message: &mut Vec<u8>) {
-        message.reserve(512);
-        let record = exchange.record(policy);
+    fn append_fixed(&mut self, exchange: &Exchange, record: Record<'_>, message: &mut Vec<u8>) {
         match exchange.route_index().filter(|_| !exchange.is_recovery()) {
             Some(route) => {
                 if self.routes.len() <= route {
@@ -96,15 +95,15 @@ impl Recorder {
                 }
                 let Some(shared) = self.routes.get_mut(route) else { return };
                 if shared.is_empty() {
-                    append(message, &record, Part::Route);
+                    append(message, record, Part::Route);
                     *shared = message.as_slice().into();
                 } else {
                     message.extend_from_slice(shared);
                 }
             }
-            None => append(message, &record, Part::Route),
+            None => append(message, record, Part::Route),
         }
-        append(message, &record, Part::Request);
+        append(message, record, Part::Request);
     }
 
     /// Writes a line for a problem document that is sent, for a verdict of shadow mode, and at the level `debug` for every
@@ -131,5 +130,6 @@ impl Recorder {
 #[inline(never)]
 fn write_line<H: Host>(host: &H, level: LogLevel, word: &str, exchange: &Exchange, policy: &Policy) {
     let id = exchange.request_id().map(|id| id.to_string());
-    host.log(level, &format!("{PREFIX} {word} {}", exchange.record(policy).to_json_with(id)));
+    let record = exchange.record(policy).to_json_with(id.as_deref());
+    host.log(level, &format!("{PREFIX} {word} {record}"));
 }

@@ -12,22 +12,23 @@ const STRING_VALUE: u8 = 3 << 3 | 2;
 const BOOL_VALUE: u8 = 4 << 3;
 
 /// Appends the members of a part of the record to a message.
-pub(super) fn append(message: &mut Vec<u8>, record: &Record<'_>, part: Part) {
-    record.members(part, &mut |name, value| match value {
-        MemberValue::Text(text) => append_text(message, name, text.as_bytes()),
-        MemberValue::Flag(flag) => {
-            let value = [BOOL_VALUE, u8::from(flag)];
-            append_entry(message, name, value.len());
-            message.extend(value);
-        }
-    });
+pub(super) fn append(message: &mut Vec<u8>, record: Record<'_>, part: Part) {
+    record.members(part, &mut |name, value| append_member(message, name, value));
 }
 
-fn append_text(message: &mut Vec<u8>, name: &str, text: &[u8]) {
-    append_entry(message, name, 1 + length_size(text.len()) + text.len());
-    message.push(STRING_VALUE);
-    append_length(message, text.len());
-    message.extend_from_slice(text);
+fn append_member(message: &mut Vec<u8>, name: &str, value: MemberValue<'_>) {
+    match value {
+        MemberValue::Text(text) => {
+            append_entry(message, name, 1 + length_size(text.len()) + text.len());
+            message.push(STRING_VALUE);
+            append_length(message, text.len());
+            message.extend_from_slice(text.as_bytes());
+        }
+        MemberValue::Flag(flag) => {
+            append_entry(message, name, 2);
+            message.extend([BOOL_VALUE, u8::from(flag)]);
+        }
+    }
 }
 
 /// Appends the beginning of an entry, whose value of `size` bytes has to follow.
@@ -70,9 +71,9 @@ mod tests {
 
     #[test]
     fn a_message_has_the_bytes_of_the_standard_encoder() {
-        let record = Record { outcome: "stored", cache_hit: Some(true), ..Record::default() };
         let mut message = Vec::new();
-        append(&mut message, &record, Part::Outcome);
+        append_member(&mut message, "idempotency_outcome", MemberValue::Text("stored"));
+        append_member(&mut message, "restate_cache_hit", MemberValue::Flag(true));
         // What Python's protobuf 5 writes for {"idempotency_outcome": "stored", "restate_cache_hit": true}.
         let expected =
             b"\x0a\x1f\x0a\x13idempotency_outcome\x12\x08\x1a\x06stored\x0a\x17\x0a\x11restate_cache_hit\x12\x02 \x01";

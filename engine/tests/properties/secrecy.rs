@@ -17,8 +17,8 @@ fn is_clean(what: &str, text: &str) {
     assert!(!text.contains(PLANTED), "{what} tells a secret: {text}");
 }
 
-/// Puts the planted text into keys, credentials, the query, the body and subjects.
-fn plant(policy: &mut PolicyModel, request: &mut Request) {
+/// Puts the planted text into keys, credentials, the query, the body and subjects, and into the path if `in_path`.
+fn plant(policy: &mut PolicyModel, request: &mut Request, in_path: bool) {
     // Tenant and project are told; a source may read them where others have the subject.
     let told: Vec<&Place> = policy.tenants_and_projects();
     let is_told = |name: &str| {
@@ -37,6 +37,10 @@ fn plant(policy: &mut PolicyModel, request: &mut Request) {
             }
             "authorization" | "cookie" | "x-api-key" | "x-hook-token" => value.extend(PLANTED.bytes()),
             name @ ("x-subject" | "x-auth-subject") if !is_told(name) => value.extend(PLANTED.bytes()),
+            ":path" if in_path => {
+                let end = value.iter().position(|byte| *byte == b'?').unwrap_or(value.len());
+                value.splice(end..end, b"Pl4nt3d".iter().copied());
+            }
             ":path" => value.extend(if value.contains(&b'?') { "&t=Pl4nt3d" } else { "?t=Pl4nt3d" }.bytes()),
             _ => {}
         }
@@ -58,8 +62,12 @@ proptest! {
     #![proptest_config(cases(1000))]
 
     #[test]
-    fn neither_problems_nor_logs_tell_what_came((mut policy, mut request) in exchange(), form in select(vec!["hash", "off"])) {
-        plant(&mut policy, &mut request);
+    fn neither_problems_nor_logs_tell_what_came(
+        (mut policy, mut request) in exchange(),
+        form in select(vec!["hash", "off"]),
+        in_path in any::<bool>(),
+    ) {
+        plant(&mut policy, &mut request, in_path);
         let mut document = policy.document();
         document["telemetry"] = json!({"key_in_logs": form});
         document["docs_url"] = json!("https://developers.example.com");
