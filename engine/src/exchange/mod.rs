@@ -395,9 +395,13 @@ impl Exchange {
         self.facts.reason.or_else(|| self.problem().and_then(|problem| problem.reason))
     }
 
-    /// The refusal, or the one that has no effect in shadow mode.
+    /// The refusal of the request, or the one that has no effect in shadow mode, or the problem in the place of the backend's
+    /// error.
     pub(crate) fn problem(&self) -> Option<&Problem> {
-        self.refusal().or_else(|| self.shadow().flatten())
+        match (&self.state, self.shadow().flatten()) {
+            (State::Responded(..), Some(problem)) => Some(problem),
+            _ => self.refusal().or_else(|| self.shadow().flatten()),
+        }
     }
 
     /// The decision that had no effect in shadow mode. `None`: not in shadow mode. `Some(None)`: the request would have

@@ -110,9 +110,11 @@ impl Recorder {
     /// other exchange. `is_first`: the exchange has no line yet.
     fn log<H: Host>(&mut self, host: &H, exchange: &Exchange, policy: &Policy, is_first: bool) {
         let is_debug = self.level == LogLevel::Debug;
+        // Where the record shows what enforcing would refuse, a line about a replaced error of the backend would be untrue.
+        let shown = exchange.problem().map(|problem| problem.code);
         let bounded = match (exchange.refusal(), exchange.shadow()) {
-            (Some(problem), _) => Some((LineKind::Refused, problem.code)),
-            (None, Some(Some(problem))) if is_first => Some((LineKind::Shadow, problem.code)),
+            (Some(problem), _) if shown == Some(problem.code) => Some((LineKind::Refused, problem.code)),
+            (_, Some(Some(problem))) if is_first => Some((LineKind::Shadow, problem.code)),
             _ => None,
         };
         let (level, word) = match bounded {
