@@ -113,7 +113,7 @@ fn enforced(gateway: &Gateway) -> Result<Vec<Row>> {
     let stored = told("stored");
     let refused = |code: &str| {
         json!({"idempotency_outcome": "rejected", "idempotency_code": code, "idempotency_key_namespaced": null,
-            "idempotency_source": null, "tenant": null, "project": null})
+            "idempotency_source": null})
     };
     let nothing = || json!({"idempotency_outcome": "forwarded"});
     Ok(vec![
@@ -156,8 +156,7 @@ fn enforced(gateway: &Gateway) -> Result<Vec<Row>> {
             Answer::default(),
             (400, "idempotency_key_invalid.charset"),
             refunds(&json!({"idempotency_outcome": "rejected", "idempotency_code": "idempotency_key_invalid",
-                "idempotency_reason": "charset", "idempotency_key_namespaced": null, "idempotency_source": null,
-                "tenant": null, "project": null})),
+                "idempotency_reason": "charset", "idempotency_key_namespaced": null, "idempotency_source": null})),
         ),
         // No route: nothing that the client wrote.
         row(
@@ -165,14 +164,16 @@ fn enforced(gateway: &Gateway) -> Result<Vec<Row>> {
             post("/api/v1/planted-path"),
             Answer::default(),
             (404, "not_found"),
-            json!({"idempotency_policy": "REJECT", "idempotency_outcome": "rejected", "idempotency_code": "not_found"}),
+            json!({"idempotency_policy": "REJECT", "idempotency_outcome": "rejected", "idempotency_code": "not_found",
+                "tenant": "acme", "project": "shop"}),
         ),
         row(
             "hash",
             Request::new("DELETE", "/api/v1/refunds").bearer(&token),
             Answer::default(),
             (405, "method_not_allowed"),
-            json!({"idempotency_outcome": "rejected", "idempotency_code": "method_not_allowed"}),
+            json!({"idempotency_outcome": "rejected", "idempotency_code": "method_not_allowed", "tenant": "acme",
+                "project": "shop"}),
         ),
         row(
             "hash",
@@ -180,7 +181,8 @@ fn enforced(gateway: &Gateway) -> Result<Vec<Row>> {
             Answer::default(),
             (400, "idempotency_key_prohibited"),
             json!({"idempotency_policy": "PROHIBITED", "endpoint": "projects", "original_path": "/api/v1/projects",
-                "idempotency_outcome": "rejected", "idempotency_code": "idempotency_key_prohibited"}),
+                "idempotency_outcome": "rejected", "idempotency_code": "idempotency_key_prohibited", "tenant": "acme",
+                "project": "shop"}),
         ),
         // A parameter's value can be a subject.
         row(
@@ -276,7 +278,7 @@ fn recoveries_and_webhooks(gateway: &Gateway) -> Result<Vec<Row>> {
             Answer::default(),
             (400, "idempotency_key_invalid.charset"),
             recovery(&json!({"idempotency_outcome": "rejected", "idempotency_code": "idempotency_key_invalid",
-                "idempotency_reason": "charset", "idempotency_key_namespaced": null, "tenant": null, "project": null})),
+                "idempotency_reason": "charset", "idempotency_key_namespaced": null})),
         ),
         row(
             "hash",
@@ -307,7 +309,7 @@ fn recoveries_and_webhooks(gateway: &Gateway) -> Result<Vec<Row>> {
             Answer::default(),
             (400, "transport_translation_failed.delivery_id_missing"),
             hook(&json!({"idempotency_outcome": "rejected", "idempotency_code": "transport_translation_failed",
-                "idempotency_reason": "delivery_id_missing"})),
+                "idempotency_reason": "delivery_id_missing", "tenant": "acme", "project": "shop"})),
         ),
     ])
 }
@@ -360,8 +362,7 @@ fn forms_and_shadow(gateway: &Gateway) -> Result<Vec<Row>> {
     let invoked = || restate(200, &[INVOKED]);
     let stored =
         |more: &Value| with(refunds(more), &json!({"idempotency_outcome": "stored", "restate_cache_hit": false}));
-    let unread =
-        json!({"idempotency_key_namespaced": null, "idempotency_source": null, "tenant": null, "project": null});
+    let unread = json!({"idempotency_key_namespaced": null, "idempotency_source": null});
     Ok(vec![
         row(
             "full",
@@ -385,7 +386,7 @@ fn forms_and_shadow(gateway: &Gateway) -> Result<Vec<Row>> {
             Answer::default(),
             (404, "not_found"),
             json!({"idempotency_policy": "REJECT", "original_path": "/api/v1/nothing/here",
-                "idempotency_outcome": "rejected", "idempotency_code": "not_found"}),
+                "idempotency_outcome": "rejected", "idempotency_code": "not_found", "tenant": "acme", "project": "shop"}),
         ),
         row("off", refund(), invoked(), (200, "via_upstream"), stored(&json!({"idempotency_key_namespaced": null}))),
         row("shadow", refund(), invoked(), (200, "via_upstream"), stored(&json!({"idempotency_shadow": "rewrite"}))),
