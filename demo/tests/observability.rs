@@ -45,11 +45,19 @@ fn access_logs_are_the_same_everywhere() {
     let own = yaml("observability/envoy-access-log.yaml");
     let format = own.pointer("/access_log/0/typed_config/log_format").unwrap();
     let filter = &own["http_filters"][0];
+    // Without it the member `request_id` could be a client's text.
+    let removes = |manager: &Value| {
+        let mutations = manager.pointer("/early_header_mutation_extensions/0/typed_config/mutations");
+        let mutations = mutations.and_then(Value::as_array).into_iter().flatten();
+        mutations.filter_map(|mutation| Some(mutation["remove"].as_str()?.to_owned())).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(removes(&own), BTreeSet::from(["x-request-id".to_owned()]));
     for path in ["demo/envoy.yaml", "examples/own-api/envoy.yaml"] {
         let config = yaml(path);
         let manager = config.pointer(MANAGER).unwrap();
         assert_eq!(manager.pointer("/access_log/0/typed_config/log_format"), Some(format), "{path}");
         assert_eq!(&manager["http_filters"][0], filter, "{path}");
+        assert!(removes(manager).is_superset(&removes(&own)), "{path} keeps the client's x-request-id");
     }
 }
 
