@@ -61,10 +61,15 @@ fn access_logs_are_the_same_everywhere() {
     }
 }
 
-fn alerts() -> BTreeMap<String, Value> {
+/// All rules, recording ones and alerts.
+fn rules() -> Vec<Value> {
     let file = yaml("observability/prometheus-rules.yaml");
-    let rules = file["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap().clone());
-    let alerts = rules.filter_map(|rule| Some((rule.get("alert")?.as_str()?.to_owned(), rule)));
+    let groups = file["groups"].as_array().unwrap();
+    groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
+}
+
+fn alerts() -> BTreeMap<String, Value> {
+    let alerts = rules().into_iter().filter_map(|rule| Some((rule.get("alert")?.as_str()?.to_owned(), rule)));
     alerts.collect()
 }
 
@@ -135,9 +140,24 @@ fn the_dashboard_is_well_formed() {
             check_metrics(title, target["expr"].as_str().unwrap());
         }
     }
-    for alert in alerts().values() {
-        check_metrics("an alert", alert["expr"].as_str().unwrap());
+    for rule in rules() {
+        check_metrics("a rule", rule["expr"].as_str().unwrap());
     }
+}
+
+#[test]
+fn rules_name_only_results_of_lookups_that_there_are() {
+    let page = text("docs/contract.md") + &text("docs/lookups.md");
+    let mut seen = BTreeSet::new();
+    for rule in rules() {
+        for matcher in rule["expr"].as_str().unwrap().split("result").skip(1) {
+            let results = matcher.split('"').nth(1).unwrap_or_default();
+            seen.extend(results.split('|').map(str::to_owned));
+        }
+    }
+    assert!(seen.len() > 5, "{seen:?}");
+    let unknown: Vec<_> = seen.iter().filter(|result| !page.contains(&format!("`{result}`"))).collect();
+    assert!(unknown.is_empty(), "no page knows these results: {unknown:?}");
 }
 
 /// Every metric of the filter in an expression is in the contract; the dashboard asks for it by tenant, project and endpoint, if
@@ -146,7 +166,7 @@ fn check_metrics(place: &str, expression: &str) {
     let contract = text("docs/contract.md");
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let metric = |word: &&str| {
-        ["idempotency_", "transport_translation", "handler_internal"].iter().any(|start| word.starts_with(start))
+        ["idempotency_", "transport_translation_", "handler_internal_"].iter().any(|start| word.starts_with(start))
     };
     for name in expression.split(|c| !word(c)).filter(metric).filter(|name| !name.ends_with('_')) {
         let name = name.trim_end_matches("_bucket");
@@ -155,7 +175,7 @@ fn check_metrics(place: &str, expression: &str) {
         assert!(known, "{place}: docs/contract.md does not know {name}");
         let without = ["idempotency_series_folded_total", "idempotency_lookup_milliseconds", "idempotency_attempt"];
         let every = r#"tenant=~"$tenant",project=~"$project",endpoint=~"$endpoint""#;
-        if place != "an alert" && !without.contains(&name) {
+        if place != "a rule" && !without.contains(&name) {
             assert!(expression.contains(&format!("{name}{{{every}")), "{place}: {name} is asked without the variables");
         }
     }
