@@ -64,8 +64,11 @@ struct Gateway {
     calls: Cell<usize>,
     /// How often it was asked for the endpoint that its route names
     endpoints: Cell<usize>,
-    /// Whether it refuses to set headers
+    request_trailers: Vec<Line>,
+    /// Whether it refuses to set and to remove headers
     refuses_edits: bool,
+    /// How often it was given another body of the response
+    bodies: Cell<usize>,
     path: RefCell<String>,
 }
 
@@ -109,7 +112,8 @@ impl Host for Gateway {
         Lines(match map {
             HeaderMapKind::Request => self.request.clone(),
             HeaderMapKind::Response => vec![(b":status", b"408")],
-            HeaderMapKind::RequestTrailers | HeaderMapKind::ResponseTrailers => Vec::new(),
+            HeaderMapKind::RequestTrailers => self.request_trailers.clone(),
+            HeaderMapKind::ResponseTrailers => Vec::new(),
         })
     }
 
@@ -121,7 +125,7 @@ impl Host for Gateway {
     }
 
     fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
-        Ok(())
+        if self.refuses_edits { Err(HostError) } else { Ok(()) }
     }
 
     fn request_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
@@ -133,6 +137,7 @@ impl Host for Gateway {
     }
 
     fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
+        self.bodies.set(self.bodies.get() + 1);
         Ok(())
     }
 
@@ -200,7 +205,7 @@ fn a_result_behind_the_gateways_own_response_is_dropped() {
     assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_response_headers(&gateway, true, Some(&mut lookups)), FilterAction::Continue);
 
-    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, None);
+    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, &mut SeriesTable::default());
     assert!(lookups.next_answer().is_none(), "the request waits for the lookup still");
     assert_eq!(driver.on_request_body(&gateway, 2, true, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_request_trailers(&gateway, Some(&mut lookups)), FilterAction::Pause);
@@ -274,12 +279,12 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
         if ended_by_gateway {
             driver.on_response_headers(&gateway, true, Some(&mut lookups));
         }
-        lookups.on_call_reply(&gateway, 7, &reply, None);
+        lookups.on_call_reply(&gateway, 7, &reply, &mut SeriesTable::default());
         while let Some((stream, answer)) = lookups.next_answer() {
             assert_eq!(stream, 1);
             driver.on_lookup_answer(&gateway, answer, &mut lookups);
         }
-        lookups.on_call_reply(&gateway, 7, &reply, None);
+        lookups.on_call_reply(&gateway, 7, &reply, &mut SeriesTable::default());
         assert!(lookups.next_answer().is_none(), "one reply is enough");
         let expected = if ended_by_gateway { (0, "") } else { (1, "/restate/attach/inv_1") };
         assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
@@ -299,7 +304,7 @@ fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
     for request in [DELIVERY.as_slice(), &RECOVERY] {
         let policy = if request == RECOVERY { recovery_policy("") } else { POLICY.to_owned() };
         let policy = Policy::from_json(policy.as_bytes()).unwrap();
-        let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::new(10));
+        let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::default());
         let gateway = Gateway::with(request);
         let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
         assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
@@ -314,7 +319,7 @@ fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
 #[test]
 fn a_refusal_after_the_decision_is_one_problem() {
     let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
-    let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::new(10));
+    let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::default());
     let mut gateway = Gateway { refuses_edits: true, ..Gateway::with(&RECOVERY) };
     gateway.request[0].1 = b"POST";
     gateway.request[2].1 = b"/refunds";
@@ -331,6 +336,23 @@ fn a_refusal_after_the_decision_is_one_problem() {
         (format!("idempotency_problem_total;code=policy_invalid;{labels}"), 1),
     ];
     assert_eq!((gateway.replies.get(), counted(&gateway, &mut series).as_slice()), (1, expected.as_slice()));
+}
+
+/// The backend answers before the request has ended, and the gateway refuses an edit of the request's trailers.
+#[test]
+fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
+    let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
+    let mut gateway = Gateway { request_trailers: vec![(b"idempotency-key", b"x")], ..Gateway::with(&RECOVERY) };
+    gateway.request[0].1 = b"POST";
+    gateway.request[2].1 = b"/refunds";
+    gateway.request.push((b"idempotency-key", b"k"));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    assert_eq!(driver.on_request_headers(&gateway, false, None), FilterAction::Continue);
+    assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
+    gateway.refuses_edits = true;
+    assert_eq!(driver.on_request_trailers(&gateway, None), FilterAction::Pause);
+    driver.on_response_body(&gateway, 2, true);
+    assert_eq!((gateway.replies.get(), gateway.bodies.get()), (1, 1));
 }
 
 /// A host is asked for the endpoint of its route only by a policy that uses it.
