@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 struct Contexts {
     roots: Roots,
     streams: BTreeMap<u32, Stream>,
+    /// The metrics of all configurations, also of those that have been replaced: the gateway keeps their series
+    series: SeriesTable,
 }
 
 /// The context of one request.
@@ -71,18 +73,18 @@ fn with_stream(
             return Some(event(&mut stream.driver, &host, None).into());
         };
         let action = event(&mut stream.driver, &host, shared.lookups.as_deref_mut());
-        shared.note(&mut stream.driver, &host);
+        shared.note(&mut stream.driver, &host, &mut contexts.series);
         Some(action.into())
     };
     with_contexts(found).flatten().unwrap_or(otherwise)
 }
 
-/// Runs `event` with the lookups and the metrics of a configuration. Then the requests with a new answer continue.
-fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost, Option<&mut SeriesTable>)) {
+/// Runs `event` with the lookups of a configuration and the VM's metrics. Then the requests with a new answer continue.
+fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost, &mut SeriesTable)) {
     with_contexts(|contexts| {
         let Some(mut shared) = contexts.roots.get_mut(root).map(Root::shared) else { return };
         let Some(lookups) = shared.lookups.take() else { return };
-        event(lookups, &WasmHost::new(root, root), shared.series.as_deref_mut());
+        event(lookups, &WasmHost::new(root, root), &mut contexts.series);
         while let Some((id, answer)) = lookups.next_answer() {
             // The context of a request that has ended does not exist any more.
             if let Some(stream) = contexts.streams.get_mut(&id)
@@ -90,7 +92,7 @@ fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost, Opt
             {
                 let host = WasmHost::new(root, id);
                 stream.driver.on_lookup_answer(&host, answer, lookups);
-                shared.note(&mut stream.driver, &host);
+                shared.note(&mut stream.driver, &host, &mut contexts.series);
             }
         }
     });
@@ -135,7 +137,11 @@ extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
 extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
     with_contexts(|contexts| {
         let host = WasmHost::new(root_id, root_id);
-        contexts.roots.get_mut(root_id).is_some_and(|root| root.configure(&host))
+        let configured = contexts.roots.get_mut(root_id).is_some_and(|root| root.configure(&host));
+        if configured {
+            contexts.series.announce(&host);
+        }
+        configured
     })
     .unwrap_or_default()
 }
@@ -189,8 +195,10 @@ extern "C" fn proxy_on_tick(root_id: u32) {
     with_lookups(root_id, |lookups, host, _| lookups.on_tick(host));
     with_contexts(|contexts| {
         end_stalled_waits(contexts, root_id);
+        let host = WasmHost::new(root_id, root_id);
+        contexts.series.flush(&host);
         if let Some(root) = contexts.roots.get_mut(root_id) {
-            root.tick(&WasmHost::new(root_id, root_id));
+            root.recorder().on_tick(&host);
         }
     });
 }
@@ -204,7 +212,9 @@ extern "C" fn proxy_on_delete(id: u32) {
             stream.driver.cancel_lookup(lookups);
         }
         if let Some(root) = contexts.roots.get_mut(id) {
-            root.end(&WasmHost::new(id, id));
+            let host = WasmHost::new(id, id);
+            contexts.series.flush(&host);
+            root.recorder().report(&host);
         }
         contexts.roots.remove(id);
     });
@@ -221,7 +231,7 @@ fn end_stalled_waits(contexts: &mut Contexts, root_id: u32) {
         let host = WasmHost::new(root_id, *id);
         if stream.driver.on_tick() && abi::act_for(*id).is_ok() && stream.driver.end_stalled_wait(&host) {
             root.report_stall();
-            root.shared().note(&mut stream.driver, &host);
+            root.shared().note(&mut stream.driver, &host, &mut contexts.series);
         }
     }
 }

@@ -17,7 +17,6 @@ pub(crate) struct Root {
     policy: Option<Arc<Policy>>,
     lookups: Option<SharedLookups>,
     bodies: BodyDelivery,
-    series: Option<SeriesTable>,
     recorder: Recorder,
 }
 
@@ -26,20 +25,16 @@ pub(crate) struct Shared<'r> {
     /// `None` if the policy names no store
     pub(crate) lookups: Option<&'r mut SharedLookups>,
     pub(crate) bodies: &'r mut BodyDelivery,
-    /// `None` before the configuration is read
-    pub(crate) series: Option<&'r mut SeriesTable>,
     pub(crate) recorder: &'r mut Recorder,
 }
 
 impl Shared<'_> {
     /// Notes what a request has shown and decided in a callback.
-    pub(crate) fn note(&mut self, driver: &mut Driver<WasmHost>, host: &WasmHost) {
+    pub(crate) fn note(&mut self, driver: &mut Driver<WasmHost>, host: &WasmHost, series: &mut SeriesTable) {
         if driver.awaited_body_arrived() {
             *self.bodies = BodyDelivery::Proven;
         }
-        if let Some(series) = &mut self.series {
-            driver.count(host, series);
-        }
+        driver.count(host, series);
         driver.record(host, self.recorder);
     }
 }
@@ -75,12 +70,7 @@ impl Root {
 
     /// What the requests of the configuration share.
     pub(crate) const fn shared(&mut self) -> Shared<'_> {
-        Shared {
-            lookups: self.lookups.as_mut(),
-            bodies: &mut self.bodies,
-            series: self.series.as_mut(),
-            recorder: &mut self.recorder,
-        }
+        Shared { lookups: self.lookups.as_mut(), bodies: &mut self.bodies, recorder: &mut self.recorder }
     }
 
     /// Whether the gateway is known to pass on bodies that a message waits for, because one has arrived.
@@ -88,22 +78,9 @@ impl Root {
         matches!(self.bodies, BodyDelivery::Proven)
     }
 
-    /// Takes a tick: gives the counts since the last one to the gateway.
-    pub(crate) fn tick(&mut self, host: &WasmHost) {
-        self.flush_counts(host);
-        self.recorder.on_tick(host);
-    }
-
-    /// Gives the last counts to the gateway, and writes how many lines of its log were left out.
-    pub(crate) fn end(&mut self, host: &WasmHost) {
-        self.flush_counts(host);
-        self.recorder.report(host);
-    }
-
-    fn flush_counts(&mut self, host: &WasmHost) {
-        if let Some(series) = &mut self.series {
-            series.flush(host);
-        }
+    /// What writes the records and log lines of the configuration's requests.
+    pub(crate) const fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
     }
 
     /// Logs, once, that the gateway keeps a body back.
@@ -127,7 +104,6 @@ impl Root {
                 let _ = attributes::declare_record();
                 self.recorder.read_level(host);
                 self.lookups = SharedLookups::of(&policy);
-                self.series = Some(SeriesTable::new(policy.max_series()));
                 // If this fails, there are no ticks: no metrics, no refreshes ahead of time, and nothing ends the wait for
                 // a body that the gateway keeps back. Requests and lookups still work.
                 let _ = abi::set_tick_period(TICK_MS.min(STALL_TICK_MS).min(FLUSH_MS));

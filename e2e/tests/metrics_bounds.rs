@@ -204,39 +204,49 @@ fn start_reloaded() -> Result<Reloaded> {
     Ok(Reloaded { gateway, discovery, _directory: directory })
 }
 
+/// The bound on series in [`reloaded`], of one worker.
+const FEW_SERIES: u64 = 4;
+
 /// A policy that differs from others in nothing that is counted.
 fn versioned(number: u64) -> String {
     let mut policy = policy(&endpoints());
     if let Some(members) = policy.as_object_mut() {
         members.insert("docs_url".to_owned(), json!(format!("https://v{number}.example.com")));
+        members.insert("telemetry".to_owned(), json!({"max_series": FEW_SERIES}));
     }
     policy.to_string()
 }
 
-/// Each policy is replaced as soon as it has counted something, so most counts have not reached Envoy by then.
+/// Each policy is replaced as soon as it has counted something, so most counts have not reached Envoy by then. Each has a
+/// tenant of its own, since the gateway keeps the series of earlier policies.
 fn reloaded(world: &Reloaded) -> Result<()> {
     let gateway = &world.gateway;
     let sent = Cell::new(0);
     for number in 1..=10 {
         world.discovery.put(&versioned(number))?;
         let docs = format!("https://v{number}.example.com");
-        gateway.until("the policy is in force", |gateway| Ok(refused(gateway, &sent)?.starts_with(&docs)))?;
+        gateway.until("the policy is in force", |gateway| Ok(refused(gateway, number, &sent)?.starts_with(&docs)))?;
         for _ in 0..20 {
-            refused(gateway, &sent)?;
+            refused(gateway, number, &sent)?;
         }
     }
     for counter in ["idempotency_key_missing_total", "idempotency_problem_total"] {
         gateway.until(&format!("{counter} is {}", sent.get()), |gateway| Ok(sum(gateway, counter)? >= sent.get()))?;
         ensure!(sum(gateway, counter)? == sent.get(), "{counter} is above {}", sent.get());
     }
-    println!("{} requests under 11 policies: each is counted once", sent.get());
+    let is_named =
+        |(_, labels, _): &&Sample| labels.iter().any(|(label, value)| label == "tenant" && value != "_other");
+    let named = samples(gateway)?.iter().filter(is_named).count() as u64;
+    ensure!((1..=WORKERS * FEW_SERIES).contains(&named), "{named} series name a tenant");
+    println!("{} requests under 11 policies: each is counted once, in {named} series of tenants", sent.get());
     Ok(())
 }
 
-/// Sends a request without a key, and gives the `type` of the problem document.
-fn refused(gateway: &Gateway, sent: &Cell<u64>) -> Result<String> {
+/// Sends a request of the tenant with this number without a key, and gives the `type` of the problem document.
+fn refused(gateway: &Gateway, number: u64, sent: &Cell<u64>) -> Result<String> {
     sent.set(sent.get() + 1);
-    let request = Request::post("/plain").header("x-tenant", "acme").header("x-project", "shop").header("x-user", "u1");
+    let tenant = format!("t{number}");
+    let request = Request::post("/plain").header("x-tenant", tenant).header("x-project", "shop").header("x-user", "u1");
     let reply = gateway.http1("api", &request)?.reply;
     let kind = reply.json().get("type").and_then(Value::as_str).map(str::to_owned);
     kind.with_context(|| format!("status {}", reply.status))

@@ -200,7 +200,7 @@ fn a_result_behind_the_gateways_own_response_is_dropped() {
     assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_response_headers(&gateway, true, Some(&mut lookups)), FilterAction::Continue);
 
-    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, None);
+    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, &mut SeriesTable::default());
     assert!(lookups.next_answer().is_none(), "the request waits for the lookup still");
     assert_eq!(driver.on_request_body(&gateway, 2, true, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_request_trailers(&gateway, Some(&mut lookups)), FilterAction::Pause);
@@ -274,12 +274,12 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
         if ended_by_gateway {
             driver.on_response_headers(&gateway, true, Some(&mut lookups));
         }
-        lookups.on_call_reply(&gateway, 7, &reply, None);
+        lookups.on_call_reply(&gateway, 7, &reply, &mut SeriesTable::default());
         while let Some((stream, answer)) = lookups.next_answer() {
             assert_eq!(stream, 1);
             driver.on_lookup_answer(&gateway, answer, &mut lookups);
         }
-        lookups.on_call_reply(&gateway, 7, &reply, None);
+        lookups.on_call_reply(&gateway, 7, &reply, &mut SeriesTable::default());
         assert!(lookups.next_answer().is_none(), "one reply is enough");
         let expected = if ended_by_gateway { (0, "") } else { (1, "/restate/attach/inv_1") };
         assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
@@ -299,7 +299,7 @@ fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
     for request in [DELIVERY.as_slice(), &RECOVERY] {
         let policy = if request == RECOVERY { recovery_policy("") } else { POLICY.to_owned() };
         let policy = Policy::from_json(policy.as_bytes()).unwrap();
-        let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::new(10));
+        let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::default());
         let gateway = Gateway::with(request);
         let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
         assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
@@ -314,7 +314,7 @@ fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
 #[test]
 fn a_refusal_after_the_decision_is_one_problem() {
     let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
-    let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::new(10));
+    let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::default());
     let mut gateway = Gateway { refuses_edits: true, ..Gateway::with(&RECOVERY) };
     gateway.request[0].1 = b"POST";
     gateway.request[2].1 = b"/refunds";

@@ -245,7 +245,7 @@ impl Stream<'_> {
         };
         while let Some(PendingReply { token, status, body }) = { self.host.calls.borrow_mut().pop() } {
             let reply = CallReply { status, body: Some(&body) };
-            lookups.on_call_reply(self.host, token, &reply, Some(&mut self.series));
+            lookups.on_call_reply(self.host, token, &reply, &mut self.series);
             while let Some((_, answer)) = lookups.next_answer() {
                 self.driver.on_lookup_answer(self.host, answer, lookups);
             }
@@ -302,7 +302,7 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
         record: RefCell::new(None),
         log: RefCell::new(Vec::new()),
     };
-    let series = SeriesTable::new(policy.max_series());
+    let series = SeriesTable::default();
     let lookups = SharedLookups::of(&policy);
     let driver = Driver::new(1, Some(Arc::new(policy)));
     let mut stream = Stream { host: &host, driver, lookups, series, recorder: Recorder::default(), went_on: false };

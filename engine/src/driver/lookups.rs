@@ -86,18 +86,10 @@ impl SharedLookups {
 
     /// Takes the reply to a call, or its failure, and records the call's time in `series`. Then
     /// [`SharedLookups::next_answer`] gives the requests that continue.
-    pub fn on_call_reply<H: Host>(
-        &mut self,
-        host: &H,
-        token: u32,
-        reply: &CallReply<'_>,
-        series: Option<&mut SeriesTable>,
-    ) {
+    pub fn on_call_reply<H: Host>(&mut self, host: &H, token: u32, reply: &CallReply<'_>, series: &mut SeriesTable) {
         let Some(SharedCall { id, store, started_at }) = self.calls.end(token) else { return };
         let now = host.now_unix_ms();
-        if let Some(series) = series {
-            series.record(host, Histogram::LookupTime, store, now.saturating_sub(started_at));
-        }
+        series.record(host, Histogram::LookupTime, store, now.saturating_sub(started_at));
         match (id, &mut self.stores) {
             (SharedCallId::Invocation(stream), _) => self.answers.push((stream, invocation::read(reply).into())),
             (SharedCallId::Store(id), Some(stores)) => {

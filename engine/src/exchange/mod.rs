@@ -18,7 +18,7 @@ use crate::headers::Headers;
 use crate::identity::{Attributes, Identity, IdentitySource};
 use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
-use crate::policy::{Policy, Route, Unmatched, recovery::Wait, routes::RouteId};
+use crate::policy::{Policy, PolicyKind, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record};
 use crate::uuid::Uuid;
@@ -356,12 +356,17 @@ impl Exchange {
     /// what was decided.
     pub(crate) fn refuse(&mut self, problem: Problem) -> Problem {
         let problem = self.about_request(problem);
-        self.facts.outcome = Outcome::Rejected;
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) | State::Refused(decision, _) => decision,
             State::AwaitsInvocation(recovery) => Decision { identity: Some(recovery.identity), ..Decision::default() },
-            _ => Decision::default(),
+            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
+            // The response has begun before the request has ended.
+            answered @ (State::AwaitsResponseBody(..) | State::Responded(..)) => {
+                self.state = answered;
+                return problem;
+            }
         };
+        self.facts.outcome = Outcome::Rejected;
         self.state = State::Refused(decision, problem.clone());
         problem
     }
@@ -472,6 +477,11 @@ impl Exchange {
     /// The backend's answer to a request with a key.
     pub(crate) const fn answer(&self) -> Option<AnswerFact> {
         self.facts.answer
+    }
+
+    /// Whether the handler deduplicates, so that the filter makes no key.
+    pub(crate) fn leaves_keys_to_handler(&self) -> bool {
+        self.facts.policy == Some(PolicyKind::HandlerInternalC.name())
     }
 
     /// Whether a handler reported that it had deduplicated the request.

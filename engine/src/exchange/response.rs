@@ -11,7 +11,7 @@ use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
 use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
-use crate::telemetry::{Case, Outcome};
+use crate::telemetry::Outcome;
 
 /// The expiry of a stored response. Restate sends it with stored responses only, and clients get it under the same
 /// name.
@@ -97,7 +97,7 @@ impl Exchange {
             }
         };
         let head = read(policy, headers, effects);
-        self.facts.handler_hit = head.handler_hit && self.facts.case == Some(Case::C);
+        self.facts.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
         let action = match decision.recovery {
             Some(wait) => evaluate_recovery_response(&head, wait),
             None if policy.restate() => self.evaluate_restate_response(policy, decision.keyed, &head),

@@ -82,6 +82,9 @@ pub enum Histogram {
 }
 
 impl Histogram {
+    /// The number of histograms.
+    pub(super) const COUNT: usize = 2;
+
     /// The name, as Prometheus shows it, and the name of the label.
     pub(super) const fn names(self) -> (&'static str, &'static str) {
         match self {

@@ -64,6 +64,8 @@ fn count_delivery(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable
         None if exchange.key().is_some() => {
             (Counter::KeyPresent, [Case::B.name(), exchange.source_name().unwrap_or(NONE)])
         }
+        // Nobody has looked for the identifier.
+        None if exchange.leaves_keys_to_handler() => return,
         None => (Counter::KeyMissing, [exchange.policy_name().unwrap_or(NONE), NONE]),
     };
     add(exchange, policy, series, counter, values);
@@ -90,11 +92,12 @@ pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut 
 /// Counts one for the exchange's tenant, project and endpoint.
 fn add(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable, counter: Counter, values: [&str; 2]) {
     let identity = exchange.identity();
-    series.add(&Count {
+    let count = Count {
         counter,
         values,
         tenant: identity.map(|identity| identity.tenant.as_str()),
         project: identity.map(|identity| identity.project.as_str()),
         endpoint: exchange.endpoint(policy),
-    });
+    };
+    series.add(&count, policy.max_series());
 }

@@ -1,5 +1,5 @@
-//! The series of one configuration in one VM. Their number is bounded, because a gateway cannot remove a series. Counts
-//! wait here until the next flush, so that a request needs no host call for them.
+//! The series of one VM. Their number is bounded, because a gateway cannot remove a series, not even when it replaces the
+//! policy. Counts wait here until the next flush, so that a request needs no host call for them.
 
 use super::{Count, Counter, Histogram, MetricKind};
 use crate::host::{Host, MetricId};
@@ -19,18 +19,16 @@ const FOLDED: &str = "idempotency_series_folded_total";
 /// A series: its counter, and the numbers of its label values (the counter's own two, tenant, project, endpoint).
 type SeriesKey = (Counter, [u32; 5]);
 
-/// The series of one configuration.
+/// The series of one VM.
 pub struct SeriesTable {
-    /// The greatest number of series that name a tenant or stand for the absence of one
-    limit: usize,
     /// The number of each label value. Only a value of some series has a number, so there are not many.
     numbers: BTreeMap<Box<str>, u32>,
     series: BTreeMap<SeriesKey, Series>,
     /// The series with a count that waits for the next flush
     waiting: Vec<SeriesKey>,
     folded: Series,
-    /// The gateway's ids of the histograms, by names with labels. The values of the labels are this crate's and the policy's.
-    histograms: BTreeMap<Box<str>, u32>,
+    /// The gateway's ids of the histograms, by the values of their labels, which are this crate's and the policy's
+    histograms: [BTreeMap<Box<str>, u32>; Histogram::COUNT],
 }
 
 /// One series.
@@ -61,25 +59,31 @@ impl Series {
     }
 }
 
+impl Default for SeriesTable {
+    fn default() -> Self {
+        let (numbers, series, histograms) = (BTreeMap::new(), BTreeMap::new(), Default::default());
+        Self { numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED), histograms }
+    }
+}
+
 impl SeriesTable {
-    /// A table with room for `limit` series. The series of `_other` have room beyond it, since all of their values come
-    /// from the policy and from this crate.
-    pub fn new(limit: usize) -> Self {
-        let (numbers, series) = (BTreeMap::new(), BTreeMap::new());
-        Self { limit, numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED), histograms: BTreeMap::new() }
+    /// Gives the gateway the counter of folded increments, at 0. It shows that a configuration has started.
+    pub fn announce<H: Host>(&mut self, host: &H) {
+        self.folded.flush(host);
     }
 
     /// Gives a value to a histogram of the gateway, at once.
     #[inline(never)]
     pub fn record<H: Host>(&mut self, host: &H, histogram: Histogram, label_value: &str, value: u64) {
-        let (name, label) = histogram.names();
-        let mut name = name.to_owned();
-        add_label(&mut name, label, label_value);
-        let metric = match self.histograms.get(name.as_str()) {
+        let Some(metrics) = self.histograms.get_mut(histogram as usize) else { return };
+        let metric = match metrics.get(label_value) {
             Some(id) => MetricId(*id),
             None => {
+                let (name, label) = histogram.names();
+                let mut name = name.to_owned();
+                add_label(&mut name, label, label_value);
                 let Ok(metric) = host.define_metric(MetricKind::Histogram, &name) else { return };
-                MetricId(*self.histograms.entry(name.into()).or_insert(metric.0))
+                MetricId(*metrics.entry(label_value.into()).or_insert(metric.0))
             }
         };
         // A value that the gateway does not take is lost.
@@ -91,8 +95,9 @@ impl SeriesTable {
         self.series.len()
     }
 
-    /// Counts one.
-    pub fn add(&mut self, count: &Count<'_>) {
+    /// Counts one. A tenant gets a series of its own if there are fewer than `limit` series. The series without a tenant and
+    /// those of `_other` have room beyond it, since all of their values come from policies and from this crate.
+    pub fn add(&mut self, count: &Count<'_>, limit: usize) {
         let [first, second] = count.values;
         let endpoint = count.endpoint.unwrap_or(UNMATCHED);
         let values = [first, second, count.tenant.unwrap_or(NONE), count.project.unwrap_or(NONE), endpoint];
@@ -100,7 +105,7 @@ impl SeriesTable {
             return;
         }
         // Without a tenant, no value comes from outside.
-        if self.series.len() < self.limit || count.tenant.is_none() {
+        if self.series.len() < limit || count.tenant.is_none() {
             return self.define(count.counter, values);
         }
         self.folded.count += 1;
@@ -194,9 +199,9 @@ mod tests {
 
     #[test]
     fn a_series_counts_its_own() {
-        let mut table = SeriesTable::new(10);
+        let mut table = SeriesTable::default();
         for tenant in [Some("acme"), Some("globex"), Some("acme"), None] {
-            table.add(&count(tenant, "a"));
+            table.add(&count(tenant, "a"), 10);
         }
         let mut seen = counts(&table);
         seen.sort();
@@ -206,12 +211,12 @@ mod tests {
 
     #[test]
     fn tenants_beyond_the_limit_share_a_series() {
-        let mut table = SeriesTable::new(2);
+        let mut table = SeriesTable::default();
         for tenant in ["a", "b", "c", "d", "c", "a"] {
-            table.add(&count(Some(tenant), "x"));
+            table.add(&count(Some(tenant), "x"), 2);
         }
-        table.add(&count(Some("c"), "y"));
-        table.add(&count(None, "x"));
+        table.add(&count(Some("c"), "y"), 2);
+        table.add(&count(None, "x"), 2);
         let mut seen = counts(&table);
         seen.sort();
         let mut expected = [
@@ -227,18 +232,13 @@ mod tests {
 
     #[test]
     fn the_number_of_series_is_bounded_whatever_tenants_there_are() {
-        let mut table = SeriesTable::new(100);
+        let mut table = SeriesTable::default();
         let tenants: Vec<String> = (0..50_000).map(|number| format!("tenant-{number}")).collect();
         for tenant in &tenants {
             let project = Some("shop");
             let values = ["length", NONE];
-            table.add(&Count {
-                counter: Counter::KeyInvalid,
-                values,
-                tenant: Some(tenant),
-                project,
-                endpoint: Some("a"),
-            });
+            let tenant = Some(tenant.as_str());
+            table.add(&Count { counter: Counter::KeyInvalid, values, tenant, project, endpoint: Some("a") }, 100);
         }
         assert_eq!((table.size(), table.folded.count), (101, 49_900));
         assert!(table.numbers.len() < 110, "{}", table.numbers.len());

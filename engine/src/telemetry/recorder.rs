@@ -74,11 +74,15 @@ impl Recorder {
             self.append_fixed(exchange, exchange.record(policy), &mut given.message);
             given.fixed = given.message.len();
         }
-        let mut outcome = Vec::with_capacity(128);
-        append(&mut outcome, exchange.record(policy), Part::Outcome);
-        if given.message.get(given.fixed..) != Some(outcome.as_slice()) {
-            given.message.truncate(given.fixed);
-            given.message.append(&mut outcome);
+        // The new outcome stands behind the earlier one until it is known to be another.
+        let end = given.message.len();
+        append(&mut given.message, exchange.record(policy), Part::Outcome);
+        let outcomes =
+            given.message.get(given.fixed..).and_then(|outcomes| outcomes.split_at_checked(end - given.fixed));
+        if outcomes.is_some_and(|(earlier, now)| earlier == now) {
+            given.message.truncate(end);
+        } else {
+            given.message.drain(given.fixed..end);
             // Nothing depends on the record: without it, the access log has less.
             let _ = host.set_record(&given.message);
         }
