@@ -138,10 +138,13 @@ impl LogLine {
 
     /// What became of the request.
     pub(crate) fn fate(&self) -> Fate {
-        match (self.record.is_some(), self.text("idempotency_outcome").as_deref(), self.code()) {
+        match (self.record.is_some(), self.text("idempotency_outcome").as_deref(), self.code().as_deref()) {
             (false, _, None) => Fate::Undecided,
-            (true, Some("rejected"), None) => Fate::EndedByGateway,
-            (false, _, Some(_)) | (true, Some("rejected"), Some(_)) => Fate::Refused,
+            // The filter refuses nothing without a code, nor with that of an error that it replaces.
+            (true, Some("rejected"), code) if code.is_none_or(|code| code == Code::BackendError.name()) => {
+                Fate::EndedByGateway
+            }
+            (false, ..) | (true, Some("rejected"), _) => Fate::Refused,
             (..) if self.text("idempotency_shadow").as_deref() == Some("refuse") => Fate::WouldBeRefused,
             (_, _, Some(_)) => Fate::ErrorReplaced,
             (_, _, None) => Fate::Forwarded,

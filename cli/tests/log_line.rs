@@ -278,6 +278,11 @@ fn a_request_that_the_gateway_ended_is_told() {
     let text = String::from_utf8(run(&["--log-line", &ended], None, "").stdout).unwrap();
     assert!(text.starts_with("The gateway ended this request while the filter waited for"), "{text}");
     assert!(text.contains("\n  details: request_overall_timeout\n"), "{text}");
+    // In the place of the gateway's text the client can get a problem document.
+    let replaced = ended.replace(r#""idempotency_case""#, r#""idempotency_code":"backend_error","idempotency_case""#);
+    let (status, told) = explain_line(&replaced, Some(POLICY));
+    assert_eq!((status, &told["verdict"]), (1, &json!("ended_by_gateway")), "{told:#}");
+    assert_eq!(told["code"], "backend_error");
 }
 
 /// The name of a source can hold the name of a part.
