@@ -64,8 +64,11 @@ struct Gateway {
     calls: Cell<usize>,
     /// How often it was asked for the endpoint that its route names
     endpoints: Cell<usize>,
-    /// Whether it refuses to set headers
+    request_trailers: Vec<Line>,
+    /// Whether it refuses to set and to remove headers
     refuses_edits: bool,
+    /// How often it was given another body of the response
+    bodies: Cell<usize>,
     path: RefCell<String>,
 }
 
@@ -109,7 +112,8 @@ impl Host for Gateway {
         Lines(match map {
             HeaderMapKind::Request => self.request.clone(),
             HeaderMapKind::Response => vec![(b":status", b"408")],
-            HeaderMapKind::RequestTrailers | HeaderMapKind::ResponseTrailers => Vec::new(),
+            HeaderMapKind::RequestTrailers => self.request_trailers.clone(),
+            HeaderMapKind::ResponseTrailers => Vec::new(),
         })
     }
 
@@ -121,7 +125,7 @@ impl Host for Gateway {
     }
 
     fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
-        Ok(())
+        if self.refuses_edits { Err(HostError) } else { Ok(()) }
     }
 
     fn request_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
@@ -133,6 +137,7 @@ impl Host for Gateway {
     }
 
     fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
+        self.bodies.set(self.bodies.get() + 1);
         Ok(())
     }
 
@@ -331,6 +336,23 @@ fn a_refusal_after_the_decision_is_one_problem() {
         (format!("idempotency_problem_total;code=policy_invalid;{labels}"), 1),
     ];
     assert_eq!((gateway.replies.get(), counted(&gateway, &mut series).as_slice()), (1, expected.as_slice()));
+}
+
+/// The backend answers before the request has ended, and the gateway refuses an edit of the request's trailers.
+#[test]
+fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
+    let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
+    let mut gateway = Gateway { request_trailers: vec![(b"idempotency-key", b"x")], ..Gateway::with(&RECOVERY) };
+    gateway.request[0].1 = b"POST";
+    gateway.request[2].1 = b"/refunds";
+    gateway.request.push((b"idempotency-key", b"k"));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    assert_eq!(driver.on_request_headers(&gateway, false, None), FilterAction::Continue);
+    assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
+    gateway.refuses_edits = true;
+    assert_eq!(driver.on_request_trailers(&gateway, None), FilterAction::Pause);
+    driver.on_response_body(&gateway, 2, true);
+    assert_eq!((gateway.replies.get(), gateway.bodies.get()), (1, 1));
 }
 
 /// A host is asked for the endpoint of its route only by a policy that uses it.
