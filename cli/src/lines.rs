@@ -1,4 +1,4 @@
-//! The lines of log files: plain or compressed with gzip, of any number and length.
+//! The lines of logs, files and standard input: plain or compressed with gzip, of any number and length.
 
 use flate2::bufread::MultiGzDecoder;
 use indicatif::ProgressBar;

@@ -23,7 +23,7 @@ const KINDS: [&str; 3] = ["refused ", "shadow ", "request "];
 pub(crate) struct LogLine {
     /// The members of an access log's line; empty for a line of the filter
     line: Map<String, Value>,
-    /// The filter's record; `None` if the filter did not see the request
+    /// The filter's record; `None` if the filter did not see the request, or had not decided about it when it ended
     record: Option<Map<String, Value>>,
 }
 
@@ -38,8 +38,10 @@ pub(crate) enum Fate {
     ErrorReplaced,
     /// It was forwarded.
     Forwarded,
-    /// It never came to the filter.
-    NotSeen,
+    /// The gateway ended it while the filter waited for its body or for a lookup.
+    EndedByGateway,
+    /// The filter did not see it, or had not decided about it when it ended.
+    Undecided,
 }
 
 impl Fate {
@@ -49,7 +51,8 @@ impl Fate {
             Self::WouldBeRefused => "would_be_refused",
             Self::ErrorReplaced => "error_replaced",
             Self::Forwarded => "forwarded",
-            Self::NotSeen => "not_seen",
+            Self::EndedByGateway => "ended_by_gateway",
+            Self::Undecided => "undecided",
         }
     }
 }
@@ -135,10 +138,13 @@ impl LogLine {
 
     /// What became of the request.
     pub(crate) fn fate(&self) -> Fate {
-        match (self.record.is_some(), self.text("idempotency_outcome").as_deref(), self.code()) {
-            (false, _, None) => Fate::NotSeen,
-            (false, _, Some(_)) => Fate::Refused,
-            (_, Some("rejected"), _) => Fate::Refused,
+        match (self.record.is_some(), self.text("idempotency_outcome").as_deref(), self.code().as_deref()) {
+            (false, _, None) => Fate::Undecided,
+            // The filter refuses nothing without a code, nor with that of an error that it replaces.
+            (true, Some("rejected"), code) if code.is_none_or(|code| code == Code::BackendError.name()) => {
+                Fate::EndedByGateway
+            }
+            (false, ..) | (true, Some("rejected"), _) => Fate::Refused,
             (..) if self.text("idempotency_shadow").as_deref() == Some("refuse") => Fate::WouldBeRefused,
             (_, _, Some(_)) => Fate::ErrorReplaced,
             (_, _, None) => Fate::Forwarded,
@@ -186,7 +192,7 @@ impl Explanation {
         let endpoint = line.text("endpoint");
         let route = policy.zip(endpoint.as_deref()).and_then(|(policy, endpoint)| policy.endpoint(endpoint));
         let mut disagreements = policy.map(|_| disagreements(&line, route)).unwrap_or_default();
-        let request = if fate == Fate::NotSeen { None } else { rebuild::request(&line, policy, route) };
+        let request = if fate == Fate::Undecided { None } else { rebuild::request(&line, policy, route) };
         let verdict = policy.zip(request.as_ref()).and_then(|(policy, request)| {
             let request = Request::parse(request.to_string().as_bytes()).ok()?;
             Some(explain::explain(policy, &request).to_json())
@@ -217,9 +223,9 @@ impl Explanation {
         }
     }
 
-    /// Whether the request was refused.
+    /// Whether the request was refused, by the filter or by the gateway while the filter waited.
     pub(crate) fn is_refused(&self) -> bool {
-        self.fate == Fate::Refused
+        matches!(self.fate, Fate::Refused | Fate::EndedByGateway)
     }
 }
 
@@ -299,6 +305,7 @@ fn is_same(line: &LogLine, fate: Fate, verdict: &Value) -> bool {
             Fate::Refused | Fate::WouldBeRefused => decision == (line.code(), line.reason()),
             // No backend answers here, so its error cannot come again.
             Fate::ErrorReplaced | Fate::Forwarded => !is_refused && decision == (None, None),
-            Fate::NotSeen => false,
+            // Nobody knows how the filter would have decided.
+            Fate::EndedByGateway | Fate::Undecided => false,
         }
 }

@@ -46,8 +46,8 @@ enum Command {
     ///   edge-idempotency explain --policy policy.json --request request.json
     ///   grep 3f9fbb3c-6dbb-9a9c-8d5c-1f6f0d1c9d52 access.log | edge-idempotency explain --policy policy.json --log-line -
     ///
-    /// Exit status: 0 if the request is forwarded, 1 if it is refused, 2 if the policy, the request or the line cannot be
-    /// read.
+    /// Exit status: 0 if the request is forwarded, 1 if it is refused (of a line: by the filter, or by the gateway while the
+    /// filter waited), 2 if the policy, the request or the line cannot be read.
     #[command(verbatim_doc_comment)]
     Explain(ExplainArgs),
     /// Checks a policy document and lists every error with its place.
@@ -73,7 +73,7 @@ enum Command {
     ///   edge-idempotency shadow-report --since 2026-11-20 --fail-over 0.1 access.log
     ///
     /// Exit status: 0 if all was read; 1 if more would be refused than --fail-over allows; 2 if a file cannot be read to its
-    /// end, or no line has a record of the filter. Whatever could be read is reported all the same.
+    /// end, or no line with a record of the filter counts. Whatever could be read is reported all the same.
     #[command(verbatim_doc_comment)]
     ShadowReport(ShadowReportArgs),
 }
@@ -185,12 +185,13 @@ fn explain(args: &ExplainArgs) -> Result<u8, String> {
 }
 
 fn explain_line(line: &str, policy: Option<&Policy>, args: &ExplainArgs) -> Result<u8, String> {
-    let input =
-        if line == "-" { String::from_utf8_lossy(&read(Path::new("-"))?).into_owned() } else { line.to_owned() };
-    let mut lines = input.lines().filter(|line| !line.trim().is_empty());
-    let first = lines.next().ok_or("there is no line to explain")?;
-    let line = log_line::LogLine::parse(first)?;
-    let more = lines.count();
+    let (first, more) = if line == "-" {
+        first_line_of_input()?
+    } else {
+        let mut lines = line.lines().filter(|line| !line.trim().is_empty());
+        (lines.next().map(str::to_owned), lines.count())
+    };
+    let line = log_line::LogLine::parse(&first.ok_or("there is no line to explain")?)?;
     if more > 0 {
         eprintln!("edge-idempotency: only the first line is explained; {more} more came");
     }
@@ -198,6 +199,26 @@ fn explain_line(line: &str, policy: Option<&Policy>, args: &ExplainArgs) -> Resu
     let file = args.policy.as_ref().map(|file| file.display().to_string());
     print(&if args.json { plain::json(&explanation.to_json()) } else { explanation.to_text(file.as_deref()) })?;
     Ok(if explanation.is_refused() { REJECT } else { FORWARD })
+}
+
+/// The first line of standard input that is not empty, and the number of those behind it. All of the input is read, so that
+/// the command that writes it does not fail; only one line is kept.
+///
+/// # Errors
+/// Standard input cannot be read, or its first line is longer than 1 MiB.
+fn first_line_of_input() -> Result<(Option<String>, usize), String> {
+    let error = |error: std::io::Error| format!("standard input: {error}");
+    let mut lines = lines::Lines::open(Path::new("-"), &indicatif::ProgressBar::hidden()).map_err(error)?;
+    let (mut first, mut more) = (None, 0);
+    while let Some(line) = lines.next().map_err(error)? {
+        match line {
+            lines::Line::Text(text) if text.trim_ascii().is_empty() => {}
+            _ if first.is_some() => more += 1,
+            lines::Line::Text(text) => first = Some(String::from_utf8_lossy(text).into_owned()),
+            lines::Line::TooLong => return Err("the line is longer than 1 MiB: it is no line of a log".to_owned()),
+        }
+    }
+    Ok((first, more))
 }
 
 fn check(args: &PolicyArgs) -> Result<u8, String> {

@@ -240,7 +240,13 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     let told = |line: Value| explain_line(&line.to_string(), Some(POLICY)).1;
     let gateway =
         json!({"status": 401, "details": "jwt_authn_access_denied{Jwt_is_missing}", "edge_idempotency": null});
-    assert_eq!((&told(gateway.clone())["verdict"], &told(gateway)["reproduction"]), (&json!("not_seen"), &Value::Null));
+    assert_eq!(
+        (&told(gateway.clone())["verdict"], &told(gateway)["reproduction"]),
+        (&json!("undecided"), &Value::Null)
+    );
+    let gone = r#"{"status": 0, "details": "downstream_remote_disconnect", "flags": "DC", "edge_idempotency": null}"#;
+    let text = String::from_utf8(run(&["--log-line", gone], None, "").stdout).unwrap();
+    assert!(text.starts_with("The filter did not see this request, or had not decided about it"), "{text}");
     // Without the record the details still have the code.
     let text = told(json!({"status": 404, "details": "webhook_unknown.binding_not_found"}));
     assert_eq!((&text["verdict"], &text["reason"]), (&json!("refused"), &json!("binding_not_found")));
@@ -256,6 +262,41 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     let unknown =
         told(json!({"edge_idempotency": {"idempotency_outcome": "rejected", "idempotency_code": "of_tomorrow"}}));
     assert_eq!((&unknown["code"], &unknown["cause"]), (&json!("of_tomorrow"), &Value::Null));
+}
+
+/// A delivery whose body did not come: the gateway's time for the request ended while the filter waited.
+#[test]
+fn a_request_that_the_gateway_ended_is_told() {
+    let ended = json!({"status": 408, "details": "request_overall_timeout", "method": "POST", "edge_idempotency": {
+        "idempotency_outcome": "rejected", "idempotency_policy": "REQUIRED_B", "idempotency_case": "B", "endpoint": "hook",
+        "original_path": "/hooks/{provider}/{webhook_id}"}})
+    .to_string();
+    let (status, told) = explain_line(&ended, Some(POLICY));
+    assert_eq!((status, &told["verdict"]), (1, &json!("ended_by_gateway")), "{told:#}");
+    assert_eq!((&told["code"], &told["cause"]), (&Value::Null, &Value::Null), "{told:#}");
+    assert_eq!((&told["reproduction"]["same"], &told["disagreements"]), (&json!(false), &json!([])), "{told:#}");
+    let text = String::from_utf8(run(&["--log-line", &ended], None, "").stdout).unwrap();
+    assert!(text.starts_with("The gateway ended this request while the filter waited for"), "{text}");
+    assert!(text.contains("\n  details: request_overall_timeout\n"), "{text}");
+    // In the place of the gateway's text the client can get a problem document.
+    let replaced = ended.replace(r#""idempotency_case""#, r#""idempotency_code":"backend_error","idempotency_case""#);
+    let (status, told) = explain_line(&replaced, Some(POLICY));
+    assert_eq!((status, &told["verdict"]), (1, &json!("ended_by_gateway")), "{told:#}");
+    assert_eq!(told["code"], "backend_error");
+}
+
+/// The name of a source can hold the name of a part.
+#[test]
+fn the_part_of_an_identity_that_was_wrong_is_known_by_its_whole_name() {
+    let policy = POLICY.replace(r#""name": "jwt""#, r#""name": "tenant-jwt""#);
+    let claims = json!({"tenant_id": "acme", "project_id": "shop"});
+    let record = record(&request("POST", "/refunds", &["k"], claims.clone()), &policy);
+    assert_eq!(record["idempotency_identity"], "tenant-jwt.subject: missing");
+    let (_, told) = explain_line(&access_line("POST", &record), Some(&policy));
+    let metadata = &told["reproduction"]["request"]["metadata"]["envoy.filters.http.jwt_authn"]["jwt"];
+    assert_eq!(metadata.as_object().unwrap().len(), 2, "{told:#}");
+    assert!(metadata["tenant_id"].is_string() && metadata["project_id"].is_string(), "{told:#}");
+    assert_eq!(told["reproduction"]["same"], true, "{told:#}");
 }
 
 #[test]
@@ -277,8 +318,40 @@ fn what_is_no_line_of_a_log_is_told() {
     }
     let output = run(&["--log-line", "-"], None, &format!("{LINE}\n{LINE}\n{LINE}\n"));
     assert!(String::from_utf8(output.stderr).unwrap().contains("only the first line is explained; 2 more came"));
+    let output = run(&["--log-line", "-"], None, &format!("\n{}\n{LINE}\n", " {".repeat(600_000)));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), b"".as_slice()), "{text}");
+    assert!(text.contains("the line is longer than 1 MiB"), "{text}");
     assert_eq!(run(&["--log-line", LINE, "--request", "-"], Some(POLICY), "").status.code(), Some(2));
     assert_eq!(run(&[], None, "").status.code(), Some(2));
+}
+
+/// Standard input of any size is read: here 200 MB in 128 MiB of address space, half of it one line.
+#[test]
+fn memory_does_not_grow_with_standard_input() {
+    const LINES: usize = 1_000;
+    const BLOCKS: usize = 200;
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -v 131072; exec \"$0\" explain --log-line -"])
+        .arg(env!("CARGO_BIN_EXE_edge-idempotency"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        let lines = format!("{LINE}\n").repeat(LINES);
+        // A command that has failed reads no more.
+        let mut write = |text: &[u8]| stdin.write_all(text).is_ok();
+        (0..BLOCKS).all(|_| write(lines.as_bytes())) && (0..100).all(|_| write(&[b'x'; 1_000_000]))
+    });
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(writer.join().unwrap(), "not everything was read: {text}");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(output.stdout.starts_with(b"The filter refused this request: idempotency_key_invalid"), "{text}");
+    assert!(text.contains(&format!("only the first line is explained; {} more came", LINES * BLOCKS)), "{text}");
 }
 
 #[test]

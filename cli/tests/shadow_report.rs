@@ -150,7 +150,7 @@ By endpoint:
 10 lines read, 7 requests of the filter.
 Enforcing would refuse 4 of them (57.14 %) and rewrite the key of 2; 1 was refused already.
 Not counted: 2 that are no JSON object; the first is access.log:4.
-Not counted: 1 without a record of the filter, which did not see these requests; the first is access.log:11.
+Not counted: 1 without a record of the filter, which did not see these requests or had not decided about them; the first is access.log:11.
 ";
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
@@ -268,6 +268,9 @@ fn a_range_of_time_and_a_limit_for_ci() {
     assert_eq!(status(&["--fail-over", "101"]), Some(2));
     // A log in which there is nothing to count does not pass.
     assert_eq!(status(&["--fail-over", "100", "--since", "2027"]), Some(2));
+    // There are records, so nothing is wrong with the log's format.
+    let (_, _, errors) = report(folder.path(), &["--since", "2027", "access.log"], b"");
+    assert_eq!(errors, "edge-idempotency: no line with a record of the filter is within --since and --until\n");
     assert_eq!(run(folder.path(), &[], b"").status.code(), Some(2));
 }
 

@@ -124,8 +124,13 @@ impl Explanation {
             Fate::Forwarded => "The filter forwarded this request. An error in the answer is the backend's own, or the gateway's: \
                  `details` and `flags` say which."
                 .to_owned(),
-            Fate::NotSeen => "The filter did not see this request: the gateway, or a filter before this one, answered it. \
-                 `details` and `flags` say why; docs/errors.md, \"Answers of the gateway's own\", has the usual cases."
+            Fate::EndedByGateway => "The gateway ended this request while the filter waited for its body, or for a lookup: it did \
+                 not reach the backend. `details` and `flags` say why; docs/errors.md, \"Answers of the gateway's own\", has the \
+                 usual cases."
+                .to_owned(),
+            Fate::Undecided => "The filter did not see this request, or had not decided about it when it ended: the gateway, or a \
+                 filter before this one, answered it, or the client went away (`flags` has `DC`). `details` and `flags` say which; \
+                 docs/errors.md, \"Answers of the gateway's own\", has the usual cases."
                 .to_owned(),
         }
     }

@@ -83,8 +83,9 @@ fn keys(line: &LogLine) -> Vec<String> {
 fn identity(line: &LogLine, source: &IdentitySource, part: IdentityPart) -> Option<String> {
     let code = line.code().unwrap_or_default();
     let is_refused = matches!(line.fate(), Fate::Refused | Fate::WouldBeRefused);
-    // A log that does not say which part it was leaves all of them.
-    let is_wrong = line.identity_problem().is_none_or(|problem| problem.contains(part.name()));
+    // A log that does not say which part it was leaves all of them. A source's name can hold that of a part.
+    let named = format!(".{}:", part.name());
+    let is_wrong = line.identity_problem().is_none_or(|problem| problem.contains(&named));
     match (part, code.as_str()) {
         (_, "identity_missing") if is_refused && is_wrong => None,
         (_, "identity_invalid") if is_refused && is_wrong => Some("not/valid,\u{1}".to_owned()),

@@ -125,7 +125,11 @@ impl Report {
     fn left_out(&self) -> [(&'static str, &'static str, &LeftOut); 4] {
         [
             ("not_json", "that are no JSON object", &self.not_json),
-            ("no_record", "without a record of the filter, which did not see these requests", &self.no_record),
+            (
+                "no_record",
+                "without a record of the filter, which did not see these requests or had not decided about them",
+                &self.no_record,
+            ),
             ("too_long", "longer than 1 MiB", &self.too_long),
             ("outside_range", "outside --since and --until", &self.outside_range),
         ]
@@ -141,7 +145,9 @@ impl Report {
                 format!("{file}: {message} (behind line {}; the lines before count)", error.lines_read)
             })
             .collect();
-        if self.totals.requests == 0 {
+        if self.totals.requests == 0 && self.outside_range.count > 0 {
+            complaints.push("no line with a record of the filter is within --since and --until".to_owned());
+        } else if self.totals.requests == 0 {
             complaints.push(
                 "no line has a record of the filter: docs/operations.md, \"The access log\", says what the log's format needs"
                     .to_owned(),

@@ -131,6 +131,14 @@ fn enforced(gateway: &Gateway) -> Result<Vec<Row>> {
             (503, "via_upstream"),
             refunds(&json!({"idempotency_outcome": "forwarded", "idempotency_code": "dependency_unavailable"})),
         ),
+        // The filter answers in the place of an error without a body.
+        row(
+            "hash",
+            refund(),
+            Answer { body: Vec::new(), ..restate(503, &[INGRESS]) },
+            (503, "dependency_unavailable"),
+            refunds(&json!({"idempotency_outcome": "forwarded", "idempotency_code": "dependency_unavailable"})),
+        ),
         row(
             "hash",
             refund(),
@@ -263,6 +271,13 @@ fn recoveries_and_webhooks(gateway: &Gateway) -> Result<Vec<Row>> {
             recover(&format!("{path}/output")),
             restate(470, &[]),
             (202, "via_upstream"),
+            recovery(&json!({"idempotency_outcome": "processing"})),
+        ),
+        row(
+            "hash",
+            recover(&format!("{path}/output")),
+            Answer { body: Vec::new(), ..restate(470, &[]) },
+            (202, "processing"),
             recovery(&json!({"idempotency_outcome": "processing"})),
         ),
         row(
@@ -463,7 +478,8 @@ fn check_line(row: &Row, line: &Map<String, Value>) -> Result<()> {
     ensure!(member("duration_ms").is_u64() && member("time").is_string(), "the times");
     let id = member("request_id");
     ensure!(id.as_str().is_some_and(|id| id.len() == 36), "no request id");
-    let forwarded = row.details == "via_upstream";
+    let is_rejected = row.record.get("idempotency_outcome").is_some_and(|outcome| outcome == "rejected");
+    let forwarded = row.record.is_object() && !is_rejected;
     ensure!(member("cluster") == "backend", "the cluster");
     ensure!((member("route") == "backend") == forwarded, "the route");
     ensure!(member("edge_idempotency") == row.record, "instead of\n  {}", row.record);

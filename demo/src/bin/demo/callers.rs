@@ -59,14 +59,16 @@ pub(crate) fn curl(request: &Request, caller: Option<&Caller>) -> String {
     options.extend(caller.map(|caller| format!("-H \"Authorization: Bearer ${}\"", caller.variable)));
     let json = request.headers.iter().any(|(name, value)| name == "content-type" && value == b"application/json");
     for (name, value) in &request.headers {
-        // What curl sets by itself.
+        // What curl sets by itself for `-d`.
         if name != "content-type" {
             options.push(format!("-H '{name}: {}'", String::from_utf8_lossy(value)));
         }
     }
+    if json {
+        options.push("-H 'Content-Type: application/json'".to_owned());
+    }
     if !request.body.is_empty() {
-        let option = if json { "--json" } else { "-d" };
-        options.push(format!("{option} '{}'", String::from_utf8_lossy(&request.body)));
+        options.push(format!("-d '{}'", String::from_utf8_lossy(&request.body)));
     }
 
     let mut width = command.chars().count();
@@ -95,7 +97,7 @@ mod tests {
             concat!(
                 r#"curl -i "$GATEWAY/api/v1/refunds" -H "Authorization: Bearer $ALICE" -H 'Idempotency-Key: k'"#,
                 " \\\n  ",
-                r#"--json '{"amount":1}'"#
+                r#"-H 'Content-Type: application/json' -d '{"amount":1}'"#
             )
         );
         assert_eq!(curl(&Request::get("//restate/health"), None), r#"curl -i --path-as-is "$GATEWAY//restate/health""#);

@@ -133,7 +133,7 @@ fn observability(directory: &Path, state: &State) -> String {
 # what the gateway counts
 curl -s {metrics} | grep '^idempotency_'
 
-# the access log: a JSON object for each request, a few seconds later
+# the access log: a JSON object for each request, which Envoy writes into the file within ten seconds
 tail -n 3 {log}
 
 # a Prometheus for this gateway, with the rules and alerts; then http://127.0.0.1:9090/alerts
@@ -183,7 +183,8 @@ fn stripe_delivery() -> String {
 # signature: 401
 EVENT='{{"id":"evt_1","type":"charge.refunded","data":{{"object":{{"id":"ch_1"}}}}}}'
 T=$(date +%s); SIGNATURE=$(printf '%s.%s' "$T" "$EVENT" | openssl dgst -sha256 -hmac "$STRIPE_WHSEC" | sed 's/.* //')
-curl -i "$GATEWAY{STRIPE_PATH}" -H "Stripe-Signature: t=$T,v1=$SIGNATURE" --json "$EVENT"
+curl -i "$GATEWAY{STRIPE_PATH}" -H "Stripe-Signature: t=$T,v1=$SIGNATURE" \
+  -H 'Content-Type: application/json' -d "$EVENT"
 "#
     )
 }
@@ -232,7 +233,8 @@ fn hints(directory: &Path, state: &State) -> String {
     text.push_str(
         r#"
 # what Restate stored, and under which keys
-curl -s "$RESTATE_ADMIN/query" --json '{"query": "select id, target, idempotency_key, status from sys_invocation"}'
+curl -s "$RESTATE_ADMIN/query" -H 'Content-Type: application/json' -H 'Accept: application/json' \
+  -d '{"query": "select id, target, idempotency_key, status from sys_invocation"}'
 
 # how often the handlers ran and what they saw; how many effects there were
 curl -s "$LEDGER/calls"
