@@ -74,8 +74,9 @@ pub fn key_in_logs(form: KeyInLogs, key: &str) -> Option<Cow<'_, str>> {
         KeyInLogs::Full => Some(Cow::Borrowed(key)),
         KeyInLogs::Off => None,
         KeyInLogs::Hash => {
-            let digest = base16ct::lower::encode_string(&Sha256::digest(key.as_bytes()));
-            Some(Cow::Owned(format!("sha256:{digest}")))
+            let mut digits = [0; 64];
+            let digits = base16ct::lower::encode_str(&Sha256::digest(key.as_bytes()), &mut digits).unwrap_or_default();
+            Some(Cow::Owned(["sha256:", digits].concat()))
         }
     }
 }
