@@ -13,7 +13,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const BUFFER: usize = 256 << 10;
 
 /// The lines of one file.
-pub(crate) struct Lines {
+pub(crate) struct LogLines {
     reader: Box<dyn BufRead>,
     buffer: Vec<u8>,
     /// The number of the line that was read last, from 1 on.
@@ -28,7 +28,7 @@ pub(crate) enum Line<'l> {
     TooLong,
 }
 
-impl Lines {
+impl LogLines {
     /// Opens a file; `-` is standard input. `progress` counts the bytes as they stand in the file.
     ///
     /// # Errors

@@ -208,7 +208,7 @@ fn explain_line(line: &str, policy: Option<&Policy>, args: &ExplainArgs) -> Resu
 /// Standard input cannot be read, or its first line is longer than 1 MiB.
 fn first_line_of_input() -> Result<(Option<String>, usize), String> {
     let error = |error: std::io::Error| format!("standard input: {error}");
-    let mut lines = lines::Lines::open(Path::new("-"), &indicatif::ProgressBar::hidden()).map_err(error)?;
+    let mut lines = lines::LogLines::open(Path::new("-"), &indicatif::ProgressBar::hidden()).map_err(error)?;
     let (mut first, mut more) = (None, 0);
     while let Some(line) = lines.next().map_err(error)? {
         match line {

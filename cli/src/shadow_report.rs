@@ -4,7 +4,7 @@
 mod groups;
 mod print;
 
-use crate::lines::{Line, Lines};
+use crate::lines::{Line, LogLines};
 use crate::record::ShadowFacts;
 use groups::Groups;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -157,7 +157,7 @@ impl Report {
         progress: &ProgressBar,
         lines_read: &mut u64,
     ) -> std::io::Result<()> {
-        let mut lines = Lines::open(file, progress)?;
+        let mut lines = LogLines::open(file, progress)?;
         loop {
             let number = lines.number() + 1;
             match lines.next()? {

@@ -24,7 +24,7 @@ const COUNTERS: &str = r#"{__name__=~"(idempotency|transport_translation|handler
 pub(crate) type Series = (String, BTreeMap<String, String>);
 
 /// One of the requests, and what it counts.
-pub(crate) struct Part {
+pub(crate) struct MixPart {
     pub(crate) name: String,
     listener: String,
     claims: Option<Value>,
@@ -39,7 +39,7 @@ pub(crate) struct Part {
 /// The requests, and the listeners that they need.
 #[derive(Default)]
 pub(crate) struct Mix {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<MixPart>,
     pub(crate) listeners: Vec<(String, ListenerSpec)>,
     pub(crate) environment: Vec<(String, String)>,
 }
@@ -71,7 +71,7 @@ impl Mix {
         });
         let series = case.metrics.as_deref().context("a case without metrics")?;
         let counters = series.iter().filter(|series| series.split(';').next().is_some_and(|n| n.ends_with("_total")));
-        self.parts.push(Part {
+        self.parts.push(MixPart {
             listener: name,
             claims,
             request: request(&case.request)?,
@@ -109,7 +109,7 @@ impl Mix {
     }
 }
 
-impl Part {
+impl MixPart {
     /// Sends the request once.
     pub(crate) fn send(&self, gateway: &Gateway) -> Result<()> {
         let mut request = self.request.clone();

@@ -22,7 +22,7 @@ pub(super) enum MemberValue<'a> {
 
 /// Which members of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum RecordPart {
     /// Those that are the same for all requests of a route but its recoveries
     Route,
     /// Those that do not change after the request is decided
@@ -47,15 +47,15 @@ impl<'a> Record<'a> {
 
     /// Gives each member of a part to `put`: its name and its value. A namespaced key is hashed here, if the policy wants
     /// its digest.
-    pub(super) fn members(self, part: Part, put: &mut dyn FnMut(&'static str, MemberValue<'_>)) {
+    pub(super) fn members(self, part: RecordPart, put: &mut dyn FnMut(&'static str, MemberValue<'_>)) {
         let Self { exchange, policy } = self;
         match part {
-            Part::Route => {
+            RecordPart::Route => {
                 put_text(put, "idempotency_policy", exchange.policy_name());
                 put_text(put, "endpoint", exchange.endpoint(policy));
                 put_text(put, "original_path", self.route_path().as_deref());
             }
-            Part::Request => {
+            RecordPart::Request => {
                 put_text(put, "idempotency_case", exchange.case().map(Case::name));
                 let key = exchange.key().and_then(|key| key_in_logs(policy.key_in_logs(), key));
                 put_text(put, "idempotency_key_namespaced", key.as_deref());
@@ -70,7 +70,7 @@ impl<'a> Record<'a> {
                 }
                 put_text(put, "original_path", exchange.sent_path());
             }
-            Part::Outcome => {
+            RecordPart::Outcome => {
                 let outcome = exchange.outcome();
                 put_text(put, "idempotency_outcome", Some(exchange.logged_outcome()));
                 put_text(put, "idempotency_code", exchange.problem().map(|problem| problem.code.name()));
@@ -116,7 +116,7 @@ impl<'a> Record<'a> {
                 json.push_str(part);
             }
         };
-        for part in [Part::Request, Part::Route, Part::Outcome] {
+        for part in [RecordPart::Request, RecordPart::Route, RecordPart::Outcome] {
             self.members(part, &mut put);
         }
         if let Some(id) = request_id {

@@ -1,7 +1,7 @@
 //! Gives the records of a configuration's requests to the gateway, and writes their log lines.
 
 use super::budget::{LineBudget, LineKind};
-use super::record::{Part, Record};
+use super::record::{Record, RecordPart};
 use super::struct_message::append;
 use crate::exchange::{Exchange, Stage};
 use crate::host::{Host, LogLevel};
@@ -76,7 +76,7 @@ impl Recorder {
         }
         // The new outcome stands behind the earlier one until it is known to be another.
         let end = given.message.len();
-        append(&mut given.message, exchange.record(policy), Part::Outcome);
+        append(&mut given.message, exchange.record(policy), RecordPart::Outcome);
         let outcomes =
             given.message.get(given.fixed..).and_then(|outcomes| outcomes.split_at_checked(end - given.fixed));
         if outcomes.is_some_and(|(earlier, now)| earlier == now) {
@@ -99,15 +99,15 @@ impl Recorder {
                 }
                 let Some(shared) = self.routes.get_mut(route) else { return };
                 if shared.is_empty() {
-                    append(message, record, Part::Route);
+                    append(message, record, RecordPart::Route);
                     *shared = message.as_slice().into();
                 } else {
                     message.extend_from_slice(shared);
                 }
             }
-            None => append(message, record, Part::Route),
+            None => append(message, record, RecordPart::Route),
         }
-        append(message, record, Part::Request);
+        append(message, record, RecordPart::Request);
     }
 
     /// Writes a line for a problem document that is sent, for a verdict of shadow mode, and at the level `debug` for every

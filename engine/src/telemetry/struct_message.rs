@@ -2,7 +2,7 @@
 //! (<https://protobuf.dev/programming-guides/encoding/>). A gateway shows such a message as a JSON object in its access
 //! log.
 
-use super::record::{MemberValue, Part, Record};
+use super::record::{MemberValue, Record, RecordPart};
 
 /// Tags: the number of a field, and its wire type (2 is length-delimited, 0 a number).
 const FIELDS: u8 = 1 << 3 | 2;
@@ -12,7 +12,7 @@ const STRING_VALUE: u8 = 3 << 3 | 2;
 const BOOL_VALUE: u8 = 4 << 3;
 
 /// Appends the members of a part of the record to a message.
-pub(super) fn append(message: &mut Vec<u8>, record: Record<'_>, part: Part) {
+pub(super) fn append(message: &mut Vec<u8>, record: Record<'_>, part: RecordPart) {
     record.members(part, &mut |name, value| append_member(message, name, value));
 }
 
