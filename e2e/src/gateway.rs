@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use std::{fmt, fs, thread};
+use std::time::Duration;
+use std::{fmt, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use edge_idempotency_demo::envoy::{Envoy, EnvoyOptions, Stores};
@@ -19,10 +19,10 @@ use tempfile::TempDir;
 
 use crate::capture::{Answer, Capture};
 use crate::config::{self, ListenerSpec};
-use crate::harness::runtime;
+use crate::harness::{runtime, until};
 use crate::http2;
 use crate::raw::{self, Reply, Request};
-use crate::wire::{Line, Message, PATIENCE, shown, shown_lines};
+use crate::wire::{Line, Message, shown, shown_lines};
 
 /// Header lines of a request that Envoy itself adds or rewrites, and why.
 pub const ADDED_TO_REQUESTS: [(&str, &str); 7] = [
@@ -237,12 +237,7 @@ impl Gateway {
 
     /// Asks until it is so.
     pub fn until(&self, what: &str, so: impl Fn(&Self) -> Result<bool>) -> Result<()> {
-        let start = Instant::now();
-        while !so(self)? {
-            ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-            thread::sleep(POLL);
-        }
-        Ok(())
+        until(what, POLL, || so(self))
     }
 
     /// Another token for the cluster `openbao`.

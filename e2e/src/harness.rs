@@ -2,12 +2,16 @@
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use edge_idempotency_demo::process::still_running;
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::wire::PATIENCE;
 
 /// For what is asynchronous, from tests that are not.
 pub fn runtime() -> Result<&'static Runtime> {
@@ -104,6 +108,16 @@ fn end_with_signals() -> Result<()> {
                 std::process::exit(code);
             }
         });
+    }
+    Ok(())
+}
+
+/// Asks `so` every `poll` until it is so, for [`PATIENCE`] at most. `what` is for the error.
+pub fn until(what: &str, poll: Duration, so: impl Fn() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    while !so()? {
+        ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        thread::sleep(poll);
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use edge_idempotency_demo::http::Request;
@@ -14,8 +14,7 @@ use edge_idempotency_demo::process::Process;
 use edge_idempotency_demo::tools::repository;
 use serde_json::Value;
 
-use crate::harness::runtime;
-use crate::wire::PATIENCE;
+use crate::harness::{runtime, until};
 
 /// The job that the rules name.
 pub const JOB: &str = "edge-idempotency";
@@ -120,12 +119,7 @@ impl Prometheus {
 
     /// Asks until it is so.
     pub fn until(&self, what: &str, so: impl Fn(&Self) -> Result<bool>) -> Result<()> {
-        let start = Instant::now();
-        while !so(self)? {
-            ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-            thread::sleep(POLL);
-        }
-        Ok(())
+        until(what, POLL, || so(self))
     }
 
     fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value> {
