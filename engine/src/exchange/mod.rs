@@ -12,12 +12,14 @@ mod recovery;
 mod request;
 mod response;
 mod response_body;
+mod shaping;
 mod webhook;
 
 use crate::headers::Headers;
 use crate::identity::{Attributes, Identity, IdentitySource};
 use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
+use crate::policy::answer::Unshaped;
 use crate::policy::{Policy, PolicyKind, Route, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record};
@@ -103,6 +105,8 @@ pub enum ResponseFlow {
 pub struct Exchange {
     state: State,
     facts: Facts,
+    /// The values of the path's parameters, decoded, if the route's `Location` needs them
+    path_values: Vec<Vec<u8>>,
 }
 
 /// The state of an exchange.
@@ -185,6 +189,8 @@ struct Facts {
     answer: Option<AnswerFact>,
     /// Whether a handler reported that it had deduplicated the request
     handler_hit: bool,
+    /// Why the backend's answer keeps its status 200 although the route shapes its answers
+    unshaped: Option<Unshaped>,
     source: Option<&'static str>,
     /// The path as the client sent it, without its query, if logs show it
     sent_path: Option<String>,
@@ -477,6 +483,11 @@ impl Exchange {
     /// The backend's answer to a request with a key.
     pub(crate) const fn answer(&self) -> Option<AnswerFact> {
         self.facts.answer
+    }
+
+    /// Why the backend's answer is not shaped although the route asks for it.
+    pub(crate) const fn unshaped(&self) -> Option<Unshaped> {
+        self.facts.unshaped
     }
 
     /// Whether the handler deduplicates, so that the filter makes no key.

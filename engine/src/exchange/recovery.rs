@@ -46,6 +46,7 @@ impl Exchange {
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
         let matched = MatchedRoute::of(route, values);
+        self.keep_path_values(&matched);
         let rules = policy.identity_of(Some(route));
         let rules_of_scope =
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };

@@ -283,7 +283,9 @@ impl Exchange {
                     return Err(Problem::path_ambiguous(PathError::EncodedSlash));
                 }
                 refuse_dots(&values)?;
-                Ok(MatchedRoute::of(route, values))
+                let matched = MatchedRoute::of(route, values);
+                self.keep_path_values(&matched);
+                Ok(matched)
             }
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
             RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),

@@ -6,9 +6,11 @@ use super::edits::{
     set_retry_headers,
 };
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
+use super::shaping::SHAPED_LIMIT;
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
+use crate::policy::answer::Unshaped;
 use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
@@ -150,6 +152,20 @@ impl Exchange {
                 advice
             }
         };
+        // Restate's ingress and the gateway answer for a target, too, and their answers stay as they are.
+        let by_target = head.status == 200 && (head.by_handler() || !policy.restate());
+        if let Some(shape) = self.answer_shape(policy).filter(|_| by_target) {
+            if !shape.reads_body() {
+                self.shape(shape, &[], effects);
+            } else if head.is_encoded {
+                self.leave_unshaped(Unshaped::Encoded);
+            } else if !head.is_json {
+                self.leave_unshaped(Unshaped::NotJson);
+            } else {
+                self.state = State::AwaitsResponseBody(decision, AwaitedBody::Shaped, TrailerEdit::Clean);
+                return ResponseFlow::AwaitBody { limit: SHAPED_LIMIT };
+            }
+        }
         match self.awaited_body(policy, &decision, &head, retry) {
             Some((body, limit, trailers)) => {
                 self.state = State::AwaitsResponseBody(decision, body, trailers);

@@ -34,6 +34,8 @@ pub enum Counter {
     Shadow,
     /// A lookup that a request needed.
     Lookup,
+    /// An answer that kept its status 200 although the route shapes its answers.
+    Unshaped,
 }
 
 impl Counter {
@@ -51,6 +53,7 @@ impl Counter {
             Self::HandlerHit => "handler_internal_dedup_hit_total",
             Self::Shadow => "idempotency_shadow_total",
             Self::Lookup => "idempotency_lookup_total",
+            Self::Unshaped => "idempotency_answer_unshaped_total",
         }
     }
 
@@ -68,6 +71,7 @@ impl Counter {
             Self::HandlerHit => &[],
             Self::Shadow => &["verdict", "code"],
             Self::Lookup => &["store", "result"],
+            Self::Unshaped => &["reason"],
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
+mod answer;
 mod callers;
 mod identity;
 mod keys;
@@ -111,6 +112,7 @@ impl Compiler<'_> {
                 key: self.key_rules(declared),
                 strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
                 parameter_headers: self.parameter_headers(declared),
+                answer: self.answer(*index, declared),
             };
             routes.push((*index, route));
         }

@@ -1,8 +1,9 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
 //! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery` and `target`
-//! evaluate requests.
+//! evaluate requests, and `answer` shapes responses.
 
+pub(crate) mod answer;
 pub(crate) mod authority;
 mod compile;
 pub(crate) mod document;
@@ -21,6 +22,7 @@ use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
 use crate::provider::Provider;
+use answer::AnswerShape;
 use document::{
     Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
 };
@@ -138,6 +140,8 @@ pub struct Route {
     /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
     /// without `forward.parameters`
     pub parameter_headers: Vec<String>,
+    /// What becomes of the target's answers with status 200
+    pub(crate) answer: Option<AnswerShape>,
 }
 
 /// All errors of a policy document.
