@@ -40,7 +40,8 @@ pub(crate) fn start() -> Result<StreamingWorld> {
     };
     let shaped = |name| {
         let mut route = route(name);
-        route["answer"] = json!({"status": 201, "location": "/answers/{body:/id}"});
+        let answer = json!({"status": 201, "location": "/answers/{body:/id}"});
+        route.as_object_mut().map(|members| members.insert("answer".to_owned(), answer));
         route
     };
     let routes = [route("large"), route("large-error"), route("slow"), shaped("large-shaped"), shaped("slow-shaped")];
