@@ -8,12 +8,14 @@
 //! | [`config`] | Envoy's configuration: one listener for each variant |
 //! | [`policy`] | the policy documents |
 //! | [`delivery`] | webhook deliveries and who signs them |
+//! | [`claims`] | requests whose payload is compared, and a stand-in for the guard service |
 //! | [`client`] | requests over keep-alive connections |
 //! | [`gateway`] | a running Envoy: when it is ready, its worker's CPU time, its memory |
 //! | [`cost`] | rounds in which the variants take turns |
 //! | [`start`] | starts in which the variants take turns |
 //! | [`report`] | the table, and the same as JSON |
 
+mod claims;
 mod client;
 mod config;
 mod cost;
@@ -102,9 +104,12 @@ fn main() -> Result<()> {
     }
     let files = Files::locate()?;
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
-    let mut costs = cost::measure(&files, &options, &variant::all(&files, &options.compare), run_dir.path())?;
+    claims::answer_claims(&run_dir.path().join(gateway::GUARD_SOCKET))?;
+    let mut costs = cost::measure(&files, &options, &variant::all(&files, &options.compare), 1, run_dir.path())?;
+    costs.extend(cost::measure(&files, &options, &variant::orders(&files, &options.compare), 1, run_dir.path())?);
+    costs.extend(cost::measure(&files, &options, &variant::on_two_workers(&files), 2, run_dir.path())?);
     let deliveries = variant::deliveries(&files, &options.compare);
-    costs.extend(cost::measure(&files, &options, &deliveries, run_dir.path())?);
+    costs.extend(cost::measure(&files, &options, &deliveries, 1, run_dir.path())?);
     let starts = start::measure(&files, &options, run_dir.path())?;
     let report = report::Report::new(&files, &options, costs, starts)?;
     println!("{report}");
