@@ -124,7 +124,7 @@ fn main() -> Result<()> {
 fn measure_backend(options: &Options) -> Result<()> {
     let files = BackendFiles {
         restate: file("EDGE_RESTATE", ".tools/bin/restate-server")?,
-        guard: file("EDGE_GUARD", "target/quick/idempotency-guard")?,
+        guard: file("EDGE_GUARD", "target/release/idempotency-guard")?,
     };
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
     let report = backend::measure(&files, options.rounds, run_dir.path())?;
