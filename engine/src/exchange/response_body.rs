@@ -44,10 +44,15 @@ impl Exchange {
                     self.facts.answer = Some(AnswerFact { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
                 }
-                set_body(processing(self.facts.invocation.as_deref()), effects);
+                set_body(processing(self.processed(policy, &decision)), effects);
             }
         }
         self.respond(decision, replaced, trailers, policy, effects);
+    }
+
+    /// The operation id in the body of a one-way target's response.
+    fn processed<'d>(&'d self, policy: &Policy, decision: &'d Decision) -> Option<&'d str> {
+        if policy.operations().is_some() { decision.operation.as_deref() } else { self.facts.invocation.as_deref() }
     }
 
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`].
@@ -56,7 +61,7 @@ impl Exchange {
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => replaced = Some(Problem::backend_error(status, retry)),
-            AwaitedBody::OneWay => set_body(processing(self.facts.invocation.as_deref()), effects),
+            AwaitedBody::OneWay => set_body(processing(self.processed(policy, &decision)), effects),
         }
         self.respond(decision, replaced, trailers, policy, effects);
     }
