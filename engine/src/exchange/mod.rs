@@ -7,6 +7,7 @@ mod clean;
 mod edits;
 mod keys;
 mod observed;
+mod operation;
 mod paths;
 mod recovery;
 mod request;
@@ -144,8 +145,12 @@ struct Decision {
     keyed: bool,
     /// In shadow mode, the decision that has no effect.
     shadow: Option<ShadowDecision>,
-    /// On a recovery path, whether to wait for the result.
+    /// If the request asks for a stored result, whether to wait for it.
     recovery: Option<Wait>,
+    /// Whether it asks by an operation id.
+    is_operation: bool,
+    /// The operation id that the client sees, if the policy has operations and it is known.
+    operation: Option<String>,
 }
 
 /// What the filter would have done with a request's key without shadow mode.
@@ -196,6 +201,8 @@ struct Facts {
     sent_path: Option<String>,
     /// Whether the path is a recovery path of the route
     is_recovery: bool,
+    /// Whether the path is that of an operation
+    is_operation: bool,
     /// The detailed reason, which the problem document does not show.
     reason: Option<&'static str>,
     outcome: Outcome,
@@ -514,6 +521,9 @@ impl Exchange {
     /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its
     /// identity comes from its binding; nor has a request whose path no route has.
     pub fn identity_sources<'p>(&self, policy: &'p Policy, headers: &Headers<'_>) -> &'p [IdentitySource] {
+        if self.facts.is_operation {
+            return &policy.identity_of(None).sources;
+        }
         let Some(route) = self.route(policy).filter(|route| route.webhook.is_none()) else { return &[] };
         match policy.signer(route, headers) {
             Some(caller) => policy.caller_source(caller).map(std::slice::from_ref).unwrap_or_default(),
@@ -579,8 +589,16 @@ impl Exchange {
         self.facts.request_id
     }
 
-    /// The endpoint of the matched route.
+    /// Whether the path is that of an operation.
+    pub(crate) const fn is_operation(&self) -> bool {
+        self.facts.is_operation
+    }
+
+    /// The endpoint of the matched route, or what stands for it in a request for an operation.
     pub fn endpoint<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+        if self.facts.is_operation {
+            return Some(OPERATIONS);
+        }
         self.route(policy).map(|route| route.endpoint.as_str())
     }
 
@@ -589,6 +607,9 @@ impl Exchange {
         self.facts.policy
     }
 }
+
+/// The endpoint of requests for operations. The name of an endpoint of a policy cannot begin so.
+const OPERATIONS: &str = "_operations";
 
 const fn unmatched_name(unmatched: Unmatched) -> &'static str {
     match unmatched {

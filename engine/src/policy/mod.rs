@@ -1,12 +1,13 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
-//! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery` and `target`
-//! evaluate requests, and `answer` shapes responses.
+//! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery`, `operations` and
+//! `target` evaluate requests, and `answer` shapes responses.
 
 pub(crate) mod answer;
 pub(crate) mod authority;
 mod compile;
 pub(crate) mod document;
+pub mod operations;
 pub(crate) mod path;
 pub(crate) mod recovery;
 pub(crate) mod routes;
@@ -26,6 +27,7 @@ use answer::AnswerShape;
 use document::{
     Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
 };
+use operations::Operations;
 use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,6 +90,8 @@ pub struct Policy {
     bindings: BTreeMap<String, Binding>,
     /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
     invocations: Option<InvocationStore>,
+    /// The operations that callers can ask for.
+    operations: Option<Operations>,
     /// The store of bindings that the document does not list.
     unkey: Option<Unkey>,
     /// The store of secrets that bindings do not list.
@@ -363,6 +367,12 @@ impl Policy {
                 resolve(secret, &|| pointer.to_owned(), true);
             }
         }
+        if let Some(operations) = &mut self.operations {
+            for (pointer, secret) in operations.secrets_mut() {
+                resolve(secret, &|| pointer.clone(), false);
+            }
+            operations.check_keys(&mut issues);
+        }
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
     }
 
@@ -389,6 +399,7 @@ impl Policy {
                 }
             }
         }
+        self.operations.iter().for_each(|operations| operations.weak_secrets(&mut issues));
         issues.0
     }
 
