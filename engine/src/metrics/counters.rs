@@ -32,8 +32,10 @@ pub enum Counter {
     HandlerHit,
     /// What the filter would have done with a request in shadow mode.
     Shadow,
-    /// A lookup that a request needed.
+    /// A lookup that a request needed, or a claim at the guard.
     Lookup,
+    /// A key came again with another request.
+    KeyCollision,
 }
 
 impl Counter {
@@ -51,6 +53,7 @@ impl Counter {
             Self::HandlerHit => "handler_internal_dedup_hit_total",
             Self::Shadow => "idempotency_shadow_total",
             Self::Lookup => "idempotency_lookup_total",
+            Self::KeyCollision => "idempotency_key_collision_total",
         }
     }
 
@@ -68,6 +71,7 @@ impl Counter {
             Self::HandlerHit => &[],
             Self::Shadow => &["verdict", "code"],
             Self::Lookup => &["store", "result"],
+            Self::KeyCollision => &["mode"],
         }
     }
 }
