@@ -112,7 +112,7 @@ lint: ## format and clippy
 .PHONY: unit
 unit: ## unit and property tests of the core, the command, the demo, the fuzz targets, the test kit and the build
 	@echo "== unit"
-	@cargo test --no-fail-fast -p edge-idempotency-engine -p edge-idempotency-cli -p edge-idempotency-demo -p edge-idempotency-fuzz -p testkit -p xtask
+	@cargo test --no-fail-fast -p edge-idempotency-engine -p edge-idempotency-cli -p edge-idempotency-demo -p edge-idempotency-fuzz -p edge-idempotency-services -p testkit -p xtask
 
 .PHONY: behaviour
 behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
