@@ -259,7 +259,7 @@ mod tests {
         let data = |length: usize| format!("(data (i32.const 0) \"{}\")", "a".repeat(length));
         check(&finish(&linked("", &data(SIZE_LIMIT - 1000))).unwrap()).unwrap();
         let told = error(check(&finish(&linked("", &data(SIZE_LIMIT))).unwrap()));
-        assert!(told.contains("the limit is 640000"), "{told}");
+        assert!(told.contains("the limit is 700000"), "{told}");
     }
 
     #[test]
