@@ -541,7 +541,7 @@ mod tests {
         for code in Code::ALL {
             let expected = match code {
                 Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
-                Code::KeyInvalid => Retry::NewKey,
+                Code::KeyInvalid | Code::KeyReused => Retry::NewKey,
                 Code::DependencyUnavailable | Code::KeyUnknown | Code::GatewayTimeout => Retry::SameKey,
                 _ => Retry::Never,
             };
