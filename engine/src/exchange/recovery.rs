@@ -108,7 +108,9 @@ impl Exchange {
                 return Ok(RequestFlow::AwaitBody { limit });
             }
             LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
-            LookupResult::Binding(_) | LookupResult::Secrets(_) => return Err(Problem::policy_invalid()),
+            LookupResult::Binding(_) | LookupResult::Secrets(_) | LookupResult::FirstClaim(_) => {
+                return Err(Problem::policy_invalid());
+            }
         };
         self.facts.reason = Some(reason);
         Err(Problem::dependency_unavailable())

@@ -89,7 +89,11 @@ impl Exchange {
         let mut decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) => decision,
             // The gateway has sent its own response while the request waited.
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => {
+            State::Begun
+            | State::AwaitsSignedBody(_)
+            | State::AwaitsDelivery(_)
+            | State::AwaitsInvocation(_)
+            | State::AwaitsSteps(_) => {
                 self.facts.outcome = Outcome::Rejected;
                 Decision::default()
             }

@@ -5,6 +5,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod authority;
+pub(crate) mod collision;
 mod compile;
 pub(crate) mod document;
 pub mod operations;
@@ -24,6 +25,7 @@ use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
 use crate::provider::Provider;
 use answer::AnswerShape;
+use collision::{CollisionRules, GuardService};
 use document::{
     Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
 };
@@ -92,6 +94,8 @@ pub struct Policy {
     invocations: Option<InvocationStore>,
     /// The operations that callers can ask for.
     operations: Option<Operations>,
+    /// The guard; `None` if no route detects collisions.
+    guard: Option<GuardService>,
     /// The store of bindings that the document does not list.
     unkey: Option<Unkey>,
     /// The store of secrets that bindings do not list.
@@ -119,6 +123,8 @@ pub struct Route {
     pub policy: PolicyKind,
     /// The target, if the path is rewritten
     pub target: Option<Target>,
+    /// How it detects that a key comes again with another request
+    pub(crate) collision: Option<Box<CollisionRules>>,
     /// The target whose stored results callers can recover
     pub recovery: Option<Target>,
     /// The scope of its keys
@@ -279,6 +285,11 @@ impl Policy {
     /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
     pub(crate) fn invocations(&self) -> Option<&InvocationStore> {
         self.invocations.as_ref()
+    }
+
+    /// The guard; `None` if no route detects collisions.
+    pub(crate) fn guard(&self) -> Option<&GuardService> {
+        self.guard.as_ref()
     }
 
     /// The store of bindings that the document does not list.
