@@ -173,10 +173,16 @@ impl World {
 
 /// Whether an answer says that the key was used with another request.
 pub(crate) fn is_reuse(reply: &Reply) -> Result<()> {
-    let (body, kind) = (reply.json(), reply.text_header("content-type"));
+    let kind = reply.text_header("content-type");
     ensure!(kind == Some("application/problem+json"), "{kind:?}");
-    ensure!(body["code"] == "idempotency_key_reused" && body["retry"] == "new_key", "{body}");
+    let (code, retry) = (member(reply, "code"), member(reply, "retry"));
+    ensure!(code == "idempotency_key_reused" && retry == "new_key", "{}", reply.json());
     Ok(())
+}
+
+/// A member of the answer's body, null if it is not there.
+pub(crate) fn member(reply: &Reply, name: &str) -> Value {
+    reply.json().get(name).cloned().unwrap_or_default()
 }
 
 pub(crate) fn post(endpoint: &str, key: &str) -> Request {
