@@ -90,6 +90,8 @@ pub enum Code {
     DependencyUnavailable,
     /// Nothing is stored for this caller under the key.
     KeyUnknown,
+    /// The caller has no such operation.
+    OperationUnknown,
     /// The operation does not accept a request of this form.
     RequestInvalid,
     /// The headers are above a limit.
@@ -102,7 +104,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
@@ -122,6 +124,7 @@ impl Code {
         Self::UnsupportedContentEncoding,
         Self::DependencyUnavailable,
         Self::KeyUnknown,
+        Self::OperationUnknown,
         Self::RequestInvalid,
         Self::HeadersTooLarge,
         Self::GatewayTimeout,
@@ -158,6 +161,7 @@ impl Code {
             }
             Self::DependencyUnavailable => ("dependency_unavailable", 503, "Temporarily unavailable", Retry::SameKey),
             Self::KeyUnknown => ("idempotency_key_unknown", 404, "Idempotency key unknown", Retry::SameKey),
+            Self::OperationUnknown => ("operation_unknown", 404, "Operation unknown", Retry::SameKey),
             Self::RequestInvalid => ("request_invalid", 400, "Request invalid", Retry::Never),
             Self::HeadersTooLarge => ("headers_too_large", 431, "Headers too large", Retry::Never),
             Self::GatewayTimeout => ("gateway_timeout", 504, "No answer in time", Retry::SameKey),
@@ -374,6 +378,16 @@ impl Problem {
         )
     }
 
+    /// Nothing is stored for this caller under the operation id. The response is the same for an id that was made up, for
+    /// another caller's, and for one that has expired.
+    pub fn operation_unknown() -> Self {
+        Self::new(
+            Code::OperationUnknown,
+            "You have no operation with this id: it is not an id that you were given as it stands here, or the result has \
+             expired. If the request had an idempotency key, it can be sent again with the same key.",
+        )
+    }
+
     /// The backend did not accept the request, or did not respond.
     pub fn backend_unavailable() -> Self {
         Self {
@@ -505,6 +519,10 @@ impl Problem {
         if let Some(seconds) = self.retry_after {
             headers.push(("retry-after", seconds.to_string()));
         }
+        // The filter's own 404 and the one in the place of the backend's are the same.
+        if self.code == Code::OperationUnknown {
+            headers.push(("idempotency-retry", self.retry().name().to_owned()));
+        }
         if self.is_advice_known() {
             let advice = self.retry().should_retry();
             headers.extend(answers.retry_headers.iter().map(|name| (name.as_str(), advice.to_owned())));
@@ -542,7 +560,9 @@ mod tests {
             let expected = match code {
                 Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
                 Code::KeyInvalid | Code::KeyReused => Retry::NewKey,
-                Code::DependencyUnavailable | Code::KeyUnknown | Code::GatewayTimeout => Retry::SameKey,
+                Code::DependencyUnavailable | Code::KeyUnknown | Code::OperationUnknown | Code::GatewayTimeout => {
+                    Retry::SameKey
+                }
                 _ => Retry::Never,
             };
             assert_eq!(code.retry(), expected, "{}", code.name());

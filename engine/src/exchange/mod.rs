@@ -7,11 +7,13 @@ mod clean;
 mod edits;
 mod keys;
 mod observed;
+mod operation;
 mod paths;
 mod recovery;
 mod request;
 mod response;
 mod response_body;
+mod shaping;
 mod steps;
 mod view;
 mod webhook;
@@ -21,6 +23,7 @@ use crate::headers::Headers;
 use crate::identity::{Attributes, Identity};
 use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
+use crate::policy::answer::Unshaped;
 use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome};
@@ -114,6 +117,8 @@ pub enum ResponseFlow {
 pub struct Exchange {
     state: State,
     facts: Facts,
+    /// The values of the path's parameters, decoded, if the route's `Location` needs them
+    path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend
     observation: Option<Box<Observation>>,
 }
@@ -155,8 +160,12 @@ struct Decision {
     keyed: bool,
     /// In shadow mode, the decision that has no effect.
     shadow: Option<ShadowDecision>,
-    /// On a recovery path, whether to wait for the result.
+    /// If the request asks for a stored result, whether to wait for it.
     recovery: Option<Wait>,
+    /// Whether it asks by an operation id.
+    is_operation: bool,
+    /// The operation id that the client sees, if the policy has operations and it is known.
+    operation: Option<String>,
 }
 
 /// What the filter would have done with a request's key without shadow mode.
@@ -200,11 +209,15 @@ struct Facts {
     answer: Option<AnswerFact>,
     /// Whether a handler reported that it had deduplicated the request
     handler_hit: bool,
+    /// Why the backend's answer keeps its status 200 although the route shapes its answers
+    unshaped: Option<Unshaped>,
     source: Option<&'static str>,
     /// The path as the client sent it, without its query, if logs show it
     sent_path: Option<String>,
     /// Whether the path is a recovery path of the route
     is_recovery: bool,
+    /// Whether the path is that of an operation
+    is_operation: bool,
     /// The detailed reason, which the problem document does not show.
     reason: Option<&'static str>,
     outcome: Outcome,

@@ -3,11 +3,15 @@
 use super::{AnswerFact, Decision, Exchange, KeyFact, ShadowDecision, Stage, State};
 use crate::headers::Headers;
 use crate::identity::{Identity, IdentitySource};
+use crate::policy::answer::Unshaped;
 use crate::policy::routes::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
 use crate::telemetry::{Case, Outcome, Record};
 use crate::uuid::Uuid;
+
+/// The endpoint of requests for operations. The name of an endpoint of a policy cannot begin so.
+const OPERATIONS: &str = "_operations";
 
 impl Exchange {
     /// The decision, if there is one yet.
@@ -117,6 +121,11 @@ impl Exchange {
         self.facts.answer
     }
 
+    /// Why the backend's answer is not shaped although the route asks for it.
+    pub(crate) const fn unshaped(&self) -> Option<Unshaped> {
+        self.facts.unshaped
+    }
+
     /// Whether the handler deduplicates, so that the filter makes no key.
     pub(crate) fn leaves_keys_to_handler(&self) -> bool {
         self.facts.policy == Some(PolicyKind::HandlerInternalC.name())
@@ -143,6 +152,9 @@ impl Exchange {
     /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its
     /// identity comes from its binding; nor has a request whose path no route has.
     pub fn identity_sources<'p>(&self, policy: &'p Policy, headers: &Headers<'_>) -> &'p [IdentitySource] {
+        if self.facts.is_operation {
+            return &policy.identity_of(None).sources;
+        }
         let Some(route) = self.route(policy).filter(|route| route.webhook.is_none()) else { return &[] };
         match policy.signer(route, headers) {
             Some(caller) => policy.caller_source(caller).map(std::slice::from_ref).unwrap_or_default(),
@@ -208,8 +220,16 @@ impl Exchange {
         self.facts.request_id
     }
 
-    /// The endpoint of the matched route.
+    /// Whether the path is that of an operation.
+    pub(crate) const fn is_operation(&self) -> bool {
+        self.facts.is_operation
+    }
+
+    /// The endpoint of the matched route, or what stands for it in a request for an operation.
     pub fn endpoint<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+        if self.facts.is_operation {
+            return Some(OPERATIONS);
+        }
         self.route(policy).map(|route| route.endpoint.as_str())
     }
 

@@ -34,6 +34,8 @@ pub enum Counter {
     Shadow,
     /// A lookup that a request needed, or a claim at the guard.
     Lookup,
+    /// An answer that kept its status 200 although the route shapes its answers.
+    Unshaped,
     /// A key came again with another request.
     KeyCollision,
 }
@@ -53,6 +55,7 @@ impl Counter {
             Self::HandlerHit => "handler_internal_dedup_hit_total",
             Self::Shadow => "idempotency_shadow_total",
             Self::Lookup => "idempotency_lookup_total",
+            Self::Unshaped => "idempotency_answer_unshaped_total",
             Self::KeyCollision => "idempotency_key_collision_total",
         }
     }
@@ -71,6 +74,7 @@ impl Counter {
             Self::HandlerHit => &[],
             Self::Shadow => &["verdict", "code"],
             Self::Lookup => &["store", "result"],
+            Self::Unshaped => &["reason"],
             Self::KeyCollision => &["mode"],
         }
     }

@@ -77,6 +77,9 @@ pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut 
     if exchange.handler_hit() {
         add(exchange, policy, series, Counter::HandlerHit, [NONE; 2]);
     }
+    if let Some(why) = exchange.unshaped() {
+        add(exchange, policy, series, Counter::Unshaped, [why.name(), NONE]);
+    }
     let answer = exchange.answer();
     if let Some(answer) = answer.filter(|_| exchange.is_replayed()) {
         let status = if answer.error { "error" } else { "success" };

@@ -1,9 +1,11 @@
 //! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
+mod answer;
 mod callers;
 mod collision;
 mod identity;
 mod keys;
+mod operations;
 mod parameters;
 mod recovery;
 mod webhooks;
@@ -89,7 +91,7 @@ impl Compiler<'_> {
             }
             let methods = methods_of(declared);
             self.declare(&mut table, *index, declared, &methods, &routes);
-            self.open_path(*index, declared, &reserved_paths);
+            self.open_path(&format!("/routes/{index}/path"), &declared.template.to_string(), &reserved_paths);
             let identity = declared.identity.as_ref().map_or(0, |rules| {
                 identities.push(rules.clone());
                 identities.len() - 1
@@ -114,12 +116,14 @@ impl Compiler<'_> {
                 key: self.key_rules(declared),
                 strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
                 parameter_headers: self.parameter_headers(declared),
+                answer: self.answer(*index, declared),
             };
             routes.push((*index, route));
         }
         self.recovery_paths(&routes);
         self.check_scopes();
         let closed_services = self.closed_services(&routes);
+        let operations = self.operations(&routes, &reserved_paths, &closed_services);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
         if document.mode == Mode::Shadow {
@@ -147,6 +151,7 @@ impl Compiler<'_> {
                 .collect(),
             reserved_paths,
             invocations: self.invocations(&routes),
+            operations,
             guard: self.guard(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
@@ -323,17 +328,16 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports a route whose path is closed to clients.
+    /// Reports a path of the document, at `pointer`, that is closed to clients.
     #[inline(never)]
-    fn open_path(&mut self, index: usize, route: &RouteDocument, reserved_paths: &[String]) {
-        let path = route.template.to_string();
+    fn open_path(&mut self, pointer: &str, path: &str, reserved_paths: &[String]) {
         let is_below = |prefix: &&String| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if let Some(prefix) = reserved_paths.iter().find(is_below) {
             let message =
                 format!("`{prefix}` is closed to clients (/backend/reserved_paths, or the backend's own paths)");
-            self.issues.add(format!("/routes/{index}/path"), message);
+            self.issues.add(pointer, message);
         }
     }
 

@@ -153,6 +153,29 @@ pub(super) fn relations() -> Vec<Row> {
             [("/backend/rewrite_path", json!(false)), ("/routes/0/query", json!(["page"]))],
             [("/routes/0/query", "where the path is rewritten")],
         ),
+        // The shape of answers.
+        row(
+            [("/routes/2/answer", json!({"status": 201}))],
+            [("/routes/2/answer", "only the answers of a `target` are shaped, where the path is rewritten to it")],
+        ),
+        row(
+            [("/backend/rewrite_path", json!(false)), ("/routes/0/answer", json!({"status": 201}))],
+            [("/routes/0/answer", "only the answers of a `target` are shaped")],
+        ),
+        row(
+            [("/routes/0/one_way", json!(true)), ("/routes/0/answer", json!({"status": 201}))],
+            [("/routes/0/answer", "a one-way target answers before there is a result")],
+        ),
+        row(
+            [
+                ("/routes/0/path", json!("/orders/{order_id}")),
+                ("/routes/0/answer", json!({"location": "/orders/{oder_id}"})),
+            ],
+            [(
+                "/routes/0/answer/location",
+                "`{oder_id}` is neither a parameter of the route's path nor `body:` and a JSON pointer; did you mean `order_id`?",
+            )],
+        ),
         // Rules for keys.
         row(
             [("/key", json!({"format": "uuid", "max_age": "24h"}))],

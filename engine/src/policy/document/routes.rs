@@ -147,6 +147,17 @@ pub(crate) struct RouteDocument {
     pub key: Option<Arc<KeyRules>>,
     /// `on_prohibited`, if the route has it: whether a key is removed, and not refused
     pub strips_prohibited: Option<bool>,
+    /// `answer`, if the route has it
+    pub answer: Option<AnswerDocument>,
+}
+
+/// An `answer` object.
+#[derive(Debug, Clone)]
+pub(crate) struct AnswerDocument {
+    /// The status of a success, as digits
+    pub status: Option<String>,
+    /// The template of `Location`, not parsed yet
+    pub location: Option<String>,
 }
 
 impl RouteDocument {
@@ -174,6 +185,7 @@ impl RouteDocument {
             "webhook",
             "key",
             "on_prohibited",
+            "answer",
         ];
         let fields = at.fields(&known, issues)?;
         let endpoint = fields.need_parse("endpoint", issues, parse_name);
@@ -215,6 +227,7 @@ impl RouteDocument {
             webhook: fields.get("webhook").and_then(|at| read_webhook(&at, issues)),
             key: read_key(&fields, issues),
             strips_prohibited: read_on_prohibited(&fields, issues),
+            answer: fields.get("answer").and_then(|at| read_answer(&at, issues)),
             endpoint: endpoint?,
             template: template?,
             policy: policy?,
@@ -232,6 +245,25 @@ fn read_webhook(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<WebhookBlock
     Some(WebhookBlock {
         provider: fixed("provider", super::webhooks::parse_provider),
         id: fixed("id", super::webhooks::parse_webhook_id),
+    })
+}
+
+#[inline(never)]
+fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocument> {
+    let fields = at.fields(&["status", "location"], issues)?;
+    let status = fields.integer("status", 200..=299, issues);
+    if matches!(status, Some(204..=206)) {
+        issues.add(
+            format!("{}/status", at.pointer),
+            "an answer with this status has no content, or a part of it: choose another one, such as 201",
+        );
+    }
+    if fields.entries().next().is_none() {
+        issues.add(&at.pointer, "set `status`, `location` or both");
+    }
+    Some(AnswerDocument {
+        status: status.map(|status| status.to_string()),
+        location: fields.parse("location", issues, parse_text),
     })
 }
 
