@@ -6,6 +6,7 @@
 
 use super::lex::{JsonScalar, scalar, skip_space, string};
 use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// The maximum nesting. A text that is nested more deeply has no canonical form here, because the time for sorting grows
@@ -60,11 +61,32 @@ fn array<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b 
     }
 }
 
-/// A member of an object: its name, and the place of name and value in the output.
+/// A member of an object: its name, and the place of name and value in the output. The order is that of the names' UTF-16
+/// code units (RFC 8785 section 3.2.3).
 struct CanonicalMember {
     name: String,
     place: Range<usize>,
 }
+
+impl Ord for CanonicalMember {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.encode_utf16().cmp(other.name.encode_utf16())
+    }
+}
+
+impl PartialOrd for CanonicalMember {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for CanonicalMember {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for CanonicalMember {}
 
 fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b [u8]> {
     out.push(b'{');
@@ -93,13 +115,10 @@ fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b
             _ => return None,
         }
     };
-    let order = |pair: &[CanonicalMember]| match pair {
-        [first, second] => compare(&first.name, &second.name),
-        _ => Ordering::Less,
-    };
-    if !members.windows(2).all(|pair| order(pair) == Ordering::Less) {
-        members.sort_unstable_by(|first, second| compare(&first.name, &second.name));
-        if members.windows(2).any(|pair| order(pair) == Ordering::Equal) {
+    if !members.is_sorted_by(|first, second| first < second) {
+        // A heap sorts with a fifth of the code of `sort_unstable`, and code costs time at every start of a worker.
+        let members = BinaryHeap::from(members).into_sorted_vec();
+        if !members.is_sorted_by(|first, second| first < second) {
             return None;
         }
         let mut sorted = Vec::with_capacity(out.len().saturating_sub(begin));
@@ -114,11 +133,6 @@ fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b
     }
     out.push(b'}');
     Some(rest)
-}
-
-/// The order of members: by the UTF-16 code units of their names (RFC 8785 section 3.2.3).
-fn compare(first: &str, second: &str) -> Ordering {
-    first.encode_utf16().cmp(second.encode_utf16())
 }
 
 /// RFC 8785 section 3.2.2.2.
