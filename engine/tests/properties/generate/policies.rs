@@ -160,7 +160,13 @@ pub(crate) fn conflict(one: &RouteModel, other: &RouteModel) -> bool {
 
 /// Routes of which some conflict.
 pub(crate) fn routes() -> impl Strategy<Value = Vec<RouteModel>> {
-    let simple = route().prop_map(|route| RouteModel { target: None, collision: None, query: Vec::new(), identity: None, ..route });
+    let simple = route().prop_map(|route| RouteModel {
+        target: None,
+        collision: None,
+        query: Vec::new(),
+        identity: None,
+        ..route
+    });
     vec(simple, 2..8)
 }
 
