@@ -151,7 +151,7 @@ async fn others(stack: &mut Stack) -> Result<()> {
     let mut asked: Vec<(Caller, String)> = [
         // Forged, truncated, and put together from two.
         format!("{invocation}.AAAAAAAAAAAAAAAAAAAAAA"),
-        id[..id.len() - 1].to_owned(),
+        id.get(..id.len() - 1).context("an id")?.to_owned(),
         invocation.to_owned(),
         format!("{other_invocation}.{tag}"),
         format!("{id}="),
