@@ -112,7 +112,7 @@ lint: ## format and clippy
 .PHONY: unit
 unit: ## unit and property tests of the core, the command, the demo, the fuzz targets, the test kit and the build
 	@echo "== unit"
-	@cargo test --no-fail-fast -p edge-idempotency-engine -p edge-idempotency-cli -p edge-idempotency-demo -p edge-idempotency-fuzz -p testkit -p xtask
+	@cargo test --no-fail-fast -p edge-idempotency-engine -p edge-idempotency-cli -p edge-idempotency-demo -p edge-idempotency-fuzz -p edge-idempotency-services -p testkit -p xtask
 
 .PHONY: behaviour
 behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
@@ -156,6 +156,13 @@ bench: bench-files ## measure what the filter costs: the exchange natively, and 
 bench-quick: bench-files ## a short and rough run in Envoy, for development
 	@echo "== bench-quick"
 	@cargo run --quiet --package bench -- --quick $(BENCH_ARGS)
+
+.PHONY: bench-backend
+bench-backend: ## measure what Restate and the guard service spend on a claim
+	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),scripts/tools.sh restate,:)
+	@echo "== bench-backend"
+	@cargo build --quiet --release --package edge-idempotency-services
+	@EDGE_GUARD=$(abspath $(NATIVE))/release/idempotency-guard cargo run --quiet --package bench -- --backend $(BENCH_ARGS)
 
 # Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files

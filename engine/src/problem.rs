@@ -58,6 +58,8 @@ pub enum Code {
     KeyInvalid,
     /// The route takes no key.
     KeyProhibited,
+    /// The key was used with another request.
+    KeyReused,
     /// The caller's identity is missing or incomplete.
     IdentityMissing,
     /// The caller's identity is malformed or ambiguous.
@@ -102,10 +104,11 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
+        Self::KeyReused,
         Self::IdentityMissing,
         Self::IdentityInvalid,
         Self::IdentityReserved,
@@ -136,6 +139,7 @@ impl Code {
             Self::KeyProhibited => {
                 ("idempotency_key_prohibited", 400, "Idempotency key not allowed", Retry::NewRequest)
             }
+            Self::KeyReused => ("idempotency_key_reused", 422, "Idempotency key reused", Retry::NewKey),
             Self::IdentityMissing => ("identity_missing", 401, "Caller identity missing", Retry::NewRequest),
             Self::IdentityInvalid => ("identity_invalid", 403, "Caller identity invalid", Retry::Never),
             Self::IdentityReserved => ("identity_reserved", 403, "Caller identity reserved", Retry::Never),
@@ -279,6 +283,15 @@ impl Problem {
         Self::new(
             Code::KeyProhibited,
             "This operation takes no idempotency key. Send the request without the Idempotency-Key header.",
+        )
+    }
+
+    /// The key was used with another request.
+    pub fn key_reused() -> Self {
+        Self::new(
+            Code::KeyReused,
+            "This idempotency key was used with another request: the method, the path, the query, the content type or the body \
+             differs. Send a new key for a new operation, and repeat a request unchanged.",
         )
     }
 
@@ -546,7 +559,7 @@ mod tests {
         for code in Code::ALL {
             let expected = match code {
                 Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
-                Code::KeyInvalid => Retry::NewKey,
+                Code::KeyInvalid | Code::KeyReused => Retry::NewKey,
                 Code::DependencyUnavailable | Code::KeyUnknown | Code::OperationUnknown | Code::GatewayTimeout => {
                     Retry::SameKey
                 }

@@ -287,6 +287,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/backend/cluster", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),
+    ("/backend/rewrite_path", "/routes/*/answer", "only the answers of a `target`"),
     ("/backend/rewrite_path", "/routes/*/query", "where the path is rewritten"),
     ("/allow_inline_secrets", "/backend/operations/secret/*", "a secret in the document"),
     ("/backend/rewrite_path", "/backend/operations", "they need `rewrite_path`"),
@@ -308,11 +309,13 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/identity/sources/*/name", "/identity/sources/*", "stands before"),
     ("/forward/parameters", "/forward/parameters", "begins so, too"),
     ("/retention/classes", "/retention/services/*/class", "no class"),
+    ("/retention/classes", "/backend/guard/retention", "forgets a request before"),
     ("/retention/classes", "/routes/*/key/max_age", "longer than the backend keeps"),
     ("/retention/services/*/class", "/retention/services/*/class", "no class"),
     ("/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
+    ("/routes/*/answer/location", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/endpoint", "/routes/*/endpoint", "is declared at /routes/"),
-    ("/routes/*/guard_failure", "/routes/*/guard_failure", "not supported by this version"),
+    ("/backend/guard/retention", "/backend/guard/retention", "forgets a request before"),
     ("/key/min_length", "/key/min_length", "no key fits"),
     ("/routes/*/key/examples/*", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/format", "/routes/*/key/examples/*", "this example is refused"),
@@ -326,6 +329,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/identity/sources/*/project", "/routes/*/scope", "no identity source names one"),
     ("/routes/*/path", "/routes/*/path", "closed to clients"),
     ("/routes/*/path", "/routes/*/path", "stands in the path twice"),
+    ("/routes/*/path", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),
     ("/routes/*/policy", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/routes/*/policy", "/routes/*/collision", "keys that can collide"),
@@ -334,6 +338,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/policy", "/routes/*/recovery", "can be recovered from"),
     ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook
     ("/routes/*/scope", "/routes/*/target", "has no project"),
+    ("/routes/*/target", "/routes/*/answer", "only the answers of a `target`"), // the schema says so at the route
     ("/routes/*/target", "/routes/*/collision", "keys that can collide"),
     ("/routes/*/target", "/routes/*/one_way", "needs a `target`"), // the schema says so at the route
     ("/routes/*/target", "/routes/*/path", "closed to clients"),
@@ -381,6 +386,8 @@ const TEXTS: &str = r#"
     Cart/{cart_id}/check Cart/{tenant}:{cart_id}/check Cart/{tenant}{cart_id}/check 1Cart/check Cart/é/check
     Cart/%41/check Cart/{unknown}/check api/check
     enforce shadow full off observe raw json kill pause restate generic conflict refuse webhook interactive
+    {body:/id} /{body:/id} /{body:/id}/ /a/{body:/id}.x /a/.{body:/id} /{body:/a/0/b~1c} /{body:id} /{body:} /{body:/} /{body:/a~2} /{body:/a{b}
+    /{body:/1/2/3/4/5/6/7/8} /{body:/1/2/3/4/5/6/7/8/9} /../{body:/id} /{body:/id}/.. /{body:/../id} /a/{order_id} /a/{order_id}{body:/x}
     PROHIBITED ACCEPTED REQUIRED_A REQUIRED_B HANDLER_INTERNAL_C required_a tenant platform project
 "#;
 

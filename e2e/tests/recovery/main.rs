@@ -5,6 +5,7 @@ mod asking;
 mod crashes;
 mod endings;
 mod operations;
+mod shaped;
 mod streaming;
 
 use std::process::ExitCode;
@@ -28,7 +29,8 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for paths in ["v2", "v1"] {
         let named = |tests: Vec<Test<World>>| tests.into_iter().map(|test| test.within(paths)).collect();
-        let tests = [endings::tests(), asking::tests(), crashes::tests()].into_iter().flatten().collect();
+        let tests =
+            [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()].into_iter().flatten().collect();
         trials.extend(sharing(move || World::start(paths), named(tests)));
         let operations = named(operations::tests());
         trials.extend(sharing(
@@ -84,8 +86,16 @@ fn policy(paths: &str) -> Result<String> {
     let route = |endpoint: &str, path: &str, target: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A", "target": target});
     let mut later = route("refunds.later", "/api/v1/refunds-later", "Refunds/create");
     later.as_object_mut().context("a route")?.insert("one_way".to_owned(), json!(true));
+    let mut shaped = route("refunds.shaped", shaped::SHAPED, "Refunds/create");
+    let answer = json!({"status": 201, "location": "/api/v1/refunds/{body:/refund_id}"});
+    shaped.as_object_mut().context("a route")?.insert("answer".to_owned(), answer);
     routes.extend([
         later,
+        shaped,
+        json!({
+            "endpoint": "devices.shaped", "path": "/api/v1/devices-shaped", "policy": "HANDLER_INTERNAL_C",
+            "target": "Notifications/register", "answer": {"status": 201, "location": "/api/v1/devices/{body:/device_id}"},
+        }),
         route("no.handler", "/api/v1/no-handler", "Refunds/nothing"),
         route("no.service", "/api/v1/no-service", "Absent/create"),
         json!({

@@ -46,6 +46,7 @@ impl Exchange {
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
         let matched = MatchedRoute::of(route, values);
+        self.keep_path_values(&matched);
         let rules = policy.identity_of(Some(route));
         let rules_of_scope =
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
@@ -107,7 +108,9 @@ impl Exchange {
                 return Ok(RequestFlow::AwaitBody { limit });
             }
             LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
-            LookupResult::Binding(_) | LookupResult::Secrets(_) => return Err(Problem::policy_invalid()),
+            LookupResult::Binding(_) | LookupResult::Secrets(_) | LookupResult::FirstClaim(_) => {
+                return Err(Problem::policy_invalid());
+            }
         };
         self.facts.reason = Some(reason);
         Err(Problem::dependency_unavailable())

@@ -3,6 +3,7 @@
 
 use super::keys::KeyReading;
 use super::observed::{ATTEMPT, attempt};
+use super::steps::DecidedRequest;
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityRefusal, Project, Rules};
@@ -219,7 +220,8 @@ impl Exchange {
         let now_unix_ms = || attributes.now_unix_ms();
         let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);
         let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve)?;
-        self.forward(decision, policy, &head, &path, &matched, effects)
+        let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body: None };
+        self.forward_when_ready(policy, decision, &request, effects)
     }
 
     /// Decides about key and identity. This makes no effects.
@@ -287,7 +289,9 @@ impl Exchange {
                     return Err(Problem::path_ambiguous(PathError::EncodedSlash));
                 }
                 refuse_dots(&values)?;
-                Ok(MatchedRoute::of(route, values))
+                let matched = MatchedRoute::of(route, values);
+                self.keep_path_values(&matched);
+                Ok(matched)
             }
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
             RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),

@@ -6,9 +6,11 @@ use super::edits::{
     set_retry_headers,
 };
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
+use super::shaping::SHAPED_LIMIT;
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
+use crate::policy::answer::Unshaped;
 use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
@@ -87,7 +89,11 @@ impl Exchange {
         let mut decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) => decision,
             // The gateway has sent its own response while the request waited.
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => {
+            State::Begun
+            | State::AwaitsSignedBody(_)
+            | State::AwaitsDelivery(_)
+            | State::AwaitsInvocation(_)
+            | State::AwaitsSteps(_) => {
                 self.facts.outcome = Outcome::Rejected;
                 Decision::default()
             }
@@ -159,6 +165,20 @@ impl Exchange {
                 advice
             }
         };
+        // Restate's ingress and the gateway answer for a target, too, and their answers stay as they are.
+        let by_target = head.status == 200 && (head.by_handler() || !policy.restate());
+        if let Some(shape) = self.answer_shape(policy).filter(|_| by_target) {
+            if !shape.reads_body() {
+                self.shape(shape, &[], effects);
+            } else if head.is_encoded {
+                self.leave_unshaped(Unshaped::Encoded);
+            } else if !head.is_json {
+                self.leave_unshaped(Unshaped::NotJson);
+            } else {
+                self.state = State::AwaitsResponseBody(decision, AwaitedBody::Shaped, TrailerEdit::Clean);
+                return ResponseFlow::AwaitBody { limit: SHAPED_LIMIT };
+            }
+        }
         match self.awaited_body(policy, &decision, &head, retry) {
             Some((body, limit, trailers)) => {
                 if body == AwaitedBody::OneWay {

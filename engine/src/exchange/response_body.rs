@@ -1,11 +1,12 @@
-//! The responses whose body is read: errors, from which stack traces and file paths are removed, and Restate's response
-//! to a one-way request.
+//! The responses whose body is read: errors, from which stack traces and file paths are removed, Restate's response
+//! to a one-way request, and successes whose `Location` names members of the body.
 
 use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem};
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
+use crate::policy::answer::Unshaped;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
 use serde::Serialize;
@@ -22,6 +23,8 @@ pub(super) enum AwaitedBody {
     Error(u16, Option<Retry>),
     /// The body of a one-way target's response.
     OneWay,
+    /// The body of a success, whose members the route's `Location` needs. The body passes unchanged.
+    Shaped,
 }
 
 impl Exchange {
@@ -46,6 +49,11 @@ impl Exchange {
                 }
                 set_body(processing(self.processed(policy, &decision)), effects);
             }
+            AwaitedBody::Shaped => {
+                if let Some(shape) = self.answer_shape(policy) {
+                    self.shape(shape, body, effects);
+                }
+            }
         }
         self.respond(decision, replaced, trailers, policy, effects);
     }
@@ -62,6 +70,7 @@ impl Exchange {
         match awaited {
             AwaitedBody::Error(status, retry) => replaced = Some(Problem::backend_error(status, retry)),
             AwaitedBody::OneWay => set_body(processing(self.processed(policy, &decision)), effects),
+            AwaitedBody::Shaped => self.leave_unshaped(Unshaped::TooLong),
         }
         self.respond(decision, replaced, trailers, policy, effects);
     }

@@ -1,6 +1,8 @@
 //! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
+mod answer;
 mod callers;
+mod collision;
 mod identity;
 mod keys;
 mod operations;
@@ -9,7 +11,7 @@ mod recovery;
 mod webhooks;
 
 use super::document::{
-    BackendKind, CallerHeaders, Collision, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
+    BackendKind, CallerHeaders, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
 };
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
@@ -81,6 +83,7 @@ impl Compiler<'_> {
             self.check(*index, declared);
             self.check_keys(*index, declared, target.as_ref());
             self.check_lost(*index, declared, target.as_ref());
+            self.check_collision(*index, declared, target.as_ref());
             if let Some(first) = endpoints.insert(declared.endpoint.clone(), routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
                 let message = format!("the endpoint `{}` is declared at /routes/{first} already", declared.endpoint);
@@ -99,6 +102,7 @@ impl Compiler<'_> {
                 template: declared.template.clone(),
                 methods,
                 policy: declared.policy,
+                collision: self.collision_rules(declared, target.as_ref()),
                 recovery: target.clone().filter(|_| self.recovers(declared)),
                 target: target.filter(|_| backend.rewrite_path),
                 scope: declared.scope,
@@ -112,6 +116,7 @@ impl Compiler<'_> {
                 key: self.key_rules(declared),
                 strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
                 parameter_headers: self.parameter_headers(declared),
+                answer: self.answer(*index, declared),
             };
             routes.push((*index, route));
         }
@@ -147,6 +152,7 @@ impl Compiler<'_> {
             reserved_paths,
             invocations: self.invocations(&routes),
             operations,
+            guard: self.guard(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
             endpoints,
@@ -251,31 +257,7 @@ impl Compiler<'_> {
             );
             self.issues.add(at("policy"), message);
         }
-        let has_results = recovery::has_results(route);
         self.check_recovery(index, route);
-        if route.collision != Collision::Off {
-            if !has_results {
-                self.issues.add(
-                    at("collision"),
-                    "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide",
-                );
-            }
-            if backend.cluster.is_none() || backend.guard.is_none() {
-                self.issues
-                    .add(at("collision"), "collision detection needs /backend/guard, and /backend/cluster to call it");
-            }
-            if route.guard_refuses {
-                self.issues.add(
-                    at("guard_failure"),
-                    "`refuse` is not supported by this version: it does not call the guard yet",
-                );
-            } else {
-                self.warnings.add(
-                    at("collision"),
-                    "not acted on by this version: requests are forwarded as if the guard were down",
-                );
-            }
-        }
         if route.in_flight_conflict {
             self.warnings.add(at("in_flight"), "`conflict` is not acted on by this version: duplicates attach");
         }

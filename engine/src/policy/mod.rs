@@ -1,9 +1,11 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
 //! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery`, `operations` and
-//! `target` evaluate requests.
+//! `target` evaluate requests, and `answer` shapes responses.
 
+pub(crate) mod answer;
 pub(crate) mod authority;
+pub(crate) mod collision;
 mod compile;
 pub(crate) mod document;
 pub mod operations;
@@ -22,6 +24,8 @@ use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
 use crate::provider::Provider;
+use answer::AnswerShape;
+use collision::{CollisionRules, GuardService};
 use document::{
     Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
 };
@@ -90,6 +94,8 @@ pub struct Policy {
     invocations: Option<InvocationStore>,
     /// The operations that callers can ask for.
     operations: Option<Operations>,
+    /// The guard; `None` if no route detects collisions.
+    guard: Option<GuardService>,
     /// The store of bindings that the document does not list.
     unkey: Option<Unkey>,
     /// The store of secrets that bindings do not list.
@@ -117,6 +123,8 @@ pub struct Route {
     pub policy: PolicyKind,
     /// The target, if the path is rewritten
     pub target: Option<Target>,
+    /// How it detects that a key comes again with another request
+    pub(crate) collision: Option<Box<CollisionRules>>,
     /// The target whose stored results callers can recover
     pub recovery: Option<Target>,
     /// The scope of its keys
@@ -142,6 +150,8 @@ pub struct Route {
     /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
     /// without `forward.parameters`
     pub parameter_headers: Vec<String>,
+    /// What becomes of the target's answers with status 200
+    pub(crate) answer: Option<AnswerShape>,
 }
 
 /// All errors of a policy document.
@@ -275,6 +285,11 @@ impl Policy {
     /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
     pub(crate) fn invocations(&self) -> Option<&InvocationStore> {
         self.invocations.as_ref()
+    }
+
+    /// The guard; `None` if no route detects collisions.
+    pub(crate) fn guard(&self) -> Option<&GuardService> {
+        self.guard.as_ref()
     }
 
     /// The store of bindings that the document does not list.

@@ -1,6 +1,6 @@
 //! The sample service behind the gateway: seven Restate services, and a plain HTTP side port that tells what they did.
 //!
-//! Beside them it is the demo's registry of webhooks: a stand-in for Unkey that knows those of the story.
+//! It hosts the filter's own service `IdempotencyGuard`, too, as `docs/guard.md` has it. Beside them it is the demo's registry of webhooks: a stand-in for Unkey that knows those of the story.
 //!
 //! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw).
 
@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use edge_idempotency_demo::senders::{LOOKED_UP, LookedUp};
 use edge_idempotency_demo::unkey::{Binding, Unkey};
+use edge_idempotency_services::guard::{self, IdempotencyGuard};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -81,7 +82,8 @@ async fn registry(address: SocketAddr, root_key: &str) -> Result<Unkey> {
     Ok(registry)
 }
 
-/// Every service with its retention: a day where a person waits, a week where money moves.
+/// Every service with its retention: a day where a person waits, a week where money moves. The guard keeps fingerprints for longer
+/// than any of them keeps results.
 fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
     Endpoint::builder()
         .bind(Conversations(ledger.clone()).into_service_definition().options(options(DAY)))
@@ -91,6 +93,7 @@ fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
         .bind(Webhooks(ledger.clone()).into_service_definition().options(options(7 * DAY)))
         .bind(Reports(ledger.clone()).into_service_definition().options(options(7 * DAY)))
         .bind(Projects(ledger.clone()).into_service_definition().options(options(DAY)))
+        .bind(IdempotencyGuard.into_service_definition().options(guard::options(8 * DAY)))
         .build()
 }
 

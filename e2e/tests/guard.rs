@@ -1,0 +1,143 @@
+//! The program `idempotency-guard`, registered with a real Restate as docs/guard.md says: the first claim under a key is kept, and
+//! every later one gets it.
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::gateway::tools;
+use e2e::harness::{Test, run, runtime, sharing};
+use edge_idempotency_demo::http::{Reply, Request};
+use edge_idempotency_demo::ports::{Ports, loopback};
+use edge_idempotency_demo::process::Process;
+use edge_idempotency_demo::restate::{Restate, RestateOptions};
+use edge_idempotency_demo::tools::built;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+
+const READY: Duration = Duration::from_secs(30);
+
+fn main() -> ExitCode {
+    let tests = vec![
+        test("the first fingerprint is kept", first_is_kept),
+        test("a claim waits for a guard that is down", waits_for_the_guard),
+        test("what is no fingerprint is refused", refusals),
+        test("the retention is the one of the command line", retention),
+        test("nothing is logged", quiet),
+    ];
+    run(Ok(sharing(|| runtime()?.block_on(World::start()), tests)))
+}
+
+fn test(name: &str, body: impl AsyncFnOnce(&mut World) -> Result<()> + Send + 'static) -> Test<Mutex<World>> {
+    Test::new(name, |world: &Mutex<World>| runtime()?.block_on(async { body(&mut *world.lock().await).await }))
+}
+
+struct World {
+    restate: Restate,
+    guard: Process,
+    port: u16,
+    directory: TempDir,
+}
+
+impl World {
+    async fn start() -> Result<Mutex<Self>> {
+        let directory = tempfile::tempdir()?;
+        let ports = Ports::free()?;
+        let guard = start_guard(&directory, ports.service)?;
+        let mut restate = Restate::start(RestateOptions {
+            program: tools()?.restate,
+            run_dir: directory.path().to_owned(),
+            ingress_port: ports.restate_ingress,
+            admin_port: ports.restate_admin,
+            node_port: ports.restate_node,
+            env: Vec::new(),
+        })
+        .await?;
+        // The program's own words tell when it listens.
+        let log = guard.log().to_owned();
+        let mut guard = guard;
+        let said = async || {
+            ensure!(std::fs::read_to_string(&log)?.contains("/deployments"), "it has not said how to register it");
+            Ok(())
+        };
+        guard.ready(READY, said).await?;
+        restate.register(&format!("http://{}", loopback(ports.service))).await?;
+        Ok(Mutex::new(Self { restate, guard, port: ports.service, directory }))
+    }
+
+    async fn claim(&self, key: &str, body: &str) -> Result<Reply> {
+        let request = Request::post("/restate/call/IdempotencyGuard/claim").header("idempotency-key", key);
+        request.header("content-type", "application/json").body(body).send(&self.restate.ingress_url()).await
+    }
+}
+
+fn start_guard(directory: &TempDir, port: u16) -> Result<Process> {
+    let program = built("EDGE_GUARD", "edge-idempotency-services", "idempotency-guard")?;
+    let mut command = Command::new(program);
+    command.args(["--listen", &loopback(port).to_string(), "--retention", "170h"]);
+    Process::spawn("the guard", &mut command, &directory.path().join("guard.log"))
+}
+
+async fn first_is_kept(world: &mut World) -> Result<()> {
+    let first = world.claim("key-1", r#""v1:first""#).await?;
+    ensure!(first.status == 200 && first.text() == r#""v1:first""#, "{} {}", first.status, first.text());
+    ensure!(first.header("idempotency-expires").is_none(), "a first claim is no replay");
+    for other in [r#""v1:second""#, r#""v1:first""#] {
+        let later = world.claim("key-1", other).await?;
+        ensure!(later.status == 200 && later.text() == r#""v1:first""#, "{} {}", later.status, later.text());
+    }
+    let other = world.claim("key-2", r#""v1:second""#).await?;
+    ensure!(other.text() == r#""v1:second""#, "another key: {}", other.text());
+    Ok(())
+}
+
+async fn waits_for_the_guard(world: &mut World) -> Result<()> {
+    world.guard.kill()?;
+    let url = world.restate.ingress_url();
+    let waiting = runtime()?.spawn(async move {
+        let request = Request::post("/restate/call/IdempotencyGuard/claim").header("idempotency-key", "key-waits");
+        request.header("content-type", "application/json").body(r#""v1:waits""#).send(&url).await
+    });
+    // Restate has the claim before the guard is back.
+    let sql = "select id from sys_invocation where idempotency_key = 'key-waits'";
+    while world.restate.query(sql).await?.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    ensure!(!waiting.is_finished(), "the claim was answered without a guard");
+    world.guard = start_guard(&world.directory, world.port)?;
+    let reply = waiting.await??;
+    ensure!(reply.status == 200 && reply.text() == r#""v1:waits""#, "{} {}", reply.status, reply.text());
+    Ok(())
+}
+
+async fn refusals(world: &mut World) -> Result<()> {
+    let longest = format!("\"{}\"", "x".repeat(256));
+    let reply = world.claim("key-longest", &longest).await?;
+    ensure!(reply.status == 200 && reply.text() == longest, "256 bytes: {} {}", reply.status, reply.text());
+    for (key, body, status) in [
+        ("key-long", format!("\"{}\"", "x".repeat(257)), 413),
+        ("key-object", "{\"a\": 1}".to_owned(), 400),
+        ("key-empty", String::new(), 400),
+    ] {
+        let reply = world.claim(key, &body).await?;
+        ensure!(reply.status == status, "{key}: {} {}", reply.status, reply.text());
+    }
+    Ok(())
+}
+
+async fn retention(world: &mut World) -> Result<()> {
+    let reply = Request::get("/services/IdempotencyGuard").send(&world.restate.admin_url()).await?;
+    let service: Value = reply.json();
+    let seen = (service.get("idempotency_retention"), service.get("journal_retention"));
+    ensure!(seen == (Some(&json!("7d 2h")), Some(&json!("0s"))), "{service}");
+    Ok(())
+}
+
+/// After all claims of the tests above, the log has only what the program says at its start.
+async fn quiet(world: &mut World) -> Result<()> {
+    world.claim("key-quiet", r#""v1:quiet""#).await?;
+    let log = std::fs::read_to_string(world.guard.log()).context("the guard's log")?;
+    ensure!(log.lines().count() == 3 && !log.contains("v1:"), "{log}");
+    Ok(())
+}
