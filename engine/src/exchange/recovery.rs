@@ -108,7 +108,10 @@ impl Exchange {
                 return Ok(RequestFlow::AwaitBody { limit });
             }
             LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
-            LookupResult::Binding(_) | LookupResult::Secrets(_) | LookupResult::FirstClaim(_) => {
+            LookupResult::Binding(_)
+            | LookupResult::Secrets(_)
+            | LookupResult::FirstClaim(_)
+            | LookupResult::InFlight(_) => {
                 return Err(Problem::policy_invalid());
             }
         };
