@@ -456,8 +456,8 @@ impl Problem {
     pub fn upgrade_refused() -> Self {
         Self::new(
             Code::RequestInvalid,
-            "The signature of this request covers its whole body, and an upgraded connection has no end. Send the request \
-             without the Upgrade header.",
+            "The whole body of this request has to come before it is forwarded, and an upgraded connection has no end. Send \
+             the request without the Upgrade header.",
         )
     }
 
