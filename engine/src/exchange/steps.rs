@@ -237,6 +237,7 @@ fn in_flight(
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when
 /// the path is rewritten.
+#[inline(never)]
 fn open_claim(
     rules: &CollisionRules,
     key: &str,
