@@ -107,9 +107,34 @@ impl Process {
 
     /// Ends the process and its group with SIGKILL, and waits until it is gone. Nothing to do if it has ended.
     pub fn kill(&mut self) -> Result<()> {
-        self.record.signal_group()?;
+        self.record.signal_group(Signal::SIGKILL)?;
         self.child.wait().with_context(|| format!("cannot wait for {}", self.record.name))?;
         self.record.wait_until_gone()
+    }
+
+    /// Stops the process and its group where they are (SIGSTOP), until [`Process::resume`].
+    pub fn pause(&self) -> Result<()> {
+        self.record.signal_group(Signal::SIGSTOP)
+    }
+
+    /// Lets a paused process run on (SIGCONT).
+    pub fn resume(&self) -> Result<()> {
+        self.record.signal_group(Signal::SIGCONT)
+    }
+
+    /// Asks the process to end (SIGTERM), waits for `patience` at most, and then kills it. Returns whether it ended by itself.
+    pub async fn terminate(&mut self, patience: Duration) -> Result<bool> {
+        self.record.signal_group(Signal::SIGTERM)?;
+        let start = Instant::now();
+        while self.exited()?.is_none() {
+            if start.elapsed() > patience {
+                self.kill()?;
+                return Ok(false);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        self.kill()?;
+        Ok(true)
     }
 
     /// Lets the process run on when this value, and this program, end.
@@ -154,15 +179,17 @@ impl Record {
         if !self.is_running() {
             return Ok(false);
         }
-        self.signal_group()?;
+        self.signal_group(Signal::SIGKILL)?;
         self.wait_until_gone()?;
         Ok(true)
     }
 
-    fn signal_group(&self) -> Result<()> {
-        match killpg(Pid::from_raw(self.pid), Signal::SIGKILL) {
+    fn signal_group(&self, signal: Signal) -> Result<()> {
+        match killpg(Pid::from_raw(self.pid), signal) {
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
-            Err(error) => Err(error).with_context(|| format!("cannot end {} (process {})", self.name, self.pid)),
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot send {signal} to {} (process {})", self.name, self.pid))
+            }
         }
     }
 
@@ -275,6 +302,26 @@ mod tests {
         assert!(!later.is_running(), "another process of the same number is left alone");
         assert!(record.kill().unwrap());
         assert!(!record.is_running());
+    }
+
+    #[tokio::test]
+    async fn a_paused_process_stands_still_and_ends_when_asked() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = shell("exec sleep 600", directory.path());
+        let record = process.record().clone();
+        let state = || stat(record.pid).unwrap().state;
+        process.pause().unwrap();
+        process.ready(Duration::from_secs(10), async || Ok(ensure!(state() == 'T', "{}", state()))).await.unwrap();
+        process.resume().unwrap();
+        process.ready(Duration::from_secs(10), async || Ok(ensure!(state() != 'T', "{}", state()))).await.unwrap();
+        assert!(process.terminate(Duration::from_secs(10)).await.unwrap());
+        assert!(!record.is_running());
+
+        let mut deaf = shell("trap '' TERM; echo deaf; while :; do sleep 600; done", directory.path());
+        let log = directory.path().join("shell.log");
+        let trapped = async || Ok(ensure!(fs::read_to_string(&log)?.contains("deaf"), "not yet"));
+        deaf.ready(Duration::from_secs(10), trapped).await.unwrap();
+        assert!(!deaf.terminate(Duration::ZERO).await.unwrap());
     }
 
     #[tokio::test]

@@ -30,7 +30,8 @@ pub struct RestateOptions {
     pub admin_port: u16,
     /// Traffic between nodes.
     pub node_port: u16,
-    /// Further environment, such as `RESTATE_WORKER__CLEANUP_INTERVAL`.
+    /// Further environment, such as `RESTATE_WORKER__CLEANUP_INTERVAL`. It goes before what is set here, such as
+    /// `RESTATE_NODE_NAME` and `RESTATE_DEFAULT_NUM_PARTITIONS`.
     pub env: Vec<(String, String)>,
 }
 
@@ -129,7 +130,8 @@ fn spawn(options: &RestateOptions) -> Result<Process> {
     command
         .arg("--base-dir")
         .arg(options.run_dir.join(DATA))
-        .args(["--node-name", "demo", "--listen-mode", "tcp"])
+        .args(["--listen-mode", "tcp"])
+        .env("RESTATE_NODE_NAME", "demo")
         .env("DO_NOT_TRACK", "1")
         .env("RESTATE_DISABLE_TELEMETRY", "true")
         // One partition is plenty here, and starts faster.

@@ -289,6 +289,11 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),
     ("/backend/rewrite_path", "/routes/*/answer", "only the answers of a `target`"),
     ("/backend/rewrite_path", "/routes/*/query", "where the path is rewritten"),
+    ("/allow_inline_secrets", "/backend/operations/secret/*", "a secret in the document"),
+    ("/backend/rewrite_path", "/backend/operations", "they need `rewrite_path`"),
+    ("/backend/kind", "/backend/operations", "only a backend of kind `restate`"),
+    ("/backend/operation_id/from", "/backend/operations", "has to be from `x-restate-id`"),
+    ("/identity", "/backend/operations", "no `/identity` says who calls"),
     ("/callers/*/key_extra_chars", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
     ("/callers/*/key_prefix", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
@@ -304,12 +309,13 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/identity/sources/*/name", "/identity/sources/*", "stands before"),
     ("/forward/parameters", "/forward/parameters", "begins so, too"),
     ("/retention/classes", "/retention/services/*/class", "no class"),
+    ("/retention/classes", "/backend/guard/retention", "forgets a request before"),
     ("/retention/classes", "/routes/*/key/max_age", "longer than the backend keeps"),
     ("/retention/services/*/class", "/retention/services/*/class", "no class"),
     ("/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
     ("/routes/*/answer/location", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/endpoint", "/routes/*/endpoint", "is declared at /routes/"),
-    ("/routes/*/guard_failure", "/routes/*/guard_failure", "not supported by this version"),
+    ("/backend/guard/retention", "/backend/guard/retention", "forgets a request before"),
     ("/key/min_length", "/key/min_length", "no key fits"),
     ("/routes/*/key/examples/*", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/format", "/routes/*/key/examples/*", "this example is refused"),
@@ -368,6 +374,7 @@ const TEXTS: &str = r#"
     /:id /a/:b /:1 /* /** /a/*/b / // /a /a/ /a//b /./a /a/.. /.a /..a /%41 /%3a /%3A /%2F /%2f /%5C /%00 /%7E /%C3%A9 /% /%4 /a;b /a?b /a#b /é /a|b
     x-a- x-auth- x-envoy- X-a- x-- x-a-b- x-a [ a{9} (a) ^a a{99999} ulid uuid uuid7 any strip 8d 24h
     /x:@!$&'()*+,=~_-. /Cart/x /{a} /{A} /{a}b /b{a} /a:{b}/c{d} /a{b}{c} /a{b}c /%C3%A9{a} /%41{a} /%2F{a} /..{a} /a{b}/c{b} /{a}/{b} /{a}/{a} /{} /{a /a}
+    /{operation_id} /a/{operation_id} /a/{operation_id}/b /{a}/{operation_id} /a/b:{operation_id} /%C3%A9/{operation_id} /a/{operation_id}/
     POST post CONNECT M-SEARCH
     https:// https:///a https://a http://a/b?c=d https://a#b ftp://a HTTPS://a https://[::1]/ https://é
     30s 0s 007d s -1s 1.5h 1w 24H

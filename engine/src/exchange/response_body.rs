@@ -47,7 +47,7 @@ impl Exchange {
                     self.facts.answer = Some(AnswerFact { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
                 }
-                set_body(processing(self.facts.invocation.as_deref()), effects);
+                set_body(processing(self.processed(policy, &decision)), effects);
             }
             AwaitedBody::Shaped => {
                 if let Some(shape) = self.answer_shape(policy) {
@@ -58,13 +58,18 @@ impl Exchange {
         self.respond(decision, replaced, trailers, policy, effects);
     }
 
+    /// The operation id in the body of a one-way target's response.
+    fn processed<'d>(&'d self, policy: &Policy, decision: &'d Decision) -> Option<&'d str> {
+        if policy.operations().is_some() { decision.operation.as_deref() } else { self.facts.invocation.as_deref() }
+    }
+
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`].
     pub fn response_body_too_large<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
         let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => replaced = Some(Problem::backend_error(status, retry)),
-            AwaitedBody::OneWay => set_body(processing(self.facts.invocation.as_deref()), effects),
+            AwaitedBody::OneWay => set_body(processing(self.processed(policy, &decision)), effects),
             AwaitedBody::Shaped => self.leave_unshaped(Unshaped::TooLong),
         }
         self.respond(decision, replaced, trailers, policy, effects);

@@ -34,6 +34,7 @@ pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host:
             Code::KeyInvalid => {
                 add(exchange, policy, series, Counter::KeyInvalid, [problem.reason.unwrap_or(NONE), NONE]);
             }
+            Code::KeyReused => add(exchange, policy, series, Counter::KeyCollision, ["enforce", NONE]),
             Code::SignatureInvalid => {
                 let values = [exchange.signer(policy).unwrap_or(NONE), exchange.reason().unwrap_or(NONE)];
                 add(exchange, policy, series, Counter::SignatureFailed, values);

@@ -90,6 +90,15 @@ impl Target {
         Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), prefix, send, fixed })
     }
 
+    /// The path of a handler without an object key, for a call of the filter itself.
+    pub(crate) fn call_path(service: &str, handler: &str, paths: TargetPaths) -> String {
+        let prefix = match paths {
+            TargetPaths::V1 => "",
+            TargetPaths::V2 => "/restate/call",
+        };
+        format!("{prefix}/{service}/{handler}")
+    }
+
     /// Parses the name of a service.
     ///
     /// # Errors

@@ -345,10 +345,34 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/0/collision", "needs /backend/guard")],
         ),
         row(
-            [("/routes/0/collision", json!("enforce")), ("/routes/0/guard_failure", json!("refuse"))],
-            [("/routes/0/guard_failure", "`refuse` is not supported by this version")],
+            [
+                ("/routes/0/collision", json!("enforce")),
+                ("/backend/guard", json!({"retention": "25h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [(
+                "/backend/guard/retention",
+                "the guard forgets a request before the backend forgets its result: orders.create asks for at least the \
+                 retention of Orders (/retention/classes/short) and 2h, for the backend's cleaner",
+            )],
         ),
-        row([("/routes/0/collision", json!("enforce"))], []),
+        row(
+            [
+                ("/routes/0/collision", json!("observe")),
+                ("/backend/guard", json!({"retention": "26h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [],
+        ),
+        row(
+            [
+                ("/backend/guard", json!({"retention": "1h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [],
+        ),
+        row([("/routes/0/collision", json!("enforce")), ("/backend/guard", json!({"retention": "1h"}))], []),
+        row([("/routes/0/collision", json!("enforce")), ("/routes/0/guard_failure", json!("refuse"))], []),
         // What is closed to clients.
         row(
             [("/unmatched", json!("PROHIBITED"))],

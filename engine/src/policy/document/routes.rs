@@ -127,6 +127,10 @@ pub(crate) struct RouteDocument {
     pub recovery: Option<bool>,
     /// `collision`
     pub collision: Collision,
+    /// `collision_scope`: whether a key is for all operations of a caller
+    pub collision_caller: bool,
+    /// `fingerprint`: whether bodies are compared as canonical JSON
+    pub fingerprint_json: bool,
     /// Whether requests are refused while the guard is down
     pub guard_refuses: bool,
     /// Whether a request whose key is in flight is refused
@@ -171,6 +175,7 @@ impl RouteDocument {
             "hosts",
             "recovery",
             "collision",
+            "collision_scope",
             "in_flight",
             "guard_failure",
             "fingerprint",
@@ -195,7 +200,6 @@ impl RouteDocument {
         });
         let scopes = [("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)];
         let collisions = [("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)];
-        fields.choice("fingerprint", &[("raw", ()), ("json", ())], issues);
         Some(Self {
             methods: methods.unwrap_or_else(|| vec![Method("POST".to_owned())]),
             target: fields.parse("target", issues, parse_text),
@@ -205,6 +209,12 @@ impl RouteDocument {
             hosts: fields.list("hosts", issues, parse_host).unwrap_or_default(),
             recovery: fields.boolean("recovery", issues),
             collision: fields.choice("collision", &collisions, issues).unwrap_or_default(),
+            collision_caller: fields
+                .choice("collision_scope", &[("operation", false), ("caller", true)], issues)
+                .unwrap_or_default(),
+            fingerprint_json: fields
+                .choice("fingerprint", &[("raw", false), ("json", true)], issues)
+                .unwrap_or_default(),
             guard_refuses: fields
                 .choice("guard_failure", &[("forward", false), ("refuse", true)], issues)
                 .unwrap_or_default(),
