@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         let tests =
             [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()].into_iter().flatten().collect();
         trials.extend(sharing(move || World::start(paths), named(tests)));
-        let operations = named(operations::tests());
+        let operations = named(operations::tests().into_iter().chain(shaped::with_operations()).collect());
         trials.extend(sharing(
             move || World::of(operations::with_operations(&policy(paths)?, &[SECRET])?, &[]),
             operations,
