@@ -190,6 +190,7 @@ impl Exchange {
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when
 /// the path is rewritten.
+#[inline(never)]
 fn open_claim(
     rules: &CollisionRules,
     key: &str,
