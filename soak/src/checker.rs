@@ -286,3 +286,6 @@ fn effects(known: &BTreeMap<&str, Known<'_>>, ledger: &Ledger, found: &mut Vec<V
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

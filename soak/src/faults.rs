@@ -15,8 +15,11 @@ use tokio::sync::Mutex as Turn;
 use tokio::task::JoinSet;
 
 use crate::client::Notes;
-use crate::world::{Program, World};
+use crate::world::{Leads, Program, World};
 
+/// How long a process is down.
+const SHORTEST: Duration = Duration::from_millis(300);
+const LONGEST: Duration = Duration::from_secs(8);
 /// How long a process may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -44,7 +47,7 @@ impl Group {
         match self {
             Self::Restate => "Restate",
             Self::Envoy => "Envoy",
-            Self::Service => "a service",
+            Self::Service => "service",
             Self::Guard => "the guard",
             Self::Store => "the secret store",
         }
@@ -117,8 +120,8 @@ pub struct Struck {
     pub name: String,
     /// How.
     pub blow: Blow,
-    /// How many partitions the node led when it was hit.
-    pub led: u32,
+    /// What the node led when it was hit.
+    pub led: Leads,
 }
 
 /// The plan: `count` faults over `time`.
@@ -132,19 +135,24 @@ pub fn plan(seed: u64, count: usize, time: Duration) -> Vec<Planned> {
         groups.extend(more);
     }
     let step = time.checked_div(u32::try_from(count).unwrap_or(u32::MAX).max(1)).unwrap_or_default();
+    // A fault of a short run is short.
+    let most = step.clamp(SHORTEST, LONGEST);
+    let mut decks: BTreeMap<Group, Vec<Blow>> = BTreeMap::new();
     let mut restate = 0;
     let planned = groups.into_iter().take(count).enumerate().map(|(number, group)| {
         // Each in its own part of the time, so that faults may overlap and are never all at once.
         let at = step.mul_f64(number as f64 + 0.8 * random.f64());
         let first_leader = group == Group::Restate && restate == 0;
         restate += usize::from(group == Group::Restate);
-        let blow = match random.u8(0..10) {
-            0..=3 => Blow::Kill,
-            4..=6 => Blow::Pause,
-            _ => Blow::Restart,
-        };
-        let blow = if first_leader { Blow::Kill } else { blow };
-        let down = Duration::from_millis(random.u64(300..5_000));
+        // Each group suffers each blow before it suffers one again.
+        let blows = decks.entry(group).or_default();
+        if blows.is_empty() {
+            blows.extend([Blow::Restart, Blow::Pause, Blow::Kill]);
+            random.shuffle(blows);
+        }
+        let next = if first_leader { blows.iter().position(|blow| *blow == Blow::Kill) } else { None };
+        let blow = blows.remove(next.unwrap_or_default());
+        let down = SHORTEST.mul_f64(random.f64() + 1.0).max(most.mul_f64(random.f64()));
         let leader = first_leader || random.u8(0..10) < 7;
         Planned { at, group, blow, down, member: random.usize(..), leader }
     });
@@ -216,7 +224,11 @@ async fn strike_one(world: &World, planned: &Planned, notes: &Notes, record: &Re
         Group::Guard | Group::Store => 1,
     };
     let name = if members > 1 { format!("{} {}", group.name(), place + 1) } else { group.name().to_owned() };
-    let leads = if led > 0 { format!(", which leads {led} partitions") } else { String::new() };
+    let metadata = if led.metadata { " and the metadata" } else { "" };
+    let leads = match led.partitions {
+        0 => String::new(),
+        led => format!(" (it leads {led} of the partitions{metadata})"),
+    };
     let at = notes.elapsed();
     println!("{:>6.1} s  {name}{leads} is {} for {:.1} s", at.as_secs_f64(), blow.name(), down.as_secs_f64());
     record.with(|inner| inner.active.insert(group, format!("{name} {}", blow.name())));
@@ -229,22 +241,22 @@ async fn strike_one(world: &World, planned: &Planned, notes: &Notes, record: &Re
     came_back.with_context(|| format!("{name} did not come back"))
 }
 
-/// Which member of its group, and how many partitions it leads.
-async fn place(world: &World, planned: &Planned) -> (usize, u32) {
+/// Which member of its group, and what it leads.
+async fn place(world: &World, planned: &Planned) -> (usize, Leads) {
     match planned.group {
         Group::Restate => {
             let mut leads = Vec::new();
             for node in 0..world.restate.len() {
-                leads.push(world.leads(node).await.unwrap_or_default());
+                leads.push(world.leads(node).await);
             }
-            let most = leads.iter().enumerate().max_by_key(|(_, led)| **led).map(|(place, _)| place);
+            let most = leads.iter().enumerate().max_by_key(|(_, led)| led.partitions).map(|(place, _)| place);
             let place =
                 if planned.leader { most.unwrap_or_default() } else { planned.member % world.restate.len().max(1) };
             (place, leads.get(place).copied().unwrap_or_default())
         }
-        Group::Envoy => (planned.member % world.envoys.len().max(1), 0),
-        Group::Service => (planned.member % world.services.len().max(1), 0),
-        Group::Guard | Group::Store => (0, 0),
+        Group::Envoy => (planned.member % world.envoys.len().max(1), Leads::default()),
+        Group::Service => (planned.member % world.services.len().max(1), Leads::default()),
+        Group::Guard | Group::Store => (0, Leads::default()),
     }
 }
 
@@ -342,6 +354,17 @@ mod tests {
         assert_eq!(plan(1, 40, time), plan(1, 40, time));
         assert_ne!(plan(1, 40, time), plan(2, 40, time));
         assert!(plan(1, 0, time).is_empty());
+    }
+
+    #[test]
+    fn each_group_suffers_each_blow() {
+        let plan = plan(3, 40, Duration::from_secs(300));
+        for group in Group::ALL {
+            for blow in [Blow::Kill, Blow::Pause, Blow::Restart] {
+                assert!(plan.iter().any(|fault| fault.group == group && fault.blow == blow), "{group:?} {blow:?}");
+            }
+        }
+        assert!(plan.iter().all(|fault| fault.down >= SHORTEST && fault.down <= LONGEST));
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl Summary {
                 )?;
             }
         }
-        let leaders: Vec<_> = self.struck.iter().filter(|fault| fault.led > 0).collect();
+        let leaders: Vec<_> = self.struck.iter().filter(|fault| fault.led.partitions > 0).collect();
         writeln!(
             f,
             "while a leader of partitions was down ({} times), and {} s after:",

@@ -101,7 +101,8 @@ impl Program {
 
     async fn ready(&mut self) -> Result<()> {
         let address = self.address;
-        self.process.ready(READY, async || Ok(drop(TcpStream::connect(address).await?))).await
+        let listens = async || TcpStream::connect(address).await.map(drop).context("it does not listen");
+        self.process.ready(READY, listens).await
     }
 }
 
@@ -242,11 +243,13 @@ impl World {
         Ok(())
     }
 
-    /// How many partitions a node leads; nothing if it does not tell.
-    pub async fn leads(&self, node: usize) -> Option<u32> {
-        let metrics = Request::get("/metrics").send(self.node_urls.get(node)?).await.ok()?.text();
-        let line = metrics.lines().find(|line| line.starts_with("restate_num_active_partition_leaders"))?;
-        line.rsplit_once(' ')?.1.parse().ok()
+    /// What a node leads; nothing if it does not tell.
+    pub async fn leads(&self, node: usize) -> Leads {
+        let Some(url) = self.node_urls.get(node) else { return Leads::default() };
+        match Request::get("/metrics").send(url).await {
+            Ok(reply) => leads(&reply.text(), self.node_urls.len()),
+            Err(_) => Leads::default(),
+        }
     }
 
     /// The ledger, when every invocation has ended or has had the time to.
@@ -286,6 +289,30 @@ impl World {
     }
 }
 
+/// What a node leads.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Leads {
+    /// How many partitions.
+    pub partitions: u32,
+    /// The replicated metadata, too.
+    pub metadata: bool,
+}
+
+/// What a node's metrics say about what it leads, in a cluster of so many nodes.
+fn leads(metrics: &str, nodes: usize) -> Leads {
+    let values = |name| metrics.lines().filter_map(move |line: &str| line.strip_prefix(name)?.rsplit_once(' '));
+    let value = |name| values(name).next().and_then(|(_, value)| value.parse::<u32>().ok());
+    // Nodes have numbers from 1 on. A node's own number is the one that none of its peers has.
+    let peers: Vec<&str> =
+        values("restate_metadata_server_replicated_sent_messages_total").map(|(labels, _)| labels).collect();
+    let own = (1..=nodes).find(|number| !peers.iter().any(|labels| labels.contains(&format!("peer=\"N{number}\""))));
+    let leader = value("restate_metadata_server_replicated_leader_id");
+    Leads {
+        partitions: value("restate_num_active_partition_leaders").unwrap_or_default(),
+        metadata: nodes > 1 && leader.is_some() && leader == own.and_then(|own| u32::try_from(own).ok()),
+    }
+}
+
 /// What a node of a cluster has to know, or a single node.
 fn environment(name: &str, place: usize, nodes: usize, metadata: &[String]) -> Vec<(String, String)> {
     let mut variables = vec![("RESTATE_NODE_NAME", name.to_owned())];
@@ -300,4 +327,25 @@ fn environment(name: &str, place: usize, nodes: usize, metadata: &[String]) -> V
         ]);
     }
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_tell_what_a_node_leads() {
+        let metrics = |leader| {
+            format!(
+                "# TYPE restate_num_active_partition_leaders gauge\n\
+                restate_num_active_partition_leaders{{node_name=\"n1\"}} 2\n\
+                restate_metadata_server_replicated_sent_messages_total{{node_name=\"n1\",peer=\"N3\"}} 186\n\
+                restate_metadata_server_replicated_sent_messages_total{{node_name=\"n1\",peer=\"N1\"}} 222\n\
+                restate_metadata_server_replicated_leader_id{{node_name=\"n1\"}} {leader}\n"
+            )
+        };
+        assert_eq!(leads(&metrics(2), 3), Leads { partitions: 2, metadata: true });
+        assert_eq!(leads(&metrics(3), 3), Leads { partitions: 2, metadata: false });
+        assert_eq!(leads("", 3), Leads::default());
+    }
 }

@@ -1,0 +1,44 @@
+//! The soak in its short form: one Restate node, so that every fault of it is an outage; and set-ups that are wrong on purpose, which
+//! the check has to find.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs the program, with its logs in a directory of their own.
+fn soak(name: &str, arguments: &[&str]) -> Output {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
+    command.args(["--nodes", "1", "--seed", "14", "--directory"]).arg(directory).args(arguments);
+    command.output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn nothing_is_lost_or_doubled() {
+    let output = soak("short", &["--operations", "200", "--faults", "6", "--seconds", "10", "--clients", "200"]);
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("lost: nothing; doubled: nothing; every rule holds") && text.contains("\nfaults: 6\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn keys_that_are_removed_are_noticed() {
+    let output = soak("without-keys", &["--operations", "60", "--faults", "0", "--sabotage", "keys"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("an operation has several effects"), "{text}");
+}
+
+#[test]
+fn callers_that_are_not_kept_apart_are_noticed() {
+    let output = soak("one-tenant", &["--operations", "60", "--faults", "0", "--sabotage", "tenants"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("a caller got an answer that belongs to another request"), "{text}");
+}
