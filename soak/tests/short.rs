@@ -4,12 +4,14 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use anyhow::{Context as _, Result, ensure};
+
 /// Runs the program, with its logs in a directory of their own.
-fn soak(name: &str, arguments: &[&str]) -> Output {
+fn soak(name: &str, arguments: &[&str]) -> Result<Output> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
     command.args(["--nodes", "1", "--seed", "14", "--directory"]).arg(directory).args(arguments);
-    command.output().unwrap()
+    command.output().context("the soak")
 }
 
 fn text(output: &Output) -> String {
@@ -17,8 +19,8 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled() {
-    let output = soak("short", &["--operations", "200", "--faults", "6", "--seconds", "10", "--clients", "200"]);
+fn nothing_is_lost_or_doubled() -> Result<()> {
+    let output = soak("short", &["--operations", "200", "--faults", "6", "--seconds", "10", "--clients", "200"])?;
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     assert!(
@@ -28,17 +30,19 @@ fn nothing_is_lost_or_doubled() {
 }
 
 #[test]
-fn keys_that_are_removed_are_noticed() {
-    let output = soak("without-keys", &["--operations", "60", "--faults", "0", "--sabotage", "keys"]);
+fn keys_that_are_removed_are_noticed() -> Result<()> {
+    let output = soak("without-keys", &["--operations", "60", "--faults", "0", "--sabotage", "keys"])?;
     let text = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("an operation has several effects"), "{text}");
+    ensure!(output.status.code() == Some(1), "{text}");
+    ensure!(text.contains("an operation has several effects"), "{text}");
+    Ok(())
 }
 
 #[test]
-fn callers_that_are_not_kept_apart_are_noticed() {
-    let output = soak("one-tenant", &["--operations", "60", "--faults", "0", "--sabotage", "tenants"]);
+fn callers_that_are_not_kept_apart_are_noticed() -> Result<()> {
+    let output = soak("one-tenant", &["--operations", "60", "--faults", "0", "--sabotage", "tenants"])?;
     let text = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("a caller got an answer that belongs to another request"), "{text}");
+    ensure!(output.status.code() == Some(1), "{text}");
+    ensure!(text.contains("a caller got an answer that belongs to another request"), "{text}");
+    Ok(())
 }
