@@ -166,6 +166,13 @@ bench-quick: bench-files ## a short and rough run in Envoy, for development
 	@echo "== bench-quick"
 	@cargo run --quiet --package bench -- --quick $(BENCH_ARGS)
 
+.PHONY: bench-backend
+bench-backend: ## measure what Restate and the guard service spend on a claim
+	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),scripts/tools.sh restate,:)
+	@echo "== bench-backend"
+	@cargo build --quiet --release --package edge-idempotency-services
+	@EDGE_GUARD=$(abspath $(NATIVE))/release/idempotency-guard cargo run --quiet --package bench -- --backend $(BENCH_ARGS)
+
 # Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files
 bench-files: $(WASM_NEEDED)

@@ -192,17 +192,17 @@ pub(crate) fn foreign_function(name: &str, argument: &[u8]) -> Result<Vec<u8>, S
 
 /// The bytes of the plugin's configuration.
 pub(crate) fn configuration() -> Result<Vec<u8>, Status> {
-    buffer(PLUGIN_CONFIGURATION, usize::MAX)
+    buffer(PLUGIN_CONFIGURATION, 0, usize::MAX)
 }
 
-/// The buffered part of the request's body, up to `max` bytes.
-pub(crate) fn request_body(max: usize) -> Result<Vec<u8>, Status> {
-    buffer(REQUEST_BODY, max)
+/// The buffered part of the request's body from the byte `start` on, up to `max` bytes.
+pub(crate) fn request_body(start: usize, max: usize) -> Result<Vec<u8>, Status> {
+    buffer(REQUEST_BODY, start, max)
 }
 
 /// The buffered part of the response's body, up to `max` bytes.
 pub(crate) fn response_body(max: usize) -> Result<Vec<u8>, Status> {
-    buffer(RESPONSE_BODY, max)
+    buffer(RESPONSE_BODY, 0, max)
 }
 
 /// Replaces the current part of the response's body by `body`.
@@ -213,12 +213,12 @@ pub(crate) fn set_response_body(body: &[u8]) -> Result<(), Status> {
 
 /// The body of the reply to a call, up to `max` bytes.
 pub(crate) fn call_response_body(max: usize) -> Result<Vec<u8>, Status> {
-    buffer(CALL_RESPONSE_BODY, max)
+    buffer(CALL_RESPONSE_BODY, 0, max)
 }
 
-fn buffer(buffer: u32, max: usize) -> Result<Vec<u8>, Status> {
+fn buffer(buffer: u32, start: usize, max: usize) -> Result<Vec<u8>, Status> {
     // SAFETY: both pointers are valid for writes during the call.
-    match returned(|data, size| unsafe { proxy_get_buffer_bytes(buffer, 0, max, data, size) }) {
+    match returned(|data, size| unsafe { proxy_get_buffer_bytes(buffer, start, max, data, size) }) {
         Err(Status::NOT_FOUND) => Ok(Vec::new()),
         bytes => bytes,
     }

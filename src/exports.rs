@@ -192,7 +192,7 @@ extern "C" fn proxy_on_http_call_response(root_id: u32, token: u32, _: usize, si
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_tick(root_id: u32) {
-    with_lookups(root_id, |lookups, host, _| lookups.on_tick(host));
+    with_lookups(root_id, |lookups, host, series| lookups.on_tick(host, series));
     with_contexts(|contexts| {
         end_stalled_waits(contexts, root_id);
         let host = WasmHost::new(root_id, root_id);

@@ -71,8 +71,8 @@ impl Host for WasmHost {
         abi::remove_header(map_type(map), name).map_err(|_| HostError)
     }
 
-    fn request_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
-        abi::request_body(max).map_err(|_| HostError)
+    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
+        abi::request_body(start, max).map_err(|_| HostError)
     }
 
     fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {

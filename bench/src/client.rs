@@ -113,14 +113,8 @@ impl Connection {
     fn read(&mut self) -> Result<Vec<u8>> {
         let mut chunk = [0; 4_096];
         loop {
-            if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
-                let body = content_length(self.buffer.get(..end).unwrap_or_default())?;
-                if self.buffer.len() >= end + 4 + body {
-                    let rest = self.buffer.split_off(end + 4 + body);
-                    let mut head = std::mem::replace(&mut self.buffer, rest);
-                    head.truncate(end);
-                    return Ok(head);
-                }
+            if let Some(answer) = message(&mut self.buffer)? {
+                return Ok(answer.head);
             }
             let count = self.stream.read(&mut chunk)?;
             ensure!(count > 0, "the connection was closed");
@@ -129,13 +123,36 @@ impl Connection {
     }
 }
 
+/// An HTTP/1.1 message.
+pub(crate) struct Message {
+    /// Up to the empty line
+    head: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Takes the first message out of the buffer; `None` if it is not whole yet.
+pub(crate) fn message(buffer: &mut Vec<u8>) -> Result<Option<Message>> {
+    const EMPTY_LINE: &[u8] = b"\r\n\r\n";
+    let Some(end) = find(buffer, EMPTY_LINE) else { return Ok(None) };
+    let length = content_length(buffer.get(..end).unwrap_or_default())?;
+    let begin = end + EMPTY_LINE.len();
+    if buffer.len() < begin + length {
+        return Ok(None);
+    }
+    let rest = buffer.split_off(begin + length);
+    let mut head = std::mem::replace(buffer, rest);
+    let body = head.split_off(begin);
+    head.truncate(end);
+    Ok(Some(Message { head, body }))
+}
+
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
 fn content_length(head: &[u8]) -> Result<usize> {
     const NAME: &[u8] = b"\r\ncontent-length: ";
-    let at = find(head, NAME).context("an answer without content-length")? + NAME.len();
+    let at = find(head, NAME).context("a message without content-length")? + NAME.len();
     let digits = head.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit());
     Ok(digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0')))
 }

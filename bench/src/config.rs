@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::claims;
 use crate::delivery;
 use crate::policy::{self, IDLE_PATH};
 use crate::variant::{Filter, Kind, Variant};
@@ -15,19 +16,24 @@ const SEEN_FORMAT: &str = "%REQ(:path)%|%REQ(idempotency-key)%|%REQ(x-tenant-id)
                            %REQ(authorization):3%";
 
 /// The whole configuration; Envoy reads JSON as well as YAML. `socket` is the path at which it is its own store of
-/// webhooks and secrets.
-pub(crate) fn envoy(listeners: &[(&Variant, u16)], socket: &str) -> Value {
+/// webhooks and secrets, `guard` the one at which claims are answered.
+pub(crate) fn envoy(listeners: &[(&Variant, u16)], socket: &str, guard: &str) -> Value {
     let variants = listeners.iter().enumerate();
     let mut listeners: Vec<Value> =
         variants.map(|(number, (variant, port))| listener(&format!("listener-{number}"), variant, *port)).collect();
     listeners.push(stores(socket));
+    let clusters = [cluster(delivery::STORES, socket), cluster(claims::GUARD, guard)];
+    json!({"static_resources": {"listeners": listeners, "clusters": clusters}})
+}
+
+/// A cluster with one endpoint, a socket.
+fn cluster(name: &str, socket: &str) -> Value {
     let endpoint = json!({"endpoint": {"address": {"pipe": {"path": socket}}}});
-    let cluster = json!({
-        "name": delivery::STORES,
+    json!({
+        "name": name,
         "type": "STATIC",
-        "load_assignment": {"cluster_name": delivery::STORES, "endpoints": [{"lb_endpoints": [endpoint]}]},
-    });
-    json!({"static_resources": {"listeners": listeners, "clusters": [cluster]}})
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
+    })
 }
 
 /// Answers what is looked up.
@@ -56,8 +62,10 @@ fn stores(socket: &str) -> Value {
 }
 
 fn listener(name: &str, variant: &Variant, port: u16) -> Value {
-    let filters: Vec<Value> =
-        [Some(metadata()), http_filter(name, &variant.filter), Some(router())].into_iter().flatten().collect();
+    // Envoy answers by itself, so without this filter it would answer before it has read the body.
+    let buffer = (variant.kind == Kind::Order).then(|| http_filter(name, &Filter::Buffer)).flatten();
+    let filters = [Some(metadata()), buffer, http_filter(name, &variant.filter), Some(router())];
+    let filters: Vec<Value> = filters.into_iter().flatten().collect();
     let manager = typed(
         "envoy.filters.network.http_connection_manager",
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",

@@ -1,4 +1,4 @@
-//! Rounds in which the variants take turns, in one Envoy and on one worker thread: what drifts, drifts for all of them.
+//! Rounds in which the variants take turns, in one Envoy and on the same worker threads: what drifts, drifts for all of them.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,6 +18,8 @@ const WARM_UP: usize = 10;
 pub(crate) struct Cost {
     pub(crate) name: String,
     pub(crate) kind: Kind,
+    /// Worker threads
+    pub(crate) workers: u32,
     /// Worker CPU for each request, in µs.
     pub(crate) cpu: Summary,
     /// The same less that of Envoy without a filter in the same round.
@@ -43,19 +45,25 @@ struct Sample {
     rate: f64,
 }
 
-/// Measures variants beside each other.
-pub(crate) fn measure(files: &Files, options: &Options, variants: &[Variant], run_dir: &Path) -> Result<Vec<Cost>> {
+/// Measures variants beside each other, in an Envoy with this many worker threads.
+pub(crate) fn measure(
+    files: &Files,
+    options: &Options,
+    variants: &[Variant],
+    workers: u32,
+    run_dir: &Path,
+) -> Result<Vec<Cost>> {
     // For each round, a sample of each variant.
     let mut rounds: Vec<Vec<Sample>> = Vec::new();
     for start in 0..options.starts {
         eprintln!(
-            "cost: start {} of {}, {} rounds of {} variants",
+            "cost: start {} of {}, {} rounds of {} variants, {workers} workers",
             start + 1,
             options.starts,
             options.rounds,
             variants.len()
         );
-        let gateway = Gateway::start(&files.envoy, variants, 1, run_dir)?;
+        let gateway = Gateway::start(&files.envoy, variants, workers, run_dir)?;
         let mut connections = Vec::new();
         for (variant, port) in variants.iter().zip(&gateway.ports) {
             gateway.check(variant, *port)?;
@@ -75,7 +83,8 @@ pub(crate) fn measure(files: &Files, options: &Options, variants: &[Variant], ru
             rounds.push(samples.into_iter().flatten().collect());
         }
     }
-    Ok(variants.iter().enumerate().map(|(place, variant)| cost(variant, place, variants, &rounds)).collect())
+    let costs = variants.iter().enumerate();
+    Ok(costs.map(|(place, variant)| Cost { workers, ..cost(variant, place, variants, &rounds) }).collect())
 }
 
 /// The order of turns: another beginning in each round, and every other round backwards.
@@ -106,6 +115,7 @@ fn cost(variant: &Variant, place: usize, variants: &[Variant], rounds: &[Vec<Sam
     Cost {
         name: variant.name.clone(),
         kind: variant.kind,
+        workers: 1,
         cpu: Summary::of(samples(place).map(|sample| sample.cpu)),
         added: Summary::of(samples(place).zip(samples(bare)).map(|(sample, bare)| sample.cpu - bare.cpu)),
         rate: Summary::of(samples(place).map(|sample| sample.rate)),

@@ -1,4 +1,4 @@
-//! A running Envoy with one worker thread: when it is ready, what its worker has used, what it holds.
+//! A running Envoy: when it is ready, what its worker threads have used, what it holds.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use edge_idempotency_demo::ports::loopback;
 use edge_idempotency_demo::process::Process;
 
@@ -19,8 +19,11 @@ use crate::variant::Variant;
 const READY: Duration = Duration::from_secs(120);
 /// Between two questions whether it is ready; what a measured start can be off by.
 const POLL: Duration = Duration::from_millis(1);
-/// The name of the first worker thread.
-const WORKER: &str = "wrk:worker_0";
+/// The beginning of the names of worker threads.
+const WORKER: &str = "wrk:worker_";
+
+/// The socket in the run directory at which claims are answered.
+pub(crate) const GUARD_SOCKET: &str = "guard.sock";
 
 /// A running Envoy.
 pub(crate) struct Gateway {
@@ -37,9 +40,9 @@ impl Gateway {
         let ports = free_ports(variants.len())?;
         let listeners: Vec<_> = variants.iter().zip(ports.iter().copied()).collect();
         let config = run_dir.join("envoy.json");
-        let socket = run_dir.join("stores.sock");
-        fs::write(&config, config::envoy(&listeners, &socket.to_string_lossy()).to_string())
-            .with_context(|| format!("cannot write {}", config.display()))?;
+        let (stores, guard) = (run_dir.join("stores.sock"), run_dir.join(GUARD_SOCKET));
+        let written = config::envoy(&listeners, &stores.to_string_lossy(), &guard.to_string_lossy());
+        fs::write(&config, written.to_string()).with_context(|| format!("cannot write {}", config.display()))?;
         let mut command = Command::new(envoy);
         command.arg("--config-path").arg(&config).args(["--concurrency", &workers.to_string()]);
         command.args(["--disable-hot-restart", "--log-level", "warning"]);
@@ -77,15 +80,16 @@ impl Gateway {
         Ok(())
     }
 
-    /// The CPU time that the worker thread has used so far. Nothing may be under way: the kernel brings a thread's
+    /// The CPU time that the worker threads have used so far. Nothing may be under way: the kernel brings a thread's
     /// account up to date when it stops.
     pub(crate) fn worker_cpu(&self) -> Result<Duration> {
-        let account = self.worker()?.join("schedstat");
-        let read = || -> Result<u64> {
-            let line = fs::read_to_string(&account).with_context(|| format!("cannot read {}", account.display()))?;
-            let used = line.split(' ').next().and_then(|field| field.parse().ok());
+        let accounts: Vec<PathBuf> = self.workers()?.into_iter().map(|worker| worker.join("schedstat")).collect();
+        let read_one = |account: &PathBuf| -> Result<u64> {
+            let line = fs::read_to_string(account).with_context(|| format!("cannot read {}", account.display()))?;
+            let used: Option<u64> = line.split(' ').next().and_then(|field| field.parse().ok());
             used.with_context(|| format!("{}: {line}", account.display()))
         };
+        let read = || -> Result<u64> { accounts.iter().map(read_one).sum() };
         let mut last = read()?;
         loop {
             thread::sleep(POLL);
@@ -97,16 +101,14 @@ impl Gateway {
         }
     }
 
-    fn worker(&self) -> Result<PathBuf> {
+    fn workers(&self) -> Result<Vec<PathBuf>> {
         let tasks = PathBuf::from(format!("/proc/{}/task", self.process.record().pid));
         let entries = fs::read_dir(&tasks).with_context(|| format!("{}: this needs Linux", tasks.display()))?;
-        for entry in entries {
-            let task = entry?.path();
-            if fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == WORKER) {
-                return Ok(task);
-            }
-        }
-        bail!("Envoy has no thread {WORKER}")
+        let is_worker =
+            |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(WORKER));
+        let workers: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_worker).collect();
+        ensure!(!workers.is_empty(), "Envoy has no thread {WORKER}…");
+        Ok(workers)
     }
 
     /// Resident memory, in bytes.

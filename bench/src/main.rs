@@ -8,12 +8,16 @@
 //! | [`config`] | Envoy's configuration: one listener for each variant |
 //! | [`policy`] | the policy documents |
 //! | [`delivery`] | webhook deliveries and who signs them |
+//! | [`claims`] | requests whose payload is compared, and a stand-in for the guard service |
 //! | [`client`] | requests over keep-alive connections |
 //! | [`gateway`] | a running Envoy: when it is ready, its worker's CPU time, its memory |
+//! | [`backend`] | what Restate and the guard service spend on a claim |
 //! | [`cost`] | rounds in which the variants take turns |
 //! | [`start`] | starts in which the variants take turns |
 //! | [`report`] | the table, and the same as JSON |
 
+mod backend;
+mod claims;
 mod client;
 mod config;
 mod cost;
@@ -27,11 +31,13 @@ mod variant;
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use backend::BackendFiles;
 use clap::Parser;
 use edge_idempotency_demo::tools::repository;
+use serde_json::Value;
 
 /// Measures what the filter costs in a real Envoy.
 #[derive(Parser)]
@@ -54,6 +60,9 @@ struct Options {
     /// Another build of the module, measured beside it: NAME=FILE.
     #[arg(long, value_parser = named_file)]
     compare: Vec<(String, PathBuf)>,
+    /// Measures what Restate and the guard service spend on a claim, and nothing else.
+    #[arg(long)]
+    backend: bool,
     /// Where the numbers go, as JSON.
     #[arg(long, default_value = "target/bench/report.json")]
     report: PathBuf,
@@ -80,17 +89,12 @@ pub(crate) struct Files {
 
 impl Files {
     fn locate() -> Result<Self> {
-        let find = |variable: &str, default: &str| {
-            let path = env::var_os(variable).map_or_else(|| repository().join(default), PathBuf::from);
-            ensure!(path.is_file(), "{} is not there: run `make bench`, or set {variable}", path.display());
-            std::path::absolute(&path).with_context(|| path.display().to_string())
-        };
         Ok(Self {
-            envoy: find("EDGE_ENVOY", ".tools/bin/envoy")?,
-            module: find("EDGE_WASM", "dist/edge_idempotency.wasm")?,
-            noop: find("EDGE_BENCH_NOOP", "target/bench/noop.wasm")?,
-            hash: find("EDGE_BENCH_HASH", "target/bench/hash.wasm")?,
-            noop_linked: find("EDGE_BENCH_NOOP_LINKED", "target/wasm/bench_noop.wasm")?,
+            envoy: file("EDGE_ENVOY", ".tools/bin/envoy")?,
+            module: file("EDGE_WASM", "dist/edge_idempotency.wasm")?,
+            noop: file("EDGE_BENCH_NOOP", "target/bench/noop.wasm")?,
+            hash: file("EDGE_BENCH_HASH", "target/bench/hash.wasm")?,
+            noop_linked: file("EDGE_BENCH_NOOP_LINKED", "target/wasm/bench_noop.wasm")?,
         })
     }
 }
@@ -100,19 +104,47 @@ fn main() -> Result<()> {
     if options.quick {
         (options.starts, options.rounds, options.requests, options.boots) = (1, 7, 2_000, 3);
     }
+    if options.backend {
+        return measure_backend(&options);
+    }
     let files = Files::locate()?;
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
-    let mut costs = cost::measure(&files, &options, &variant::all(&files, &options.compare), run_dir.path())?;
+    claims::answer_claims(&run_dir.path().join(gateway::GUARD_SOCKET))?;
+    let mut costs = cost::measure(&files, &options, &variant::all(&files, &options.compare), 1, run_dir.path())?;
+    costs.extend(cost::measure(&files, &options, &variant::orders(&files, &options.compare), 1, run_dir.path())?);
+    costs.extend(cost::measure(&files, &options, &variant::on_two_workers(&files), 2, run_dir.path())?);
     let deliveries = variant::deliveries(&files, &options.compare);
-    costs.extend(cost::measure(&files, &options, &deliveries, run_dir.path())?);
+    costs.extend(cost::measure(&files, &options, &deliveries, 1, run_dir.path())?);
     let starts = start::measure(&files, &options, run_dir.path())?;
     let report = report::Report::new(&files, &options, costs, starts)?;
     println!("{report}");
-    if let Some(directory) = options.report.parent() {
+    write(&options.report, &report.to_json())
+}
+
+fn measure_backend(options: &Options) -> Result<()> {
+    let files = BackendFiles {
+        restate: file("EDGE_RESTATE", ".tools/bin/restate-server")?,
+        guard: file("EDGE_GUARD", "target/release/idempotency-guard")?,
+    };
+    let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
+    let report = backend::measure(&files, options.rounds, run_dir.path())?;
+    write(&options.report.with_file_name("backend.json"), &report)
+}
+
+/// Writes a report and prints its place.
+fn write(place: &Path, report: &Value) -> Result<()> {
+    if let Some(directory) = place.parent() {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     }
-    let written = serde_json::to_string_pretty(&report.to_json())? + "\n";
-    fs::write(&options.report, written).with_context(|| format!("cannot write {}", options.report.display()))?;
-    println!("{}", options.report.display());
+    let written = serde_json::to_string_pretty(report)? + "\n";
+    fs::write(place, written).with_context(|| format!("cannot write {}", place.display()))?;
+    println!("{}", place.display());
     Ok(())
+}
+
+/// A file whose path a variable may set.
+fn file(variable: &str, default: &str) -> Result<PathBuf> {
+    let path = env::var_os(variable).map_or_else(|| repository().join(default), PathBuf::from);
+    ensure!(path.is_file(), "{} is not there: run `make bench`, or set {variable}", path.display());
+    std::path::absolute(&path).with_context(|| path.display().to_string())
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::claims::Collision;
 use crate::cost::Cost;
 use crate::delivery::{Sender, Size};
 use crate::start::Start;
@@ -77,9 +78,11 @@ impl Report {
             .map(|cost| {
                 json!({
                     "variant": cost.name,
+                    "workers": cost.workers,
                     "request": match cost.kind {
                         Kind::Keyed => "keyed",
                         Kind::Idle => "no key",
+                        Kind::Order => "keyed, 1 KiB",
                         Kind::Delivery(size) => size.name(),
                     },
                     "added_mb_per_second": cost.throughput().map(rounded),
@@ -124,7 +127,19 @@ fn rounded(number: f64) -> f64 {
 }
 
 fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
-    let added = |name: &str| costs.iter().find(|cost| cost.name == name).map_or(f64::NAN, |cost| cost.added.median);
+    let with_workers = |name: &str, workers| {
+        let cost = costs.iter().find(|cost| cost.name == name && cost.workers == workers);
+        cost.map_or(f64::NAN, |cost| cost.added.median)
+    };
+    let added = |name: &str| with_workers(name, 1);
+    let two_workers = |text, ours: &str| {
+        let measured = with_workers(ours, 2) / added(ours);
+        Goal { text, measured, limit: None, unit: "" }
+    };
+    let compared = |text, collision, routes| {
+        let measured = added(&names::compared(collision, routes)) / added(&names::compared(Collision::OFF, routes));
+        Goal { text, measured, limit: None, unit: "" }
+    };
     let start = |name: &str, part: fn(&Start) -> Summary| {
         starts
             .iter()
@@ -149,6 +164,15 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         ratio("nothing to do / wasm that does nothing", names::IDLE, names::NOOP, at_most(1.0)),
         ratio("nothing to do / the same with all callbacks", names::IDLE, names::NOOP_LINKED, None),
         ratio("10,000 routes / 10 routes", names::WHOLE_LARGE, names::WHOLE, at_most(1.2)),
+        compared("observe, raw / off", Collision::OBSERVE, 10),
+        compared("enforce, raw / off", Collision::ENFORCE, 10),
+        compared("observe, json / off", Collision::OBSERVE_JSON, 10),
+        compared("enforce, json / off", Collision::ENFORCE_JSON, 10),
+        compared("observe, raw / off, 10,000 routes", Collision::OBSERVE, 10_000),
+        compared("enforce, raw / off, 10,000 routes", Collision::ENFORCE, 10_000),
+        two_workers("a keyed request, 2 workers / 1 worker", names::WHOLE),
+        two_workers("observe, raw, 2 workers / 1 worker", &names::compared(Collision::OBSERVE, 10)),
+        two_workers("enforce, raw, 2 workers / 1 worker", &names::compared(Collision::ENFORCE, 10)),
         Goal { text: "start, 10 routes", measured: start(names::WHOLE, time), limit: at_most(500.0), unit: ms },
         Goal { text: "start, 10,000 routes", measured: start(names::WHOLE_LARGE, time), limit: None, unit: ms },
         Goal { text: "memory, 10 routes", measured: start(names::WHOLE, memory), limit: at_most(45.0), unit: mib },
@@ -171,9 +195,16 @@ impl fmt::Display for Report {
         for (name, value) in &self.conditions {
             writeln!(f, "{name:8}  {value}")?;
         }
-        for (kind, title) in [(Kind::Keyed, "a keyed request"), (Kind::Idle, "a request with nothing to do")] {
+        let tables = [
+            (Kind::Keyed, 1, "a keyed request"),
+            (Kind::Idle, 1, "a request with nothing to do"),
+            (Kind::Order, 1, "a keyed request with a body"),
+            (Kind::Keyed, 2, "a keyed request, 2 workers"),
+            (Kind::Order, 2, "a keyed request with a body, 2 workers"),
+        ];
+        for (kind, workers, title) in tables {
             writeln!(f, "\n{title:40} {:>9} {:>9} {:>15} {:>9}", "CPU µs", "added µs", "middle half", "req/s")?;
-            for cost in self.costs.iter().filter(|cost| cost.kind == kind) {
+            for cost in self.costs.iter().filter(|cost| cost.kind == kind && cost.workers == workers) {
                 let (low, high) = (cost.added.lower_quartile, cost.added.upper_quartile);
                 let half = if cost.name == kind.bare() { String::new() } else { format!("{low:.2} – {high:.2}") };
                 let (name, cpu, added, rate) = (&cost.name, cost.cpu.median, cost.added.median, cost.rate.median);

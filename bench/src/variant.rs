@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::Files;
+use crate::claims::{self, Collision};
 use crate::client::Request;
 use crate::delivery::{self, Sender, Size};
 use crate::policy::{self, KEYED_PATH, KEYED_TARGET, NAMESPACE};
@@ -16,6 +17,8 @@ pub(crate) enum Kind {
     Keyed,
     /// A GET without a key, to an endpoint at which there is nothing to do.
     Idle,
+    /// A POST with a key and a body of 1 KiB, which Envoy's buffer filter has read before.
+    Order,
     /// A webhook's delivery.
     Delivery(Size),
 }
@@ -60,6 +63,7 @@ enum Expected {
 
 /// The names of the report's lines that others are set against.
 pub(crate) mod names {
+    use crate::claims::Collision;
     use crate::delivery::{Sender, Size};
 
     pub(crate) const BARE: &str = "Envoy without a filter";
@@ -73,6 +77,18 @@ pub(crate) mod names {
     pub(crate) const NOOP: &str = "wasm that does nothing";
     pub(crate) const NOOP_LINKED: &str = "wasm that does nothing, all callbacks";
     pub(crate) const IDLE: &str = "ours: nothing to do";
+
+    pub(crate) const BARE_ORDER: &str = "Envoy without a filter, a body of 1 KiB";
+
+    /// A keyed request with a body whose payload is compared, or not.
+    pub(crate) fn compared(collision: Collision, routes: usize) -> String {
+        let Collision { mode, fingerprint } = collision;
+        let routes = if routes == 10 { "" } else { ", 10,000 routes" };
+        match mode {
+            "off" => format!("ours: collision off{routes}"),
+            _ => format!("ours: {mode}, {fingerprint}{routes}"),
+        }
+    }
 
     /// Envoy's buffer filter alone, what deliveries are set against.
     pub(crate) fn buffered(size: Size) -> String {
@@ -130,6 +146,33 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
     variants
 }
 
+/// Keyed requests with a body: what comparing their payloads costs.
+pub(crate) fn orders(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
+    let order = |name: String, filter, expected| Variant { name, kind: Kind::Order, filter, expected };
+    let wasm = |file: &PathBuf, policy| Filter::Wasm(file.clone(), Some(policy));
+    let mut variants = vec![order(names::BARE_ORDER.to_owned(), Filter::None, Expected::Unchanged)];
+    let large = [Collision::OFF, Collision::OBSERVE, Collision::ENFORCE].map(|collision| (collision, 10_000));
+    for (collision, routes) in Collision::ALL.map(|collision| (collision, 10)).into_iter().chain(large) {
+        let name = names::compared(collision, routes);
+        if routes == 10 {
+            for (build, file) in compared {
+                variants.push(order(names::of(build, &name), wasm(file, collision.policy(routes)), Expected::Whole));
+            }
+        }
+        variants.push(order(name, wasm(&files.module, collision.policy(routes)), Expected::Whole));
+    }
+    variants
+}
+
+/// What is measured on two worker threads, too.
+pub(crate) fn on_two_workers(files: &Files) -> Vec<Variant> {
+    let told = [names::BARE.to_owned(), names::WHOLE.to_owned(), names::BARE_ORDER.to_owned()].into_iter();
+    let compared = [Collision::OFF, Collision::OBSERVE, Collision::ENFORCE];
+    let told: Vec<String> = told.chain(compared.map(|collision| names::compared(collision, 10))).collect();
+    let variants = all(files, &[]).into_iter().chain(orders(files, &[]));
+    variants.filter(|variant| told.contains(&variant.name)).collect()
+}
+
 /// Deliveries of every size: buffered, hashed, verified.
 pub(crate) fn deliveries(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
     let mut variants = Vec::new();
@@ -181,6 +224,11 @@ const HEADERS: [(&str, &str); 10] = [
 const KEYED_HEADERS: [(&str, &str); 3] =
     [("authorization", TOKEN), ("content-type", "application/json"), ("content-length", "0")];
 
+/// What a POST with a body has besides.
+fn order_headers() -> impl Iterator<Item = (&'static str, &'static str)> {
+    HEADERS.into_iter().chain(KEYED_HEADERS).filter(|(name, _)| *name != "content-length")
+}
+
 /// A keyed request whose key is outside the grammar.
 fn malformed() -> Request {
     let key = [("idempotency-key", "not a key")];
@@ -193,6 +241,7 @@ impl Kind {
         match self {
             Self::Keyed => Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS)).with_key(),
             Self::Idle => Request::new("GET", policy::IDLE_PATH, HEADERS),
+            Self::Order => claims::with_order(KEYED_PATH, order_headers()),
             Self::Delivery(size) => size.request(),
         }
     }
@@ -202,6 +251,7 @@ impl Kind {
         match self {
             Self::Keyed => names::BARE.to_owned(),
             Self::Idle => names::BARE_IDLE.to_owned(),
+            Self::Order => names::BARE_ORDER.to_owned(),
             Self::Delivery(size) => names::buffered(size),
         }
     }
@@ -209,7 +259,7 @@ impl Kind {
     /// The requests of a turn in which others send `requests`.
     pub(crate) fn requests(self, requests: usize) -> usize {
         match self {
-            Self::Keyed | Self::Idle => requests,
+            Self::Keyed | Self::Idle | Self::Order => requests,
             Self::Delivery(size) => size.deliveries(requests),
         }
     }
@@ -226,11 +276,13 @@ impl Variant {
             }
             (Kind::Delivery(size), Expected::Digest) => format!("{}|{}||||", delivery::PATH, size.digest()),
             (Kind::Delivery(_), _) => format!("{}|||||", delivery::PATH),
-            (Kind::Keyed, Expected::Unchanged) => format!("{KEYED_PATH}|{key}||||Bea"),
-            (Kind::Keyed, Expected::Key | Expected::Digest | Expected::Verified(_)) => {
+            (Kind::Keyed | Kind::Order, Expected::Unchanged) => format!("{KEYED_PATH}|{key}||||Bea"),
+            (Kind::Keyed | Kind::Order, Expected::Key | Expected::Digest | Expected::Verified(_)) => {
                 format!("{KEYED_PATH}|{NAMESPACE}{key}||||Bea")
             }
-            (Kind::Keyed, Expected::Whole) => format!("{KEYED_TARGET}|{NAMESPACE}{key}|acme|health-prod|user:alice|"),
+            (Kind::Keyed | Kind::Order, Expected::Whole) => {
+                format!("{KEYED_TARGET}|{NAMESPACE}{key}|acme|health-prod|user:alice|")
+            }
         }
     }
 
@@ -238,12 +290,12 @@ impl Variant {
     pub(crate) const fn answer(&self) -> &'static [(&'static str, Option<&'static str>)] {
         match (self.kind, self.expected) {
             (Kind::Idle | Kind::Delivery(_), _) => &[],
-            (Kind::Keyed, Expected::Whole) => &[
+            (Kind::Keyed | Kind::Order, Expected::Whole) => &[
                 ("x-restate-id", None),
                 ("x-operation-id", Some(crate::config::OPERATION)),
                 ("idempotency-status", Some("stored")),
             ],
-            (Kind::Keyed, _) => &[("x-restate-id", Some(crate::config::OPERATION))],
+            (Kind::Keyed | Kind::Order, _) => &[("x-restate-id", Some(crate::config::OPERATION))],
         }
     }
 

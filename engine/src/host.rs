@@ -73,11 +73,11 @@ pub trait Host: Attributes {
     /// The gateway did not change the map.
     fn remove_header(&self, map: HeaderMapKind, name: &[u8]) -> Result<(), HostError>;
 
-    /// The buffered body of the request, at most `max` bytes of it.
+    /// The buffered body of the request from the byte `start` on, at most `max` bytes of it.
     ///
     /// # Errors
     /// The gateway has no such buffer.
-    fn request_body(&self, max: usize) -> Result<Vec<u8>, HostError>;
+    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError>;
 
     /// The buffered body of the response, at most `max` bytes of it.
     ///

@@ -58,6 +58,8 @@ pub enum Code {
     KeyInvalid,
     /// The route takes no key.
     KeyProhibited,
+    /// The key was used with another request.
+    KeyReused,
     /// The caller's identity is missing or incomplete.
     IdentityMissing,
     /// The caller's identity is malformed or ambiguous.
@@ -88,6 +90,8 @@ pub enum Code {
     DependencyUnavailable,
     /// Nothing is stored for this caller under the key.
     KeyUnknown,
+    /// The caller has no such operation.
+    OperationUnknown,
     /// The operation does not accept a request of this form.
     RequestInvalid,
     /// The headers are above a limit.
@@ -100,10 +104,11 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
+        Self::KeyReused,
         Self::IdentityMissing,
         Self::IdentityInvalid,
         Self::IdentityReserved,
@@ -119,6 +124,7 @@ impl Code {
         Self::UnsupportedContentEncoding,
         Self::DependencyUnavailable,
         Self::KeyUnknown,
+        Self::OperationUnknown,
         Self::RequestInvalid,
         Self::HeadersTooLarge,
         Self::GatewayTimeout,
@@ -133,6 +139,7 @@ impl Code {
             Self::KeyProhibited => {
                 ("idempotency_key_prohibited", 400, "Idempotency key not allowed", Retry::NewRequest)
             }
+            Self::KeyReused => ("idempotency_key_reused", 422, "Idempotency key reused", Retry::NewKey),
             Self::IdentityMissing => ("identity_missing", 401, "Caller identity missing", Retry::NewRequest),
             Self::IdentityInvalid => ("identity_invalid", 403, "Caller identity invalid", Retry::Never),
             Self::IdentityReserved => ("identity_reserved", 403, "Caller identity reserved", Retry::Never),
@@ -154,6 +161,7 @@ impl Code {
             }
             Self::DependencyUnavailable => ("dependency_unavailable", 503, "Temporarily unavailable", Retry::SameKey),
             Self::KeyUnknown => ("idempotency_key_unknown", 404, "Idempotency key unknown", Retry::SameKey),
+            Self::OperationUnknown => ("operation_unknown", 404, "Operation unknown", Retry::SameKey),
             Self::RequestInvalid => ("request_invalid", 400, "Request invalid", Retry::Never),
             Self::HeadersTooLarge => ("headers_too_large", 431, "Headers too large", Retry::Never),
             Self::GatewayTimeout => ("gateway_timeout", 504, "No answer in time", Retry::SameKey),
@@ -278,6 +286,15 @@ impl Problem {
         )
     }
 
+    /// The key was used with another request.
+    pub fn key_reused() -> Self {
+        Self::new(
+            Code::KeyReused,
+            "This idempotency key was used with another request: the method, the path, the query, the content type or the body \
+             differs. Send a new key for a new operation, and repeat a request unchanged.",
+        )
+    }
+
     /// Readers could disagree about the path.
     pub fn path_ambiguous(why: PathError) -> Self {
         Self::new(Code::PathAmbiguous, why.detail())
@@ -358,6 +375,16 @@ impl Problem {
             Code::KeyUnknown,
             "Nothing is stored under this idempotency key: no such request has come in, or its result has expired. The \
              original request can be sent again with the same key.",
+        )
+    }
+
+    /// Nothing is stored for this caller under the operation id. The response is the same for an id that was made up, for
+    /// another caller's, and for one that has expired.
+    pub fn operation_unknown() -> Self {
+        Self::new(
+            Code::OperationUnknown,
+            "You have no operation with this id: it is not an id that you were given as it stands here, or the result has \
+             expired. If the request had an idempotency key, it can be sent again with the same key.",
         )
     }
 
@@ -492,6 +519,10 @@ impl Problem {
         if let Some(seconds) = self.retry_after {
             headers.push(("retry-after", seconds.to_string()));
         }
+        // The filter's own 404 and the one in the place of the backend's are the same.
+        if self.code == Code::OperationUnknown {
+            headers.push(("idempotency-retry", self.retry().name().to_owned()));
+        }
         if self.is_advice_known() {
             let advice = self.retry().should_retry();
             headers.extend(answers.retry_headers.iter().map(|name| (name.as_str(), advice.to_owned())));
@@ -528,8 +559,10 @@ mod tests {
         for code in Code::ALL {
             let expected = match code {
                 Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
-                Code::KeyInvalid => Retry::NewKey,
-                Code::DependencyUnavailable | Code::KeyUnknown | Code::GatewayTimeout => Retry::SameKey,
+                Code::KeyInvalid | Code::KeyReused => Retry::NewKey,
+                Code::DependencyUnavailable | Code::KeyUnknown | Code::OperationUnknown | Code::GatewayTimeout => {
+                    Retry::SameKey
+                }
                 _ => Retry::Never,
             };
             assert_eq!(code.retry(), expected, "{}", code.name());

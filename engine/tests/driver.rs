@@ -128,7 +128,7 @@ impl Host for Gateway {
         if self.refuses_edits { Err(HostError) } else { Ok(()) }
     }
 
-    fn request_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
+    fn request_body(&self, _: usize, _: usize) -> Result<Vec<u8>, HostError> {
         Ok(b"{}".to_vec())
     }
 

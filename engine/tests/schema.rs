@@ -287,7 +287,13 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/backend/cluster", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),
+    ("/backend/rewrite_path", "/routes/*/answer", "only the answers of a `target`"),
     ("/backend/rewrite_path", "/routes/*/query", "where the path is rewritten"),
+    ("/allow_inline_secrets", "/backend/operations/secret/*", "a secret in the document"),
+    ("/backend/rewrite_path", "/backend/operations", "they need `rewrite_path`"),
+    ("/backend/kind", "/backend/operations", "only a backend of kind `restate`"),
+    ("/backend/operation_id/from", "/backend/operations", "has to be from `x-restate-id`"),
+    ("/identity", "/backend/operations", "no `/identity` says who calls"),
     ("/callers/*/key_extra_chars", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
     ("/callers/*/key_prefix", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
@@ -303,11 +309,13 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/identity/sources/*/name", "/identity/sources/*", "stands before"),
     ("/forward/parameters", "/forward/parameters", "begins so, too"),
     ("/retention/classes", "/retention/services/*/class", "no class"),
+    ("/retention/classes", "/backend/guard/retention", "forgets a request before"),
     ("/retention/classes", "/routes/*/key/max_age", "longer than the backend keeps"),
     ("/retention/services/*/class", "/retention/services/*/class", "no class"),
     ("/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
+    ("/routes/*/answer/location", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/endpoint", "/routes/*/endpoint", "is declared at /routes/"),
-    ("/routes/*/guard_failure", "/routes/*/guard_failure", "not supported by this version"),
+    ("/backend/guard/retention", "/backend/guard/retention", "forgets a request before"),
     ("/key/min_length", "/key/min_length", "no key fits"),
     ("/routes/*/key/examples/*", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/format", "/routes/*/key/examples/*", "this example is refused"),
@@ -321,6 +329,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/identity/sources/*/project", "/routes/*/scope", "no identity source names one"),
     ("/routes/*/path", "/routes/*/path", "closed to clients"),
     ("/routes/*/path", "/routes/*/path", "stands in the path twice"),
+    ("/routes/*/path", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),
     ("/routes/*/policy", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/routes/*/policy", "/routes/*/collision", "keys that can collide"),
@@ -329,6 +338,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/policy", "/routes/*/recovery", "can be recovered from"),
     ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook
     ("/routes/*/scope", "/routes/*/target", "has no project"),
+    ("/routes/*/target", "/routes/*/answer", "only the answers of a `target`"), // the schema says so at the route
     ("/routes/*/target", "/routes/*/collision", "keys that can collide"),
     ("/routes/*/target", "/routes/*/one_way", "needs a `target`"), // the schema says so at the route
     ("/routes/*/target", "/routes/*/path", "closed to clients"),
@@ -364,6 +374,7 @@ const TEXTS: &str = r#"
     /:id /a/:b /:1 /* /** /a/*/b / // /a /a/ /a//b /./a /a/.. /.a /..a /%41 /%3a /%3A /%2F /%2f /%5C /%00 /%7E /%C3%A9 /% /%4 /a;b /a?b /a#b /é /a|b
     x-a- x-auth- x-envoy- X-a- x-- x-a-b- x-a [ a{9} (a) ^a a{99999} ulid uuid uuid7 any strip 8d 24h
     /x:@!$&'()*+,=~_-. /Cart/x /{a} /{A} /{a}b /b{a} /a:{b}/c{d} /a{b}{c} /a{b}c /%C3%A9{a} /%41{a} /%2F{a} /..{a} /a{b}/c{b} /{a}/{b} /{a}/{a} /{} /{a /a}
+    /{operation_id} /a/{operation_id} /a/{operation_id}/b /{a}/{operation_id} /a/b:{operation_id} /%C3%A9/{operation_id} /a/{operation_id}/
     POST post CONNECT M-SEARCH
     https:// https:///a https://a http://a/b?c=d https://a#b ftp://a HTTPS://a https://[::1]/ https://é
     30s 0s 007d s -1s 1.5h 1w 24H
@@ -375,6 +386,8 @@ const TEXTS: &str = r#"
     Cart/{cart_id}/check Cart/{tenant}:{cart_id}/check Cart/{tenant}{cart_id}/check 1Cart/check Cart/é/check
     Cart/%41/check Cart/{unknown}/check api/check
     enforce shadow full off observe raw json kill pause restate generic conflict refuse webhook interactive
+    {body:/id} /{body:/id} /{body:/id}/ /a/{body:/id}.x /a/.{body:/id} /{body:/a/0/b~1c} /{body:id} /{body:} /{body:/} /{body:/a~2} /{body:/a{b}
+    /{body:/1/2/3/4/5/6/7/8} /{body:/1/2/3/4/5/6/7/8/9} /../{body:/id} /{body:/id}/.. /{body:/../id} /a/{order_id} /a/{order_id}{body:/x}
     PROHIBITED ACCEPTED REQUIRED_A REQUIRED_B HANDLER_INTERNAL_C required_a tenant platform project
 "#;
 

@@ -145,8 +145,8 @@ impl Host for NativeHost {
         self.with_map(map, |headers| headers.remove(&String::from_utf8_lossy(name))).ok_or(HostError)
     }
 
-    fn request_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
-        Ok(self.request.borrow().body.iter().take(max).copied().collect())
+    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
+        Ok(self.request.borrow().body.iter().skip(start).take(max).copied().collect())
     }
 
     fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
@@ -313,6 +313,9 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
     }
     if !is_refused {
         stream.response(&case.response);
+    }
+    if let Some(lookups) = &mut stream.lookups {
+        lookups.on_tick(&host, &mut stream.series);
     }
     stream.series.flush(&host);
     drop(stream);

@@ -1,4 +1,4 @@
-//! The stores of a case: what a registry, a secret store and Restate's lookup of invocations answer to the calls that the
+//! The stores of a case: what a registry, a secret store, the guard and Restate's lookup of invocations answer to the calls that the
 //! engine makes.
 
 use edge_idempotency_engine::json::Json;
@@ -26,6 +26,8 @@ pub fn answer(stores: &FakeStores, method: &[u8], path: &[u8], body: &[u8]) -> (
     let (path, query) = path.split_once('?').unwrap_or((&path, ""));
     if path == "/restate/lookup" {
         stores.invocation_reply(body)
+    } else if path.ends_with("/claim") {
+        stores.guard_reply(body)
     } else if method == b"POST" {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         stores.reply_for(StoreKind::Bindings, body.get("key").and_then(Value::as_str).unwrap_or_default(), false)

@@ -153,6 +153,7 @@ fn complete(world: &World) -> Result<()> {
             &[
                 "handler_internal_dedup_hit_total",
                 "idempotency_answer_total",
+                "idempotency_answer_unshaped_total",
                 "idempotency_cache_hit_total",
                 "idempotency_key_invalid_total",
                 "idempotency_key_missing_total",
@@ -169,7 +170,7 @@ fn complete(world: &World) -> Result<()> {
         ("restate_status", &["success", "error"]),
         ("verdict", &["rewrite", "refuse"]),
         ("class", &["REQUIRED_A", "ACCEPTED"]),
-        ("reason", &["length", "multiple", "syntax", "signature_mismatch", "delivery_id_missing"]),
+        ("reason", &["length", "multiple", "syntax", "signature_mismatch", "delivery_id_missing", "member_missing"]),
     ];
     for (label, wanted) in expected {
         let have = values.get(label).context("a label that is nowhere")?;

@@ -22,7 +22,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 }
 
 /// What no answer to a recovery differs in but by time.
-fn told(reply: &Reply) -> Reply {
+pub(crate) fn told(reply: &Reply) -> Reply {
     let mut reply = reply.clone();
     reply.headers.retain(|(name, _)| name != "date" && name != "x-envoy-upstream-service-time");
     // Each request has an id of its own, of one length.

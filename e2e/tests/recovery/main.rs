@@ -1,9 +1,11 @@
 //! What callers see of a real Restate behind a real Envoy: every way an operation can end, asking for the result of an
-//! earlier call, and what crashes leave.
+//! earlier call by its key and by its operation id, and what crashes leave.
 
 mod asking;
 mod crashes;
 mod endings;
+mod operations;
+mod shaped;
 mod streaming;
 
 use std::process::ExitCode;
@@ -27,8 +29,14 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for paths in ["v2", "v1"] {
         let named = |tests: Vec<Test<World>>| tests.into_iter().map(|test| test.within(paths)).collect();
-        let tests = [endings::tests(), asking::tests(), crashes::tests()].into_iter().flatten().collect();
+        let tests =
+            [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()].into_iter().flatten().collect();
         trials.extend(sharing(move || World::start(paths), named(tests)));
+        let operations = named(operations::tests());
+        trials.extend(sharing(
+            move || World::of(operations::with_operations(&policy(paths)?, &[SECRET])?, &[]),
+            operations,
+        ));
         // One request at a time: the next is turned away.
         let one = [("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")];
         trials.extend(sharing(move || World::start_with(paths, &one), named(endings::of_a_busy_backend())));
@@ -58,10 +66,14 @@ impl World {
 
     /// With these paths, and these settings of Restate.
     fn start_with(paths: &str, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::of(policy(paths)?, settings)
+    }
+
+    /// With this policy, and these settings of Restate.
+    fn of(policy: String, settings: &[(&str, &str)]) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let restate_env = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let options =
-            StackOptions { policy: policy(paths)?, restate_env, ..StackOptions::new(tools()?, directory.path()) };
+        let options = StackOptions { policy, restate_env, ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack: Mutex::new(stack), _directory: directory })
     }
@@ -74,8 +86,16 @@ fn policy(paths: &str) -> Result<String> {
     let route = |endpoint: &str, path: &str, target: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A", "target": target});
     let mut later = route("refunds.later", "/api/v1/refunds-later", "Refunds/create");
     later.as_object_mut().context("a route")?.insert("one_way".to_owned(), json!(true));
+    let mut shaped = route("refunds.shaped", shaped::SHAPED, "Refunds/create");
+    let answer = json!({"status": 201, "location": "/api/v1/refunds/{body:/refund_id}"});
+    shaped.as_object_mut().context("a route")?.insert("answer".to_owned(), answer);
     routes.extend([
         later,
+        shaped,
+        json!({
+            "endpoint": "devices.shaped", "path": "/api/v1/devices-shaped", "policy": "HANDLER_INTERNAL_C",
+            "target": "Notifications/register", "answer": {"status": 201, "location": "/api/v1/devices/{body:/device_id}"},
+        }),
         route("no.handler", "/api/v1/no-handler", "Refunds/nothing"),
         route("no.service", "/api/v1/no-service", "Absent/create"),
         json!({
@@ -95,6 +115,9 @@ fn policy(paths: &str) -> Result<String> {
     policy.as_object_mut().context("a policy")?.insert("recovery".to_owned(), json!({"wait_ms": WAIT_MS}));
     Ok(policy.to_string())
 }
+
+/// The secret of operation ids.
+const SECRET: &str = "the-secret-of-operations";
 
 /// How long an attach waits here.
 const WAIT_MS: u64 = 1500;

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
@@ -20,6 +20,8 @@ const ROOM: u64 = 40 << 20;
 static PIECE: [u8; 1 << 16] = [b'x'; 1 << 16];
 const FIRST: &[u8] = b"the first part";
 const LAST: &[u8] = b", and the last";
+/// More than is read of an answer that a `Location` needs, and not the same everywhere, so that its order shows.
+static TOO_LONG: LazyLock<Vec<u8>> = LazyLock::new(|| (0..20_000).flat_map(u32::to_be_bytes).collect());
 
 pub(crate) struct StreamingWorld {
     gateway: Gateway,
@@ -36,7 +38,13 @@ pub(crate) fn start() -> Result<StreamingWorld> {
         let (path, target) = (format!("/api/v1/{name}"), format!("Answers/{name}"));
         json!({"endpoint": name, "path": path, "methods": ["GET"], "policy": "ACCEPTED", "target": target})
     };
-    let routes = ["large", "large-error", "slow"].map(route);
+    let shaped = |name| {
+        let mut route = route(name);
+        let answer = json!({"status": 201, "location": "/answers/{body:/id}"});
+        route.as_object_mut().map(|members| members.insert("answer".to_owned(), answer));
+        route
+    };
+    let routes = [route("large"), route("large-error"), route("slow"), shaped("large-shaped"), shaped("slow-shaped")];
     let policy = json!({
         "version": 1,
         "identity": {"sources": [{
@@ -57,7 +65,13 @@ pub(crate) fn tests() -> Vec<Test<StreamingWorld>> {
         Test::new("100 MiB of an error do not pass, and are not kept", |world: &StreamingWorld| {
             large(world, "large-error", 500)
         }),
-        Test::new("what has come of a slow answer has gone on", slow),
+        Test::new("100 MiB of an answer that cannot be shaped pass, and are not kept", |world: &StreamingWorld| {
+            large(world, "large-shaped", 200)
+        }),
+        Test::new("what has come of a slow answer has gone on", |world: &StreamingWorld| slow(world, "slow", FIRST)),
+        Test::new("a slow answer that is too long to be shaped goes on before its end", |world: &StreamingWorld| {
+            slow(world, "slow-shaped", &TOO_LONG)
+        }),
     ]
 }
 
@@ -71,10 +85,11 @@ fn serve(listener: &TcpListener, wait: &Receiver<()>) {
 
 fn answer(stream: &mut TcpStream, wait: &Receiver<()>) -> Result<()> {
     let head = head(stream)?;
+    let first = if head.contains("/slow-shaped ") { &TOO_LONG } else { FIRST };
     let (status, length) = match () {
         () if head.contains("/large-error ") => ("500 Told", LENGTH),
-        () if head.contains("/large ") => ("200 Told", LENGTH),
-        () => ("200 Told", FIRST.len() + LAST.len()),
+        () if head.contains("/large ") || head.contains("/large-shaped ") => ("200 Told", LENGTH),
+        () => ("200 Told", first.len() + LAST.len()),
     };
     let headers = "content-type: application/json\r\nx-restate-id: inv_1\r\nconnection: close";
     write!(stream, "HTTP/1.1 {status}\r\n{headers}\r\ncontent-length: {length}\r\n\r\n")?;
@@ -84,7 +99,7 @@ fn answer(stream: &mut TcpStream, wait: &Receiver<()>) -> Result<()> {
         }
         return Ok(());
     }
-    stream.write_all(FIRST)?;
+    stream.write_all(first)?;
     stream.flush()?;
     wait.recv_timeout(PATIENCE)?;
     stream.write_all(LAST)?;
@@ -132,12 +147,12 @@ fn large(world: &StreamingWorld, name: &str, status: u16) -> Result<()> {
     Ok(())
 }
 
-fn slow(world: &StreamingWorld) -> Result<()> {
-    let (mut stream, head) = get(world, "slow")?;
+fn slow(world: &StreamingWorld, name: &str, expected: &[u8]) -> Result<()> {
+    let (mut stream, head) = get(world, name)?;
     ensure!(head.starts_with("HTTP/1.1 200 "), "{head}");
-    let mut first = vec![0; FIRST.len()];
+    let mut first = vec![0; expected.len()];
     stream.read_exact(&mut first).context("the first part waits for the last")?;
-    ensure!(first == FIRST, "{}", first.escape_ascii());
+    ensure!(first == expected, "{}", first.escape_ascii());
     world.go_on.lock().unwrap_or_else(PoisonError::into_inner).send(())?;
     let mut last = Vec::new();
     stream.read_to_end(&mut last)?;

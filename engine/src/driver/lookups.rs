@@ -1,11 +1,13 @@
 //! The lookups of one configuration: the caches, and the calls that the host makes for them. A call belongs to the
 //! configuration and not to a request, so its reply comes even if the request has ended.
 
-use crate::call::{CallReply, CallsUnderWay};
+use crate::call::{Call, CallReply, CallsUnderWay};
+use crate::collision::{self, ObservedClaim, ObservedTooLarge};
 use crate::host::{Host, LogLevel};
 use crate::lookup::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, invocation};
 use crate::metrics::{Histogram, SeriesTable};
 use crate::policy::Policy;
+use crate::policy::collision::GuardService;
 use crate::policy::document::InvocationStore;
 
 /// Caches and calls, shared by all requests of a configuration.
@@ -14,9 +16,23 @@ pub struct SharedLookups {
     stores: Option<Lookups>,
     /// Where the ids of invocations are looked up
     invocations: Option<InvocationStore>,
+    /// Where claims are made
+    guard: Option<GuardService>,
+    /// As in [`Policy::max_series`]
+    max_series: usize,
     calls: CallsUnderWay<SharedCall>,
-    /// Answers to lookups of invocations, for the requests that wait
+    /// Answers to lookups of invocations and to claims, for the requests that wait
     answers: Vec<(u32, LookupAnswer)>,
+    /// Requests without a claim, which wait to be counted
+    unclaimed: Vec<Unclaimed>,
+}
+
+/// An observed request for which no claim was made.
+enum Unclaimed {
+    /// Its body is above the limit.
+    TooLarge(ObservedTooLarge),
+    /// The gateway did not make the call.
+    Failed(Box<ObservedClaim>),
 }
 
 /// A call under way.
@@ -33,16 +49,22 @@ enum SharedCallId {
     Store(CallId),
     /// For the request with this number
     Invocation(u32),
+    /// A claim, for the request with this number
+    Claim(u32),
+    /// A claim that no request waits for
+    Observed(Box<ObservedClaim>),
 }
 
 impl SharedLookups {
     /// The lookups of a policy; `None` if no request needs one.
     pub fn of(policy: &Policy) -> Option<Self> {
         let (stores, invocations) = (Lookups::of(policy), policy.invocations().cloned());
-        if stores.is_none() && invocations.is_none() {
+        let guard = policy.guard().cloned();
+        if stores.is_none() && invocations.is_none() && guard.is_none() {
             return None;
         }
-        Some(Self { stores, invocations, calls: CallsUnderWay::new(), answers: Vec::new() })
+        let (max_series, calls) = (policy.max_series(), CallsUnderWay::new());
+        Some(Self { stores, invocations, guard, max_series, calls, answers: Vec::new(), unclaimed: Vec::new() })
     }
 
     /// Looks something up for the request with the number `stream`; `None` if the request has to wait.
@@ -56,16 +78,53 @@ impl SharedLookups {
             PendingLookup::Store(request) => self.look_up_in_store(host, stream, request),
             PendingLookup::Invocation(body) => {
                 let call = self.invocations.as_ref().map(|store| invocation::call(store, body, ()));
-                match call.map(|call| host.call(&call)) {
-                    Some(Ok(token)) => {
-                        let (id, started_at) = (SharedCallId::Invocation(stream), host.now_unix_ms());
-                        self.calls.begin(token, SharedCall { id, store: lookup.store_name(), started_at });
-                        None
-                    }
-                    _ => Some(invocation::read(&CallReply::NONE).into()),
+                match self.begin(host, call, SharedCallId::Invocation(stream), lookup.store_name()) {
+                    Ok(()) => None,
+                    Err(_) => Some(invocation::read(&CallReply::NONE).into()),
+                }
+            }
+            PendingLookup::Claim(claim) => {
+                let call = self.guard.as_ref().map(|guard| collision::call(guard, claim, ()));
+                match self.begin(host, call, SharedCallId::Claim(stream), lookup.store_name()) {
+                    Ok(()) => None,
+                    Err(_) => Some(collision::read(&CallReply::NONE).into()),
                 }
             }
         }
+    }
+
+    /// Makes a call.
+    ///
+    /// # Errors
+    /// The call was not made: what it was for.
+    fn begin<H: Host>(
+        &mut self,
+        host: &H,
+        call: Option<Call<()>>,
+        id: SharedCallId,
+        store: &'static str,
+    ) -> Result<(), SharedCallId> {
+        match call.map(|call| host.call(&call)) {
+            Some(Ok(token)) => {
+                self.calls.begin(token, SharedCall { id, store, started_at: host.now_unix_ms() });
+                Ok(())
+            }
+            _ => Err(id),
+        }
+    }
+
+    /// Makes the claim of an observed request. Its verdict is counted when the reply comes.
+    pub(super) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim) {
+        let call = self.guard.as_ref().map(|guard| collision::call(guard, &observed.claim, ()));
+        let id = SharedCallId::Observed(Box::new(observed));
+        if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, "guard") {
+            self.unclaimed.push(Unclaimed::Failed(observed));
+        }
+    }
+
+    /// Notes an observed request whose body is above the limit.
+    pub(super) fn observe_too_large(&mut self, observed: ObservedTooLarge) {
+        self.unclaimed.push(Unclaimed::TooLarge(observed));
     }
 
     fn look_up_in_store<H: Host>(&mut self, host: &H, stream: u32, request: &LookupRequest) -> Option<LookupAnswer> {
@@ -92,6 +151,10 @@ impl SharedLookups {
         series.record(host, Histogram::LookupTime, store, now.saturating_sub(started_at));
         match (id, &mut self.stores) {
             (SharedCallId::Invocation(stream), _) => self.answers.push((stream, invocation::read(reply).into())),
+            (SharedCallId::Claim(stream), _) => self.answers.push((stream, collision::read(reply).into())),
+            (SharedCallId::Observed(observed), _) => {
+                observed.count(observed.claim.verdict(&collision::read(reply)), series, self.max_series);
+            }
             (SharedCallId::Store(id), Some(stores)) => {
                 stores.replied(&id, reply, now);
                 self.make_calls(host);
@@ -100,9 +163,18 @@ impl SharedLookups {
         }
     }
 
-    /// Has to be called every [`crate::lookup::TICK_MS`] milliseconds. Then [`SharedLookups::next_answer`] gives the
+    /// Has to be called every [`crate::lookup::TICK_MS`] milliseconds, before [`SeriesTable::flush`]. Then [`SharedLookups::next_answer`] gives the
     /// requests that continue.
-    pub fn on_tick<H: Host>(&mut self, host: &H) {
+    pub fn on_tick<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
+        for unclaimed in self.unclaimed.drain(..) {
+            match unclaimed {
+                Unclaimed::TooLarge(observed) => observed.count(series, self.max_series),
+                Unclaimed::Failed(observed) => {
+                    let verdict = observed.claim.verdict(&collision::read(&CallReply::NONE));
+                    observed.count(verdict, series, self.max_series);
+                }
+            }
+        }
         let Some(stores) = &mut self.stores else { return };
         stores.tick(host.now_unix_ms());
         self.make_calls(host);

@@ -6,16 +6,19 @@
 //! | `response` | the response's callbacks |
 //! | `lookups` | caches and calls that all requests of a configuration share |
 //! | `held` | the header lines of requests that wait, bounded in bytes |
+//! | `observed` | the body and the claim of a request that is checked beside its way |
 //! | `stall` | a gateway that keeps back the body that a message waits for |
 
 mod held;
 mod lookups;
+mod observed;
 mod response;
 mod stall;
 
 pub use lookups::SharedLookups;
 pub use stall::STALL_TICK_MS;
 
+use crate::collision::{BodyReader, Observation};
 use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, Stage};
 use crate::host::{HeaderLines as _, Host, HostError, LocalReply};
 use crate::lookup::LookupAnswer;
@@ -48,6 +51,8 @@ pub struct Driver<H: Host> {
     /// Whether the gateway has ended the request's wait with a response of its own; the request never goes on.
     ended_by_gateway: bool,
     pending: Option<PendingRequest<H>>,
+    /// A forwarded request whose body is read as it passes.
+    observation: Option<Box<Observation>>,
     response: ResponseBody,
     body_wait: BodyWait,
     /// How far the exchange was when it was last counted.
@@ -63,8 +68,29 @@ struct PendingRequest<H: Host> {
     limit: usize,
     /// Whether the whole body is buffered.
     has_body: bool,
+    /// What it waits for.
+    awaited: RequestFlow,
+    /// What reads the body in parts, if only that is needed of it.
+    reader: Option<BodyReader>,
+    /// How much of the body it has read, in bytes.
+    read: usize,
+}
+
+impl<H: Host> PendingRequest<H> {
     /// Whether a call is under way.
-    awaits_call: bool,
+    const fn awaits_call(&self) -> bool {
+        matches!(self.awaited, RequestFlow::AwaitCall { .. })
+    }
+
+    /// Reads the part of the body that has come since the last call; `size` is the number of bytes buffered so far.
+    fn read_part(&mut self, host: &H, size: usize) -> Result<(), HostError> {
+        if let (Some(reader), Some(new @ 1..)) = (&mut self.reader, size.checked_sub(self.read)) {
+            let part = host.request_body(self.read, new)?;
+            reader.push(&part);
+            self.read += part.len();
+        }
+        Ok(())
+    }
 }
 
 impl<H: Host> Driver<H> {
@@ -77,6 +103,7 @@ impl<H: Host> Driver<H> {
             replied: false,
             ended_by_gateway: false,
             pending: None,
+            observation: None,
             response: ResponseBody::default(),
             body_wait: BodyWait::default(),
             counted: Stage::default(),
@@ -125,7 +152,7 @@ impl<H: Host> Driver<H> {
         let mut effects = Vec::new();
         let flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
         match flow {
-            RequestFlow::AwaitBody { limit } | RequestFlow::AwaitCall { limit } => {
+            RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } | RequestFlow::AwaitCall { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 drop(effects);
                 drop(headers);
@@ -134,14 +161,21 @@ impl<H: Host> Driver<H> {
                     self.exchange.no_room_to_wait(&mut effects);
                     return self.apply(host, &effects);
                 };
-                self.pending = Some(PendingRequest { lines, limit, has_body: end_of_stream, awaits_call: false });
+                let reader = self.exchange.body_reader().filter(|_| matches!(flow, RequestFlow::AwaitEnd { .. }));
+                let has_body = end_of_stream;
+                self.pending = Some(PendingRequest { lines, limit, has_body, awaited: flow, reader, read: 0 });
                 self.drive(host, &policy, flow, lookups)
             }
-            RequestFlow::Continue | RequestFlow::Replied => self.apply(host, &effects),
+            RequestFlow::Continue | RequestFlow::Replied => {
+                let action = self.apply(host, &effects);
+                self.begin_observation(host, action, end_of_stream, lookups);
+                action
+            }
         }
     }
 
-    /// Handles a part of the request's body; `size` is the number of bytes buffered so far.
+    /// Handles a part of the request's body; `size` is the number of bytes buffered so far, or the size of the part if the
+    /// request is not paused.
     pub fn on_request_body(
         &mut self,
         host: &H,
@@ -152,12 +186,18 @@ impl<H: Host> Driver<H> {
         if self.pending.is_some() {
             self.body_wait.arrived();
         }
-        match &self.pending {
+        match &mut self.pending {
             None if self.replied || self.ended_by_gateway => FilterAction::Pause,
-            None => FilterAction::Continue,
+            None => {
+                self.observe_part(host, size, end_of_stream, lookups);
+                FilterAction::Continue
+            }
             Some(pending) if size > pending.limit => self.refuse_body(host, lookups),
-            Some(_) if end_of_stream => self.complete_body(host, lookups),
-            Some(_) => FilterAction::Pause,
+            Some(pending) => match pending.read_part(host, size) {
+                Err(HostError) => self.reply(host, &Problem::dependency_unavailable()),
+                Ok(()) if end_of_stream => self.complete_body(host, lookups),
+                Ok(()) => FilterAction::Pause,
+            },
         }
     }
 
@@ -180,14 +220,17 @@ impl<H: Host> Driver<H> {
                 self.body_wait.arrived();
                 self.complete_body(host, lookups)
             }
-            action => action,
+            FilterAction::Continue => {
+                self.end_observation(host, lookups);
+                FilterAction::Continue
+            }
+            FilterAction::Pause => FilterAction::Pause,
         }
     }
 
     /// Handles the answer to a lookup, in a callback that belongs to another context.
     pub fn on_lookup_answer(&mut self, host: &H, answer: LookupAnswer, lookups: &mut SharedLookups) {
-        let (Some(policy), Some(pending)) = (self.policy.clone(), &mut self.pending) else { return };
-        pending.awaits_call = false;
+        let Some(policy) = self.policy.clone().filter(|_| self.pending.is_some()) else { return };
         let flow = self.take_answer(host, &policy, answer);
         if self.drive(host, &policy, flow, Some(lookups)) == FilterAction::Continue {
             // If the request has ended meanwhile, there is nothing to resume.
@@ -197,7 +240,7 @@ impl<H: Host> Driver<H> {
 
     /// Ends the wait for a lookup, if there is one.
     pub fn cancel_lookup(&self, lookups: &mut SharedLookups) {
-        let awaits_call = self.pending.as_ref().is_some_and(|pending| pending.awaits_call);
+        let awaits_call = self.pending.as_ref().is_some_and(PendingRequest::awaits_call);
         if let Some(request) = self.exchange.pending_lookup().filter(|_| awaits_call) {
             lookups.cancel(self.stream, request);
         }
@@ -212,6 +255,9 @@ impl<H: Host> Driver<H> {
         mut lookups: Option<&mut SharedLookups>,
     ) -> FilterAction {
         loop {
+            if let Some(pending) = &mut self.pending {
+                pending.awaited = flow;
+            }
             let has_body = self.pending.as_ref().is_some_and(|pending| pending.has_body);
             flow = match flow {
                 RequestFlow::AwaitCall { .. } => {
@@ -219,18 +265,21 @@ impl<H: Host> Driver<H> {
                     let Some((lookups, request)) = lookups.zip(self.exchange.pending_lookup()) else {
                         return self.reply(host, &Problem::policy_invalid());
                     };
-                    let answer = lookups.look_up(host, self.stream, request);
-                    if let Some(pending) = &mut self.pending {
-                        pending.awaits_call = answer.is_none();
-                    }
-                    let Some(answer) = answer else { return FilterAction::Pause };
+                    let Some(answer) = lookups.look_up(host, self.stream, request) else { return FilterAction::Pause };
                     self.take_answer(host, policy, answer)
                 }
-                RequestFlow::AwaitBody { .. } if has_body => match self.evaluate_body(host, policy) {
-                    Ok(flow) => flow,
-                    Err(action) => return action,
-                },
-                RequestFlow::AwaitBody { .. } | RequestFlow::Replied => return FilterAction::Pause,
+                RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } if has_body => {
+                    match self.evaluate_end(host, policy, flow) {
+                        Ok(flow) => flow,
+                        Err(action) => {
+                            self.begin_observation(host, action, true, lookups);
+                            return action;
+                        }
+                    }
+                }
+                RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } | RequestFlow::Replied => {
+                    return FilterAction::Pause;
+                }
                 RequestFlow::Continue => return FilterAction::Continue,
             };
         }
@@ -247,23 +296,27 @@ impl<H: Host> Driver<H> {
         flow
     }
 
-    /// Decides the request, whose whole body is buffered. `Ok` if it needs another lookup first.
-    fn evaluate_body(&mut self, host: &H, policy: &Policy) -> Result<RequestFlow, FilterAction> {
-        let Some(pending) = self.pending.take() else { return Err(FilterAction::Continue) };
+    /// Decides the request, whose whole body is buffered. `Ok` if it needs something else first.
+    fn evaluate_end(&mut self, host: &H, policy: &Policy, flow: RequestFlow) -> Result<RequestFlow, FilterAction> {
+        let Some(mut pending) = self.pending.take() else { return Err(FilterAction::Continue) };
         let Some(headers) = pending.lines.headers() else {
             return Err(self.reply(host, &Problem::policy_invalid()));
         };
-        // One byte above the limit is enough to recognise a body that is too long.
-        let Ok(body) = host.request_body(pending.limit.saturating_add(1)) else {
-            return Err(self.reply(host, &Problem::dependency_unavailable()));
-        };
         let mut effects = Vec::new();
-        let flow = if body.len() > pending.limit {
-            self.exchange.body_too_large(pending.limit as u64, &mut effects)
+        let flow = if let RequestFlow::AwaitEnd { .. } = flow {
+            self.exchange.request_ended(policy, &headers, pending.reader.take(), &mut effects)
         } else {
-            self.exchange.request_body(policy, &headers, &body, host.now_unix_ms(), &mut effects)
+            // One byte above the limit is enough to recognise a body that is too long.
+            let Ok(body) = host.request_body(0, pending.limit.saturating_add(1)) else {
+                return Err(self.reply(host, &Problem::dependency_unavailable()));
+            };
+            if body.len() > pending.limit {
+                self.exchange.body_too_large(pending.limit as u64, &mut effects)
+            } else {
+                self.exchange.request_body(policy, &headers, &body, host.now_unix_ms(), &mut effects)
+            }
         };
-        if matches!(flow, RequestFlow::AwaitCall { .. }) {
+        if !matches!(flow, RequestFlow::Continue | RequestFlow::Replied) {
             drop(effects);
             drop(headers);
             self.pending = Some(pending);
@@ -278,11 +331,11 @@ impl<H: Host> Driver<H> {
             return FilterAction::Continue;
         };
         pending.has_body = true;
-        if pending.awaits_call {
+        if pending.awaits_call() {
             return FilterAction::Pause;
         }
-        let limit = pending.limit as u64;
-        self.drive(host, &policy, RequestFlow::AwaitBody { limit }, lookups)
+        let flow = pending.awaited;
+        self.drive(host, &policy, flow, lookups)
     }
 
     /// Refuses a body that is too long.

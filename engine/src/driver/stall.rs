@@ -41,7 +41,7 @@ impl<H: Host> Driver<H> {
     /// Counts a tick. `true` if a message has waited for its body for five seconds and no part of it has arrived; then
     /// [`Driver::end_stalled_wait`] has to follow.
     pub fn on_tick(&mut self) -> bool {
-        let request_waits = self.pending.as_ref().is_some_and(|pending| !pending.has_body && !pending.awaits_call);
+        let request_waits = self.pending.as_ref().is_some_and(|pending| !pending.has_body && !pending.awaits_call());
         let waits = request_waits || matches!(self.response, ResponseBody::Awaited(_));
         self.body_wait.ticks = if waits { self.body_wait.ticks.saturating_add(1) } else { 0 };
         waits && !self.body_wait.arrived && self.body_wait.ticks >= TICKS

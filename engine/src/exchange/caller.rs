@@ -3,6 +3,7 @@
 
 use super::keys::KeyReading;
 use super::request::{MatchedRoute, RequestHead};
+use super::steps::DecidedRequest;
 use super::webhook::{body_can_be_awaited, public_url};
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
@@ -80,7 +81,8 @@ impl Exchange {
         let identity = resolve().map(|identity| self.facts.verified_identity = Some(Box::new(identity)));
         let decision = decision?;
         identity.map_err(|why| Problem::identity(&why))?;
-        self.forward(decision, policy, &head, &path, &matched, effects)
+        let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body: Some(body) };
+        self.forward_when_ready(policy, decision, &request, effects)
     }
 
     fn unverified(&mut self, error: VerifyError) -> Problem {

@@ -7,25 +7,32 @@ mod clean;
 mod edits;
 mod keys;
 mod observed;
+mod operation;
 mod paths;
 mod recovery;
 mod request;
 mod response;
 mod response_body;
+mod shaping;
+mod steps;
+mod view;
 mod webhook;
 
+use crate::collision::{BodyReader, Observation};
 use crate::headers::Headers;
-use crate::identity::{Attributes, Identity, IdentitySource};
+use crate::identity::{Attributes, Identity};
 use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
-use crate::policy::{Policy, PolicyKind, Route, Unmatched, recovery::Wait, routes::RouteId};
+use crate::policy::answer::Unshaped;
+use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::Problem;
-use crate::telemetry::{Case, Outcome, Record};
+use crate::telemetry::{Case, Outcome};
 use crate::uuid::Uuid;
 use recovery::PendingRecovery;
 use request::KeyLines;
 use response_body::AwaitedBody;
 use std::borrow::Cow;
+use steps::PendingForward;
 use webhook::DeliveryLookup;
 
 /// The header map that an edit changes.
@@ -78,6 +85,13 @@ pub enum RequestFlow {
         /// The longest allowed body, in bytes. [`Exchange::body_too_large`] handles a longer one.
         limit: u64,
     },
+    /// It waits for the end of its body, and then [`Exchange::request_ended`] decides. Of the body only what
+    /// [`Exchange::body_reader`] gives is needed, so the host reads it in parts and keeps no copy. The host keeps the headers
+    /// until then.
+    AwaitEnd {
+        /// As in [`RequestFlow::AwaitBody`].
+        limit: u64,
+    },
     /// It waits for a call. Today every call is a lookup: [`Exchange::pending_lookup`] is its request, and
     /// [`Exchange::on_lookup_answer`] takes its answer. The host keeps headers and body until then.
     AwaitCall {
@@ -103,6 +117,10 @@ pub enum ResponseFlow {
 pub struct Exchange {
     state: State,
     facts: Facts,
+    /// The values of the path's parameters, decoded, if the route's `Location` needs them
+    path_values: Vec<Vec<u8>>,
+    /// What checks the request beside its way to the backend
+    observation: Option<Box<Observation>>,
 }
 
 /// The state of an exchange.
@@ -117,6 +135,8 @@ enum State {
     AwaitsDelivery(Box<DeliveryLookup>),
     /// A recovery request waits for the id of its invocation, or for its whole body.
     AwaitsInvocation(Box<PendingRecovery>),
+    /// The request is decided, and waits for steps before it goes to the backend.
+    AwaitsSteps(Box<PendingForward>),
     /// The request goes to the backend.
     Forwarded(Decision),
     /// The response's headers have come, and the exchange waits for its whole body.
@@ -140,8 +160,12 @@ struct Decision {
     keyed: bool,
     /// In shadow mode, the decision that has no effect.
     shadow: Option<ShadowDecision>,
-    /// On a recovery path, whether to wait for the result.
+    /// If the request asks for a stored result, whether to wait for it.
     recovery: Option<Wait>,
+    /// Whether it asks by an operation id.
+    is_operation: bool,
+    /// The operation id that the client sees, if the policy has operations and it is known.
+    operation: Option<String>,
 }
 
 /// What the filter would have done with a request's key without shadow mode.
@@ -185,11 +209,15 @@ struct Facts {
     answer: Option<AnswerFact>,
     /// Whether a handler reported that it had deduplicated the request
     handler_hit: bool,
+    /// Why the backend's answer keeps its status 200 although the route shapes its answers
+    unshaped: Option<Unshaped>,
     source: Option<&'static str>,
     /// The path as the client sent it, without its query, if logs show it
     sent_path: Option<String>,
     /// Whether the path is a recovery path of the route
     is_recovery: bool,
+    /// Whether the path is that of an operation
+    is_operation: bool,
     /// The detailed reason, which the problem document does not show.
     reason: Option<&'static str>,
     outcome: Outcome,
@@ -270,6 +298,7 @@ impl Exchange {
             }
             State::AwaitsDelivery(_) => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
             State::AwaitsInvocation(_) => self.forward_recovery(policy, headers, effects),
+            State::AwaitsSteps(_) => self.take_whole_body(policy, headers, body, effects),
             // A host calls this only after `AwaitBody`.
             _ => Err(Problem::policy_invalid()),
         };
@@ -293,9 +322,18 @@ impl Exchange {
             flow = match flow {
                 RequestFlow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
                 RequestFlow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
+                RequestFlow::AwaitEnd { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
+                RequestFlow::AwaitEnd { .. } => {
+                    let read = self.body_reader().map(|mut reader| {
+                        reader.push(body);
+                        reader
+                    });
+                    self.request_ended(policy, headers, read, effects)
+                }
                 RequestFlow::AwaitCall { .. } => {
                     let result = match self.pending_lookup() {
                         Some(PendingLookup::Invocation(body)) => Some(stores.look_up_invocation(body).into()),
+                        Some(PendingLookup::Claim(claim)) => Some(stores.claim(claim).into()),
                         Some(PendingLookup::Store(request)) => {
                             lookups.as_mut().map(|lookups| stores.look_up(lookups, request, now_unix_ms))
                         }
@@ -313,6 +351,7 @@ impl Exchange {
         match &self.state {
             State::AwaitsDelivery(delivery) => delivery.pending.as_ref().map(PendingLookup::Store),
             State::AwaitsInvocation(recovery) => recovery.pending().map(PendingLookup::Invocation),
+            State::AwaitsSteps(pending) => pending.lookup(),
             _ => None,
         }
     }
@@ -324,13 +363,50 @@ impl Exchange {
         answer: LookupAnswer,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
-        let lookup = self.pending_lookup().map(|lookup| (lookup.store_name(), answer.name()));
-        self.facts.lookups.extend(lookup);
         let result = match self.state {
-            State::AwaitsInvocation(_) => self.take_invocation(policy, answer.result),
-            _ => self.take_lookup_result(policy, answer.result),
+            State::AwaitsSteps(_) => self.take_step_answer(policy, answer),
+            State::AwaitsInvocation(_) => {
+                self.note_lookup(answer.name());
+                self.take_invocation(policy, answer.result)
+            }
+            _ => {
+                self.note_lookup(answer.name());
+                self.take_lookup_result(policy, answer.result)
+            }
         };
         self.flow_of(result, effects)
+    }
+
+    /// Notes the lookup that the request has waited for, with its result.
+    fn note_lookup(&mut self, result: &'static str) {
+        let lookup = self.pending_lookup().map(|lookup| (lookup.store_name(), result));
+        self.facts.lookups.extend(lookup);
+    }
+
+    /// What reads the body of a request that waits for its end; `None` if nothing of the body is needed.
+    pub(crate) fn body_reader(&self) -> Option<BodyReader> {
+        match &self.state {
+            State::AwaitsSteps(pending) => pending.body_reader(),
+            _ => None,
+        }
+    }
+
+    /// Handles the end of a request that waits for it ([`RequestFlow::AwaitEnd`]). `body` has read the whole body. The
+    /// effects edit the request's headers.
+    pub(crate) fn request_ended<'a>(
+        &mut self,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        body: Option<BodyReader>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> RequestFlow {
+        let result = self.take_end(policy, headers, body, effects);
+        self.flow_of(result, effects)
+    }
+
+    /// What checks the request beside its way to the backend. The host gives it the body as it passes.
+    pub(crate) const fn take_observation(&mut self) -> Option<Box<Observation>> {
+        self.observation.take()
     }
 
     /// Refuses a body that is longer than the route's limit of `limit` bytes.
@@ -358,6 +434,7 @@ impl Exchange {
         let problem = self.about_request(problem);
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) | State::Refused(decision, _) => decision,
+            State::AwaitsSteps(pending) => pending.decision,
             State::AwaitsInvocation(recovery) => Decision { identity: Some(recovery.identity), ..Decision::default() },
             State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
             // The response has begun before the request has ended.
@@ -374,208 +451,6 @@ impl Exchange {
     /// The problem with the id of the request, if the request has one.
     pub(crate) fn about_request(&self, problem: Problem) -> Problem {
         Problem { instance: self.facts.request_id, ..problem }
-    }
-
-    /// The decision, if there is one yet.
-    const fn decision(&self) -> Option<&Decision> {
-        match &self.state {
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => None,
-            State::Forwarded(decision)
-            | State::AwaitsResponseBody(decision, ..)
-            | State::Responded(decision, ..)
-            | State::Refused(decision, _) => Some(decision),
-        }
-    }
-
-    /// The problem that refused the request, or that replaced the backend's error.
-    pub const fn refusal(&self) -> Option<&Problem> {
-        match &self.state {
-            State::Refused(_, problem) | State::Responded(_, Some(problem), _) => Some(problem),
-            _ => None,
-        }
-    }
-
-    /// The reason of a refusal for logs, in more detail than the caller gets.
-    pub fn reason(&self) -> Option<&'static str> {
-        self.facts.reason.or_else(|| self.problem().and_then(|problem| problem.reason))
-    }
-
-    /// The refusal of the request, or the one that has no effect in shadow mode, or the problem in the place of the backend's
-    /// error.
-    pub(crate) fn problem(&self) -> Option<&Problem> {
-        match (&self.state, self.shadow().flatten()) {
-            (State::Responded(..), Some(problem)) => Some(problem),
-            _ => self.refusal().or_else(|| self.shadow().flatten()),
-        }
-    }
-
-    /// The decision that had no effect in shadow mode. `None`: not in shadow mode. `Some(None)`: the request would have
-    /// been forwarded. `Some(Some(problem))`: it would have been refused.
-    pub fn shadow(&self) -> Option<Option<&Problem>> {
-        match self.decision()?.shadow.as_ref()? {
-            ShadowDecision::Forward => Some(None),
-            ShadowDecision::Refuse(problem) => Some(Some(problem)),
-        }
-    }
-
-    /// The namespaced key. In shadow mode the request does not carry it.
-    pub fn key(&self) -> Option<&str> {
-        self.decision()?.key.as_deref()
-    }
-
-    /// The verified identity of the caller, or of the webhook's binding: if the decision needed one, or if the request was
-    /// refused, or would be without shadow mode.
-    pub(crate) fn identity(&self) -> Option<&Identity> {
-        let decided = self.decision().and_then(|decision| decision.identity.as_ref());
-        decided.or(self.facts.verified_identity.as_deref())
-    }
-
-    /// The lookups that the request needed: for each its store and its result.
-    pub(crate) fn lookups(&self) -> &[(&'static str, &'static str)] {
-        &self.facts.lookups
-    }
-
-    /// Which attempt the client says the request is, at most 100.
-    pub(crate) const fn attempt(&self) -> Option<u8> {
-        self.facts.attempt
-    }
-
-    /// Whether the backend replayed a stored response.
-    pub(crate) fn is_replayed(&self) -> bool {
-        self.facts.outcome == Outcome::Replayed
-    }
-
-    /// The matched route.
-    fn route<'p>(&self, policy: &'p Policy) -> Option<&'p Route> {
-        policy.route(self.facts.route?)
-    }
-
-    /// What is known about the key of a request in Case A.
-    pub(crate) const fn key_fact(&self) -> KeyFact {
-        match (self.facts.key_read, self.facts.form) {
-            (false, _) => KeyFact::Unread,
-            (true, None) => KeyFact::Absent,
-            (true, Some(form)) => KeyFact::Sent(form),
-        }
-    }
-
-    /// The place of the key: `header`, or what the identifier of a delivery was made of.
-    pub(crate) const fn source_name(&self) -> Option<&'static str> {
-        self.facts.source
-    }
-
-    /// The provider of a delivery.
-    pub(crate) fn provider_name(&self) -> Option<&str> {
-        self.facts.provider.as_deref()
-    }
-
-    /// The name of the signed caller.
-    pub(crate) fn signer<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
-        policy.callers().get(self.facts.caller?).map(|caller| caller.name.as_str())
-    }
-
-    /// The backend's answer to a request with a key.
-    pub(crate) const fn answer(&self) -> Option<AnswerFact> {
-        self.facts.answer
-    }
-
-    /// Whether the handler deduplicates, so that the filter makes no key.
-    pub(crate) fn leaves_keys_to_handler(&self) -> bool {
-        self.facts.policy == Some(PolicyKind::HandlerInternalC.name())
-    }
-
-    /// Whether a handler reported that it had deduplicated the request.
-    pub(crate) const fn handler_hit(&self) -> bool {
-        self.facts.handler_hit
-    }
-
-    /// How far the exchange is.
-    pub(crate) const fn stage(&self) -> Stage {
-        match &self.state {
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => {
-                Stage::Undecided
-            }
-            State::Forwarded(_) | State::AwaitsResponseBody(..) | State::Refused(..) => Stage::RequestDecided,
-            State::Responded(..) => Stage::ResponseDecided,
-        }
-    }
-
-    /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its
-    /// identity comes from its binding; nor has a request whose path no route has.
-    pub fn identity_sources<'p>(&self, policy: &'p Policy, headers: &Headers<'_>) -> &'p [IdentitySource] {
-        let Some(route) = self.route(policy).filter(|route| route.webhook.is_none()) else { return &[] };
-        match policy.signer(route, headers) {
-            Some(caller) => policy.caller_source(caller).map(std::slice::from_ref).unwrap_or_default(),
-            None => &policy.identity_of(Some(route)).sources,
-        }
-    }
-
-    /// The case, if it is known.
-    pub const fn case(&self) -> Option<Case> {
-        self.facts.case
-    }
-
-    /// The record of the exchange for logs.
-    pub const fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
-        Record::of(self, policy)
-    }
-
-    /// The outcome so far.
-    pub(crate) const fn outcome(&self) -> Outcome {
-        self.facts.outcome
-    }
-
-    /// The outcome as the record writes it.
-    pub(crate) fn logged_outcome(&self) -> &'static str {
-        match self.facts.answer {
-            // An answer that is neither stored nor replayed is that of a forwarded request.
-            Some(answer) if answer.outcome != "passed" && self.facts.outcome != Outcome::Rejected => answer.outcome,
-            _ => self.facts.outcome.name(),
-        }
-    }
-
-    /// The id of the invocation in Restate.
-    pub(crate) fn invocation(&self) -> Option<&str> {
-        self.facts.invocation.as_deref()
-    }
-
-    /// The path as the client sent it, without its query, if logs show it.
-    pub(crate) fn sent_path(&self) -> Option<&str> {
-        self.facts.sent_path.as_deref()
-    }
-
-    /// What shadow mode has found: `rewrite` if the key would have been rewritten, `refuse` if the request would have
-    /// been refused.
-    pub(crate) fn shadow_verdict(&self) -> Option<&'static str> {
-        match self.shadow()? {
-            Some(_) => Some("refuse"),
-            None => self.key().map(|_| "rewrite"),
-        }
-    }
-
-    /// The index of the matched route.
-    pub(crate) const fn route_index(&self) -> Option<RouteId> {
-        self.facts.route
-    }
-
-    /// Whether the path is a recovery path.
-    pub(crate) const fn is_recovery(&self) -> bool {
-        self.facts.is_recovery
-    }
-
-    /// The gateway's id of the request.
-    pub(crate) const fn request_id(&self) -> Option<Uuid> {
-        self.facts.request_id
-    }
-
-    /// The endpoint of the matched route.
-    pub fn endpoint<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
-        self.route(policy).map(|route| route.endpoint.as_str())
-    }
-
-    /// The name of the policy that applied.
-    pub const fn policy_name(&self) -> Option<&'static str> {
-        self.facts.policy
     }
 }
 

@@ -46,6 +46,7 @@ impl Exchange {
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
         let matched = MatchedRoute::of(route, values);
+        self.keep_path_values(&matched);
         let rules = policy.identity_of(Some(route));
         let rules_of_scope =
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
@@ -78,7 +79,8 @@ impl Exchange {
         let RecoveryRequest { identity, key, wait, place } = request;
         match place {
             ResultPlace::Path(path) => {
-                self.edit_recovery(policy, head, (identity, key, wait, path), headers, router, effects);
+                let decision = Decision::of_recovery(identity, key, wait);
+                self.edit_recovery(policy, head, decision, path, headers, router, effects);
                 Ok(RequestFlow::Continue)
             }
             // Its body never ends, and it is waited for.
@@ -86,7 +88,7 @@ impl Exchange {
                 Err(Problem::request_invalid(400))
             }
             ResultPlace::Lookup(lookup) => {
-                let pending = PendingRecovery { identity, key, wait, lookup, path: None, router };
+                let pending = PendingRecovery { identity, key, wait, lookup, path: None, operation: None, router };
                 self.state = State::AwaitsInvocation(Box::new(pending));
                 Ok(RequestFlow::AwaitCall { limit: self.body_limit(policy) })
             }
@@ -101,10 +103,14 @@ impl Exchange {
             LookupResult::Invocation(id) => {
                 let what = if pending.wait == Wait::Attach { "attach" } else { "output" };
                 pending.path = Some(format!("/restate/{what}/{id}"));
+                let operations = policy.operations();
+                pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.identity));
                 return Ok(RequestFlow::AwaitBody { limit });
             }
             LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
-            LookupResult::Binding(_) | LookupResult::Secrets(_) => return Err(Problem::policy_invalid()),
+            LookupResult::Binding(_) | LookupResult::Secrets(_) | LookupResult::FirstClaim(_) => {
+                return Err(Problem::policy_invalid());
+            }
         };
         self.facts.reason = Some(reason);
         Err(Problem::dependency_unavailable())
@@ -120,10 +126,11 @@ impl Exchange {
         let State::AwaitsInvocation(pending) = std::mem::take(&mut self.state) else {
             return Err(Problem::policy_invalid());
         };
-        let PendingRecovery { identity, key, wait, path, router, .. } = *pending;
+        let PendingRecovery { identity, key, wait, path, operation, router, .. } = *pending;
         let path = path.ok_or_else(Problem::policy_invalid)?;
         let head = RequestHead::read(policy, headers);
-        self.edit_recovery(policy, &head, (identity, key, wait, path), headers, router, effects);
+        let decision = Decision { operation, ..Decision::of_recovery(identity, key, wait) };
+        self.edit_recovery(policy, &head, decision, path, headers, router, effects);
         Ok(RequestFlow::Continue)
     }
 
@@ -136,13 +143,13 @@ impl Exchange {
         &mut self,
         policy: &'a Policy,
         head: &RequestHead<'a>,
-        (identity, key, wait, path): (Identity, String, Wait, String),
+        decision: Decision,
+        path: String,
         headers: &Headers<'a>,
         router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
     ) {
-        let decision =
-            Decision { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Decision::default() };
+        let waits = decision.recovery == Some(Wait::Attach);
         // The filter decides how long the router waits, so the client's headers for the router are removed.
         if let Some(router) = router {
             let steers = |name: &&[u8]| name.starts_with(router.prefix.as_bytes());
@@ -156,12 +163,19 @@ impl Exchange {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
         };
         set(":path", Cow::Owned(path.into_bytes()));
-        if let Some(router) = router.filter(|_| wait == Wait::Attach) {
+        if let Some(router) = router.filter(|_| waits) {
             set(router.timeout_ms, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
             // Restate's attach returns 404 for an unknown key, and also for work under way that ends with a 404 of the
             // handler. Only the reply to a repeated request tells them apart: the handler's 404 then has an expiry header.
             router.retry_not_found.iter().for_each(|(name, value)| set(name, Cow::Borrowed(value.as_bytes())));
         }
+    }
+}
+
+impl Decision {
+    /// The decision to ask for the result under a namespaced key.
+    fn of_recovery(identity: Identity, key: String, wait: Wait) -> Self {
+        Self { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Self::default() }
     }
 }
 
@@ -193,6 +207,8 @@ pub(super) struct PendingRecovery {
     lookup: String,
     /// The path of the result at the backend, when the id is known
     path: Option<String>,
+    /// The operation id that the client sees, if the policy has operations and the id is known
+    operation: Option<String>,
     router: Option<&'static RouterHints>,
 }
 

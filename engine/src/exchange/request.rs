@@ -1,8 +1,9 @@
 //! Evaluates a request against the policy, in the order of docs/contract.md section 2: path normalisation, closed
-//! paths, endpoint, recovery path, method, policy, key present, key grammar, rules for keys, identity, namespaced length.
+//! paths, recovery path, operation, endpoint, method, policy, key present, key grammar, rules for keys, identity, namespaced length.
 
 use super::keys::KeyReading;
 use super::observed::{ATTEMPT, attempt};
+use super::steps::DecidedRequest;
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityRefusal, Project, Rules};
@@ -200,6 +201,9 @@ impl Exchange {
         if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
             return self.begin_recovery(policy, &head, recovery, headers, attributes.router(), effects);
         }
+        if let Some(flow) = self.operation_request(policy, &head, &path, headers, attributes, effects)? {
+            return Ok(flow);
+        }
         let matched = self.match_route(policy, &head, target, attributes)?;
         if let Some(block) = matched.route.and_then(|route| route.webhook.as_ref()) {
             return self.await_delivery(policy, block, &matched, headers);
@@ -216,7 +220,8 @@ impl Exchange {
         let now_unix_ms = || attributes.now_unix_ms();
         let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);
         let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve)?;
-        self.forward(decision, policy, &head, &path, &matched, effects)
+        let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body: None };
+        self.forward_when_ready(policy, decision, &request, effects)
     }
 
     /// Decides about key and identity. This makes no effects.
@@ -231,7 +236,8 @@ impl Exchange {
         let mut decision = self.evaluate_key(matched, head, keys, resolve)?;
         if decision.identity.is_none() {
             let needed = matched.target().is_some_and(Target::needs_identity);
-            if needed || policy.identity_of(matched.route).forward.names().next().is_some() {
+            let tagged = policy.operations().is_some() && matched.target().is_some();
+            if needed || tagged || policy.identity_of(matched.route).forward.names().next().is_some() {
                 match resolve() {
                     Ok(identity) => decision.identity = Some(identity),
                     Err(why) if needed => return Err(Problem::identity(&why)),
@@ -283,7 +289,9 @@ impl Exchange {
                     return Err(Problem::path_ambiguous(PathError::EncodedSlash));
                 }
                 refuse_dots(&values)?;
-                Ok(MatchedRoute::of(route, values))
+                let matched = MatchedRoute::of(route, values);
+                self.keep_path_values(&matched);
+                Ok(matched)
             }
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
             RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),

@@ -6,9 +6,11 @@ use super::edits::{
     set_retry_headers,
 };
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
+use super::shaping::SHAPED_LIMIT;
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
+use crate::policy::answer::Unshaped;
 use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
@@ -84,10 +86,14 @@ impl Exchange {
         headers: &Headers<'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> ResponseFlow {
-        let decision = match std::mem::take(&mut self.state) {
+        let mut decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) => decision,
             // The gateway has sent its own response while the request waited.
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) | State::AwaitsInvocation(_) => {
+            State::Begun
+            | State::AwaitsSignedBody(_)
+            | State::AwaitsDelivery(_)
+            | State::AwaitsInvocation(_)
+            | State::AwaitsSteps(_) => {
                 self.facts.outcome = Outcome::Rejected;
                 Decision::default()
             }
@@ -99,7 +105,7 @@ impl Exchange {
         let head = read(policy, headers, effects);
         self.facts.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
         let action = match decision.recovery {
-            Some(wait) => evaluate_recovery_response(&head, wait),
+            Some(wait) => evaluate_recovery_response(&head, wait, decision.is_operation),
             None if policy.restate() => self.evaluate_restate_response(policy, decision.keyed, &head),
             None => self.evaluate_generic_response(decision.keyed, &head),
         };
@@ -119,7 +125,11 @@ impl Exchange {
                 set(":status", b"202".as_slice(), effects);
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
                 set("cache-control", b"no-store".as_slice(), effects);
-                set_body(processing(None), effects);
+                if let (Some(id), Some(operation)) = (policy.operation_id(), &decision.operation) {
+                    set(&id.to, operation.clone().into_bytes(), effects);
+                }
+                set_location(policy, &decision, effects);
+                set_body(processing(decision.operation.as_deref()), effects);
                 self.state = State::Responded(decision, None, TrailerEdit::Remove);
                 return ResponseFlow::Stream;
             }
@@ -130,7 +140,12 @@ impl Exchange {
                 }
                 if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
                     self.facts.invocation = Some(String::from_utf8_lossy(value).into_owned());
-                    set(&id.to, value, effects);
+                    if let Some(operation) = self.operation_id(policy, &decision, value) {
+                        if policy.operations().is_some() {
+                            decision.operation = Some(String::from_utf8_lossy(&operation).into_owned());
+                        }
+                        set(&id.to, operation, effects);
+                    }
                 }
                 let marks = [
                     (REPLAYED, replayed.then_some("true")),
@@ -150,8 +165,25 @@ impl Exchange {
                 advice
             }
         };
+        // Restate's ingress and the gateway answer for a target, too, and their answers stay as they are.
+        let by_target = head.status == 200 && (head.by_handler() || !policy.restate());
+        if let Some(shape) = self.answer_shape(policy).filter(|_| by_target) {
+            if !shape.reads_body() {
+                self.shape(shape, &[], effects);
+            } else if head.is_encoded {
+                self.leave_unshaped(Unshaped::Encoded);
+            } else if !head.is_json {
+                self.leave_unshaped(Unshaped::NotJson);
+            } else {
+                self.state = State::AwaitsResponseBody(decision, AwaitedBody::Shaped, TrailerEdit::Clean);
+                return ResponseFlow::AwaitBody { limit: SHAPED_LIMIT };
+            }
+        }
         match self.awaited_body(policy, &decision, &head, retry) {
             Some((body, limit, trailers)) => {
+                if body == AwaitedBody::OneWay {
+                    set_location(policy, &decision, effects);
+                }
                 self.state = State::AwaitsResponseBody(decision, body, trailers);
                 ResponseFlow::AwaitBody { limit }
             }
@@ -275,15 +307,28 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
     head
 }
 
-/// Decides about the response to a recovery request.
-fn evaluate_recovery_response(head: &ResponseHead<'_>, wait: Wait) -> ResponseAction {
+/// Says at which path the caller can ask for the answer of work under way.
+fn set_location(policy: &Policy, decision: &Decision, effects: &mut Vec<Effect<'_>>) {
+    if let Some(path) = Exchange::operation_path(policy, decision) {
+        set("location", path.into_bytes(), effects);
+    }
+}
+
+/// Decides about the response to a request for a stored result.
+fn evaluate_recovery_response(head: &ResponseHead<'_>, wait: Wait, is_operation: bool) -> ResponseAction {
     match head.status {
         // A handler's error can have status 470 too.
         NOT_COMPLETED if !head.by_handler() => ResponseAction::Processing,
         // The router's timeout has ended the wait.
         504 if wait == Wait::Attach && !head.invoked && head.source.is_none() => ResponseAction::Processing,
-        // A stored 404 of the handler has an expiry, the 404 for an unknown key has none.
-        404 if !head.expires && head.source.is_some() => ResponseAction::Replace(Problem::key_unknown()),
+        // Another version of Restate may not even take the form of the id.
+        400 if is_operation && head.source == Some(ErrorSource::Ingress) => {
+            ResponseAction::Replace(Problem::operation_unknown())
+        }
+        // A stored 404 of the handler has an expiry, the 404 for what is unknown has none.
+        404 if !head.expires && head.source.is_some() => {
+            ResponseAction::Replace(if is_operation { Problem::operation_unknown() } else { Problem::key_unknown() })
+        }
         _ if head.by_handler() => {
             let (status, retry) = if head.is_error() { ("failed", Some(Retry::NewKey)) } else { ("completed", None) };
             ResponseAction::Pass(true, Some(status), retry)

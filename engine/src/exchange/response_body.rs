@@ -1,11 +1,12 @@
-//! The responses whose body is read: errors, from which stack traces and file paths are removed, and Restate's response
-//! to a one-way request.
+//! The responses whose body is read: errors, from which stack traces and file paths are removed, Restate's response
+//! to a one-way request, and successes whose `Location` names members of the body.
 
 use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem};
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
+use crate::policy::answer::Unshaped;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
 use serde::Serialize;
@@ -22,6 +23,8 @@ pub(super) enum AwaitedBody {
     Error(u16, Option<Retry>),
     /// The body of a one-way target's response.
     OneWay,
+    /// The body of a success, whose members the route's `Location` needs. The body passes unchanged.
+    Shaped,
 }
 
 impl Exchange {
@@ -44,10 +47,20 @@ impl Exchange {
                     self.facts.answer = Some(AnswerFact { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
                 }
-                set_body(processing(self.facts.invocation.as_deref()), effects);
+                set_body(processing(self.processed(policy, &decision)), effects);
+            }
+            AwaitedBody::Shaped => {
+                if let Some(shape) = self.answer_shape(policy) {
+                    self.shape(shape, body, effects);
+                }
             }
         }
         self.respond(decision, replaced, trailers, policy, effects);
+    }
+
+    /// The operation id in the body of a one-way target's response.
+    fn processed<'d>(&'d self, policy: &Policy, decision: &'d Decision) -> Option<&'d str> {
+        if policy.operations().is_some() { decision.operation.as_deref() } else { self.facts.invocation.as_deref() }
     }
 
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`].
@@ -56,7 +69,8 @@ impl Exchange {
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => replaced = Some(Problem::backend_error(status, retry)),
-            AwaitedBody::OneWay => set_body(processing(self.facts.invocation.as_deref()), effects),
+            AwaitedBody::OneWay => set_body(processing(self.processed(policy, &decision)), effects),
+            AwaitedBody::Shaped => self.leave_unshaped(Unshaped::TooLong),
         }
         self.respond(decision, replaced, trailers, policy, effects);
     }

@@ -10,8 +10,10 @@
 //! | `cursor` | reading a tree and collecting its problems with their JSON pointers |
 //! | `lex` | the lexer: scalars and space |
 //! | `scan` | values at JSON pointers, in one pass over the bytes |
+//! | `canonical` | the canonical form of a text (RFC 8785) |
 //! | `slip` | why a text is no JSON |
 
+pub(crate) mod canonical;
 pub(crate) mod cursor;
 pub(crate) mod lex;
 pub(crate) mod scan;

@@ -1,12 +1,13 @@
 //! Stores with given content, for `explain` and for tests. They reply in the formats of Unkey and OpenBao, so that the
 //! code that reads those formats runs too.
 
-use super::{CallId, LookupAnswer, LookupRequest, LookupResult, Lookups, StoreKind, invocation};
+use super::{CallId, Claim, LookupAnswer, LookupRequest, LookupResult, Lookups, StoreKind, invocation};
 use crate::call::{Call, CallReply};
+use crate::collision;
 use crate::json::{Json, to_text};
 use sha2::{Digest as _, Sha256};
 
-/// The content of the two stores, and the reply to lookups of invocations.
+/// The content of the two stores, and the replies to lookups of invocations and to claims.
 ///
 /// `bindings` maps a webhook id to `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`. `secrets` maps
 /// `{tenant}:{project}:{provider}` to a string, an array of strings or the data itself (`{"secret": "…"}`). The store does
@@ -17,11 +18,15 @@ use sha2::{Digest as _, Sha256};
 /// `invocations` is such a response to every lookup of an invocation, or the word `unreachable`. Without it the id is made of
 /// a digest of the lookup, so that it shows which invocation was looked up.
 ///
+/// `guard` is such a response to every claim of collision detection, or the word `unreachable`. Without it the guard returns
+/// the claim, as for the first request with a key.
+///
 /// By default neither store can be reached.
 #[derive(Debug, Clone, Default)]
 pub struct FakeStores {
     entries: Option<Entries>,
     invocations: Option<Json>,
+    guard: Option<Json>,
 }
 
 #[derive(Debug, Clone)]
@@ -33,27 +38,31 @@ struct Entries {
 type Members = Vec<(String, Json)>;
 
 impl FakeStores {
-    /// Reads `{"bindings": {…}, "secrets": {…}, "invocations": {…}}`.
+    /// Reads `{"bindings": {…}, "secrets": {…}, "invocations": {…}, "guard": {…}}`.
     ///
     /// # Errors
     /// A message that says what is wrong with the JSON.
     pub fn read(json: &Json) -> Result<Self, String> {
         let Json::Object(members) = json else {
-            return Err("expected an object with `bindings`, `secrets` and `invocations`".to_owned());
+            return Err("expected an object with `bindings`, `secrets`, `invocations` and `guard`".to_owned());
         };
-        let (mut bindings, mut secrets, mut invocations) = (Vec::new(), Vec::new(), None);
+        let (mut bindings, mut secrets, mut invocations, mut guard) = (Vec::new(), Vec::new(), None, None);
         for (name, value) in members {
             let (target, is_known): (_, fn(&Json) -> bool) = match name.as_str() {
                 "bindings" => (&mut bindings, |value| matches!(value, Json::Null | Json::Object(_))),
                 "secrets" => (&mut secrets, |value| !matches!(value, Json::Bool(_) | Json::Number(_))),
-                "invocations" => {
+                "invocations" | "guard" => {
                     if response(value).is_none() && value.text() != Some("unreachable") {
-                        return Err("`invocations` is neither a response with a `status` nor `unreachable`".to_owned());
+                        return Err(format!("`{name}` is neither a response with a `status` nor `unreachable`"));
                     }
-                    invocations = Some(value.clone());
+                    *(if name == "guard" { &mut guard } else { &mut invocations }) = Some(value.clone());
                     continue;
                 }
-                _ => return Err(format!("unknown member `{name}`; known here: `bindings`, `secrets`, `invocations`")),
+                _ => {
+                    return Err(format!(
+                        "unknown member `{name}`; known here: `bindings`, `secrets`, `invocations`, `guard`"
+                    ));
+                }
             };
             let Json::Object(entries) = value else { return Err(format!("`{name}` is no object")) };
             if let Some((key, value)) = entries.iter().find(|(_, value)| !is_known(value)) {
@@ -61,13 +70,28 @@ impl FakeStores {
             }
             target.clone_from(entries);
         }
-        Ok(Self { entries: Some(Entries { bindings, secrets }), invocations })
+        Ok(Self { entries: Some(Entries { bindings, secrets }), invocations, guard })
     }
 
     /// The result of the lookup of an invocation with this body.
     pub fn look_up_invocation(&self, body: &str) -> LookupResult {
         let (status, body) = self.invocation_reply(body.as_bytes());
         invocation::read(&CallReply { status, body: Some(&body) })
+    }
+
+    /// The result of a claim.
+    pub fn claim(&self, claim: &Claim) -> LookupResult {
+        let (status, body) = self.guard_reply(to_text(&claim.fingerprint).as_bytes());
+        collision::read(&CallReply { status, body: Some(&body) })
+    }
+
+    /// The guard's reply to a claim with this body: the status (`None` for no response) and the body.
+    pub fn guard_reply(&self, body: &[u8]) -> (Option<u16>, Vec<u8>) {
+        match &self.guard {
+            Some(Json::String(_)) => (None, Vec::new()),
+            Some(entry) => response(entry).unwrap_or_default(),
+            None => (Some(200), body.to_vec()),
+        }
     }
 
     /// Restate's reply to the lookup of an invocation: the status (`None` for no response) and the body.
@@ -171,8 +195,11 @@ mod tests {
     #[test]
     fn slips_are_told() {
         for (given, expected) in [
-            ("[]", "expected an object with `bindings`, `secrets` and `invocations`"),
-            (r#"{"binding": {}}"#, "unknown member `binding`; known here: `bindings`, `secrets`, `invocations`"),
+            ("[]", "expected an object with `bindings`, `secrets`, `invocations` and `guard`"),
+            (
+                r#"{"binding": {}}"#,
+                "unknown member `binding`; known here: `bindings`, `secrets`, `invocations`, `guard`",
+            ),
             (r#"{"secrets": []}"#, "`secrets` is no object"),
             (r#"{"bindings": {"wh_1": "acme"}}"#, "`bindings` has a string for `wh_1`"),
             (

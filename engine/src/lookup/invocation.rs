@@ -9,10 +9,8 @@ use crate::call::{Call, CallReply};
 use crate::json::{Json, to_text};
 use crate::policy::HandlerAddress;
 use crate::policy::document::InvocationStore;
+use crate::policy::operations::is_invocation_id;
 use serde::Serialize;
-
-/// The longest invocation id that is taken, in bytes. Restate's have 38.
-const MAX_ID_BYTES: usize = 64;
 
 /// The time for a reply, in milliseconds.
 const TIMEOUT_MS: u32 = 1000;
@@ -59,17 +57,9 @@ pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
     };
     let reply = Json::parse(body).ok();
     match reply.as_ref().and_then(|reply| reply.at(&["invocationId"])).and_then(Json::text) {
-        // The id becomes a segment of a path.
-        Some(id) if is_id(id) => LookupResult::Invocation(id.into()),
+        Some(id) if is_invocation_id(id) => LookupResult::Invocation(id.into()),
         _ => LookupResult::Unavailable("invocation_lookup_malformed"),
     }
-}
-
-fn is_id(id: &str) -> bool {
-    id.len() <= MAX_ID_BYTES
-        && id
-            .strip_prefix("inv_")
-            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
 #[cfg(test)]

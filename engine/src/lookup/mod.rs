@@ -18,6 +18,7 @@ pub(crate) mod invocation;
 mod openbao;
 mod unkey;
 
+pub use crate::collision::Claim;
 pub use fake::FakeStores;
 
 use crate::call::{Call, CallReply};
@@ -66,6 +67,8 @@ pub enum PendingLookup<'r> {
     Store(&'r LookupRequest),
     /// The id of an invocation; the body of the call
     Invocation(&'r str),
+    /// The first fingerprint under the key of a claim
+    Claim(&'r Claim),
 }
 
 /// The result of a lookup. The reasons are log values.
@@ -77,6 +80,8 @@ pub enum LookupResult {
     Secrets(Arc<Vec<Secret>>),
     /// The invocation's id, `inv_[A-Za-z0-9]+`
     Invocation(Box<str>),
+    /// The fingerprint of the first claim under the key
+    FirstClaim(Box<str>),
     /// The store has no valid binding for the webhook id; the reason
     Unknown(&'static str),
     /// The value could not be fetched, or is malformed; the reason
@@ -89,6 +94,7 @@ impl PendingLookup<'_> {
         match self {
             Self::Store(request) => request.kind.name(),
             Self::Invocation(_) => "restate",
+            Self::Claim(_) => "guard",
         }
     }
 }

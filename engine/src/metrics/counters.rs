@@ -32,8 +32,12 @@ pub enum Counter {
     HandlerHit,
     /// What the filter would have done with a request in shadow mode.
     Shadow,
-    /// A lookup that a request needed.
+    /// A lookup that a request needed, or a claim at the guard.
     Lookup,
+    /// An answer that kept its status 200 although the route shapes its answers.
+    Unshaped,
+    /// A key came again with another request.
+    KeyCollision,
 }
 
 impl Counter {
@@ -51,6 +55,8 @@ impl Counter {
             Self::HandlerHit => "handler_internal_dedup_hit_total",
             Self::Shadow => "idempotency_shadow_total",
             Self::Lookup => "idempotency_lookup_total",
+            Self::Unshaped => "idempotency_answer_unshaped_total",
+            Self::KeyCollision => "idempotency_key_collision_total",
         }
     }
 
@@ -68,6 +74,8 @@ impl Counter {
             Self::HandlerHit => &[],
             Self::Shadow => &["verdict", "code"],
             Self::Lookup => &["store", "result"],
+            Self::Unshaped => &["reason"],
+            Self::KeyCollision => &["mode"],
         }
     }
 }

@@ -13,6 +13,7 @@ mod series;
 
 pub use counters::{Counter, Histogram, MetricKind};
 pub(crate) use observe::{count_request, count_response};
+pub(crate) use series::NONE;
 pub use series::SeriesTable;
 
 /// How often [`SeriesTable::flush`] has to be called, in milliseconds.

@@ -34,6 +34,7 @@ pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host:
             Code::KeyInvalid => {
                 add(exchange, policy, series, Counter::KeyInvalid, [problem.reason.unwrap_or(NONE), NONE]);
             }
+            Code::KeyReused => add(exchange, policy, series, Counter::KeyCollision, ["enforce", NONE]),
             Code::SignatureInvalid => {
                 let values = [exchange.signer(policy).unwrap_or(NONE), exchange.reason().unwrap_or(NONE)];
                 add(exchange, policy, series, Counter::SignatureFailed, values);
@@ -75,6 +76,9 @@ fn count_delivery(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable
 pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
     if exchange.handler_hit() {
         add(exchange, policy, series, Counter::HandlerHit, [NONE; 2]);
+    }
+    if let Some(why) = exchange.unshaped() {
+        add(exchange, policy, series, Counter::Unshaped, [why.name(), NONE]);
     }
     let answer = exchange.answer();
     if let Some(answer) = answer.filter(|_| exchange.is_replayed()) {

@@ -6,7 +6,7 @@ use crate::host::{Host, MetricId};
 use std::collections::BTreeMap;
 
 /// The value of a label that is absent.
-pub(super) const NONE: &str = "_none";
+pub(crate) const NONE: &str = "_none";
 /// The endpoint of a request that matched no route.
 pub(super) const UNMATCHED: &str = "_unmatched";
 /// Tenant and project of requests whose tenant has no series of its own.

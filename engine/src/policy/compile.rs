@@ -1,14 +1,17 @@
 //! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
+mod answer;
 mod callers;
+mod collision;
 mod identity;
 mod keys;
+mod operations;
 mod parameters;
 mod recovery;
 mod webhooks;
 
 use super::document::{
-    BackendKind, CallerHeaders, Collision, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
+    BackendKind, CallerHeaders, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
 };
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
@@ -80,6 +83,7 @@ impl Compiler<'_> {
             self.check(*index, declared);
             self.check_keys(*index, declared, target.as_ref());
             self.check_lost(*index, declared, target.as_ref());
+            self.check_collision(*index, declared, target.as_ref());
             if let Some(first) = endpoints.insert(declared.endpoint.clone(), routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
                 let message = format!("the endpoint `{}` is declared at /routes/{first} already", declared.endpoint);
@@ -87,7 +91,7 @@ impl Compiler<'_> {
             }
             let methods = methods_of(declared);
             self.declare(&mut table, *index, declared, &methods, &routes);
-            self.open_path(*index, declared, &reserved_paths);
+            self.open_path(&format!("/routes/{index}/path"), &declared.template.to_string(), &reserved_paths);
             let identity = declared.identity.as_ref().map_or(0, |rules| {
                 identities.push(rules.clone());
                 identities.len() - 1
@@ -98,6 +102,7 @@ impl Compiler<'_> {
                 template: declared.template.clone(),
                 methods,
                 policy: declared.policy,
+                collision: self.collision_rules(declared, target.as_ref()),
                 recovery: target.clone().filter(|_| self.recovers(declared)),
                 target: target.filter(|_| backend.rewrite_path),
                 scope: declared.scope,
@@ -111,12 +116,14 @@ impl Compiler<'_> {
                 key: self.key_rules(declared),
                 strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
                 parameter_headers: self.parameter_headers(declared),
+                answer: self.answer(*index, declared),
             };
             routes.push((*index, route));
         }
         self.recovery_paths(&routes);
         self.check_scopes();
         let closed_services = self.closed_services(&routes);
+        let operations = self.operations(&routes, &reserved_paths, &closed_services);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
         if document.mode == Mode::Shadow {
@@ -144,6 +151,8 @@ impl Compiler<'_> {
                 .collect(),
             reserved_paths,
             invocations: self.invocations(&routes),
+            operations,
+            guard: self.guard(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
             endpoints,
@@ -248,31 +257,7 @@ impl Compiler<'_> {
             );
             self.issues.add(at("policy"), message);
         }
-        let has_results = recovery::has_results(route);
         self.check_recovery(index, route);
-        if route.collision != Collision::Off {
-            if !has_results {
-                self.issues.add(
-                    at("collision"),
-                    "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide",
-                );
-            }
-            if backend.cluster.is_none() || backend.guard.is_none() {
-                self.issues
-                    .add(at("collision"), "collision detection needs /backend/guard, and /backend/cluster to call it");
-            }
-            if route.guard_refuses {
-                self.issues.add(
-                    at("guard_failure"),
-                    "`refuse` is not supported by this version: it does not call the guard yet",
-                );
-            } else {
-                self.warnings.add(
-                    at("collision"),
-                    "not acted on by this version: requests are forwarded as if the guard were down",
-                );
-            }
-        }
         if route.in_flight_conflict {
             self.warnings.add(at("in_flight"), "`conflict` is not acted on by this version: duplicates attach");
         }
@@ -343,17 +328,16 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports a route whose path is closed to clients.
+    /// Reports a path of the document, at `pointer`, that is closed to clients.
     #[inline(never)]
-    fn open_path(&mut self, index: usize, route: &RouteDocument, reserved_paths: &[String]) {
-        let path = route.template.to_string();
+    fn open_path(&mut self, pointer: &str, path: &str, reserved_paths: &[String]) {
         let is_below = |prefix: &&String| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if let Some(prefix) = reserved_paths.iter().find(is_below) {
             let message =
                 format!("`{prefix}` is closed to clients (/backend/reserved_paths, or the backend's own paths)");
-            self.issues.add(format!("/routes/{index}/path"), message);
+            self.issues.add(pointer, message);
         }
     }
 

@@ -6,6 +6,7 @@ mod backend;
 mod callers;
 mod identity;
 mod keys;
+mod operations;
 mod retention;
 mod routes;
 mod secrets;
@@ -157,7 +158,7 @@ impl Document {
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             backend: fields
                 .need_or_advise("backend", backend::KINDS, issues)
-                .and_then(|at| Backend::read(&at, issues))
+                .and_then(|at| Backend::read(&at, inline, issues))
                 .unwrap_or_default(),
             gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
             routes: routes

@@ -1,11 +1,14 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
-//! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery` and `target`
-//! evaluate requests.
+//! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery`, `operations` and
+//! `target` evaluate requests, and `answer` shapes responses.
 
+pub(crate) mod answer;
 pub(crate) mod authority;
+pub(crate) mod collision;
 mod compile;
 pub(crate) mod document;
+pub mod operations;
 pub(crate) mod path;
 pub(crate) mod recovery;
 pub(crate) mod routes;
@@ -21,9 +24,12 @@ use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
 use crate::provider::Provider;
+use answer::AnswerShape;
+use collision::{CollisionRules, GuardService};
 use document::{
     Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
 };
+use operations::Operations;
 use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -86,6 +92,10 @@ pub struct Policy {
     bindings: BTreeMap<String, Binding>,
     /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
     invocations: Option<InvocationStore>,
+    /// The operations that callers can ask for.
+    operations: Option<Operations>,
+    /// The guard; `None` if no route detects collisions.
+    guard: Option<GuardService>,
     /// The store of bindings that the document does not list.
     unkey: Option<Unkey>,
     /// The store of secrets that bindings do not list.
@@ -113,6 +123,8 @@ pub struct Route {
     pub policy: PolicyKind,
     /// The target, if the path is rewritten
     pub target: Option<Target>,
+    /// How it detects that a key comes again with another request
+    pub(crate) collision: Option<Box<CollisionRules>>,
     /// The target whose stored results callers can recover
     pub recovery: Option<Target>,
     /// The scope of its keys
@@ -138,6 +150,8 @@ pub struct Route {
     /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
     /// without `forward.parameters`
     pub parameter_headers: Vec<String>,
+    /// What becomes of the target's answers with status 200
+    pub(crate) answer: Option<AnswerShape>,
 }
 
 /// All errors of a policy document.
@@ -273,6 +287,11 @@ impl Policy {
         self.invocations.as_ref()
     }
 
+    /// The guard; `None` if no route detects collisions.
+    pub(crate) fn guard(&self) -> Option<&GuardService> {
+        self.guard.as_ref()
+    }
+
     /// The store of bindings that the document does not list.
     pub(crate) fn unkey(&self) -> Option<&Unkey> {
         self.unkey.as_ref()
@@ -359,6 +378,12 @@ impl Policy {
                 resolve(secret, &|| pointer.to_owned(), true);
             }
         }
+        if let Some(operations) = &mut self.operations {
+            for (pointer, secret) in operations.secrets_mut() {
+                resolve(secret, &|| pointer.clone(), false);
+            }
+            operations.check_keys(&mut issues);
+        }
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
     }
 
@@ -385,6 +410,7 @@ impl Policy {
                 }
             }
         }
+        self.operations.iter().for_each(|operations| operations.weak_secrets(&mut issues));
         issues.0
     }
 

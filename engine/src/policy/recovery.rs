@@ -8,7 +8,7 @@ use super::{Policy, Route};
 pub(crate) const SEGMENT: &str = "by-idempotency-key";
 
 /// The last segment of a recovery path that does not wait for the result.
-const OUTPUT: &str = "output";
+pub(super) const OUTPUT: &str = "output";
 
 /// Whether the response waits for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

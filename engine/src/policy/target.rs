@@ -90,6 +90,15 @@ impl Target {
         Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), prefix, send, fixed })
     }
 
+    /// The path of a handler without an object key, for a call of the filter itself.
+    pub(crate) fn call_path(service: &str, handler: &str, paths: TargetPaths) -> String {
+        let prefix = match paths {
+            TargetPaths::V1 => "",
+            TargetPaths::V2 => "/restate/call",
+        };
+        format!("{prefix}/{service}/{handler}")
+    }
+
     /// Parses the name of a service.
     ///
     /// # Errors
@@ -258,11 +267,15 @@ fn injective(pieces: &[KeyPiece]) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a character may stand in fixed text. It needs no escape in a segment of a path.
+pub(super) fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._~-:@!$&'()*+=".contains(&byte)
+}
+
 /// Adds fixed text. It may contain characters that need no escape in a segment, such as the colon that separates
 /// values.
 fn push_literal(text: &str, pieces: &mut Vec<KeyPiece>) -> Result<(), String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-:@!$&'()*+=".contains(&byte);
-    if !text.bytes().all(plain) {
+    if !text.bytes().all(is_plain) {
         return Err(format!("`{text}`: literal text in an object key is [A-Za-z0-9._~:@!$&'()*+=-]"));
     }
     if !text.is_empty() {

@@ -40,7 +40,7 @@ pub(super) enum SignatureEncoding {
 }
 
 /// Writes the signed text, piece by piece, into a function.
-pub(super) type Feed<'f> = dyn Fn(&mut dyn FnMut(&[u8])) + 'f;
+pub(crate) type Feed<'f> = dyn Fn(&mut dyn FnMut(&[u8])) + 'f;
 
 /// The secret is not a valid key for the algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,8 +131,13 @@ pub(super) fn sha_256(body: &[u8]) -> [u8; 32] {
     Sha256::digest(body).into()
 }
 
+/// HMAC (RFC 2104) with SHA-256 over the text that `text` writes.
+pub(crate) fn hmac_sha_256(key: &[u8], text: &Feed<'_>) -> Option<[u8; 32]> {
+    hmac::<Sha256Mac>(key, text).ok().map(Into::into)
+}
+
 /// Whether two texts are equal, in constant time.
-pub(super) fn equal(expected: &[u8], text: &[u8]) -> bool {
+pub(crate) fn equal(expected: &[u8], text: &[u8]) -> bool {
     any_equals(expected, &[text])
 }
 

@@ -34,6 +34,7 @@ mod verify;
 mod weakness;
 
 pub use catalogue::Catalogue;
+pub(crate) use crypto::{equal, hmac_sha_256};
 pub use identifier::{Identifier, IdentifierKind, NoIdentifier};
 pub use key::body_digest;
 pub use weakness::Weakness;

@@ -3,6 +3,7 @@
 use super::{Case, Outcome, key_in_logs};
 use crate::exchange::Exchange;
 use crate::json::to_text;
+use crate::policy::operations::Operations;
 use crate::policy::recovery::SEGMENT;
 use crate::policy::{KeyInLogs, Policy};
 
@@ -88,6 +89,9 @@ impl<'a> Record<'a> {
     fn route_path(self) -> Option<String> {
         if self.policy.key_in_logs() == KeyInLogs::Full {
             return None;
+        }
+        if self.exchange.is_operation() {
+            return self.policy.operations().map(Operations::template);
         }
         let mut path = self.policy.route(self.exchange.route_index()?)?.template.to_string();
         if self.exchange.is_recovery() {

@@ -162,6 +162,7 @@ fn shown_result(result: &LookupResult) -> String {
             secrets.iter().map(text).collect::<Vec<_>>().join("+")
         }
         LookupResult::Invocation(id) => format!("invocation:{id}"),
+        LookupResult::FirstClaim(first) => format!("first:{first}"),
         LookupResult::Unknown(reason) => format!("unknown:{reason}"),
         LookupResult::Unavailable(reason) => format!("unavailable:{reason}"),
     }

@@ -18,6 +18,7 @@ mod generate;
 mod golden;
 mod keys;
 mod model;
+mod operations;
 mod paths;
 mod recovery;
 mod secrecy;

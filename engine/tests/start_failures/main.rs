@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 mod callers;
+mod operations;
 mod relations;
 mod values;
 mod warnings;
@@ -102,7 +103,7 @@ fn compare(row: &Row, found: &[Issue]) {
 
 #[test]
 fn every_start_failure_has_its_pointer_and_stands_alone() {
-    [values::values(), relations::relations(), callers::rows()]
+    [values::values(), relations::relations(), callers::rows(), operations::rows()]
         .concat()
         .iter()
         .for_each(|row| compare(row, &document_errors(&changed(row))));
@@ -258,12 +259,17 @@ fn nothing_is_said_that_no_test_shows() {
             policy.warnings().iter().for_each(|warning| said += &warning.message);
             said += &policy.summary();
             said += &policy.take_secrets(|_| None).err().map(|errors| errors.to_string()).unwrap_or_default();
-            policy.take_secrets(|_| Some(Vec::new())).unwrap();
-            policy.weak_secrets().iter().for_each(|issue| said += &issue.message);
+            for value in ["", "short"] {
+                let mut policy = Policy::from_json(text).unwrap();
+                let unusable = policy.take_secrets(|_| Some(value.as_bytes().to_vec()));
+                said += &unusable.err().map(|errors| errors.to_string()).unwrap_or_default();
+                policy.weak_secrets().iter().for_each(|issue| said += &issue.message);
+            }
         }
         Err(errors) => said += &errors.to_string(),
     };
-    let rows = [values::values(), relations::relations(), callers::rows(), warnings::warnings()].concat();
+    let rows =
+        [values::values(), relations::relations(), callers::rows(), operations::rows(), warnings::warnings()].concat();
     rows.iter().for_each(|row| hear(changed(row).to_string().as_bytes()));
     hear(b"{} {}");
     hear(br#"{"version": 1, "version": 1}"#);

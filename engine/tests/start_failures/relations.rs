@@ -153,6 +153,29 @@ pub(super) fn relations() -> Vec<Row> {
             [("/backend/rewrite_path", json!(false)), ("/routes/0/query", json!(["page"]))],
             [("/routes/0/query", "where the path is rewritten")],
         ),
+        // The shape of answers.
+        row(
+            [("/routes/2/answer", json!({"status": 201}))],
+            [("/routes/2/answer", "only the answers of a `target` are shaped, where the path is rewritten to it")],
+        ),
+        row(
+            [("/backend/rewrite_path", json!(false)), ("/routes/0/answer", json!({"status": 201}))],
+            [("/routes/0/answer", "only the answers of a `target` are shaped")],
+        ),
+        row(
+            [("/routes/0/one_way", json!(true)), ("/routes/0/answer", json!({"status": 201}))],
+            [("/routes/0/answer", "a one-way target answers before there is a result")],
+        ),
+        row(
+            [
+                ("/routes/0/path", json!("/orders/{order_id}")),
+                ("/routes/0/answer", json!({"location": "/orders/{oder_id}"})),
+            ],
+            [(
+                "/routes/0/answer/location",
+                "`{oder_id}` is neither a parameter of the route's path nor `body:` and a JSON pointer; did you mean `order_id`?",
+            )],
+        ),
         // Rules for keys.
         row(
             [("/key", json!({"format": "uuid", "max_age": "24h"}))],
@@ -322,10 +345,34 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/0/collision", "needs /backend/guard")],
         ),
         row(
-            [("/routes/0/collision", json!("enforce")), ("/routes/0/guard_failure", json!("refuse"))],
-            [("/routes/0/guard_failure", "`refuse` is not supported by this version")],
+            [
+                ("/routes/0/collision", json!("enforce")),
+                ("/backend/guard", json!({"retention": "25h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [(
+                "/backend/guard/retention",
+                "the guard forgets a request before the backend forgets its result: orders.create asks for at least the \
+                 retention of Orders (/retention/classes/short) and 2h, for the backend's cleaner",
+            )],
         ),
-        row([("/routes/0/collision", json!("enforce"))], []),
+        row(
+            [
+                ("/routes/0/collision", json!("observe")),
+                ("/backend/guard", json!({"retention": "26h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [],
+        ),
+        row(
+            [
+                ("/backend/guard", json!({"retention": "1h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [],
+        ),
+        row([("/routes/0/collision", json!("enforce")), ("/backend/guard", json!({"retention": "1h"}))], []),
+        row([("/routes/0/collision", json!("enforce")), ("/routes/0/guard_failure", json!("refuse"))], []),
         // What is closed to clients.
         row(
             [("/unmatched", json!("PROHIBITED"))],

@@ -229,6 +229,48 @@ pub(super) fn values() -> Vec<Row> {
                 ("/routes/0/query/1", "`Delay` steers the backend itself and never comes from a client"),
             ],
         ),
+        // The shape of answers.
+        row(
+            [("/routes/0/answer", json!({"status": 300, "location": 1, "headers": {}}))],
+            [
+                ("/routes/0/answer/headers", "unknown member `headers`; known here: `status`, `location`"),
+                ("/routes/0/answer/status", "expected an integer from 200 to 299"),
+                ("/routes/0/answer/location", "expected a string, found a number"),
+            ],
+        ),
+        row([("/routes/0/answer", json!({}))], [("/routes/0/answer", "set `status`, `location` or both")]),
+        row(
+            [("/routes/0/answer", json!({"status": 204}))],
+            [("/routes/0/answer/status", "an answer with this status has no content, or a part of it")],
+        ),
+        row([("/routes/0/answer", json!({"status": 205}))], [("/routes/0/answer/status", "has no content")]),
+        row([("/routes/0/answer", json!({"status": 206}))], [("/routes/0/answer/status", "has no content")]),
+        row([("/routes/0/answer", json!({"status": 207, "location": "/a:b/{body:/id}"}))], []),
+        row(
+            [("/routes/0/answer", json!({"location": "/orders/%41"}))],
+            [("/routes/0/answer/location", "`/orders/%41`: fixed text in a location is [A-Za-z0-9/._~:@!$&'()*+=-]")],
+        ),
+        row(
+            [("/routes/0/answer", json!({"location": "/orders/{body:/id"}))],
+            [("/routes/0/answer/location", "a `{` is not closed")],
+        ),
+        row(
+            [("/routes/0/answer", json!({"location": "/orders/{body:id}"}))],
+            [(
+                "/routes/0/answer/location",
+                "`{body:id}`: behind `body:` stands a JSON pointer of at most 8 parts, such",
+            )],
+        ),
+        row(
+            [("/routes/0/answer", json!({"location": "https://a.example/{body:/id}"}))],
+            [(
+                "/routes/0/answer/location",
+                "a location is a path such as `/refunds/{body:/id}`: it begins with one slash",
+            )],
+        ),
+        row([("/routes/0/answer", json!({"location": "//a/b"}))], [("/routes/0/answer/location", "one slash, and no")]),
+        row([("/routes/0/answer", json!({"location": "/a/../b"}))], [("/routes/0/answer/location", "`.` or `..`")]),
+        row([("/routes/0/answer", json!({"location": "/"}))], [("/routes/0/answer/location", "a location is a path")]),
         row([("/routes/2/path", json!("carts"))], [("/routes/2/path", "a path begins with a slash")]),
         row(
             [("/routes/2/path", json!("/carts/:Cart_id"))],

@@ -95,7 +95,7 @@ pub(super) fn warnings() -> Vec<Row> {
         row([("/routes/2/target", json!("Cart/get")), ("/forward", json!({"parameters": "x-path-"}))], []),
         row([("/routes/2/target", json!("Cart/get")), ("/backend/rewrite_path", json!(false))], []),
         row([("/routes/1/target", json!("Hooks/ingest"))], []),
-        row([("/routes/0/collision", json!("observe"))], [("/routes/0/collision", "not acted on by this version")]),
+        row([("/routes/0/collision", json!("observe"))], []),
         row(
             [("/routes/0/in_flight", json!("conflict"))],
             [("/routes/0/in_flight", "`conflict` is not acted on by this version")],

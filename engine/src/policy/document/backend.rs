@@ -1,5 +1,6 @@
 //! The `backend` object: the kind of backend, and the headers that it gets and that clients get from it.
 
+use super::operations::OperationsDocument;
 use super::{parse_duration, parse_header_name, parse_text};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::policy::path::NormalPath;
@@ -68,6 +69,8 @@ pub(crate) struct Backend {
     pub authority: Option<String>,
     /// The guard
     pub guard: Option<Guard>,
+    /// `operations`
+    pub operations: Option<OperationsDocument>,
 }
 
 /// Ends the message about a document that does not say what stands behind the gateway.
@@ -99,12 +102,13 @@ impl Backend {
             cluster: None,
             authority: None,
             guard: None,
+            operations: None,
         }
     }
 
-    /// Reads a `backend` object.
+    /// Reads a `backend` object; `inline`: the document may contain secrets.
     #[inline(never)]
-    pub(crate) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
+    pub(crate) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let known = [
             "kind",
             "rewrite_path",
@@ -117,6 +121,7 @@ impl Backend {
             "cluster",
             "authority",
             "guard",
+            "operations",
         ];
         let fields = at.fields(&known, issues)?;
         let kinds = [("restate", BackendKind::Restate), ("generic", BackendKind::Generic)];
@@ -146,6 +151,7 @@ impl Backend {
                 let service = fields.get("service").map(|at| at.parse(issues, Target::parse_service));
                 Some(Guard { service: service.unwrap_or_else(|| Some("IdempotencyGuard".to_owned()))?, retention })
             }),
+            operations: fields.get("operations").and_then(|at| OperationsDocument::read(&at, inline, issues)),
         })
     }
 }

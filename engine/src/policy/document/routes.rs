@@ -127,6 +127,10 @@ pub(crate) struct RouteDocument {
     pub recovery: Option<bool>,
     /// `collision`
     pub collision: Collision,
+    /// `collision_scope`: whether a key is for all operations of a caller
+    pub collision_caller: bool,
+    /// `fingerprint`: whether bodies are compared as canonical JSON
+    pub fingerprint_json: bool,
     /// Whether requests are refused while the guard is down
     pub guard_refuses: bool,
     /// Whether a request whose key is in flight is refused
@@ -143,6 +147,17 @@ pub(crate) struct RouteDocument {
     pub key: Option<Arc<KeyRules>>,
     /// `on_prohibited`, if the route has it: whether a key is removed, and not refused
     pub strips_prohibited: Option<bool>,
+    /// `answer`, if the route has it
+    pub answer: Option<AnswerDocument>,
+}
+
+/// An `answer` object.
+#[derive(Debug, Clone)]
+pub(crate) struct AnswerDocument {
+    /// The status of a success, as digits
+    pub status: Option<String>,
+    /// The template of `Location`, not parsed yet
+    pub location: Option<String>,
 }
 
 impl RouteDocument {
@@ -160,6 +175,7 @@ impl RouteDocument {
             "hosts",
             "recovery",
             "collision",
+            "collision_scope",
             "in_flight",
             "guard_failure",
             "fingerprint",
@@ -169,6 +185,7 @@ impl RouteDocument {
             "webhook",
             "key",
             "on_prohibited",
+            "answer",
         ];
         let fields = at.fields(&known, issues)?;
         let endpoint = fields.need_parse("endpoint", issues, parse_name);
@@ -183,7 +200,6 @@ impl RouteDocument {
         });
         let scopes = [("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)];
         let collisions = [("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)];
-        fields.choice("fingerprint", &[("raw", ()), ("json", ())], issues);
         Some(Self {
             methods: methods.unwrap_or_else(|| vec![Method("POST".to_owned())]),
             target: fields.parse("target", issues, parse_text),
@@ -193,6 +209,12 @@ impl RouteDocument {
             hosts: fields.list("hosts", issues, parse_host).unwrap_or_default(),
             recovery: fields.boolean("recovery", issues),
             collision: fields.choice("collision", &collisions, issues).unwrap_or_default(),
+            collision_caller: fields
+                .choice("collision_scope", &[("operation", false), ("caller", true)], issues)
+                .unwrap_or_default(),
+            fingerprint_json: fields
+                .choice("fingerprint", &[("raw", false), ("json", true)], issues)
+                .unwrap_or_default(),
             guard_refuses: fields
                 .choice("guard_failure", &[("forward", false), ("refuse", true)], issues)
                 .unwrap_or_default(),
@@ -205,6 +227,7 @@ impl RouteDocument {
             webhook: fields.get("webhook").and_then(|at| read_webhook(&at, issues)),
             key: read_key(&fields, issues),
             strips_prohibited: read_on_prohibited(&fields, issues),
+            answer: fields.get("answer").and_then(|at| read_answer(&at, issues)),
             endpoint: endpoint?,
             template: template?,
             policy: policy?,
@@ -222,6 +245,25 @@ fn read_webhook(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<WebhookBlock
     Some(WebhookBlock {
         provider: fixed("provider", super::webhooks::parse_provider),
         id: fixed("id", super::webhooks::parse_webhook_id),
+    })
+}
+
+#[inline(never)]
+fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocument> {
+    let fields = at.fields(&["status", "location"], issues)?;
+    let status = fields.integer("status", 200..=299, issues);
+    if matches!(status, Some(204..=206)) {
+        issues.add(
+            format!("{}/status", at.pointer),
+            "an answer with this status has no content, or a part of it: choose another one, such as 201",
+        );
+    }
+    if fields.entries().next().is_none() {
+        issues.add(&at.pointer, "set `status`, `location` or both");
+    }
+    Some(AnswerDocument {
+        status: status.map(|status| status.to_string()),
+        location: fields.parse("location", issues, parse_text),
     })
 }
 

@@ -1,0 +1,155 @@
+//! A claim: the guard service is called with the fingerprint of a request under a key of the guard, and returns the
+//! fingerprint of the first claim under that key, because Restate answers every later call with the stored answer.
+
+use super::fingerprint::{BodyReader, ClaimedRequest, FingerprintHead, VERSION, prefixed};
+use crate::call::{Call, CallReply};
+use crate::json::{Json, to_text};
+use crate::lookup::LookupResult;
+use crate::policy::HandlerAddress;
+use crate::policy::collision::GuardService;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// The time for a reply, in milliseconds.
+const TIMEOUT_MS: u32 = 1000;
+
+/// A claim whose fingerprint still lacks the body.
+#[derive(Debug)]
+pub(crate) struct OpenClaim {
+    key: String,
+    head: FingerprintHead,
+    json: bool,
+}
+
+/// A claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The key at the guard: 43 characters of `A-Z a-z 0-9 _ -`
+    pub(crate) key: String,
+    /// The fingerprint of the request: `A-Z a-z 0-9 _ - .`
+    pub(crate) fingerprint: String,
+}
+
+/// What comes of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimVerdict {
+    /// The first claim under the key had the same fingerprint, or this is the first claim.
+    Match,
+    /// The first claim had another fingerprint.
+    Mismatch,
+    /// The fingerprints could not be compared; the reason.
+    Unknown(&'static str),
+}
+
+impl ClaimVerdict {
+    /// The verdict as metrics write it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Match => "match",
+            Self::Mismatch => "mismatch",
+            Self::Unknown(reason) => reason,
+        }
+    }
+}
+
+impl OpenClaim {
+    /// The claim of a request under a namespaced key. `address`: the operation, or `None` where a key is for all
+    /// operations of its caller. `json`: whether the route's `fingerprint` is `json`.
+    pub(crate) fn new(
+        namespaced: &str,
+        address: Option<&HandlerAddress<'_>>,
+        json: bool,
+        request: &ClaimedRequest<'_>,
+    ) -> Self {
+        Self { key: claim_key(namespaced, address), head: FingerprintHead::of(request), json }
+    }
+
+    /// What reads the body.
+    pub(crate) fn body_reader(&self) -> BodyReader {
+        BodyReader::new(self.json)
+    }
+
+    /// Whether the whole body has to be in memory.
+    pub(crate) const fn needs_whole_body(&self) -> bool {
+        self.json
+    }
+
+    /// The claim with the body.
+    pub(crate) fn with_body(self, body: BodyReader) -> Claim {
+        Claim { key: self.key, fingerprint: self.head.with_body(body) }
+    }
+}
+
+/// The digest of the namespaced key, and of service, object key and handler. Every field has its length before it, and
+/// the number of fields before the last tells the forms apart.
+fn claim_key(namespaced: &str, address: Option<&HandlerAddress<'_>>) -> String {
+    let mut digest = Sha256::new();
+    match address {
+        None => digest.update([0]),
+        Some(HandlerAddress { service, object_key, handler }) => {
+            digest.update([if object_key.is_some() { 2 } else { 1 }]);
+            for field in [Some(service.as_bytes()), object_key.as_deref(), Some(handler.as_bytes())] {
+                field.into_iter().for_each(|field| prefixed(&mut digest, field));
+            }
+        }
+    }
+    prefixed(&mut digest, namespaced.as_bytes());
+    BASE64_URL_SAFE_NO_PAD.encode(digest.finalize())
+}
+
+/// The call that makes a claim.
+pub(crate) fn call<I>(guard: &GuardService, claim: &Claim, id: I) -> Call<I> {
+    let headers = vec![
+        (":method", "POST".to_owned()),
+        (":path", guard.path.clone()),
+        (":authority", guard.authority.clone()),
+        ("accept", "application/json".to_owned()),
+        ("content-type", "application/json".to_owned()),
+        ("idempotency-key", claim.key.clone()),
+    ];
+    let body = to_text(&claim.fingerprint).into_bytes();
+    Call { id, cluster: guard.cluster.clone(), headers, body, timeout_ms: TIMEOUT_MS }
+}
+
+/// Reads the reply to [`call`]: the fingerprint of the first claim.
+pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+    let body = match (reply.status, reply.body) {
+        (Some(200), Some(body)) => body,
+        (None | Some(429 | 500..), _) => return LookupResult::Unavailable("guard_failed"),
+        (Some(_), _) => return LookupResult::Unavailable("guard_malformed"),
+    };
+    match Json::parse(body) {
+        Ok(Json::String(first)) => LookupResult::FirstClaim(first.into()),
+        _ => LookupResult::Unavailable("guard_malformed"),
+    }
+}
+
+impl Claim {
+    /// Compares the fingerprint with that of the first claim, in constant time. Fingerprints of different versions, and
+    /// those of `raw` and `json`, say nothing about each other.
+    pub(crate) fn verdict(&self, result: &LookupResult) -> ClaimVerdict {
+        let first = match result {
+            LookupResult::FirstClaim(first) => first,
+            LookupResult::Unavailable(reason) => return ClaimVerdict::Unknown(reason),
+            _ => return ClaimVerdict::Unknown("guard_malformed"),
+        };
+        if kind(first) != kind(&self.fingerprint) {
+            ClaimVerdict::Unknown("guard_incomparable")
+        } else if bool::from(first.as_bytes().ct_eq(self.fingerprint.as_bytes())) {
+            ClaimVerdict::Match
+        } else {
+            ClaimVerdict::Mismatch
+        }
+    }
+}
+
+/// Whether the fingerprint was made for `json`; `None` for one of another version.
+fn kind(fingerprint: &str) -> Option<bool> {
+    match fingerprint.strip_prefix(VERSION)?.split_once('.')?.0 {
+        "r" => Some(false),
+        "j" | "x" => Some(true),
+        _ => None,
+    }
+}

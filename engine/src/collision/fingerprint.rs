@@ -1,0 +1,105 @@
+//! The fingerprint of a request. Every release and every instance has to compute the same one, because a claim of one
+//! is compared with a claim of another (`engine/tests/golden/fingerprints.json`).
+
+use crate::json::canonical::canonical;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+
+/// The version of the fingerprint. A change of what is hashed changes it, and then fingerprints of different versions
+/// are not compared.
+pub(super) const VERSION: char = '1';
+
+/// What a fingerprint has beside the body.
+pub(crate) struct ClaimedRequest<'r> {
+    /// As the client sent it
+    pub(crate) method: &'r [u8],
+    /// The normalised path of the client, without its query
+    pub(crate) path: &'r str,
+    /// The query as the client sent it, without `?`; empty if there is none
+    pub(crate) query: &'r [u8],
+    /// The values of the `content-type` lines, in order
+    pub(crate) content_types: Vec<&'r [u8]>,
+}
+
+/// A fingerprint that still lacks the body.
+#[derive(Debug, Clone)]
+pub(super) struct FingerprintHead(Sha256);
+
+/// How the body of a fingerprint was hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BodyForm {
+    /// Its bytes, because the route says `raw`
+    Raw,
+    /// Its canonical JSON
+    Json,
+    /// Its bytes, because it has no canonical JSON
+    NoJson,
+}
+
+/// Reads the body of a request in parts.
+#[derive(Debug)]
+pub(crate) enum BodyReader {
+    /// Hashes the bytes and keeps none of them
+    Raw(Sha256),
+    /// Keeps the bytes, because members are sorted when all of them are there
+    Json(Vec<u8>),
+}
+
+impl BodyReader {
+    /// A body of which nothing has come. `json`: whether the route's `fingerprint` is `json`.
+    pub(crate) fn new(json: bool) -> Self {
+        if json { Self::Json(Vec::new()) } else { Self::Raw(Sha256::new()) }
+    }
+
+    /// Takes the next part.
+    pub(crate) fn push(&mut self, part: &[u8]) {
+        match self {
+            Self::Raw(digest) => digest.update(part),
+            Self::Json(text) => text.extend_from_slice(part),
+        }
+    }
+
+    fn finish(self) -> (BodyForm, Sha256) {
+        let of = |form, bytes: &[u8]| (form, Sha256::new_with_prefix(bytes));
+        match self {
+            Self::Raw(digest) => (BodyForm::Raw, digest),
+            Self::Json(text) => match canonical(&text) {
+                Some(text) => of(BodyForm::Json, &text),
+                None => of(BodyForm::NoJson, &text),
+            },
+        }
+    }
+}
+
+impl FingerprintHead {
+    pub(super) fn of(request: &ClaimedRequest<'_>) -> Self {
+        let mut digest = Sha256::new();
+        let fields = [request.method, request.path.as_bytes(), request.query];
+        fields.into_iter().for_each(|field| prefixed(&mut digest, field));
+        digest.update((request.content_types.len() as u64).to_be_bytes());
+        request.content_types.iter().for_each(|field| prefixed(&mut digest, field));
+        Self(digest)
+    }
+
+    /// The fingerprint of the request with this body: the version, the form of the body (`r`, `j` or `x`), a full stop
+    /// and the digest in base64url.
+    pub(super) fn with_body(self, body: BodyReader) -> String {
+        let Self(mut digest) = self;
+        let (form, body) = body.finish();
+        // Its length is fixed and it is the last part, so the parts before it can be told apart.
+        digest.update(body.finalize());
+        let form = match form {
+            BodyForm::Raw => 'r',
+            BodyForm::Json => 'j',
+            BodyForm::NoJson => 'x',
+        };
+        format!("{VERSION}{form}.{}", BASE64_URL_SAFE_NO_PAD.encode(digest.finalize()))
+    }
+}
+
+/// Adds the number of the field's bytes, as eight bytes, and the field.
+pub(super) fn prefixed(digest: &mut Sha256, field: &[u8]) {
+    digest.update((field.len() as u64).to_be_bytes());
+    digest.update(field);
+}

@@ -1,0 +1,16 @@
+//! Collision detection: whether an idempotency key comes again with another request (docs/contract.md section 6).
+//!
+//! | module | subject |
+//! |---|---|
+//! | `fingerprint` | the digest of a request: method, path, query, content type, body |
+//! | `claim` | the key and the fingerprint that the guard service gets, and its reply |
+//! | `observation` | a request that is checked beside its way to the backend |
+
+mod claim;
+mod fingerprint;
+mod observation;
+
+pub use claim::Claim;
+pub(crate) use claim::{ClaimVerdict, OpenClaim, call, read};
+pub(crate) use fingerprint::{BodyReader, ClaimedRequest};
+pub(crate) use observation::{Observation, ObservedCaller, ObservedClaim, ObservedTooLarge};

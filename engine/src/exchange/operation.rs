@@ -1,0 +1,115 @@
+//! Operations: a caller asks for the answer of an earlier request by its operation id (docs/contract.md section 6). The
+//! id's tag fits its own caller only, so a caller cannot reach another caller's answer.
+
+use super::request::{RequestHead, refuse_dots, wider_scope};
+use super::{Decision, Effect, Exchange, RequestFlow};
+use crate::headers::{FieldValue, Headers};
+use crate::identity::{self, Attributes, Identity, IdentityRefusal, Project, Rules};
+use crate::policy::Policy;
+use crate::policy::operations::Operations;
+use crate::policy::path::NormalPath;
+use crate::policy::recovery::Wait;
+use crate::problem::Problem;
+use std::borrow::Cow;
+
+impl Exchange {
+    /// Sends a request for an operation to the backend's path of its answer; `None` if the path is not that of an operation.
+    #[inline(never)]
+    pub(super) fn operation_request<'a>(
+        &mut self,
+        policy: &'a Policy,
+        head: &RequestHead<'a>,
+        path: &NormalPath<'_>,
+        headers: &Headers<'a>,
+        attributes: &dyn Attributes,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<Option<RequestFlow>, Problem> {
+        let Some(operations) = policy.operations() else { return Ok(None) };
+        let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
+        self.facts.is_operation = true;
+        refuse_dots(&[id])?;
+        if head.method != b"GET" {
+            return Err(Problem::method_not_allowed(&["GET"]));
+        }
+        if headers.field("upgrade") != FieldValue::Absent {
+            return Err(Problem::request_invalid(400));
+        }
+        let (caller, projects) =
+            callers(policy, operations, headers, attributes).map_err(|why| Problem::identity(&why))?;
+        let verified = operations.verify(id, &caller, &projects);
+        let Some((invocation, project)) = verified else {
+            self.facts.verified_identity = Some(Box::new(caller));
+            if operations.has_key() {
+                return Err(Problem::operation_unknown());
+            }
+            self.facts.reason = Some("secret_invalid");
+            return Err(Problem::dependency_unavailable());
+        };
+        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { wait };
+        let caller = Identity { project, ..caller };
+        self.facts.invocation = Some(invocation.to_owned());
+        let operation = operations.operation_id(invocation, &caller);
+        let path = operations.result_path(invocation, wait);
+        let decision = Decision {
+            identity: Some(caller),
+            recovery: Some(wait),
+            is_operation: true,
+            operation,
+            ..Decision::default()
+        };
+        self.edit_recovery(policy, head, decision, path, headers, attributes.router(), effects);
+        Ok(Some(RequestFlow::Continue))
+    }
+
+    /// The operation id that the client sees of an invocation. With operations it has the tag of the request's caller, and
+    /// there is none if the caller is not known, or if other callers may have the same invocation.
+    pub(super) fn operation_id<'a>(
+        &self,
+        policy: &Policy,
+        decision: &Decision,
+        invocation: &'a [u8],
+    ) -> Option<Cow<'a, [u8]>> {
+        let Some(operations) = policy.operations() else { return Some(Cow::Borrowed(invocation)) };
+        if let Some(operation) = &decision.operation {
+            return Some(Cow::Owned(operation.clone().into_bytes()));
+        }
+        // In shadow mode the backend has the client's key, which another caller can send as well.
+        let is_shared = decision.keyed && decision.shadow.is_some();
+        let to_target = self.route(policy).is_some_and(|route| route.target.is_some());
+        let caller = decision.identity.as_ref().filter(|_| to_target && !is_shared)?;
+        let invocation = std::str::from_utf8(invocation).ok()?;
+        operations.operation_id(invocation, caller).map(|id| Cow::Owned(id.into_bytes()))
+    }
+
+    /// The path at which the request's caller can ask for an operation. The sender of a webhook and a signed caller cannot.
+    pub(super) fn operation_path(policy: &Policy, decision: &Decision) -> Option<String> {
+        let (operations, operation) = (policy.operations()?, decision.operation.as_ref()?);
+        let subject = decision.identity.as_ref()?.subject.as_str();
+        let is_reserved = policy.reserved_subjects().iter().any(|reserved| reserved == subject);
+        (!is_reserved).then(|| operations.path(operation))
+    }
+}
+
+/// The caller of a request for an operation, and the projects for which the operation may have been made: the caller's own,
+/// and the wider scopes of routes. Where routes have wider scopes a caller needs no project.
+fn callers<'p>(
+    policy: &'p Policy,
+    operations: &Operations,
+    headers: &Headers<'_>,
+    attributes: &dyn Attributes,
+) -> Result<(Identity, Vec<Project>), IdentityRefusal<'p>> {
+    let rules = policy.identity_of(None);
+    let resolve = |scope: Option<Project>| {
+        let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects() };
+        identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
+    };
+    let wider: Vec<Project> = operations.wider_scopes().iter().filter_map(|scope| wider_scope(*scope)).collect();
+    match (resolve(None), wider.first()) {
+        (Ok(caller), _) => {
+            let projects = [std::slice::from_ref(&caller.project), &wider].concat();
+            Ok((caller, projects))
+        }
+        (Err(_), Some(scope)) => Ok((resolve(Some(scope.clone()))?, wider)),
+        (Err(why), None) => Err(why),
+    }
+}

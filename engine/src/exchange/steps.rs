@@ -1,0 +1,241 @@
+//! Steps between the decision about a request with a key and its way to the backend. Every such request passes
+//! [`Exchange::forward_when_ready`]: without a step it is forwarded at once, else it waits in a [`PendingForward`] until
+//! its steps are done. The one step today is the claim of collision detection (docs/contract.md section 6).
+
+use super::request::{MatchedRoute, RequestHead};
+use super::webhook::body_can_be_awaited;
+use super::{Decision, Effect, Exchange, RequestFlow, State};
+use crate::collision::{BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
+use crate::headers::{FieldValue, Headers};
+use crate::lookup::{LookupAnswer, PendingLookup};
+use crate::policy::collision::CollisionRules;
+use crate::policy::path::{NormalPath, PathError, split_query};
+use crate::policy::{Policy, Route};
+use crate::problem::Problem;
+
+/// A request that is decided and waits for steps before it is forwarded. A step that is done is `None`.
+#[derive(Debug)]
+pub(super) struct PendingForward {
+    pub(super) decision: Decision,
+    claim: Option<ClaimStep>,
+}
+
+/// How far a claim is that the request waits for.
+#[derive(Debug)]
+enum ClaimStep {
+    /// The body is missing.
+    Open(OpenClaim),
+    /// The guard has to answer.
+    Made(Claim),
+}
+
+/// A request in front of its steps.
+pub(super) struct DecidedRequest<'r, 'a> {
+    pub(super) head: &'r RequestHead<'a>,
+    pub(super) path: &'r NormalPath<'r>,
+    pub(super) matched: &'r MatchedRoute<'a, 'r>,
+    pub(super) headers: &'r Headers<'a>,
+    /// The whole body, if it is known already
+    pub(super) body: Option<&'r [u8]>,
+}
+
+impl PendingForward {
+    /// The lookup that the next step needs.
+    pub(super) const fn lookup(&self) -> Option<PendingLookup<'_>> {
+        match &self.claim {
+            Some(ClaimStep::Made(claim)) => Some(PendingLookup::Claim(claim)),
+            Some(ClaimStep::Open(_)) | None => None,
+        }
+    }
+
+    /// What reads the body for the next step.
+    pub(super) fn body_reader(&self) -> Option<BodyReader> {
+        match &self.claim {
+            Some(ClaimStep::Open(claim)) => Some(claim.body_reader()),
+            Some(ClaimStep::Made(_)) | None => None,
+        }
+    }
+
+    /// What the next step waits for. When all of them are done, the request waits for its end, since the gateway passes a
+    /// paused request on as a whole.
+    const fn flow(&self, limit: u64) -> RequestFlow {
+        match &self.claim {
+            Some(ClaimStep::Open(claim)) if claim.needs_whole_body() => RequestFlow::AwaitBody { limit },
+            Some(ClaimStep::Made(_)) => RequestFlow::AwaitCall { limit },
+            Some(ClaimStep::Open(_)) | None => RequestFlow::AwaitEnd { limit },
+        }
+    }
+}
+
+impl Exchange {
+    /// Forwards a decided request, or has it wait for its steps. This is the only way from the decision about a key to
+    /// [`Exchange::forward`].
+    pub(super) fn forward_when_ready<'a>(
+        &mut self,
+        policy: &'a Policy,
+        decision: Decision,
+        request: &DecidedRequest<'_, 'a>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
+        let DecidedRequest { head, path, matched, headers, body } = *request;
+        let rules = matched.route.and_then(|route| Some((route, route.collision.as_deref()?)));
+        if let Some(((route, rules), key)) = rules.zip(decision.key.as_deref()) {
+            let claim = open_claim(rules, key, &decision, request);
+            if rules.waits {
+                let claim = claim.ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
+                let claim = match body {
+                    Some(body) => ClaimStep::Made(claimed(claim, body)),
+                    None => ClaimStep::Open(claim),
+                };
+                return self.await_steps(route, PendingForward { decision, claim: Some(claim) }, headers);
+            }
+            self.observation = claim.and_then(|claim| observation(claim, route, &decision, headers, body));
+        }
+        self.forward(decision, policy, head, path, matched, effects)
+    }
+
+    /// Has a request wait for its steps, of which there is at least one.
+    fn await_steps(
+        &mut self,
+        route: &Route,
+        pending: PendingForward,
+        headers: &Headers<'_>,
+    ) -> Result<RequestFlow, Problem> {
+        let limit = route.max_body_bytes;
+        let flow = pending.flow(limit);
+        // A refusal keeps the decision for telemetry.
+        self.state = State::AwaitsSteps(Box::new(pending));
+        body_can_be_awaited(headers, limit)?;
+        Ok(flow)
+    }
+
+    /// Takes the whole body of a request that waits for it.
+    pub(super) fn take_whole_body<'a>(
+        &mut self,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        body: &[u8],
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
+        let read = self.body_reader().map(|mut reader| {
+            reader.push(body);
+            reader
+        });
+        self.take_end(policy, headers, read, effects)
+    }
+
+    /// Takes the end of the request: the claim gets its body, or the request is forwarded if every step is done.
+    pub(super) fn take_end<'a>(
+        &mut self,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        body: Option<BodyReader>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
+        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
+        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        match pending.claim.take() {
+            Some(ClaimStep::Open(claim)) => {
+                let body = body.ok_or_else(Problem::policy_invalid)?;
+                pending.claim = Some(ClaimStep::Made(claim.with_body(body)));
+                Ok(pending.flow(route.max_body_bytes))
+            }
+            Some(made @ ClaimStep::Made(_)) => {
+                pending.claim = Some(made);
+                Ok(pending.flow(route.max_body_bytes))
+            }
+            None => self.forward_pending(policy, route, headers, effects),
+        }
+    }
+
+    /// Takes the answer to the call of a step.
+    pub(super) fn take_step_answer(&mut self, policy: &Policy, answer: LookupAnswer) -> Result<RequestFlow, Problem> {
+        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
+        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        if let Some(ClaimStep::Made(claim)) = pending.claim.take() {
+            let verdict = claim.verdict(&answer.result);
+            self.facts.lookups.push(("guard", verdict.name()));
+            match verdict {
+                ClaimVerdict::Match => {}
+                ClaimVerdict::Mismatch => return Err(Problem::key_reused()),
+                ClaimVerdict::Unknown(reason) => {
+                    self.facts.reason = Some(reason);
+                    if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) {
+                        return Err(Problem::dependency_unavailable());
+                    }
+                }
+            }
+        }
+        Ok(pending.flow(route.max_body_bytes))
+    }
+
+    /// Forwards a request whose steps are done. Its head is read again from the lines that the host has kept.
+    fn forward_pending<'a>(
+        &mut self,
+        policy: &'a Policy,
+        route: &'a Route,
+        headers: &Headers<'a>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
+        let State::AwaitsSteps(pending) = std::mem::take(&mut self.state) else {
+            return Err(Problem::policy_invalid());
+        };
+        let head = RequestHead::read(policy, headers);
+        let (raw_path, _) = split_query(head.target);
+        let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
+        let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
+        self.forward(pending.decision, policy, &head, &path, &matched, effects)
+    }
+}
+
+/// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when
+/// the path is rewritten.
+fn open_claim(
+    rules: &CollisionRules,
+    key: &str,
+    decision: &Decision,
+    request: &DecidedRequest<'_, '_>,
+) -> Option<OpenClaim> {
+    let DecidedRequest { head, path, matched, headers, .. } = request;
+    let address = match rules.caller_scope {
+        true => None,
+        false => Some(rules.target.handler_address(&matched.decoded(), decision.identity.as_ref()?)?),
+    };
+    let (_, query) = split_query(head.target);
+    let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
+    let claimed = ClaimedRequest {
+        method: head.method,
+        path: path.as_str(),
+        query: query.unwrap_or_default(),
+        content_types: content_types.collect(),
+    };
+    Some(OpenClaim::new(key, address.as_ref(), rules.json, &claimed))
+}
+
+fn claimed(claim: OpenClaim, body: &[u8]) -> Claim {
+    let mut reader = claim.body_reader();
+    reader.push(body);
+    claim.with_body(reader)
+}
+
+/// The observation of a request; `None` if its body has no end, because it asks for an upgraded connection.
+fn observation(
+    claim: OpenClaim,
+    route: &Route,
+    decision: &Decision,
+    headers: &Headers<'_>,
+    body: Option<&[u8]>,
+) -> Option<Box<Observation>> {
+    if headers.field("upgrade") != FieldValue::Absent {
+        return None;
+    }
+    let identity = decision.identity.as_ref()?;
+    let caller = ObservedCaller {
+        tenant: identity.tenant.as_str().to_owned(),
+        project: identity.project.as_str().to_owned(),
+        endpoint: route.endpoint.clone(),
+    };
+    let observation = Box::new(Observation::new(claim, route.max_body_bytes, caller));
+    // A body that is known is not above the limit.
+    observation.push(body.unwrap_or_default()).ok()
+}

@@ -1,0 +1,240 @@
+//! What others may ask an exchange: telemetry, `explain` and tests. Nothing here changes it.
+
+use super::{AnswerFact, Decision, Exchange, KeyFact, ShadowDecision, Stage, State};
+use crate::headers::Headers;
+use crate::identity::{Identity, IdentitySource};
+use crate::policy::answer::Unshaped;
+use crate::policy::routes::RouteId;
+use crate::policy::{Policy, PolicyKind, Route};
+use crate::problem::Problem;
+use crate::telemetry::{Case, Outcome, Record};
+use crate::uuid::Uuid;
+
+/// The endpoint of requests for operations. The name of an endpoint of a policy cannot begin so.
+const OPERATIONS: &str = "_operations";
+
+impl Exchange {
+    /// The decision, if there is one yet.
+    pub(super) const fn decision(&self) -> Option<&Decision> {
+        match &self.state {
+            State::Begun
+            | State::AwaitsSignedBody(_)
+            | State::AwaitsDelivery(_)
+            | State::AwaitsInvocation(_)
+            | State::AwaitsSteps(_) => None,
+            State::Forwarded(decision)
+            | State::AwaitsResponseBody(decision, ..)
+            | State::Responded(decision, ..)
+            | State::Refused(decision, _) => Some(decision),
+        }
+    }
+
+    /// The problem that refused the request, or that replaced the backend's error.
+    pub const fn refusal(&self) -> Option<&Problem> {
+        match &self.state {
+            State::Refused(_, problem) | State::Responded(_, Some(problem), _) => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// The reason of a refusal for logs, in more detail than the caller gets.
+    pub fn reason(&self) -> Option<&'static str> {
+        self.facts.reason.or_else(|| self.problem().and_then(|problem| problem.reason))
+    }
+
+    /// The refusal of the request, or the one that has no effect in shadow mode, or the problem in the place of the backend's
+    /// error.
+    pub(crate) fn problem(&self) -> Option<&Problem> {
+        match (&self.state, self.shadow().flatten()) {
+            (State::Responded(..), Some(problem)) => Some(problem),
+            _ => self.refusal().or_else(|| self.shadow().flatten()),
+        }
+    }
+
+    /// The decision that had no effect in shadow mode. `None`: not in shadow mode. `Some(None)`: the request would have
+    /// been forwarded. `Some(Some(problem))`: it would have been refused.
+    pub fn shadow(&self) -> Option<Option<&Problem>> {
+        match self.decision()?.shadow.as_ref()? {
+            ShadowDecision::Forward => Some(None),
+            ShadowDecision::Refuse(problem) => Some(Some(problem)),
+        }
+    }
+
+    /// The namespaced key. In shadow mode the request does not carry it.
+    pub fn key(&self) -> Option<&str> {
+        self.decision()?.key.as_deref()
+    }
+
+    /// The verified identity of the caller, or of the webhook's binding: if the decision needed one, or if the request was
+    /// refused, or would be without shadow mode.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        let decided = self.decision().and_then(|decision| decision.identity.as_ref());
+        decided.or(self.facts.verified_identity.as_deref())
+    }
+
+    /// The lookups that the request needed: for each its store and its result.
+    pub(crate) fn lookups(&self) -> &[(&'static str, &'static str)] {
+        &self.facts.lookups
+    }
+
+    /// Which attempt the client says the request is, at most 100.
+    pub(crate) const fn attempt(&self) -> Option<u8> {
+        self.facts.attempt
+    }
+
+    /// Whether the backend replayed a stored response.
+    pub(crate) fn is_replayed(&self) -> bool {
+        self.facts.outcome == Outcome::Replayed
+    }
+
+    /// The matched route.
+    pub(super) fn route<'p>(&self, policy: &'p Policy) -> Option<&'p Route> {
+        policy.route(self.facts.route?)
+    }
+
+    /// What is known about the key of a request in Case A.
+    pub(crate) const fn key_fact(&self) -> KeyFact {
+        match (self.facts.key_read, self.facts.form) {
+            (false, _) => KeyFact::Unread,
+            (true, None) => KeyFact::Absent,
+            (true, Some(form)) => KeyFact::Sent(form),
+        }
+    }
+
+    /// The place of the key: `header`, or what the identifier of a delivery was made of.
+    pub(crate) const fn source_name(&self) -> Option<&'static str> {
+        self.facts.source
+    }
+
+    /// The provider of a delivery.
+    pub(crate) fn provider_name(&self) -> Option<&str> {
+        self.facts.provider.as_deref()
+    }
+
+    /// The name of the signed caller.
+    pub(crate) fn signer<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+        policy.callers().get(self.facts.caller?).map(|caller| caller.name.as_str())
+    }
+
+    /// The backend's answer to a request with a key.
+    pub(crate) const fn answer(&self) -> Option<AnswerFact> {
+        self.facts.answer
+    }
+
+    /// Why the backend's answer is not shaped although the route asks for it.
+    pub(crate) const fn unshaped(&self) -> Option<Unshaped> {
+        self.facts.unshaped
+    }
+
+    /// Whether the handler deduplicates, so that the filter makes no key.
+    pub(crate) fn leaves_keys_to_handler(&self) -> bool {
+        self.facts.policy == Some(PolicyKind::HandlerInternalC.name())
+    }
+
+    /// Whether a handler reported that it had deduplicated the request.
+    pub(crate) const fn handler_hit(&self) -> bool {
+        self.facts.handler_hit
+    }
+
+    /// How far the exchange is.
+    pub(crate) const fn stage(&self) -> Stage {
+        match &self.state {
+            State::Begun
+            | State::AwaitsSignedBody(_)
+            | State::AwaitsDelivery(_)
+            | State::AwaitsInvocation(_)
+            | State::AwaitsSteps(_) => Stage::Undecided,
+            State::Forwarded(_) | State::AwaitsResponseBody(..) | State::Refused(..) => Stage::RequestDecided,
+            State::Responded(..) => Stage::ResponseDecided,
+        }
+    }
+
+    /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its
+    /// identity comes from its binding; nor has a request whose path no route has.
+    pub fn identity_sources<'p>(&self, policy: &'p Policy, headers: &Headers<'_>) -> &'p [IdentitySource] {
+        if self.facts.is_operation {
+            return &policy.identity_of(None).sources;
+        }
+        let Some(route) = self.route(policy).filter(|route| route.webhook.is_none()) else { return &[] };
+        match policy.signer(route, headers) {
+            Some(caller) => policy.caller_source(caller).map(std::slice::from_ref).unwrap_or_default(),
+            None => &policy.identity_of(Some(route)).sources,
+        }
+    }
+
+    /// The case, if it is known.
+    pub const fn case(&self) -> Option<Case> {
+        self.facts.case
+    }
+
+    /// The record of the exchange for logs.
+    pub const fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
+        Record::of(self, policy)
+    }
+
+    /// The outcome so far.
+    pub(crate) const fn outcome(&self) -> Outcome {
+        self.facts.outcome
+    }
+
+    /// The outcome as the record writes it.
+    pub(crate) fn logged_outcome(&self) -> &'static str {
+        match self.facts.answer {
+            // An answer that is neither stored nor replayed is that of a forwarded request.
+            Some(answer) if answer.outcome != "passed" && self.facts.outcome != Outcome::Rejected => answer.outcome,
+            _ => self.facts.outcome.name(),
+        }
+    }
+
+    /// The id of the invocation in Restate.
+    pub(crate) fn invocation(&self) -> Option<&str> {
+        self.facts.invocation.as_deref()
+    }
+
+    /// The path as the client sent it, without its query, if logs show it.
+    pub(crate) fn sent_path(&self) -> Option<&str> {
+        self.facts.sent_path.as_deref()
+    }
+
+    /// What shadow mode has found: `rewrite` if the key would have been rewritten, `refuse` if the request would have
+    /// been refused.
+    pub(crate) fn shadow_verdict(&self) -> Option<&'static str> {
+        match self.shadow()? {
+            Some(_) => Some("refuse"),
+            None => self.key().map(|_| "rewrite"),
+        }
+    }
+
+    /// The index of the matched route.
+    pub(crate) const fn route_index(&self) -> Option<RouteId> {
+        self.facts.route
+    }
+
+    /// Whether the path is a recovery path.
+    pub(crate) const fn is_recovery(&self) -> bool {
+        self.facts.is_recovery
+    }
+
+    /// The gateway's id of the request.
+    pub(crate) const fn request_id(&self) -> Option<Uuid> {
+        self.facts.request_id
+    }
+
+    /// Whether the path is that of an operation.
+    pub(crate) const fn is_operation(&self) -> bool {
+        self.facts.is_operation
+    }
+
+    /// The endpoint of the matched route, or what stands for it in a request for an operation.
+    pub fn endpoint<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+        if self.facts.is_operation {
+            return Some(OPERATIONS);
+        }
+        self.route(policy).map(|route| route.endpoint.as_str())
+    }
+
+    /// The name of the policy that applied.
+    pub const fn policy_name(&self) -> Option<&'static str> {
+        self.facts.policy
+    }
+}

@@ -1,0 +1,288 @@
+//! Canonical JSON (RFC 8785): members sorted, no space, one spelling of each string and each number.
+//!
+//! It differs from the RFC in one point. The RFC reads numbers as doubles, which gives numbers such as 9007199254740992
+//! and 9007199254740993 one text. Here a number keeps all of its digits, in the RFC's layout. The two texts are equal
+//! for every number that a double holds with its shortest digits (docs/decisions/0015-fingerprints.md).
+
+use super::lex::{JsonScalar, scalar, skip_space, string};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// The maximum nesting. A text that is nested more deeply has no canonical form here, because the time for sorting grows
+/// with the depth.
+const MAX_DEPTH: usize = 64;
+
+/// The canonical form of a JSON text. `None` if it is not JSON in UTF-8, if an object has a member twice, if a string
+/// has a surrogate without its pair, or if it is nested more than [`MAX_DEPTH`] deep.
+pub(crate) fn canonical(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let rest = value(skip_space(text), &mut out, MAX_DEPTH)?;
+    skip_space(rest).is_empty().then_some(out)
+}
+
+/// Writes the value at the beginning of `text`. Returns what follows it.
+fn value<'b>(text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b [u8]> {
+    match text {
+        [b'{', rest @ ..] => object(skip_space(rest), out, depth.checked_sub(1)?),
+        [b'[', rest @ ..] => array(skip_space(rest), out, depth.checked_sub(1)?),
+        _ => {
+            let (scalar, rest) = scalar(text)?;
+            match scalar {
+                JsonScalar::Text(text) => write_string(std::str::from_utf8(&text.decode()).ok()?, out),
+                JsonScalar::Number(number) => write_number(number, out)?,
+                JsonScalar::Boolean(word) => out.extend_from_slice(word),
+                JsonScalar::Null => out.extend_from_slice(b"null"),
+                JsonScalar::Container => return None,
+            }
+            Some(rest)
+        }
+    }
+}
+
+fn array<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b [u8]> {
+    out.push(b'[');
+    if let [b']', rest @ ..] = text {
+        out.push(b']');
+        return Some(rest);
+    }
+    loop {
+        match skip_space(value(text, out, depth)?) {
+            [b',', rest @ ..] => {
+                out.push(b',');
+                text = skip_space(rest);
+            }
+            [b']', rest @ ..] => {
+                out.push(b']');
+                return Some(rest);
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// A member of an object: its name, and the place of name and value in the output.
+struct CanonicalMember {
+    name: String,
+    place: Range<usize>,
+}
+
+fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b [u8]> {
+    out.push(b'{');
+    if let [b'}', rest @ ..] = text {
+        out.push(b'}');
+        return Some(rest);
+    }
+    let begin = out.len();
+    let mut members: Vec<CanonicalMember> = Vec::new();
+    let rest = loop {
+        let [b'"', after @ ..] = text else { return None };
+        let (name, after) = string(after)?;
+        let name = String::from_utf8(name.decode().into_owned()).ok()?;
+        let [b':', after @ ..] = skip_space(after) else { return None };
+        let start = out.len();
+        write_string(&name, out);
+        out.push(b':');
+        let after = skip_space(value(skip_space(after), out, depth)?);
+        members.push(CanonicalMember { name, place: start..out.len() });
+        match after {
+            [b',', rest @ ..] => {
+                out.push(b',');
+                text = skip_space(rest);
+            }
+            [b'}', rest @ ..] => break rest,
+            _ => return None,
+        }
+    };
+    let order = |pair: &[CanonicalMember]| match pair {
+        [first, second] => compare(&first.name, &second.name),
+        _ => Ordering::Less,
+    };
+    if !members.windows(2).all(|pair| order(pair) == Ordering::Less) {
+        members.sort_unstable_by(|first, second| compare(&first.name, &second.name));
+        if members.windows(2).any(|pair| order(pair) == Ordering::Equal) {
+            return None;
+        }
+        let mut sorted = Vec::with_capacity(out.len().saturating_sub(begin));
+        for (index, member) in members.iter().enumerate() {
+            if index > 0 {
+                sorted.push(b',');
+            }
+            sorted.extend_from_slice(out.get(member.place.clone())?);
+        }
+        out.truncate(begin);
+        out.append(&mut sorted);
+    }
+    out.push(b'}');
+    Some(rest)
+}
+
+/// The order of members: by the UTF-16 code units of their names (RFC 8785 section 3.2.3).
+fn compare(first: &str, second: &str) -> Ordering {
+    first.encode_utf16().cmp(second.encode_utf16())
+}
+
+/// RFC 8785 section 3.2.2.2.
+fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend([b'\\', byte]),
+            8 => out.extend(b"\\b"),
+            9 => out.extend(b"\\t"),
+            10 => out.extend(b"\\n"),
+            12 => out.extend(b"\\f"),
+            13 => out.extend(b"\\r"),
+            0..0x20 => {
+                let digit = |value: u8| char::from_digit(value.into(), 16).map_or(b'0', |digit| digit as u8);
+                out.extend(b"\\u00");
+                out.extend([digit(byte >> 4), digit(byte & 0xf)]);
+            }
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Writes a number in the layout of ECMAScript's `Number::toString` (RFC 8785 section 3.2.2.3), with all of its digits
+/// except for zeros at both ends. `None` if its exponent is beyond 18 digits.
+fn write_number(number: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (negative, unsigned) = match number {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, number),
+    };
+    let is_exponent = |byte: &u8| matches!(byte, b'e' | b'E');
+    let mut halves = unsigned.splitn(2, is_exponent);
+    let (mantissa, exponent) = (halves.next()?, halves.next().unwrap_or(b"0"));
+    let mut parts = mantissa.splitn(2, |byte| *byte == b'.');
+    let (whole, fraction) = (parts.next()?, parts.next().unwrap_or_default());
+    let digits: Vec<u8> = [whole, fraction].concat();
+    let leading = digits.iter().take_while(|digit| **digit == b'0').count();
+    let digits = digits.get(leading..)?;
+    let trailing = digits.iter().rev().take_while(|digit| **digit == b'0').count();
+    let digits = digits.get(..digits.len().checked_sub(trailing)?)?;
+    let Some((first, others)) = digits.split_first() else {
+        out.push(b'0');
+        return Some(());
+    };
+    // The value is 0.{digits} times ten to the power of `point`.
+    let sign_free = exponent.strip_prefix(b"-").or_else(|| exponent.strip_prefix(b"+")).unwrap_or(exponent);
+    let significant = sign_free.iter().skip_while(|digit| **digit == b'0').count();
+    let exponent: i64 = if significant > 18 { None } else { std::str::from_utf8(exponent).ok()?.parse().ok() }?;
+    let point = exponent.checked_add(i64::try_from(whole.len()).ok()?)?.checked_sub(i64::try_from(leading).ok()?)?;
+    if negative {
+        out.push(b'-');
+    }
+    let count = i64::try_from(digits.len()).ok()?;
+    let zeros = |number: i64| std::iter::repeat_n(b'0', usize::try_from(number).unwrap_or_default());
+    if (count..=21).contains(&point) {
+        out.extend_from_slice(digits);
+        out.extend(zeros(point.checked_sub(count)?));
+    } else if (1..=21).contains(&point) {
+        let (before, after) = digits.split_at_checked(usize::try_from(point).ok()?)?;
+        out.extend_from_slice(before);
+        out.push(b'.');
+        out.extend_from_slice(after);
+    } else if (-5..=0).contains(&point) {
+        out.extend(b"0.");
+        out.extend(zeros(point.checked_neg()?));
+        out.extend_from_slice(digits);
+    } else {
+        out.push(*first);
+        if !others.is_empty() {
+            out.push(b'.');
+            out.extend_from_slice(others);
+        }
+        let exponent = point.checked_sub(1)?;
+        out.extend(if exponent < 0 { b"e-" } else { b"e+" });
+        out.extend(exponent.unsigned_abs().to_string().into_bytes());
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(json: &str) -> Option<String> {
+        canonical(json.as_bytes()).map(|text| String::from_utf8(text).unwrap())
+    }
+
+    /// The examples of RFC 8785: sections 3.2.2, 3.2.3 and appendix B.
+    #[test]
+    fn the_rfcs_examples() {
+        let whole = r#"{
+            "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+            "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+            "literals": [null, true, false]
+        }"#;
+        // The first number has more digits than its double, and keeps them.
+        let expected = r#"{"literals":[null,true,false],"numbers":[333333333.33333329,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#;
+        assert_eq!(text(whole).unwrap(), expected);
+        let sorted = r#"{"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\ud83d\ude00": 5, "\u0080": 6, "\u00f6": 7}"#;
+        assert_eq!(
+            text(sorted).unwrap(),
+            "{\"\\r\":2,\"1\":4,\"\u{80}\":6,\"\u{f6}\":7,\"\u{20ac}\":1,\"\u{1f600}\":5,\"\u{fb33}\":3}"
+        );
+        for (given, expected) in [
+            ("-0", "0"),
+            ("0.0e5", "0"),
+            ("5e-324", "5e-324"),
+            ("1.7976931348623157e308", "1.7976931348623157e+308"),
+            ("9007199254740992", "9007199254740992"),
+            ("295147905179352830000", "295147905179352830000"),
+            ("1e21", "1e+21"),
+            ("999999999999999900000", "999999999999999900000"),
+            ("0.000001", "0.000001"),
+            ("1e-7", "1e-7"),
+            ("333333333.3333332", "333333333.3333332"),
+            ("0.0000033333333333333333", "0.0000033333333333333333"),
+            ("-1E+02", "-100"),
+            ("100e-2", "1"),
+            ("12.5e1", "125"),
+        ] {
+            assert_eq!(text(given).as_deref(), Some(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_value_has_no_canonical_form() {
+        for bad in [
+            "",
+            " ",
+            "{",
+            "[1,]",
+            "{\"a\":1,}",
+            "{\"a\" 1}",
+            "[1 2]",
+            "1 2",
+            "01",
+            "+1",
+            ".5",
+            "1.",
+            "NaN",
+            "\"\\ud800\"",
+            "\"\\ude00\\ud83d\"",
+            "{\"\\udead\":1}",
+            "{\"a\":1,\"b\":2,\"a\":1}",
+            "{\"a\":1,\"\\u0061\":1}",
+            "\u{feff}{}",
+            "{}\0",
+            "1e1000000000000000000",
+        ] {
+            assert_eq!(text(bad), None, "{bad:?}");
+        }
+        assert_eq!(canonical(b"\"\xff\""), None);
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(text(&nested(MAX_DEPTH)), Some(nested(MAX_DEPTH)));
+        assert_eq!(text(&nested(MAX_DEPTH + 1)), None);
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let (first, second) = (text("9007199254740993").unwrap(), text("9007199254740992").unwrap());
+        assert_ne!(first, second);
+        assert_eq!(text("1e000000000000000000000000000000001").unwrap(), "10");
+        assert_eq!(text("1.0").unwrap(), text("1").unwrap());
+        assert_eq!(text("1e400").unwrap(), "1e+400");
+    }
+}

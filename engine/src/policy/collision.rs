@@ -1,0 +1,30 @@
+//! Collision detection of a route, and the guard service that it asks (docs/contract.md section 6).
+
+use super::Target;
+
+/// How a route detects that a key comes again with another request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CollisionRules {
+    /// The target, also where the path is not rewritten
+    pub(crate) target: Target,
+    /// Whether a request waits for the guard, and is refused (`enforce`). Otherwise its claim is counted (`observe`, and
+    /// `enforce` in shadow mode).
+    pub(crate) waits: bool,
+    /// Whether a key is for all operations of a caller
+    pub(crate) caller_scope: bool,
+    /// Whether a request is refused if the guard gives no answer
+    pub(crate) needs_guard: bool,
+    /// Whether bodies are compared as canonical JSON
+    pub(crate) json: bool,
+}
+
+/// Where the guard is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GuardService {
+    /// The gateway's cluster of the backend
+    pub(crate) cluster: String,
+    /// `Host`
+    pub(crate) authority: String,
+    /// The path of its handler `claim`
+    pub(crate) path: String,
+}

@@ -1,0 +1,24 @@
+//! The shape of a route's answers: which routes can have one.
+
+use super::{Compiler, RouteDocument};
+use crate::policy::answer::{AnswerShape, LocationTemplate};
+
+impl Compiler<'_> {
+    /// The shape of the route's answers, checked against its path and target.
+    #[inline(never)]
+    pub(super) fn answer(&mut self, index: usize, route: &RouteDocument) -> Option<AnswerShape> {
+        let answer = route.answer.as_ref()?;
+        let at = format!("/routes/{index}/answer");
+        if route.target.is_none() || !self.document.backend.rewrite_path {
+            self.issues.add(&at, "only the answers of a `target` are shaped, where the path is rewritten to it");
+        } else if route.one_way {
+            self.issues.add(&at, "a one-way target answers before there is a result");
+        }
+        let parameters: Vec<&str> = route.template.parameters().collect();
+        let location = answer.location.as_ref().and_then(|text| {
+            let parsed = LocationTemplate::parse(text, &parameters);
+            parsed.map_err(|message| self.issues.add(format!("{at}/location"), message)).ok()
+        });
+        Some(AnswerShape { status: answer.status.clone(), location })
+    }
+}

@@ -1,0 +1,81 @@
+//! Collision detection: the rules of a route, and whether the guard keeps its fingerprints for long enough.
+
+use super::recovery::has_results;
+use super::{Compiler, RouteDocument};
+use crate::policy::collision::{CollisionRules, GuardService};
+use crate::policy::document::{Collision, Mode};
+use crate::policy::{Route, Target};
+
+/// How much longer the guard has to keep a fingerprint than the backend keeps the result, in seconds: Restate removes what
+/// has expired once an hour (`worker.cleanup-interval`), so a result can live up to an hour beyond its retention. Twice
+/// this time covers a longer interval and clocks that differ.
+const CLEANUP_S: u64 = 2 * 3600;
+
+impl Compiler<'_> {
+    /// Reports what collision detection of a route lacks.
+    #[inline(never)]
+    pub(super) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
+        if route.collision == Collision::Off {
+            return;
+        }
+        let backend = &self.document.backend;
+        let at = format!("/routes/{index}/collision");
+        if !has_results(route) {
+            self.issues
+                .add(at.clone(), "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide");
+        }
+        if backend.cluster.is_none() || backend.guard.is_none() {
+            self.issues.add(at, "collision detection needs /backend/guard, and /backend/cluster to call it");
+        }
+        let retention = target
+            .and_then(|target| self.document.retentions.iter().find(|retention| retention.service == target.service));
+        let kept = backend.guard.as_ref().and_then(|guard| guard.retention);
+        if let (Some(retention), Some(kept)) = (retention, kept)
+            && kept < retention.seconds.saturating_add(CLEANUP_S)
+        {
+            let message = format!(
+                "the guard forgets a request before the backend forgets its result: {} asks for at least the retention of {} \
+                 (/retention/classes/{}) and 2h, for the backend's cleaner",
+                route.endpoint, retention.service, retention.class
+            );
+            self.issues.add("/backend/guard/retention", message);
+        }
+    }
+
+    /// The rules of a route; `None` without collision detection.
+    #[inline(never)]
+    pub(super) fn collision_rules(
+        &self,
+        route: &RouteDocument,
+        target: Option<&Target>,
+    ) -> Option<Box<CollisionRules>> {
+        let mode = route.mode.unwrap_or(self.document.mode);
+        let waits = match route.collision {
+            Collision::Off => return None,
+            Collision::Observe => false,
+            Collision::Enforce => mode == Mode::Enforce,
+        };
+        Some(Box::new(CollisionRules {
+            target: target?.clone(),
+            waits,
+            caller_scope: route.collision_caller,
+            needs_guard: route.guard_refuses,
+            json: route.fingerprint_json,
+        }))
+    }
+
+    /// Where the guard is, if a route asks it.
+    #[inline(never)]
+    pub(super) fn guard(&self, routes: &[(usize, Route)]) -> Option<GuardService> {
+        let backend = &self.document.backend;
+        if routes.iter().all(|(_, route)| route.collision.is_none()) {
+            return None;
+        }
+        let (cluster, guard) = backend.cluster.clone().zip(backend.guard.as_ref())?;
+        Some(GuardService {
+            authority: backend.authority.clone().unwrap_or_else(|| cluster.clone()),
+            cluster,
+            path: Target::call_path(&guard.service, "claim", backend.paths),
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! Operations: what the paths and ids of operations need in the rest of a document.
+
+use super::Compiler;
+use crate::policy::document::Scope;
+use crate::policy::operations::Operations;
+use crate::policy::recovery::{OUTPUT, SEGMENT};
+use crate::policy::routes::TemplateSegment;
+use crate::policy::{Route, Template, path};
+
+/// The response header with the id of an invocation.
+const INVOCATION: &str = "x-restate-id";
+
+impl Compiler<'_> {
+    /// The operations of the document, checked against everything else in it.
+    #[inline(never)]
+    pub(super) fn operations(
+        &mut self,
+        routes: &[(usize, Route)],
+        reserved_paths: &[String],
+        closed_services: &[String],
+    ) -> Option<Operations> {
+        let backend = &self.document.backend;
+        let declared = backend.operations.as_ref()?;
+        let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == INVOCATION);
+        for (fulfilled, message) in [
+            (self.is_restate(), "only a backend of kind `restate` can be asked for operations"),
+            (backend.rewrite_path, "operations are the calls of targets: they need `rewrite_path`"),
+            (self.document.identity.is_some(), "operations belong to callers, and no `/identity` says who calls"),
+            (names_invocations, "operations are found by Restate's ids: `operation_id` has to be from `x-restate-id`"),
+        ] {
+            if !fulfilled {
+                self.issues.add("/backend/operations", message);
+            }
+        }
+        let at = "/backend/operations/path";
+        self.open_path(at, &declared.prefix, reserved_paths);
+        let mut segments = path::segments(&declared.prefix);
+        let first = segments.next().unwrap_or_default();
+        if closed_services.iter().any(|service| service == first) {
+            self.issues.add(at, format!("`/{first}` is the path of a target's service and so closed to clients"));
+        }
+        if path::segments(&declared.prefix).any(|segment| segment == SEGMENT) {
+            self.issues.add(at, "`by-idempotency-key` is the mark of paths at which results are recovered");
+        }
+        for (index, route) in routes.iter().filter(|(_, route)| hides(&declared.prefix, &route.template)) {
+            let message = format!(
+                "requests for operations come at `{}`, too: choose another path for {}, or for /backend/operations",
+                route.template, route.endpoint
+            );
+            self.issues.add(format!("/routes/{index}/path"), message);
+        }
+        let mut wider_scopes = Vec::new();
+        for (_, route) in routes.iter().filter(|(_, route)| route.target.is_some() && route.scope != Scope::Project) {
+            if !wider_scopes.contains(&route.scope) {
+                wider_scopes.push(route.scope);
+            }
+        }
+        let (prefix, secrets) = (declared.prefix.clone(), declared.secrets.clone());
+        Some(Operations { prefix, secrets, paths: backend.paths, wider_scopes })
+    }
+}
+
+/// Whether the path of an operation behind `prefix` could be one of the template, too. A template with a parameter in the
+/// place of a fixed segment takes other requests.
+fn hides(prefix: &str, template: &Template) -> bool {
+    let mut rest = template.segments().iter();
+    let is_below = path::segments(prefix)
+        .all(|text| matches!(rest.next(), Some(TemplateSegment::Literal(literal)) if literal == text));
+    let output = TemplateSegment::Literal(OUTPUT.to_owned());
+    is_below && rest.next().is_some() && rest.next().is_none_or(|second| second.meets(&output)) && rest.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_is_hidden_where_an_operation_could_have_its_path() {
+        for (prefix, template, expected) in [
+            ("/operations/", "/operations", false),
+            ("/operations/", "/operations/{id}", true),
+            ("/operations/", "/operations/list", true),
+            ("/operations/", "/operations/op:{id}", true),
+            ("/operations/", "/operations/{id}/output", true),
+            ("/operations/", "/operations/{id}/{what}", true),
+            ("/operations/", "/operations/{id}/out{what}", true),
+            ("/operations/", "/operations/{id}/cancel", false),
+            ("/operations/", "/operations/{id}/output/log", false),
+            ("/operations/", "/{a}/{b}", false),
+            ("/operations/", "/x/{b}", false),
+            ("/v1/operations/", "/v1/operations/{id}", true),
+            ("/v1/operations/", "/v1/{a}/{id}", false),
+            ("/v1/operations/", "/operations/{id}", false),
+        ] {
+            assert_eq!(hides(prefix, &Template::parse(template).unwrap()), expected, "{prefix} {template}");
+        }
+    }
+}
