@@ -24,8 +24,3 @@ pub mod report;
 pub mod run;
 pub mod service;
 pub mod world;
-
-/// Whether the filter compares the bodies of requests with one key.
-pub const COLLISION: bool = false;
-/// Whether operations can be asked for by their id.
-pub const OPERATIONS: bool = false;

@@ -207,7 +207,11 @@ impl Run<'_> {
 
     async fn replay(&mut self, client: &mut Client<'_>) {
         let call = self.keyed_call();
-        self.ask(client, &call, "call", Expected::Answer).await;
+        let answered = client.call(&call.request()).await;
+        let id = answered.as_ref().and_then(|answered| answered.reply.header("x-operation-id")).unwrap_or_default();
+        let lookup = Request::get(&format!("{OPERATIONS}/{id}/output")).bearer(&call.token);
+        self.note(&call, "call", Expected::Answer, answered);
+        self.look(client, &call, lookup, "lookup of a call by id", Expected::Answer).await;
         for _ in 0..self.operation.random.u8(1..=3) {
             self.ask(client, &call, "retry", Expected::Replay).await;
         }
@@ -217,22 +221,12 @@ impl Run<'_> {
         let call = self.keyed_call();
         self.ask(client, &call, "call", Expected::Answer).await;
         let other = call.with_nonce("-other-body");
-        if crate::COLLISION {
-            self.ask(client, &other, "the same key with another body", Expected::Mismatch).await;
-        } else {
-            // Without collision detection the backend gives the first answer.
-            let answered = client.call(&other.request()).await;
-            self.note(&call, "the same key with another body", Expected::Replay, answered);
-        }
+        self.ask(client, &other, "the same key with another body", Expected::Mismatch).await;
         self.ask(client, &call, "retry after a mismatch", Expected::Replay).await;
     }
 
     async fn race(&mut self, client: &mut Client<'_>) {
         let first = self.keyed_call();
-        if !crate::COLLISION {
-            self.ask(client, &first, "call", Expected::Answer).await;
-            return;
-        }
         let second = first.with_nonce("-rival");
         let (one, two) = at_once(client, first.request(), second.request()).await;
         self.note(&first, "one of two bodies at once", Expected::AnswerOrMismatch(second.nonce.clone()), one);
@@ -286,10 +280,6 @@ impl Run<'_> {
         let place = accepted.reply.header("location").map(str::to_owned);
         let id = accepted.reply.header("x-operation-id").unwrap_or_default().to_owned();
         self.note(&call, "scheduled call", Expected::Acknowledgement, Some(accepted));
-        if !crate::OPERATIONS {
-            self.look(client, &call, call.recovery(""), "recovery of a scheduled call", Expected::Answer).await;
-            return;
-        }
         // Without `Location` the lookup fails, and the check tells.
         let place = place.unwrap_or_else(|| format!("{OPERATIONS}/no-location"));
         let suffix = if self.operation.random.bool() { "" } else { "/output" };
@@ -304,6 +294,7 @@ impl Run<'_> {
         .await;
         let by_id = format!("{OPERATIONS}/{id}");
         self.look(client, &call, lookup(&by_id, &call.token), "lookup by id", Expected::Answer).await;
+        self.look(client, &call, call.recovery(""), "recovery of a scheduled call", Expected::Answer).await;
         let (caller, token) = self.other(call.caller);
         let stranger = call.of((caller, &token));
         self.look(client, &stranger, lookup(&by_id, &token), "lookup by another caller", Expected::Unknown).await;

@@ -95,10 +95,10 @@ pub enum Sabotage {
     Guard,
 }
 
-/// The document. `collision` and `operations` say whether these members are in it.
+/// The document.
 pub fn document(sabotage: Option<Sabotage>) -> Value {
     let keyed = if sabotage == Some(Sabotage::Keys) { "HANDLER_INTERNAL_C" } else { "REQUIRED_A" };
-    let compares = crate::COLLISION && sabotage != Some(Sabotage::Guard) && sabotage != Some(Sabotage::Keys);
+    let compares = !matches!(sabotage, Some(Sabotage::Guard | Sabotage::Keys));
     let route = |endpoint: &str, path: &str, target: &str| {
         let mut route = json!({"endpoint": endpoint, "path": path, "policy": keyed, "target": target});
         if compares && let Some(members) = route.as_object_mut() {
@@ -137,6 +137,11 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
             "reserved_paths": ["/restate"],
             "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
             "hide_headers": ["x-restate-*", "access-control-*"],
+            "guard": {"service": "IdempotencyGuard", "retention": GUARD_RETENTION},
+            "operations": {
+                "path": format!("{OPERATIONS}/{{operation_id}}"),
+                "secret": {"env": OPERATIONS_SECRET},
+            },
         },
         "recovery": {"wait_ms": RECOVERY_WAIT_MS},
         "routes": [
@@ -164,15 +169,6 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
     });
     if let Some(place) = document.pointer_mut("/webhooks/static") {
         *place = Value::Object(bindings.into_iter().collect());
-    }
-    if let Some(backend) = document.pointer_mut("/backend").and_then(Value::as_object_mut) {
-        if crate::COLLISION {
-            backend.insert("guard".to_owned(), json!({"service": "IdempotencyGuard", "retention": GUARD_RETENTION}));
-        }
-        if crate::OPERATIONS {
-            let path = format!("{OPERATIONS}/{{operation_id}}");
-            backend.insert("operations".to_owned(), json!({"path": path, "secret": {"env": OPERATIONS_SECRET}}));
-        }
     }
     document
 }

@@ -45,3 +45,12 @@ fn callers_that_are_not_kept_apart_are_noticed() -> Result<()> {
     ensure!(text.contains("a caller got an answer that belongs to another request"), "{text}");
     Ok(())
 }
+
+#[test]
+fn bodies_that_nobody_compares_are_noticed() -> Result<()> {
+    let output = soak("without-guard", &["--operations", "60", "--faults", "0", "--sabotage", "guard"])?;
+    let text = text(&output);
+    ensure!(output.status.code() == Some(1), "{text}");
+    ensure!(text.contains("a key was taken again with another body"), "{text}");
+    Ok(())
+}
