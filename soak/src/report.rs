@@ -48,6 +48,19 @@ pub struct Summary {
     pub violations: Vec<Violation>,
 }
 
+/// A time without any success of any client.
+#[derive(Clone, Copy, Debug)]
+pub struct Silence {
+    /// When it began.
+    pub from: Duration,
+    /// How long it was.
+    pub lasted: Duration,
+    /// Attempts in it that failed.
+    pub failed: usize,
+    /// How long nobody had asked for what then succeeded.
+    pub idle: Duration,
+}
+
 type Counts = BTreeMap<String, usize>;
 
 fn counted<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Counts {
@@ -71,15 +84,24 @@ impl Summary {
         self.violations.is_empty()
     }
 
-    /// Times without any success, longest first: when each began, and how long it was.
-    pub fn silences(&self) -> Vec<(Duration, Duration)> {
+    /// Times without any success, longest first.
+    pub fn silences(&self) -> Vec<Silence> {
+        let attempts = &self.noted.attempts;
         let success = |attempt: &&Attempt| attempt.outcome.starts_with('2');
-        let mut ends: Vec<_> =
-            self.noted.attempts.iter().filter(success).map(|attempt| attempt.at + attempt.took).collect();
+        let mut ends: Vec<_> = attempts.iter().filter(success).map(|attempt| attempt.at + attempt.took).collect();
         ends.sort();
-        let gaps = ends.iter().zip(ends.iter().skip(1)).map(|(one, two)| (*one, two.saturating_sub(*one)));
-        let mut silences: Vec<_> = gaps.filter(|(_, gap)| *gap >= SILENCE).collect();
-        silences.sort_by_key(|(_, gap)| std::cmp::Reverse(*gap));
+        let gaps = ends.iter().zip(ends.iter().skip(1)).filter(|(one, two)| two.saturating_sub(**one) >= SILENCE);
+        let mut silences: Vec<_> = gaps
+            .map(|(&from, &until)| {
+                let overlaps = |attempt: &&Attempt| attempt.at < until && attempt.at + attempt.took > from;
+                // The attempt that ends the silence is no failure.
+                let failed = attempts.iter().filter(overlaps).filter(|attempt| !success(attempt)).count();
+                let waited = attempts.iter().filter(overlaps).filter(success).map(|attempt| attempt.at);
+                let idle = waited.min().unwrap_or(until).saturating_sub(from);
+                Silence { from, lasted: until.saturating_sub(from), failed, idle }
+            })
+            .collect();
+        silences.sort_by_key(|silence| std::cmp::Reverse(silence.lasted));
         silences
     }
 
@@ -185,8 +207,14 @@ impl fmt::Display for Summary {
         writeln!(f, "longest wait of a caller, with all retries: {:.1} s", longest.as_secs_f64())?;
         let silences = self.silences();
         writeln!(f, "silences of a second or more (no success of any client): {}", silences.len())?;
-        for (at, gap) in silences.iter().take(LISTED) {
-            writeln!(f, "  {:.1} s, from {:.1} s on", gap.as_secs_f64(), at.as_secs_f64())?;
+        for Silence { from, lasted, failed, idle } in silences.iter().take(LISTED) {
+            let nobody = if *failed == 0 && *idle * 2 > *lasted {
+                "; the clients were waiting, as they had been told"
+            } else {
+                ""
+            };
+            let (lasted, from) = (lasted.as_secs_f64(), from.as_secs_f64());
+            writeln!(f, "  {lasted:.1} s, from {from:.1} s on, with {failed} failed attempts{nobody}")?;
         }
         self.faults(f)?;
         self.checks(f)?;
