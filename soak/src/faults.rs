@@ -20,6 +20,9 @@ use crate::world::{Leads, Program, World};
 /// How long a process is down.
 const SHORTEST: Duration = Duration::from_millis(300);
 const LONGEST: Duration = Duration::from_secs(8);
+/// A node of Restate that has come back is a suspect to the others for five seconds. Until then it is not one of the two that have to
+/// agree, so the next node has to wait.
+const SUSPECT: Duration = Duration::from_secs(8);
 /// How long a process may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -202,7 +205,11 @@ pub async fn strike(world: Arc<World>, plan: Vec<Planned>, notes: Arc<Notes>, re
                 Some(turn) => Some(turn.lock().await),
                 None => None,
             };
-            strike_one(&world, &planned, &notes, &record).await
+            strike_one(&world, &planned, &notes, &record).await?;
+            if planned.group == Group::Restate && world.restate.len() > 1 {
+                tokio::time::sleep(SUSPECT).await;
+            }
+            anyhow::Ok(())
         });
         while let Some(ended) = striking.try_join_next() {
             ended.context("a fault")??;

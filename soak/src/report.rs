@@ -151,6 +151,7 @@ impl Summary {
             AFTERMATH.as_secs()
         )?;
         self.seen_during(f, &leaders)?;
+        self.leaders(f, &leaders)?;
         let gateways: Vec<_> = self.struck.iter().filter(|fault| fault.group == Group::Envoy).collect();
         writeln!(f, "while an Envoy was down ({} times), and {} s after:", gateways.len(), AFTERMATH.as_secs())?;
         self.seen_during(f, &gateways)
@@ -166,6 +167,41 @@ impl Summary {
             longest.as_secs_f64(),
             self.longest_wait(faults).as_secs_f64()
         )
+    }
+
+    /// Each fault of a leader, one by one.
+    fn leaders(&self, f: &mut fmt::Formatter<'_>, leaders: &[&Struck]) -> fmt::Result {
+        writeln!(
+            f,
+            "  {:>8}  {:<10} {:<10} {:<22} {:>7} {:>10} {:>9}",
+            "at", "node", "is", "leads", "down", "failed", "silence"
+        )?;
+        for fault in leaders {
+            let (from, until) = (fault.at, fault.until + AFTERMATH);
+            let metadata = if fault.led.metadata { " and metadata" } else { "" };
+            let attempts = self.during(&[fault]);
+            let failed = attempts.iter().filter(|attempt| !attempt.outcome.starts_with(['2', '4'])).count();
+            let ends = attempts
+                .iter()
+                .filter(|attempt| attempt.outcome.starts_with('2'))
+                .map(|attempt| attempt.at + attempt.took);
+            let mut ends: Vec<_> = ends.map(|end| end.clamp(from, until)).chain([from, until]).collect();
+            ends.sort();
+            let gaps = ends.iter().zip(ends.iter().skip(1)).map(|(one, two)| two.saturating_sub(*one));
+            writeln!(
+                f,
+                "  {:>6.1} s  {:<10} {:<10} {:<22} {:>5.1} s {:>4} of {:>5} {:>5.1} s",
+                from.as_secs_f64(),
+                fault.name,
+                fault.blow.name(),
+                format!("{} partitions{metadata}", fault.led.partitions),
+                fault.until.saturating_sub(from).as_secs_f64(),
+                failed,
+                attempts.len(),
+                gaps.max().unwrap_or_default().as_secs_f64()
+            )?;
+        }
+        Ok(())
     }
 
     fn checks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
