@@ -27,9 +27,9 @@ pub(crate) struct OpenClaim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The key at the guard: 43 characters of `A-Z a-z 0-9 _ -`
-    pub(crate) key: String,
+    pub key: String,
     /// The fingerprint of the request: `A-Z a-z 0-9 _ - .`
-    pub(crate) fingerprint: String,
+    pub fingerprint: String,
 }
 
 /// What comes of a claim.

@@ -249,6 +249,7 @@ impl Exchange {
     }
 
     /// Edits the request for the backend, by the decision.
+    #[inline(never)]
     pub(super) fn forward<'a>(
         &mut self,
         decision: Decision,

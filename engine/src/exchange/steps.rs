@@ -161,7 +161,7 @@ impl Exchange {
                 ClaimVerdict::Unknown(reason) => {
                     self.facts.reason = Some(reason);
                     if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) {
-                        return Err(Problem::dependency_unavailable());
+                        return Err(Problem::backend_check_failed());
                     }
                 }
             }
@@ -190,6 +190,7 @@ impl Exchange {
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when
 /// the path is rewritten.
+#[inline(never)]
 fn open_claim(
     rules: &CollisionRules,
     key: &str,

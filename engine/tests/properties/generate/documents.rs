@@ -77,6 +77,8 @@ pub(crate) struct RouteModel {
     pub(crate) query: Vec<&'static str>,
     /// The least length of keys, where the route says it; only on routes that take clients' keys
     pub(crate) min_length: Option<usize>,
+    /// The mode of collision detection, the fingerprint and the scope
+    pub(crate) collision: Option<[&'static str; 3]>,
     /// Whether a key is removed where none is allowed, where the route says it
     pub(crate) strip: Option<bool>,
 }
@@ -243,7 +245,7 @@ impl PolicyModel {
             "key": {"min_length": self.min_length},
             "on_prohibited": if self.strip { "strip" } else { "refuse" },
             "forward": if self.parameters { json!({"parameters": PARAMETERS}) } else { json!({}) },
-            "backend": {"kind": if self.restate { "restate" } else { "generic" }, "rewrite_path": self.rewrite, "keep_headers": self.keep},
+            "backend": {"kind": if self.restate { "restate" } else { "generic" }, "rewrite_path": self.rewrite, "keep_headers": self.keep, "cluster": "backend", "guard": {}},
             "routes": routes,
             "webhooks": {
                 "subject": "service:hooks",
@@ -340,6 +342,11 @@ fn route_document(route: &RouteModel) -> Json {
     }
     route.shadow.inspect(|shadow| document["mode"] = json!(if *shadow { "shadow" } else { "enforce" }));
     route.identity.as_ref().inspect(|identity| document["identity"] = identity_document(identity));
+    if let Some([mode, fingerprint, scope]) = route.collision {
+        document["collision"] = json!(mode);
+        document["fingerprint"] = json!(fingerprint);
+        document["collision_scope"] = json!(scope);
+    }
     if let Some(target) = &route.target {
         document["target"] = json!(target.text());
         document["one_way"] = json!(target.one_way);

@@ -116,10 +116,13 @@ fn route() -> impl Strategy<Value = RouteModel> {
     let scope =
         prop_oneof![4 => Just(ScopeModel::Project), 1 => Just(ScopeModel::Tenant), 1 => Just(ScopeModel::Platform)];
     let query = prop_oneof![2 => Just(vec![]), 1 => Just(vec!["page", "page_token"])];
-    let rules = (option::weighted(0.3, 1_usize..5), option::weighted(0.4, any::<bool>()));
+    let either = |one, other| prop_oneof![Just(one), Just(other)];
+    let collision = (either("enforce", "observe"), either("raw", "json"), either("operation", "caller"));
+    let collision = option::of(collision.prop_map(|(mode, fingerprint, scope)| [mode, fingerprint, scope]));
+    let rules = (option::weighted(0.3, 1_usize..5), option::weighted(0.4, any::<bool>()), collision);
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
     (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
-        |(path, hosts, methods, (kind, webhook), scope, (shadow, identity, query, (min_length, strip)))| {
+        |(path, hosts, methods, (kind, webhook), scope, (shadow, identity, query, (min_length, strip, collision)))| {
             let parameters = path.iter().filter(|segment| !matches!(segment, Segment::Literal(_))).count();
             let takes_keys = matches!(kind, Kind::RequiredA | Kind::Accepted) && !webhook;
             target(parameters, scope == ScopeModel::Project).prop_map(move |target| RouteModel {
@@ -136,6 +139,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
                 query: query.clone(),
                 min_length: min_length.filter(|_| takes_keys),
                 strip: strip.filter(|_| kind == Kind::Prohibited),
+                collision: collision.filter(|_| takes_keys),
             })
         },
     )
@@ -156,7 +160,13 @@ pub(crate) fn conflict(one: &RouteModel, other: &RouteModel) -> bool {
 
 /// Routes of which some conflict.
 pub(crate) fn routes() -> impl Strategy<Value = Vec<RouteModel>> {
-    let simple = route().prop_map(|route| RouteModel { target: None, query: Vec::new(), identity: None, ..route });
+    let simple = route().prop_map(|route| RouteModel {
+        target: None,
+        collision: None,
+        query: Vec::new(),
+        identity: None,
+        ..route
+    });
     vec(simple, 2..8)
 }
 
@@ -196,6 +206,7 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                 route.endpoint = format!("r{}", routes.len());
                 if !rewrite || route.target.is_none() {
                     route.query.clear();
+                    route.collision = None;
                 }
                 if let Some(target) = &mut route.target {
                     // Methods share the target's results, and only Restate takes one-way requests.

@@ -1,0 +1,145 @@
+//! Bodies of every length and framing, for `enforce` and `observe`.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::harness::Test;
+use e2e::raw::{Connection, Request};
+
+use crate::{LIMIT, World, member, post, test};
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        test("bodies of every length", lengths),
+        test("chunked bodies, and trailers over HTTP/1.1 and HTTP/2", framings),
+        test("a client that is gone half way makes no claim", half_way),
+        test("a client that waits for 100 Continue", continues),
+    ]
+}
+
+/// A body of this length with one effect, `id`, if there is room for it.
+fn body(id: &str, length: usize, fill: u8) -> Vec<u8> {
+    let mut body = format!("MessageSid={id}&").into_bytes();
+    body.resize(length, fill);
+    body
+}
+
+/// The service's answer to a body: 200, or 422 where it is too short to be about something.
+const fn status_of(length: usize) -> u16 {
+    if length > 40 { 200 } else { 422 }
+}
+
+fn lengths(world: &World) -> Result<()> {
+    for endpoint in ["enforced", "observed"] {
+        for length in [0, 1, 41, 16_384, 70_000, LIMIT - 1, LIMIT] {
+            let key = format!("length-{endpoint}-{length}");
+            let request = |fill| post(endpoint, &key).header("content-type", "a/b").body(body(&key, length, fill));
+            let same = |what: &str| -> Result<()> {
+                let reply = world.answered(what, &request(b'a'), status_of(length))?;
+                ensure!(member(&reply, "code") != "idempotency_key_reused", "{what}: {}", reply.json());
+                Ok(())
+            };
+            same(&format!("{key}, the first"))?;
+            same(&format!("{key}, the same"))?;
+            let other = post(endpoint, &key).header("content-type", "a/b").body(body(&key, length + 1, b'b'));
+            if length < LIMIT && endpoint == "enforced" {
+                world.reused(&key, &other)?;
+            } else if length < LIMIT {
+                world.answered(&key, &other, status_of(length))?;
+            }
+            ensure!(world.chain.effects(&key)? == u64::from(length > 40), "{key}: its effect");
+        }
+    }
+    // Declared above the limit, and not declared.
+    let above =
+        |endpoint: &str, key: &str| post(endpoint, key).header("content-type", "a/b").body(body(key, LIMIT + 1, b'a'));
+    let refused = world.answered("declared", &above("enforced", "above-declared"), 413)?;
+    ensure!(member(&refused, "code") == "body_too_large", "{}", refused.json());
+    let refused = world.answered("chunked", &above("enforced", "above-chunked").trailer("x-t", "1"), 413)?;
+    ensure!(member(&refused, "code") == "body_too_large", "{}", refused.json());
+    world.answered("observed", &above("observed", "above-observed"), 200)?;
+    world.answered("observed, chunked", &above("observed", "above-observed-2").trailer("x-t", "1"), 200)?;
+    for key in ["above-observed", "above-observed-2"] {
+        ensure!(world.chain.effects(key)? == 1, "{key} is forwarded");
+    }
+    world.until("both are counted", || Ok(world.claims("body_too_large", "observed")? == 2))?;
+    // The six lengths below the limit that were sent again with another body.
+    world.until("the mismatches are counted", || Ok(world.collisions("observe", "observed")? == 6))
+}
+
+fn framings(world: &World) -> Result<()> {
+    for endpoint in ["framed-enforced", "framed-observed"] {
+        let key = format!("framing-{endpoint}");
+        let whole = post(endpoint, &key).header("content-type", "a/b").body(body(&key, 50_000, b'a'));
+        world.answered("content-length", &whole, 200)?;
+        world.answered("chunked with trailers", &whole.clone().trailer("x-sum", "1"), 200)?;
+        // A `GET` without a body has no `content-length`.
+        let head = Request { method: "GET".to_owned(), body: Vec::new(), ..whole.clone() };
+        let head = world.authenticated(&head.header("transfer-encoding", "chunked")).http1();
+        let mut written = [b"POST", head.get(3..).context("a method")?].concat();
+        for part in whole.body.chunks(777) {
+            written.extend(format!("{:x}\r\n", part.len()).bytes());
+            written.extend(part);
+            written.extend(b"\r\n");
+        }
+        written.extend(b"0\r\n\r\n");
+        let reply = e2e::raw::exchange(world.address()?, "POST", &written)?;
+        ensure!(reply.status == 200, "chunks of 777 bytes: {}", reply.status);
+        for (what, request) in
+            [("HTTP/2", whole.clone()), ("HTTP/2 with trailers", whole.clone().trailer("x-sum", "1"))]
+        {
+            let reply = world.send_http2(&request)?;
+            ensure!(reply.status == 200, "{what}: {} {}", reply.status, String::from_utf8_lossy(&reply.body));
+        }
+        let mut other = whole.clone().trailer("x-sum", "1");
+        *other.body.last_mut().context("a body")? = b'b';
+        let reply = world.send_http2(&other)?;
+        if endpoint == "framed-enforced" {
+            crate::is_reuse(&reply)?;
+        } else {
+            ensure!(reply.status == 200, "{}", reply.status);
+            world.until("one mismatch is counted", || Ok(world.collisions("observe", endpoint)? == 1))?;
+        }
+        ensure!(world.chain.effects(&key)? == 1, "{key}: one effect");
+    }
+    Ok(())
+}
+
+/// The key can still be used with another body, and that is the first claim.
+fn half_way(world: &World) -> Result<()> {
+    for endpoint in ["half-enforced", "half-observed"] {
+        let key = format!("half-way-{endpoint}");
+        let whole = post(endpoint, &key).header("content-type", "a/b").body(body(&key, 50_000, b'a'));
+        let written = world.authenticated(&whole).http1();
+        let ended = world.chain.gateway.stat("downstream_rq_rx_reset")?;
+        let mut connection = Connection::open(world.address()?)?;
+        connection.send(written.get(..written.len() - 1).context("a request")?)?;
+        world.until("the gateway has the request", || {
+            Ok(world.chain.gateway.stat("http.*downstream_rq_active")? >= 1)
+        })?;
+        drop(connection);
+        world.until("the gateway sees that it has ended", || {
+            Ok(world.chain.gateway.stat("downstream_rq_rx_reset")? > ended)
+        })?;
+        let other = post(endpoint, &key).header("content-type", "a/b").body(body(&key, 50_000, b'b'));
+        world.answered("another body", &other, 200)?;
+        world.until("the claim is counted", || Ok(world.claims("match", endpoint)? == 1))?;
+        ensure!(world.claims("mismatch", endpoint)? == 0, "{endpoint}: the request half way made a claim");
+    }
+    Ok(())
+}
+
+/// The gateway asks for the body by itself.
+fn continues(world: &World) -> Result<()> {
+    for endpoint in ["enforced", "observed"] {
+        let key = format!("continue-{endpoint}");
+        let whole = post(endpoint, &key).header("content-type", "a/b").header("expect", "100-continue");
+        let written = world.authenticated(&whole.body(body(&key, 5000, b'a'))).http1();
+        let head = written.len() - 5000;
+        let mut connection = Connection::open(world.address()?)?;
+        connection.send(written.get(..head).context("a head")?)?;
+        world.until("the gateway answers 100", || connection.has_answer())?;
+        connection.send(written.get(head..).context("a body")?)?;
+        let reply = connection.answer("POST")?;
+        ensure!(reply.status == 200, "{}", reply.status);
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Collision detection: a claim is the same in every release, two requests have one claim exactly if they are the same
+//! request, and what the guard answers decides as the contract says (docs/contract.md section 6).
+
+use crate::cases;
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::json::Json as EngineJson;
+use edge_idempotency_engine::lookup::{Claim, FakeStores, PendingLookup};
+use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+use testkit::attributes::NoAttributes;
+
+const GOLDEN: &str = include_str!("../golden/fingerprints.json");
+
+/// Of the file, so that nobody makes it fit by writing it anew.
+const DIGEST: &str = "a24af5106927c940b1b16de5b16683fd3ccdf596737168682ab0e0f1ccc7131e";
+
+const BREAKING: &str = "tests/golden/fingerprints.json and the code disagree. The guard keeps claims for days: with another form \
+     an upgrade refuses retries of unchanged requests. Change the version of the fingerprint instead. Rows may be added; then \
+     the digest changes too";
+
+static POLICY: LazyLock<Policy> = LazyLock::new(|| {
+    let route = |path: &str, target: &str, member: &str, value: &str| {
+        json!({
+            "endpoint": target.replace(['/', '{', '}'], "-") + path.split('/').nth(1).unwrap(), "path": path, "policy": "REQUIRED_A",
+            "methods": ["GET", "POST"], "target": target, "collision": "enforce", member: value,
+        })
+    };
+    let document = json!({
+        "version": 1,
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {}},
+        "identity": {"sources": [
+            {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
+        ]},
+        "routes": [
+            route("/raw", "Refunds/create", "guard_failure", "forward"),
+            route("/strict", "Strict/create", "guard_failure", "refuse"),
+            route("/json", "Json/run", "fingerprint", "json"),
+            route("/objects/{id}", "Cart/{id}/checkout", "guard_failure", "forward"),
+            route("/caller", "Refunds/create", "collision_scope", "caller"),
+            route("/caller/{id}", "Cart/{id}/checkout", "collision_scope", "caller"),
+        ]
+    });
+    Policy::from_json(document.to_string().as_bytes()).unwrap()
+});
+
+/// A request with a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sent {
+    method: String,
+    path: String,
+    content_types: Vec<String>,
+    body: String,
+    key: String,
+    project: String,
+}
+
+impl Sent {
+    fn lines(&self) -> Vec<(&[u8], &[u8])> {
+        let lines = [
+            (":method", self.method.as_str()),
+            (":path", &self.path),
+            (":authority", "a"),
+            ("x-t", "acme"),
+            ("x-p", &self.project),
+            ("x-s", "u1"),
+            ("idempotency-key", &self.key),
+        ];
+        let types = self.content_types.iter().map(|value| ("content-type", value.as_str()));
+        lines.into_iter().chain(types).map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
+    }
+
+    /// The claim that the guard gets.
+    fn claim(&self) -> Claim {
+        let headers = Headers::new(self.lines());
+        let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
+        let flow = exchange.request_headers(&POLICY, &headers, &NoAttributes, &mut effects);
+        assert!(matches!(flow, RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. }), "{self:?}: {flow:?}");
+        let flow = exchange.request_body(&POLICY, &headers, self.body.as_bytes(), 0, &mut effects);
+        assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{self:?}: {flow:?}");
+        assert!(effects.is_empty(), "nothing is edited before the guard has answered: {effects:?}");
+        let Some(PendingLookup::Claim(claim)) = exchange.pending_lookup() else { panic!("{self:?}: no claim") };
+        claim.clone()
+    }
+
+    /// The code of the refusal, with this answer of the guard.
+    fn refused(&self, guard: &Json) -> Option<String> {
+        let stores = json!({"guard": guard}).to_string();
+        let stores = FakeStores::read(&EngineJson::parse(stores.as_bytes()).unwrap()).unwrap();
+        let headers = Headers::new(self.lines());
+        let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
+        let whole = (&headers, self.body.as_bytes());
+        exchange.whole_request(&POLICY, whole, &NoAttributes, &stores, 0, &mut effects);
+        exchange.refusal().map(|problem| problem.code.name().to_owned())
+    }
+
+    /// The operation: what the path says.
+    fn operation(&self) -> Option<&str> {
+        let path = self.path.split('?').next().unwrap();
+        (!path.starts_with("/caller")).then_some(path)
+    }
+}
+
+/// The rows were computed with Python's hashlib.
+#[test]
+fn the_golden_claims_are_what_they_were() {
+    let digest: String = Sha256::digest(GOLDEN).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, DIGEST, "{BREAKING}");
+    let rows: Vec<Json> = serde_json::from_str(GOLDEN).unwrap();
+    assert!(rows.len() >= 60, "{}", rows.len());
+    for row in rows {
+        let text = |name: &str| row[name].as_str().unwrap().to_owned();
+        let types = row["content_types"].as_array().unwrap().iter().map(|value| value.as_str().unwrap().to_owned());
+        let sent = Sent {
+            method: text("method"),
+            path: text("path"),
+            content_types: types.collect(),
+            body: text("body"),
+            key: text("key"),
+            project: text("project"),
+        };
+        let claim = sent.claim();
+        assert_eq!((claim.key, claim.fingerprint), (text("claim"), text("fingerprint")), "{BREAKING}: {row}");
+    }
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    let text = |texts: &[&str]| select(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+    let paths = ["/raw", "/strict", "/json", "/objects/a", "/objects/ab", "/caller", "/caller/a", "/caller/b"];
+    let queries = ["", "?a", "?a=1", "?b"];
+    let types: Vec<Vec<String>> =
+        vec![vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()], vec!["ab".to_owned()]];
+    let bodies = [
+        "",
+        "{}",
+        "{ }",
+        "[1]",
+        "[1.0]",
+        "[9007199254740993]",
+        "[9007199254740992]",
+        "{\"a\":1,\"b\":2}",
+        "{\"b\":2,\"a\":1}",
+        "{",
+    ];
+    let path = (text(&paths), text(&queries)).prop_map(|(path, query)| path + &query);
+    (text(&["GET", "POST"]), path, select(types), text(&bodies), text(&["k", "kk", "l"]), text(&["p", "pp"])).prop_map(
+        |(method, path, content_types, body, key, project)| Sent { method, path, content_types, body, key, project },
+    )
+}
+
+/// What of a body counts: its canonical JSON on the route with `json`, for the bodies of [`sent`].
+fn counted(sent: &Sent) -> (bool, &str) {
+    let same = match sent.body.as_str() {
+        "{ }" => "{}",
+        "[1.0]" => "[1]",
+        "{\"b\":2,\"a\":1}" => "{\"a\":1,\"b\":2}",
+        other => other,
+    };
+    if sent.path.starts_with("/json") { (true, same) } else { (false, &sent.body) }
+}
+
+proptest! {
+    #![proptest_config(cases(3000))]
+
+    #[test]
+    fn a_claim_is_that_of_one_request(one in sent(), other in sent()) {
+        let (first, second) = (one.claim(), other.claim());
+        prop_assert_eq!(first.key.len(), 43);
+        let same_key = (&one.key, &one.project, one.operation()) == (&other.key, &other.project, other.operation());
+        prop_assert_eq!(first.key == second.key, same_key, "{:?} {:?}", one, other);
+        let same_request = (&one.method, &one.path, &one.content_types, counted(&one))
+            == (&other.method, &other.path, &other.content_types, counted(&other));
+        prop_assert_eq!(first.fingerprint == second.fingerprint, same_request, "{:?} {:?}", one, other);
+        prop_assert_eq!(&one.claim(), &first);
+        // With the guard's answer to the second: refused exactly if it was another request of the same kind.
+        let refused = one.refused(&json!({"status": 200, "body": json!(second.fingerprint).to_string()}));
+        let comparable = counted(&one).0 == counted(&other).0;
+        let expected = match (comparable, same_request) {
+            (true, false) => Some("idempotency_key_reused"),
+            (false, _) if one.path.starts_with("/strict") => Some("dependency_unavailable"),
+            _ => None,
+        };
+        prop_assert_eq!(refused.as_deref(), expected);
+    }
+
+    #[test]
+    fn any_answer_of_the_guard_gives_a_verdict(
+        sent in sent(),
+        status in prop_oneof![Just(200_u16), 100_u16..600],
+        body in prop_oneof!["\\PC{0,20}", "\"1[rjx]\\.[A-Za-z0-9_-]{0,4}\"", Just("\"".to_owned())],
+    ) {
+        let refused = sent.refused(&json!({"status": status, "body": body}));
+        let allowed = [None, Some("idempotency_key_reused"), Some("dependency_unavailable")];
+        prop_assert!(allowed.contains(&refused.as_deref()), "{refused:?}");
+        if refused.as_deref() == Some("dependency_unavailable") {
+            prop_assert!(sent.path.starts_with("/strict"));
+        }
+    }
+}
