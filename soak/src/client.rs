@@ -125,7 +125,7 @@ impl Client<'_> {
                     None => Duration::ZERO,
                 };
                 let most = CAP.min(BASE * 2_u32.pow(attempt));
-                tokio::time::sleep(wait.max(most.mul_f64(self.random.f64()))).await;
+                tokio::time::sleep(wait + most.mul_f64(self.random.f64())).await;
             }
         }
         let took = self.notes.elapsed().saturating_sub(at);
