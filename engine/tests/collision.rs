@@ -161,7 +161,7 @@ struct World {
 
 impl World {
     /// A request whose headers have come.
-    fn of(gateway: Gateway) -> (Self, FilterAction) {
+    fn of(gateway: Gateway, end_of_stream: bool) -> (Self, FilterAction) {
         let document = r#"{
             "version": 1,
             "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {}},
@@ -177,19 +177,19 @@ impl World {
         let lookups = SharedLookups::of(&policy).unwrap();
         let driver = Driver::new(1, Some(Arc::new(policy)));
         let mut world = Self { gateway, driver, lookups, series: SeriesTable::default() };
-        let action = world.driver.on_request_headers(&world.gateway, false, Some(&mut world.lookups));
+        let action = world.driver.on_request_headers(&world.gateway, end_of_stream, Some(&mut world.lookups));
         (world, action)
     }
 
     fn enforced() -> Self {
         let (world, action) =
-            Self::of(Gateway { path: b"/enforced", received_bytes: Some(1000), ..Gateway::default() });
+            Self::of(Gateway { path: b"/enforced", received_bytes: Some(1000), ..Gateway::default() }, false);
         assert_eq!(action, FilterAction::Pause);
         world
     }
 
     fn observed() -> Self {
-        let (world, action) = Self::of(Gateway { path: b"/observed", ..Gateway::default() });
+        let (world, action) = Self::of(Gateway { path: b"/observed", ..Gateway::default() }, false);
         assert_eq!(action, FilterAction::Continue);
         world
     }
@@ -342,20 +342,24 @@ fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
     world.driver = Driver::new(2, None);
     assert_eq!((world.calls(), world.counted().len()), (0, 0));
 
-    let gateway = Gateway { path: b"/observed", refuses_edits: true, ..Gateway::default() };
-    let (mut world, action) = World::of(gateway);
-    assert_eq!(action, FilterAction::Pause);
-    world.part(b"abc", true);
-    assert_eq!((world.calls(), world.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+    for end_of_stream in [false, true] {
+        let gateway = Gateway { path: b"/observed", refuses_edits: true, ..Gateway::default() };
+        let (mut world, action) = World::of(gateway, end_of_stream);
+        assert_eq!(action, FilterAction::Pause);
+        if !end_of_stream {
+            world.part(b"abc", true);
+        }
+        assert_eq!((world.calls(), world.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+    }
 }
 
 #[test]
 fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
-    let (mut world, _) = World::of(Gateway { path: b"/observed", refuses_calls: true, ..Gateway::default() });
+    let (mut world, _) = World::of(Gateway { path: b"/observed", refuses_calls: true, ..Gateway::default() }, false);
     world.part(b"abc", true);
     assert_eq!(world.counted(), [("idempotency_lookup_total;store=guard;result=guard_failed".to_owned(), 1)]);
 
-    let (mut world, _) = World::of(Gateway { path: b"/enforced", refuses_calls: true, ..Gateway::default() });
+    let (mut world, _) = World::of(Gateway { path: b"/enforced", refuses_calls: true, ..Gateway::default() }, false);
     assert_eq!(world.part(b"abc", true), FilterAction::Continue);
     assert_eq!(world.gateway.replies.borrow().len(), 0);
 }
