@@ -180,7 +180,7 @@ pub fn policy(input: &[u8]) {
                 let mut exchange = Exchange::new();
                 let mut effects = Vec::new();
                 let flow = exchange.request_headers(&policy, &headers, &attributes, &mut effects);
-                if let RequestFlow::AwaitBody { .. } = flow {
+                if let RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } = flow {
                     exchange.request_body(&policy, &headers, b"{}", 0, &mut effects);
                 }
                 exchange.response_headers(&policy, &headers, &mut Vec::new());

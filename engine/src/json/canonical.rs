@@ -345,6 +345,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn the_form_is_the_librarys(value in json()) {
             let expected = serde_json_canonicalizer::to_string(&value).unwrap();

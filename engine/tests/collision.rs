@@ -1,0 +1,365 @@
+//! What the driver does with the bodies of requests that are compared: which part of a body it reads, when the claim is made,
+//! and what ends a wait.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use edge_idempotency_engine::call::{Call, CallReply};
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
+use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, SharedLookups};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+type Line = (&'static [u8], &'static [u8]);
+
+/// A gateway with one request; notes what it is asked to do.
+#[derive(Default)]
+struct Gateway {
+    path: &'static [u8],
+    /// The buffered body, or the part that passes
+    body: RefCell<Vec<u8>>,
+    /// The parts of the body that were read: begin and length
+    reads: RefCell<Vec<(usize, usize)>>,
+    /// The bodies of calls
+    calls: RefCell<Vec<String>>,
+    replies: RefCell<Vec<u16>>,
+    resumed: Cell<usize>,
+    refuses_edits: bool,
+    refuses_calls: bool,
+    received_bytes: Option<u64>,
+    metrics: RefCell<Vec<(String, u64)>>,
+}
+
+struct Lines(Vec<Line>);
+
+impl HeaderLines for Lines {
+    fn headers(&self) -> Option<Headers<'_>> {
+        Some(Headers::new(self.0.clone()))
+    }
+
+    fn size(&self) -> usize {
+        100
+    }
+}
+
+impl Attributes for Gateway {
+    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
+        AttributeValue::Absent
+    }
+
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Absent
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        1_000_000
+    }
+}
+
+impl Host for Gateway {
+    type Lines = Lines;
+
+    fn header_lines(&self, map: HeaderMapKind) -> Lines {
+        Lines(match map {
+            HeaderMapKind::Request => vec![
+                (b":method", b"POST"),
+                (b":authority", b"a"),
+                (b":path", self.path),
+                (b"x-t", b"acme"),
+                (b"x-p", b"shop"),
+                (b"x-s", b"u1"),
+                (b"idempotency-key", b"k"),
+            ],
+            HeaderMapKind::Response => vec![(b":status", b"408")],
+            HeaderMapKind::RequestTrailers | HeaderMapKind::ResponseTrailers => Vec::new(),
+        })
+    }
+
+    fn set_header(&self, _: HeaderMapKind, _: &str, _: &[u8]) -> Result<(), HostError> {
+        if self.refuses_edits { Err(HostError) } else { Ok(()) }
+    }
+
+    fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
+        if self.refuses_edits { Err(HostError) } else { Ok(()) }
+    }
+
+    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
+        let part: Vec<u8> = self.body.borrow().iter().skip(start).take(max).copied().collect();
+        self.reads.borrow_mut().push((start, part.len()));
+        Ok(part)
+    }
+
+    fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
+        Err(HostError)
+    }
+
+    fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError> {
+        self.replies.borrow_mut().push(reply.status);
+        Ok(())
+    }
+
+    fn resume_response(&self) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn received_bytes(&self) -> Option<u64> {
+        self.received_bytes
+    }
+
+    fn resume_request(&self) -> Result<(), HostError> {
+        self.resumed.set(self.resumed.get() + 1);
+        Ok(())
+    }
+
+    fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
+        if self.refuses_calls {
+            return Err(HostError);
+        }
+        self.calls.borrow_mut().push(String::from_utf8(call.body.clone()).unwrap());
+        Ok(7)
+    }
+
+    fn define_metric(&self, _: MetricKind, name: &str) -> Result<MetricId, HostError> {
+        let mut metrics = self.metrics.borrow_mut();
+        let id = u32::try_from(metrics.len()).map_err(|_| HostError)?;
+        metrics.push((name.to_owned(), 0));
+        Ok(MetricId(id))
+    }
+
+    fn add_to_metric(&self, MetricId(id): MetricId, count: u64) -> Result<(), HostError> {
+        self.metrics.borrow_mut().get_mut(id as usize).ok_or(HostError)?.1 += count;
+        Ok(())
+    }
+
+    fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn set_record(&self, _: &[u8]) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn log(&self, _: LogLevel, _: &str) {}
+
+    fn log_level(&self) -> LogLevel {
+        LogLevel::Info
+    }
+}
+
+/// A request in a gateway, with what it shares with others.
+struct World {
+    gateway: Gateway,
+    driver: Driver<Gateway>,
+    lookups: SharedLookups,
+    series: SeriesTable,
+}
+
+impl World {
+    /// A request whose headers have come.
+    fn of(gateway: Gateway, end_of_stream: bool) -> (Self, FilterAction) {
+        let document = r#"{
+            "version": 1,
+            "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {}},
+            "identity": {"sources": [
+                {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
+            ]},
+            "routes": [
+                {"endpoint": "enforced", "path": "/enforced", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce", "max_body_bytes": 8},
+                {"endpoint": "observed", "path": "/observed", "policy": "REQUIRED_A", "target": "A/run", "collision": "observe", "max_body_bytes": 8}
+            ]
+        }"#;
+        let policy = Policy::from_json(document.as_bytes()).unwrap();
+        let lookups = SharedLookups::of(&policy).unwrap();
+        let driver = Driver::new(1, Some(Arc::new(policy)));
+        let mut world = Self { gateway, driver, lookups, series: SeriesTable::default() };
+        let action = world.driver.on_request_headers(&world.gateway, end_of_stream, Some(&mut world.lookups));
+        (world, action)
+    }
+
+    fn enforced() -> Self {
+        let (world, action) =
+            Self::of(Gateway { path: b"/enforced", received_bytes: Some(1000), ..Gateway::default() }, false);
+        assert_eq!(action, FilterAction::Pause);
+        world
+    }
+
+    fn observed() -> Self {
+        let (world, action) = Self::of(Gateway { path: b"/observed", ..Gateway::default() }, false);
+        assert_eq!(action, FilterAction::Continue);
+        world
+    }
+
+    /// A part of the body comes; the gateway buffers a request that waits.
+    fn part(&mut self, part: &[u8], end_of_stream: bool) -> FilterAction {
+        let mut body = self.gateway.body.borrow_mut();
+        if self.gateway.path == b"/observed" {
+            body.clear();
+        }
+        body.extend(part);
+        let size = body.len();
+        drop(body);
+        self.driver.on_request_body(&self.gateway, size, end_of_stream, Some(&mut self.lookups))
+    }
+
+    /// The guard answers the claim, with this fingerprint or the claim's own.
+    fn answer(&mut self, first: Option<&str>) {
+        let own = self.gateway.calls.borrow().last().unwrap().clone();
+        let body = first.map_or(own, |first| format!("\"{first}\""));
+        let reply = CallReply { status: Some(200), body: Some(body.as_bytes()) };
+        self.lookups.on_call_reply(&self.gateway, 7, &reply, &mut self.series);
+        while let Some((_, answer)) = self.lookups.next_answer() {
+            self.driver.on_lookup_answer(&self.gateway, answer, &mut self.lookups);
+        }
+    }
+
+    /// The counters of claims and collisions.
+    fn counted(&mut self) -> Vec<(String, u64)> {
+        self.lookups.on_tick(&self.gateway, &mut self.series);
+        self.series.flush(&self.gateway);
+        let short = |(name, count): &(String, u64)| (name.split(";tenant").next().unwrap().to_owned(), *count);
+        let metrics = self.gateway.metrics.borrow();
+        metrics.iter().filter(|(name, _)| name.contains("_total;")).map(short).collect()
+    }
+
+    fn calls(&self) -> usize {
+        self.gateway.calls.borrow().len()
+    }
+}
+
+const MATCH: &str = "idempotency_lookup_total;store=guard;result=match";
+const MISMATCH: &str = "idempotency_lookup_total;store=guard;result=mismatch";
+const COLLISION: &str = "idempotency_key_collision_total;mode=observe";
+
+#[test]
+fn each_part_of_a_body_is_read_once() {
+    let mut fingerprints = Vec::new();
+    for parts in [&["abc", "de", "f", ""][..], &["abcdef"], &["", "abcdef"]] {
+        let mut world = World::enforced();
+        for (index, part) in parts.iter().enumerate() {
+            assert_eq!(world.calls(), 0, "a claim before the end");
+            let action = world.part(part.as_bytes(), index + 1 == parts.len());
+            assert_eq!(action, FilterAction::Pause);
+        }
+        let mut next = 0;
+        for (start, length) in world.gateway.reads.borrow().iter() {
+            assert_eq!(*start, next, "{parts:?}");
+            next += length;
+        }
+        assert_eq!(next, 6);
+        fingerprints.extend(world.gateway.calls.borrow().clone());
+        world.answer(None);
+        assert_eq!((world.gateway.resumed.get(), world.gateway.replies.borrow().len()), (1, 0));
+    }
+    assert_eq!(fingerprints.len(), 3);
+    fingerprints.dedup();
+    assert_eq!(fingerprints.len(), 1);
+}
+
+#[test]
+fn another_request_is_refused() {
+    let mut world = World::enforced();
+    world.part(b"abc", true);
+    world.answer(Some("1r.another"));
+    assert_eq!((world.gateway.resumed.get(), world.gateway.replies.borrow().as_slice()), (0, &[422][..]));
+}
+
+#[test]
+fn a_body_above_the_limit_makes_no_claim() {
+    let mut world = World::enforced();
+    assert_eq!(world.part(b"12345678", false), FilterAction::Pause);
+    assert_eq!(world.part(b"9", true), FilterAction::Pause);
+    assert_eq!((world.calls(), world.gateway.replies.borrow().as_slice()), (0, &[413][..]));
+
+    let mut world = World::observed();
+    for part in ["1234", "5678", "9", "0"] {
+        assert_eq!(world.part(part.as_bytes(), part == "0"), FilterAction::Continue);
+    }
+    assert_eq!((world.calls(), world.gateway.replies.borrow().len()), (0, 0));
+    assert_eq!(world.counted(), [("idempotency_lookup_total;store=guard;result=body_too_large".to_owned(), 1)]);
+}
+
+/// The gateway has answered by itself. The verdict that comes later changes nothing.
+#[test]
+fn a_verdict_behind_the_gateways_own_response_is_dropped() {
+    for first in [None, Some("1r.another")] {
+        let mut world = World::enforced();
+        world.part(b"abc", true);
+        world.driver.on_response_headers(&world.gateway, true, Some(&mut world.lookups));
+        world.answer(first);
+        assert_eq!((world.gateway.resumed.get(), world.gateway.replies.borrow().len()), (0, 0));
+    }
+}
+
+/// A gateway that keeps the body back ends the wait as for webhooks; while the guard is asked, nothing stalls.
+#[test]
+fn a_body_that_is_kept_back_ends_the_wait() {
+    let mut world = World::enforced();
+    assert_eq!((1..=100).find(|_| world.driver.on_tick()), Some(6));
+    assert!(world.driver.end_stalled_wait(&world.gateway));
+    assert_eq!(world.gateway.replies.borrow().as_slice(), [503]);
+
+    let mut world = World::enforced();
+    world.part(b"abc", true);
+    assert!((1..=100).all(|_| !world.driver.on_tick()));
+}
+
+#[test]
+fn an_observed_request_is_counted_although_it_has_ended() {
+    for (first, counted) in
+        [(None, vec![(MATCH.to_owned(), 1)]), (Some("1r.x"), vec![(MISMATCH.to_owned(), 1), (COLLISION.to_owned(), 1)])]
+    {
+        let mut world = World::observed();
+        assert_eq!(world.part(b"abc", false), FilterAction::Continue);
+        assert_eq!(world.calls(), 0, "a claim before the end");
+        assert_eq!(world.part(b"de", true), FilterAction::Continue);
+        assert_eq!(world.calls(), 1);
+        // The exchange is over, and its driver gone, before the guard has answered.
+        world.driver = Driver::new(2, None);
+        world.answer(first);
+        assert_eq!(world.counted(), counted);
+    }
+}
+
+#[test]
+fn trailers_end_an_observed_body() {
+    let mut world = World::observed();
+    world.part(b"abc", false);
+    assert_eq!(world.driver.on_request_trailers(&world.gateway, Some(&mut world.lookups)), FilterAction::Continue);
+    assert_eq!(world.calls(), 1);
+}
+
+/// The end of the body never comes, or the backend does not get the request.
+#[test]
+fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
+    let mut world = World::observed();
+    world.part(b"abc", false);
+    world.driver.on_response_headers(&world.gateway, false, Some(&mut world.lookups));
+    world.driver = Driver::new(2, None);
+    assert_eq!((world.calls(), world.counted().len()), (0, 0));
+
+    for end_of_stream in [false, true] {
+        let gateway = Gateway { path: b"/observed", refuses_edits: true, ..Gateway::default() };
+        let (mut world, action) = World::of(gateway, end_of_stream);
+        assert_eq!(action, FilterAction::Pause);
+        if !end_of_stream {
+            world.part(b"abc", true);
+        }
+        assert_eq!((world.calls(), world.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+    }
+}
+
+#[test]
+fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
+    let (mut world, _) = World::of(Gateway { path: b"/observed", refuses_calls: true, ..Gateway::default() }, false);
+    world.part(b"abc", true);
+    assert_eq!(world.counted(), [("idempotency_lookup_total;store=guard;result=guard_failed".to_owned(), 1)]);
+
+    let (mut world, _) = World::of(Gateway { path: b"/enforced", refuses_calls: true, ..Gateway::default() }, false);
+    assert_eq!(world.part(b"abc", true), FilterAction::Continue);
+    assert_eq!(world.gateway.replies.borrow().len(), 0);
+}
