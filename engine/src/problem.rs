@@ -49,8 +49,11 @@ impl Retry {
     }
 }
 
-/// The `Retry-After` of a temporary problem.
-const RETRY_AFTER_SECONDS: u32 = 30;
+/// The `Retry-After` of a problem with a store or with memory, in seconds.
+const STORE_RETRY_AFTER: u32 = 30;
+/// The `Retry-After` of a problem with the backend, in seconds. A cluster elects a new leader in about this time, and clients
+/// add a random time to it.
+const BACKEND_RETRY_AFTER: u32 = 5;
 
 /// The `Retry-After` of a request whose key is in flight.
 const IN_FLIGHT_RETRY_AFTER_SECONDS: u32 = 2;
@@ -371,12 +374,17 @@ impl Problem {
     /// A store that the request needs is not available.
     pub fn dependency_unavailable() -> Self {
         Self {
-            retry_after: Some(RETRY_AFTER_SECONDS),
+            retry_after: Some(STORE_RETRY_AFTER),
             ..Self::new(
                 Code::DependencyUnavailable,
                 "The request could not be checked right now. Nothing was done; send it again later.",
             )
         }
+    }
+
+    /// The backend, or the guard in it, could not be asked about the request.
+    pub fn backend_check_failed() -> Self {
+        Self { retry_after: Some(BACKEND_RETRY_AFTER), ..Self::dependency_unavailable() }
     }
 
     /// Nothing is stored under the key. The response is the same for an unused key and for another caller's key.
@@ -413,7 +421,7 @@ impl Problem {
     /// The backend did not accept the request, or did not respond.
     pub fn backend_unavailable() -> Self {
         Self {
-            retry_after: Some(RETRY_AFTER_SECONDS),
+            retry_after: Some(BACKEND_RETRY_AFTER),
             ..Self::new(
                 Code::DependencyUnavailable,
                 "The service cannot be reached right now, or is busy. Send the same request again later, with the same \

@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::behaviour::{answer, listener_for, request};
 use e2e::callers::signed_at;
 use e2e::capture::Answer;
-use e2e::config::ListenerSpec;
+use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::now;
 use e2e::gateway::Gateway;
 use e2e::harness::Test;
 use e2e::prometheus::{Prometheus, Sample};
 use e2e::raw::Request;
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::cases::{Case, directory, load_dir};
 
 use crate::world::{FOLDING, HOOKS, PHASES, World};
@@ -56,8 +56,48 @@ impl Mix {
                 mix.add(signed.unwrap_or(case))?;
             }
         }
+        mix.add_collision()?;
         ensure!(mix.parts.len() > 30, "only {} cases can run here", mix.parts.len());
         Ok(mix)
+    }
+
+    /// A key that was used with another request. The upstream gives every request the same answer, so it is the guard, too.
+    fn add_collision(&mut self) -> Result<()> {
+        let policy = json!({
+            "version": 1,
+            "identity": {"sources": [{
+                "name": "jwt",
+                "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id",
+                "project": "project_id",
+                "subject": {"field": "sub", "type": "user"}
+            }]},
+            "backend": {"kind": "generic", "cluster": "backend", "guard": {}},
+            "routes": [
+                {"endpoint": "guarded", "path": "/guarded", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce"}
+            ]
+        });
+        let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
+        let name = format!("listener-{}", self.listeners.len());
+        self.listeners.push((name.clone(), listener));
+        let labels = "tenant=acme;project=shop;endpoint=guarded";
+        let series = [
+            format!("idempotency_key_present_total;case=A;form=bare;{labels}"),
+            format!("idempotency_lookup_total;store=guard;result=mismatch;{labels}"),
+            format!("idempotency_key_collision_total;mode=enforce;{labels}"),
+            format!("idempotency_problem_total;code=idempotency_key_reused;{labels}"),
+        ];
+        self.parts.push(MixPart {
+            listener: name,
+            claims: Some(json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"})),
+            request: Request::post("/guarded").header("idempotency-key", "k1"),
+            answer: Answer { body: b"\"1r.another\"".to_vec(), ..Answer::default() },
+            status: 422,
+            series: series.iter().map(|series| taken_apart(series)).collect::<Result<_>>()?,
+            times: 3,
+            name: "a key that was used with another request".to_owned(),
+        });
+        Ok(())
     }
 
     fn add(&mut self, case: Case) -> Result<()> {

@@ -33,7 +33,8 @@ fn main() -> ExitCode {
         let tests =
             [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()].into_iter().flatten().collect();
         trials.extend(sharing(move || World::start(paths), named(tests)));
-        let operations = named(operations::tests().into_iter().chain(in_flight::tests()).collect());
+        let operations = [operations::tests(), in_flight::tests(), shaped::with_operations()];
+        let operations = named(operations.into_iter().flatten().collect());
         trials.extend(sharing(
             move || World::of(operations::with_operations(&policy(paths)?, &[SECRET])?, &[]),
             operations,

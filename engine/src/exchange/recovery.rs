@@ -116,7 +116,7 @@ impl Exchange {
             }
         };
         self.facts.reason = Some(reason);
-        Err(Problem::dependency_unavailable())
+        Err(Problem::backend_check_failed())
     }
 
     /// Forwards a request whose invocation was looked up.

@@ -184,7 +184,7 @@ impl Exchange {
                 ClaimVerdict::Unknown(reason) => {
                     self.facts.reason = Some(reason);
                     if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) {
-                        return Err(Problem::dependency_unavailable());
+                        return Err(Problem::backend_check_failed());
                     }
                 }
             }

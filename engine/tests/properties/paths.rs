@@ -169,7 +169,8 @@ proptest! {
         let host = route.hosts.first().map_or("any", |host| host.trim_start_matches("*."));
         let host = if route.hosts.first().is_some_and(|host| host.starts_with('*')) { format!("x.{host}") } else { host.to_owned() };
         let expected = endpoint_of(&compiled, &host, &path, route.methods[0]);
-        prop_assert!(expected.is_ok(), "{host} {path}");
+        // A route with a prefix, or with other methods, may take precedence; the path is declared in any case.
+        prop_assert_ne!(&expected, &Err(BTreeSet::new()), "{} {}", host, path);
         for noise in noise {
             let spelling = respelled(&path, &noise, true);
             let normal = NormalPath::parse(spelling.as_bytes()).unwrap();
