@@ -350,9 +350,13 @@ fn quoted(words: &[&str]) -> String {
 }
 
 /// The end of a message about an unknown word: `; did you mean …?`, or nothing if no known word is near.
-#[inline(never)]
 pub(crate) fn suggestion<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
+    suggestion_of(word, &mut known.into_iter())
+}
+
+#[inline(never)]
+fn suggestion_of<'k>(word: &str, known: &mut dyn Iterator<Item = &'k str>) -> String {
+    let known: Vec<&str> = known.collect();
     nearest(word, &known).map(did_you_mean).unwrap_or_default()
 }
 
