@@ -122,7 +122,16 @@ behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
 .PHONY: e2e
 e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
 	@echo "== e2e"
-	@cargo test --no-fail-fast -p e2e
+	@cargo test --no-fail-fast -p e2e -p soak
+
+# Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
+SOAK_ARGS ?=
+
+.PHONY: soak
+soak: tools $(WASM_NEEDED) ## operations through two Envoys and three Restate nodes while processes are killed: SOAK_ARGS="--operations 10000 --faults 40"
+	@echo "== soak"
+	@cargo build --quiet --profile quick --package edge-idempotency-services --package soak
+	@EDGE_GUARD=$(or $(EDGE_GUARD),$(abspath $(NATIVE))/quick/idempotency-guard) $(NATIVE)/quick/soak $(SOAK_ARGS)
 
 # Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
 .PHONY: dashboard-picture

@@ -308,18 +308,29 @@ mod tests {
     async fn a_paused_process_stands_still_and_ends_when_asked() {
         let directory = tempfile::tempdir().unwrap();
         let mut process = shell("exec sleep 600", directory.path());
-        let record = process.record().clone();
-        let state = || stat(record.pid).unwrap().state;
+        let pid = process.record().pid;
+        let stopped = |stopped| {
+            move || {
+                let state = stat(pid).unwrap().state;
+                async move {
+                    ensure!((state == 'T') == stopped, "{state}");
+                    Ok(())
+                }
+            }
+        };
         process.pause().unwrap();
-        process.ready(Duration::from_secs(10), async || Ok(ensure!(state() == 'T', "{}", state()))).await.unwrap();
+        process.ready(Duration::from_secs(10), stopped(true)).await.unwrap();
         process.resume().unwrap();
-        process.ready(Duration::from_secs(10), async || Ok(ensure!(state() != 'T', "{}", state()))).await.unwrap();
+        process.ready(Duration::from_secs(10), stopped(false)).await.unwrap();
         assert!(process.terminate(Duration::from_secs(10)).await.unwrap());
-        assert!(!record.is_running());
+        assert!(!process.record().is_running());
 
         let mut deaf = shell("trap '' TERM; echo deaf; while :; do sleep 600; done", directory.path());
         let log = directory.path().join("shell.log");
-        let trapped = async || Ok(ensure!(fs::read_to_string(&log)?.contains("deaf"), "not yet"));
+        let trapped = async || {
+            ensure!(fs::read_to_string(&log)?.contains("deaf"), "not yet");
+            Ok(())
+        };
         deaf.ready(Duration::from_secs(10), trapped).await.unwrap();
         assert!(!deaf.terminate(Duration::ZERO).await.unwrap());
     }

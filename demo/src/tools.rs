@@ -25,6 +25,11 @@ impl Tools {
     /// Finds all of them, and builds the sample service if it has changed. One error names everything that is missing; that
     /// OpenBao is, concerns only those who need it.
     pub fn locate() -> Result<Self> {
+        Self::locate_with(service)
+    }
+
+    /// As [`Tools::locate`], with another service behind Restate: `service` gives its path, if all the rest is there.
+    pub fn locate_with(service: impl FnOnce() -> Result<PathBuf>) -> Result<Self> {
         let mut missing = Vec::new();
         let mut find = |variable: &str, default: &str| {
             let path = path_of(variable, default);

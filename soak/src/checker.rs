@@ -1,0 +1,291 @@
+//! What clients saw against what happened. The check knows nothing of processes: it gets observations and a ledger.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::service::{Answer, Entry};
+
+/// What a client asked for, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// Names the effect that was asked for.
+    pub nonce: String,
+    /// Who asked, as handlers see the caller.
+    pub caller: String,
+    /// What the client did, for people.
+    pub act: &'static str,
+    /// What is right.
+    pub expected: Expected,
+    /// What came back.
+    pub got: Got,
+    /// When the attempt that was answered began, in milliseconds since 1970.
+    pub asked_at_ms: u64,
+}
+
+/// What is right.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expected {
+    /// The answer to this very order.
+    Answer,
+    /// The same, as a replay.
+    Replay,
+    /// An acknowledgement without an answer (`one_way`): the effect comes, exactly once.
+    Acknowledgement,
+    /// A refusal, because the key belongs to another body.
+    Mismatch,
+    /// The answer, or a refusal if the order with the other nonce, which has the same key, has the answer.
+    AnswerOrMismatch(String),
+    /// "There is no such thing": it is another caller's, or nothing was ever sent.
+    Unknown,
+    /// The answer, or "there is no such thing" if it had none yet.
+    AnswerOrUnknown,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Got {
+    /// A handler's answer.
+    Answer {
+        /// What the handler said.
+        answer: Answer,
+        /// Whether it was marked as a replay.
+        replayed: bool,
+    },
+    /// 202: accepted, without an answer.
+    Accepted,
+    /// A problem document, or another answer that is none of the handler's.
+    Refused {
+        /// Its status.
+        status: u16,
+        /// Its `code`, or an empty text.
+        code: String,
+    },
+    /// No answer, however often the client asked.
+    Nothing,
+}
+
+impl Got {
+    fn is_mismatch(&self) -> bool {
+        matches!(self, Self::Refused { status: 422, code } if code == "idempotency_key_reused")
+    }
+
+    fn is_unknown(&self) -> bool {
+        let codes = ["idempotency_key_unknown", "operation_unknown"];
+        matches!(self, Self::Refused { status: 404, code } if codes.contains(&code.as_str()))
+    }
+}
+
+/// What happened, as the backend's own state says.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    /// The effects of each nonce.
+    pub effects: BTreeMap<String, Vec<Entry>>,
+    /// When invocations were completed, in milliseconds since 1970.
+    pub completed: BTreeMap<String, u64>,
+    /// Invocations that have not ended.
+    pub unfinished: Vec<String>,
+}
+
+/// A rule that was broken.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Rule {
+    /// An acknowledged operation has no effect.
+    Lost,
+    /// An operation has several effects.
+    Doubled,
+    /// A refused request has an effect.
+    EffectOfRefused,
+    /// An effect that nobody asked for.
+    UnaskedEffect,
+    /// An effect is on another caller's account.
+    ForeignEffect,
+    /// A caller got the answer to somebody else's request, or to another one of its own.
+    ForeignAnswer,
+    /// Two answers to one operation differ.
+    ChangedAnswer,
+    /// A request with another body was not refused.
+    MismatchPassed,
+    /// A request with the same body was refused as if it had another one.
+    MatchRefused,
+    /// A recovery or a lookup said something that is not so.
+    Untrue,
+    /// A request was refused that should not be.
+    Refused,
+    /// A client never got an answer.
+    Unanswered,
+    /// An invocation never ended.
+    Unfinished,
+}
+
+impl Rule {
+    /// The rule in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Lost => "an acknowledged operation has no effect",
+            Self::Doubled => "an operation has several effects",
+            Self::EffectOfRefused => "a refused request has an effect",
+            Self::UnaskedEffect => "there is an effect that nobody asked for",
+            Self::ForeignEffect => "an effect belongs to another caller",
+            Self::ForeignAnswer => "a caller got an answer that belongs to another request",
+            Self::ChangedAnswer => "two answers to one operation differ",
+            Self::MismatchPassed => "a key was taken again with another body",
+            Self::MatchRefused => "a retry with the same body was refused as a mismatch",
+            Self::Untrue => "a recovery or a lookup was wrong",
+            Self::Refused => "a request was refused without a reason",
+            Self::Unanswered => "a client never got an answer",
+            Self::Unfinished => "an invocation never ended",
+        }
+    }
+}
+
+/// A broken rule, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// Nonce, act and what came back.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule.words(), self.detail)
+    }
+}
+
+/// All that is known of one nonce.
+#[derive(Default)]
+struct Known<'a> {
+    caller: &'a str,
+    invocation: Option<&'a str>,
+    acknowledged: bool,
+    refused: bool,
+}
+
+/// Compares. The result is empty if everything is right.
+pub fn check(observations: &[Observation], ledger: &Ledger) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut known: BTreeMap<&str, Known<'_>> = BTreeMap::new();
+    for seen in observations {
+        observed(seen, &mut known, ledger, &mut found);
+    }
+    rivals(observations, &mut found);
+    effects(&known, ledger, &mut found);
+    let unfinished = ledger.unfinished.iter();
+    found.extend(unfinished.map(|id| Violation { rule: Rule::Unfinished, detail: id.clone() }));
+    found
+}
+
+fn observed<'a>(
+    seen: &'a Observation,
+    known: &mut BTreeMap<&'a str, Known<'a>>,
+    ledger: &Ledger,
+    found: &mut Vec<Violation>,
+) {
+    let Observation { nonce, caller, act, expected, got, asked_at_ms } = seen;
+    let mut broken = |rule, why: &str| {
+        found.push(Violation { rule, detail: format!("{nonce} of {caller}, {act}: {got:?}{why}") });
+    };
+    // Someone else who asks for this operation is no party to it.
+    if *expected == Expected::Unknown {
+        if !got.is_unknown() {
+            broken(if *got == Got::Nothing { Rule::Unanswered } else { Rule::Untrue }, "");
+        }
+        return;
+    }
+    let known = known.entry(nonce).or_insert_with(|| Known { caller, ..Known::default() });
+    match got {
+        Got::Answer { answer, replayed } => {
+            if *expected == Expected::Mismatch {
+                // What came is the first body's answer, or this body's own.
+                broken(Rule::MismatchPassed, "");
+                return;
+            }
+            known.acknowledged = true;
+            if answer.nonce != *nonce || answer.caller != *caller {
+                broken(Rule::ForeignAnswer, "");
+            }
+            match known.invocation {
+                Some(first) if first != answer.invocation => broken(Rule::ChangedAnswer, &format!(", before {first}")),
+                _ => known.invocation = Some(&answer.invocation),
+            }
+            if *expected == Expected::Replay && !replayed {
+                broken(Rule::Untrue, ", not marked as a replay");
+            }
+        }
+        Got::Accepted if *expected == Expected::Acknowledgement => known.acknowledged = true,
+        Got::Accepted => broken(Rule::Unanswered, ""),
+        Got::Refused { .. } => match expected {
+            Expected::Mismatch | Expected::AnswerOrMismatch(_) if got.is_mismatch() => known.refused = true,
+            Expected::AnswerOrUnknown if got.is_unknown() => {
+                // It lied if the result was there before the question.
+                let effect = ledger.effects.get(nonce).and_then(|entries| entries.first());
+                let completed = effect.and_then(|entry| ledger.completed.get(&entry.invocation));
+                if completed.is_some_and(|completed| completed < asked_at_ms) {
+                    broken(Rule::Untrue, ", but it was completed before");
+                }
+            }
+            _ if got.is_mismatch() => broken(Rule::MatchRefused, ""),
+            _ if got.is_unknown() => broken(Rule::Untrue, ""),
+            _ => broken(Rule::Refused, ""),
+        },
+        Got::Nothing => broken(Rule::Unanswered, ""),
+    }
+}
+
+/// Of two bodies that race for one key, exactly one has an answer. If the winner's client got none, that is told elsewhere.
+fn rivals(observations: &[Observation], found: &mut Vec<Violation>) {
+    let answered: BTreeMap<&str, bool> = observations
+        .iter()
+        .filter(|seen| matches!(seen.expected, Expected::AnswerOrMismatch(_)) && seen.got != Got::Nothing)
+        .map(|seen| (seen.nonce.as_str(), matches!(seen.got, Got::Answer { .. })))
+        .collect();
+    for seen in observations {
+        let Expected::AnswerOrMismatch(rival) = &seen.expected else { continue };
+        let both = (answered.get(seen.nonce.as_str()), answered.get(rival.as_str()));
+        // Each pair is told once.
+        if seen.nonce < *rival {
+            let detail = format!("{} and {rival} raced for one key", seen.nonce);
+            match both {
+                (Some(true), Some(true)) => found.push(Violation { rule: Rule::MismatchPassed, detail }),
+                (Some(false), Some(false)) => found.push(Violation { rule: Rule::MatchRefused, detail }),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn effects(known: &BTreeMap<&str, Known<'_>>, ledger: &Ledger, found: &mut Vec<Violation>) {
+    let mut broken = |rule, detail: String| found.push(Violation { rule, detail });
+    for (nonce, known) in known {
+        let entries = ledger.effects.get(*nonce).map_or(&[][..], Vec::as_slice);
+        if known.acknowledged && entries.is_empty() {
+            broken(Rule::Lost, (*nonce).to_owned());
+        }
+        if known.refused && !known.acknowledged && !entries.is_empty() {
+            broken(Rule::EffectOfRefused, format!("{nonce}: {entries:?}"));
+        }
+        if entries.len() > 1 {
+            broken(Rule::Doubled, format!("{nonce}: {entries:?}"));
+        }
+        for entry in entries {
+            if entry.nonce != *nonce || entry.caller != known.caller {
+                broken(Rule::ForeignEffect, format!("{nonce} of {}: {entry:?}", known.caller));
+            }
+            if known.invocation.is_some_and(|invocation| invocation != entry.invocation) {
+                broken(
+                    Rule::ChangedAnswer,
+                    format!("{nonce}: the effect is {entry:?}, the answer {:?}", known.invocation),
+                );
+            }
+        }
+    }
+    for (nonce, entries) in &ledger.effects {
+        if !known.contains_key(nonce.as_str()) {
+            broken(Rule::UnaskedEffect, format!("{nonce}: {entries:?}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! A right history passes, and each way in which it can be wrong is found.
+
+use super::*;
+
+const ALICE: &str = "acme/shop/user:alice";
+const BOB: &str = "globex/shop/user:bob";
+
+fn answer(nonce: &str, caller: &str, invocation: &str) -> Answer {
+    Answer { nonce: nonce.to_owned(), caller: caller.to_owned(), invocation: invocation.to_owned() }
+}
+
+fn answered(nonce: &str, caller: &str, invocation: &str, replayed: bool) -> Got {
+    Got::Answer { answer: answer(nonce, caller, invocation), replayed }
+}
+
+fn refused(status: u16, code: &str) -> Got {
+    Got::Refused { status, code: code.to_owned() }
+}
+
+fn saw(nonce: &str, caller: &str, expected: Expected, got: Got) -> Observation {
+    Observation { nonce: nonce.to_owned(), caller: caller.to_owned(), act: "test", expected, got, asked_at_ms: 1_000 }
+}
+
+fn rival(nonce: &str) -> Expected {
+    Expected::AnswerOrMismatch(nonce.to_owned())
+}
+
+/// Everything that the soak does, as it should be.
+fn right() -> (Vec<Observation>, Ledger) {
+    let seen = vec![
+        saw("n1", ALICE, Expected::Answer, answered("n1", ALICE, "inv_1", false)),
+        saw("n1", ALICE, Expected::Replay, answered("n1", ALICE, "inv_1", true)),
+        saw("n1-other", ALICE, Expected::Mismatch, refused(422, "idempotency_key_reused")),
+        saw("n2", ALICE, rival("n2-rival"), answered("n2", ALICE, "inv_2", false)),
+        saw("n2-rival", ALICE, rival("n2"), refused(422, "idempotency_key_reused")),
+        saw("n3", ALICE, Expected::Answer, answered("n3", ALICE, "inv_3", false)),
+        saw("n3-twin", BOB, Expected::Answer, answered("n3-twin", BOB, "inv_4", false)),
+        saw("n4", ALICE, Expected::AnswerOrUnknown, refused(404, "idempotency_key_unknown")),
+        saw("n4", ALICE, Expected::Answer, answered("n4", ALICE, "inv_5", false)),
+        saw("n4", BOB, Expected::Unknown, refused(404, "idempotency_key_unknown")),
+        saw("n5", ALICE, Expected::Acknowledgement, Got::Accepted),
+        saw("n5", ALICE, Expected::Answer, answered("n5", ALICE, "inv_6", true)),
+        saw("n5", BOB, Expected::Unknown, refused(404, "operation_unknown")),
+    ];
+    let entries =
+        [("n1", ALICE, 1), ("n2", ALICE, 2), ("n3", ALICE, 3), ("n3-twin", BOB, 4), ("n4", ALICE, 5), ("n5", ALICE, 6)];
+    let entry = |(nonce, caller, number): (&str, &str, u32)| {
+        (nonce.to_owned(), vec![answer(nonce, caller, &format!("inv_{number}"))])
+    };
+    let ledger = Ledger {
+        effects: entries.into_iter().map(entry).collect(),
+        completed: (1..=6).map(|number| (format!("inv_{number}"), 2_000)).collect(),
+        unfinished: Vec::new(),
+    };
+    (seen, ledger)
+}
+
+/// The rules that are broken after a change of the right history.
+fn broken(change: impl FnOnce(&mut Vec<Observation>, &mut Ledger)) -> Vec<Rule> {
+    let (mut seen, mut ledger) = right();
+    change(&mut seen, &mut ledger);
+    let mut rules: Vec<_> = check(&seen, &ledger).into_iter().map(|violation| violation.rule).collect();
+    rules.dedup();
+    rules
+}
+
+/// Another answer to the observation at a place.
+fn instead(place: usize, got: Got) -> impl FnOnce(&mut Vec<Observation>, &mut Ledger) {
+    move |seen, _| seen[place].got = got
+}
+
+#[test]
+fn what_is_right_passes() {
+    assert_eq!(broken(|_, _| {}), []);
+}
+
+#[test]
+fn a_wrong_ledger_is_found() {
+    let lost = |_: &mut Vec<Observation>, ledger: &mut Ledger| drop(ledger.effects.remove("n1"));
+    assert_eq!(broken(lost), [Rule::Lost]);
+    let lost_scheduled = |seen: &mut Vec<Observation>, ledger: &mut Ledger| {
+        seen.remove(11);
+        ledger.effects.remove("n5");
+    };
+    assert_eq!(broken(lost_scheduled), [Rule::Lost]);
+    let doubled = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+        let entries = ledger.effects.get_mut("n1").unwrap();
+        entries.push(entries[0].clone());
+    };
+    assert_eq!(broken(doubled), [Rule::Doubled]);
+    let by_another = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+        ledger.effects.get_mut("n1").unwrap().push(answer("n1", ALICE, "inv_9"));
+    };
+    assert_eq!(broken(by_another), [Rule::Doubled, Rule::ChangedAnswer]);
+    let of_refused = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+        ledger.effects.insert("n1-other".to_owned(), vec![answer("n1-other", ALICE, "inv_9")]);
+    };
+    assert_eq!(broken(of_refused), [Rule::EffectOfRefused]);
+    let unasked = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+        ledger.effects.insert("n99".to_owned(), vec![answer("n99", ALICE, "inv_9")]);
+    };
+    assert_eq!(broken(unasked), [Rule::UnaskedEffect]);
+    let foreign = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+        ledger.effects.get_mut("n1").unwrap()[0].caller = BOB.to_owned()
+    };
+    assert_eq!(broken(foreign), [Rule::ForeignEffect]);
+    let unfinished = |_: &mut Vec<Observation>, ledger: &mut Ledger| ledger.unfinished.push("inv_7".to_owned());
+    assert_eq!(broken(unfinished), [Rule::Unfinished]);
+}
+
+#[test]
+fn another_ones_answer_is_found() {
+    assert_eq!(broken(instead(5, answered("n3-twin", BOB, "inv_3", false))), [Rule::ForeignAnswer]);
+    assert_eq!(broken(instead(1, answered("n1", BOB, "inv_1", true))), [Rule::ForeignAnswer]);
+    assert_eq!(broken(instead(9, answered("n4", ALICE, "inv_5", true))), [Rule::Untrue]);
+    assert_eq!(broken(instead(12, answered("n5", ALICE, "inv_6", true))), [Rule::Untrue]);
+    assert_eq!(broken(instead(9, Got::Nothing)), [Rule::Unanswered]);
+}
+
+#[test]
+fn a_changed_or_unmarked_replay_is_found() {
+    assert_eq!(broken(instead(1, answered("n1", ALICE, "inv_9", true))), [Rule::ChangedAnswer]);
+    assert_eq!(broken(instead(1, answered("n1", ALICE, "inv_1", false))), [Rule::Untrue]);
+}
+
+#[test]
+fn collisions_are_judged() {
+    assert_eq!(broken(instead(2, answered("n1", ALICE, "inv_1", true))), [Rule::MismatchPassed]);
+    assert_eq!(broken(instead(1, refused(422, "idempotency_key_reused"))), [Rule::MatchRefused]);
+    // Both bodies of a race were taken, or none was.
+    let both = |seen: &mut Vec<Observation>, ledger: &mut Ledger| {
+        seen[4].got = answered("n2-rival", ALICE, "inv_9", false);
+        ledger.effects.insert("n2-rival".to_owned(), vec![answer("n2-rival", ALICE, "inv_9")]);
+    };
+    assert_eq!(broken(both), [Rule::MismatchPassed]);
+    let none = |seen: &mut Vec<Observation>, ledger: &mut Ledger| {
+        seen[3].got = refused(422, "idempotency_key_reused");
+        ledger.effects.remove("n2");
+    };
+    assert_eq!(broken(none), [Rule::MatchRefused]);
+}
+
+#[test]
+fn a_lie_of_a_recovery_is_found() {
+    let existed = |_: &mut Vec<Observation>, ledger: &mut Ledger| *ledger.completed.get_mut("inv_5").unwrap() = 999;
+    assert_eq!(broken(existed), [Rule::Untrue]);
+    assert_eq!(broken(instead(11, refused(404, "operation_unknown"))), [Rule::Untrue]);
+    assert_eq!(broken(instead(8, refused(404, "idempotency_key_unknown"))), [Rule::Untrue]);
+}
+
+#[test]
+fn refusals_and_silence_are_found() {
+    assert_eq!(broken(instead(0, refused(401, "identity_missing"))), [Rule::Refused]);
+    assert_eq!(broken(instead(2, refused(500, ""))), [Rule::Refused]);
+    assert_eq!(broken(instead(0, Got::Nothing)), [Rule::Unanswered]);
+    assert_eq!(broken(instead(0, Got::Accepted)), [Rule::Unanswered]);
+}

@@ -1,0 +1,127 @@
+//! `soak`: runs, tells, and ends with 1 if a rule was broken.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::{Parser, Subcommand};
+use edge_idempotency_demo::tools::{Tools, built, repository};
+use soak::policy::Sabotage;
+use soak::run::{RunOptions, run};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+
+/// Runs operations through two Envoys with the filter, a cluster of Restate nodes, services and a secret store, while each of them is
+/// killed, paused and restarted; and checks what happened (docs/reliability.md).
+///
+/// EDGE_WASM, EDGE_ENVOY, EDGE_RESTATE, EDGE_OPENBAO and EDGE_GUARD name other programs.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Options {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Logical operations
+    #[arg(long, default_value_t = 2000)]
+    operations: u64,
+    /// Faults
+    #[arg(long, default_value_t = 20)]
+    faults: usize,
+    /// What operations and faults are made from; any number if it is left out
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Restate nodes
+    #[arg(long, default_value_t = 3)]
+    nodes: usize,
+    /// Clients that work at the same time
+    #[arg(long, default_value_t = 48)]
+    clients: usize,
+    /// The time over which operations and faults are spread; 6 for each fault if it is left out
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Where configurations, data and logs go. What is there is removed
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// A set-up that is wrong on purpose: the check has to find it
+    #[arg(long)]
+    sabotage: Option<Sabotage>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the services that have the effects (the soak starts them by itself)
+    Service {
+        /// Where Restate calls them
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    let local = LocalSet::new();
+    let outcome = match options.command {
+        Some(Command::Service { listen }) => soak::service::serve(listen).await.map(|()| true),
+        None => tokio::select! {
+            outcome = local.run_until(soak(options)) => outcome,
+            // Every process ends with the runtime that holds it.
+            what = interrupted() => Err(anyhow!("{what}")),
+        },
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether no rule was broken.
+async fn soak(options: Options) -> Result<bool> {
+    let directory = options.directory.unwrap_or_else(|| repository().join("target/soak"));
+    if directory.exists() {
+        fs::remove_dir_all(&directory).with_context(|| format!("cannot empty {}", directory.display()))?;
+    }
+    fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let least = if options.faults == 0 { options.operations / 50 + 1 } else { options.faults as u64 * 6 };
+    let (tools, guard) = tokio::task::spawn_blocking(|| {
+        let tools = Tools::locate_with(|| std::env::current_exe().context("this program"))?;
+        anyhow::Ok((tools, built("EDGE_GUARD", "edge-idempotency-services", "idempotency-guard")?))
+    })
+    .await??;
+    let summary = run(&RunOptions {
+        tools,
+        guard,
+        directory: directory.clone(),
+        nodes: options.nodes.max(1),
+        operations: options.operations,
+        faults: options.faults,
+        clients: options.clients.max(1),
+        time: Duration::from_secs(options.seconds.unwrap_or(least)),
+        seed: options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
+        sabotage: options.sabotage,
+    })
+    .await?;
+    print!("{summary}");
+    fs::write(directory.join("summary.txt"), summary.to_string()).context("cannot write the summary")?;
+    Ok(summary.is_right())
+}
+
+async fn interrupted() -> &'static str {
+    let wait = async |kind| match signal(kind) {
+        Ok(mut signal) => {
+            signal.recv().await;
+        }
+        Err(_) => std::future::pending().await,
+    };
+    tokio::select! {
+        () = wait(SignalKind::interrupt()) => "interrupted",
+        () = wait(SignalKind::terminate()) => "terminated",
+        () = wait(SignalKind::hangup()) => "hung up",
+    }
+}

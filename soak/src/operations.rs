@@ -1,0 +1,397 @@
+//! What clients do: logical operations, each made from the seed and its number alone, so that a run can be repeated.
+
+use std::time::Duration;
+
+use edge_idempotency_demo::http::{Reply, Request};
+use serde_json::{Value, json};
+use testkit::signatures;
+
+use crate::checker::{Expected, Got, Observation};
+use crate::client::{Answered, Client, Verdict};
+use crate::policy::{CALLERS, Caller, HOOKS, Hook, OPERATIONS, PAYMENTS, SCHEDULED, deposits};
+use crate::service::{Answer, Order};
+
+/// Accounts of each project.
+const ACCOUNTS: usize = 50;
+/// The longest work of a handler, in milliseconds.
+const MOST_WORK_MS: u64 = 120;
+
+/// What kind an operation is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A call with a key.
+    Create,
+    /// The same, and retries of it when the answer is there.
+    Replay,
+    /// The same, and then the same key with another body.
+    Mismatch,
+    /// Two bodies with one key, at once.
+    Race,
+    /// Two tenants with the same key, at once.
+    Twins,
+    /// A webhook with redeliveries, and the same event id of another tenant's webhook.
+    Webhook,
+    /// A call whose answer is lost, and which is recovered by its key.
+    Recovery,
+    /// A call that is only accepted, and whose answer is asked for later.
+    Scheduled,
+}
+
+/// The kinds, and how many of a hundred operations are of each.
+const SHARES: [(Kind, u32); 8] = [
+    (Kind::Create, 30),
+    (Kind::Replay, 15),
+    (Kind::Mismatch, 10),
+    (Kind::Race, 5),
+    (Kind::Twins, 10),
+    (Kind::Webhook, 12),
+    (Kind::Recovery, 10),
+    (Kind::Scheduled, 8),
+];
+
+/// One logical operation.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Its number, from 0.
+    pub number: u64,
+    /// Its kind.
+    pub kind: Kind,
+    random: fastrand::Rng,
+}
+
+/// What an operation needs of its surroundings.
+pub struct Surroundings<'a> {
+    /// A token of each of [`CALLERS`].
+    pub tokens: &'a [String],
+    /// What webhooks are signed with.
+    pub webhook_secret: &'a str,
+}
+
+impl Operation {
+    /// The operation with this number.
+    pub fn of(seed: u64, number: u64) -> Self {
+        // Any mix that keeps numbers apart will do.
+        let mut random = fastrand::Rng::with_seed(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut left = random.u32(0..SHARES.iter().map(|(_, share)| share).sum());
+        let mut kind = Kind::Create;
+        for (candidate, share) in SHARES {
+            if left < share {
+                kind = candidate;
+                break;
+            }
+            left -= share;
+        }
+        Self { number, kind, random }
+    }
+
+    /// Does it, and tells what came of it.
+    pub async fn run(mut self, surroundings: &Surroundings<'_>, client: &mut Client<'_>) -> Vec<Observation> {
+        let seen = Run { operation: &mut self, surroundings, seen: Vec::new() };
+        seen.run(client).await
+    }
+}
+
+/// An order with its key, on its way.
+#[derive(Clone)]
+struct Call {
+    nonce: String,
+    caller: Caller,
+    token: String,
+    path: String,
+    key: String,
+    work_ms: u64,
+}
+
+impl Call {
+    fn request(&self) -> Request {
+        let order = Order { nonce: self.nonce.clone(), work_ms: self.work_ms };
+        Request::post(&self.path).bearer(&self.token).header("idempotency-key", &self.key).json(&json!(order))
+    }
+
+    fn recovery(&self, suffix: &str) -> Request {
+        Request::get(&format!("{}/by-idempotency-key/{}{suffix}", self.path, self.key)).bearer(&self.token)
+    }
+
+    fn of(&self, caller: (Caller, &str)) -> Self {
+        Self { caller: caller.0, token: caller.1.to_owned(), ..self.clone() }
+    }
+
+    fn with_nonce(&self, suffix: &str) -> Self {
+        Self { nonce: format!("{}{suffix}", self.nonce), ..self.clone() }
+    }
+}
+
+struct Run<'a> {
+    operation: &'a mut Operation,
+    surroundings: &'a Surroundings<'a>,
+    seen: Vec<Observation>,
+}
+
+impl Run<'_> {
+    async fn run(mut self, client: &mut Client<'_>) -> Vec<Observation> {
+        match self.operation.kind {
+            Kind::Create => {
+                let call = self.keyed_call();
+                self.ask(client, &call, "call", Expected::Answer).await;
+            }
+            Kind::Replay => self.replay(client).await,
+            Kind::Mismatch => self.mismatch(client).await,
+            Kind::Race => self.race(client).await,
+            Kind::Twins => self.twins(client).await,
+            Kind::Webhook => self.webhook(client).await,
+            Kind::Recovery => self.recovery(client).await,
+            Kind::Scheduled => self.scheduled(client).await,
+        }
+        self.seen
+    }
+
+    fn caller(&mut self) -> (Caller, String) {
+        let place = self.operation.random.usize(0..CALLERS.len());
+        let token = self.surroundings.tokens.get(place).cloned().unwrap_or_default();
+        (CALLERS.get(place).copied().unwrap_or(CALLERS[0]), token)
+    }
+
+    /// A caller that is not this one.
+    fn other(&mut self, than: Caller) -> (Caller, String) {
+        loop {
+            let other = self.caller();
+            if other.0 != than {
+                return other;
+            }
+        }
+    }
+
+    fn call_to(&mut self, path: String) -> Call {
+        let (caller, token) = self.caller();
+        let random = &mut self.operation.random;
+        // Half of all calls are over at once.
+        let work_ms = if random.bool() { 0 } else { random.u64(0..MOST_WORK_MS) };
+        let key = format!("{:016x}-{}", random.u64(..), self.operation.number);
+        Call { nonce: format!("n{}", self.operation.number), caller, token, path, key, work_ms }
+    }
+
+    /// A call to the service or to the virtual object.
+    fn keyed_call(&mut self) -> Call {
+        let account = self.operation.random.usize(0..ACCOUNTS);
+        let path = if self.operation.random.u8(0..3) == 0 { deposits(account) } else { PAYMENTS.to_owned() };
+        self.call_to(path)
+    }
+
+    fn note(&mut self, call: &Call, act: &'static str, expected: Expected, answered: Option<Answered>) -> Got {
+        let asked_at_ms = answered.as_ref().map_or(0, |answered| answered.asked_at_ms);
+        let got = answered.map_or(Got::Nothing, |answered| got(&answered.reply));
+        let (nonce, caller) = (call.nonce.clone(), call.caller.seen());
+        self.seen.push(Observation { nonce, caller, act, expected, got: got.clone(), asked_at_ms });
+        got
+    }
+
+    /// Sends the call until there is an answer.
+    async fn ask(&mut self, client: &mut Client<'_>, call: &Call, act: &'static str, expected: Expected) -> Got {
+        let answered = client.call(&call.request()).await;
+        self.note(call, act, expected, answered)
+    }
+
+    /// Asks for a result until it is there, or is not.
+    async fn look(
+        &mut self,
+        client: &mut Client<'_>,
+        call: &Call,
+        request: Request,
+        act: &'static str,
+        expected: Expected,
+    ) -> Got {
+        // 202: not finished; ask again. 404: to ask again is of no use, the call itself has to be sent.
+        let answered = client.call_until(|| request.clone(), |reply| found(reply.status)).await;
+        self.note(call, act, expected, answered)
+    }
+
+    async fn replay(&mut self, client: &mut Client<'_>) {
+        let call = self.keyed_call();
+        let answered = client.call(&call.request()).await;
+        let id = answered.as_ref().and_then(|answered| answered.reply.header("x-operation-id")).unwrap_or_default();
+        let lookup = Request::get(&format!("{OPERATIONS}/{id}/output")).bearer(&call.token);
+        self.note(&call, "call", Expected::Answer, answered);
+        self.look(client, &call, lookup, "lookup of a call by id", Expected::Answer).await;
+        for _ in 0..self.operation.random.u8(1..=3) {
+            self.ask(client, &call, "retry", Expected::Replay).await;
+        }
+    }
+
+    async fn mismatch(&mut self, client: &mut Client<'_>) {
+        let call = self.keyed_call();
+        self.ask(client, &call, "call", Expected::Answer).await;
+        let other = call.with_nonce("-other-body");
+        self.ask(client, &other, "the same key with another body", Expected::Mismatch).await;
+        self.ask(client, &call, "retry after a mismatch", Expected::Replay).await;
+    }
+
+    async fn race(&mut self, client: &mut Client<'_>) {
+        let first = self.keyed_call();
+        let second = first.with_nonce("-rival");
+        let (one, two) = at_once(client, first.request(), second.request()).await;
+        self.note(&first, "one of two bodies at once", Expected::AnswerOrMismatch(second.nonce.clone()), one);
+        self.note(&second, "one of two bodies at once", Expected::AnswerOrMismatch(first.nonce.clone()), two);
+    }
+
+    async fn twins(&mut self, client: &mut Client<'_>) {
+        let first = self.keyed_call();
+        let (caller, token) = self.other(first.caller);
+        let second = first.of((caller, &token)).with_nonce("-twin");
+        let (one, two) = at_once(client, first.request(), second.request()).await;
+        self.note(&first, "one of two callers with one key", Expected::Answer, one);
+        self.note(&second, "one of two callers with one key", Expected::Answer, two);
+        self.ask(client, &second, "retry of a twin", Expected::Replay).await;
+        self.ask(client, &first, "retry of a twin", Expected::Replay).await;
+    }
+
+    async fn recovery(&mut self, client: &mut Client<'_>) {
+        let call = self.keyed_call();
+        let nobody = Call { key: format!("{}-never-sent", call.key), ..call.clone() };
+        self.look(
+            client,
+            &nobody,
+            nobody.recovery("/output"),
+            "recovery of a key that was never sent",
+            Expected::Unknown,
+        )
+        .await;
+        // The connection breaks before the answer is there, or just after.
+        let patience = Duration::from_millis(self.operation.random.u64(1..60));
+        client.abandon(&call.request(), patience).await;
+        let suffix = if self.operation.random.bool() { "" } else { "/output" };
+        let request = call.recovery(suffix);
+        let got =
+            self.look(client, &call, request.clone(), "recovery after a lost answer", Expected::AnswerOrUnknown).await;
+        if !matches!(got, Got::Answer { .. }) {
+            self.ask(client, &call, "call after a recovery", Expected::Answer).await;
+        }
+        self.look(client, &call, request, "recovery", Expected::Answer).await;
+        let (caller, token) = self.other(call.caller);
+        let stranger = call.of((caller, &token));
+        self.look(client, &stranger, stranger.recovery(suffix), "recovery by another caller", Expected::Unknown).await;
+    }
+
+    async fn scheduled(&mut self, client: &mut Client<'_>) {
+        let call = self.call_to(SCHEDULED.to_owned());
+        let Some(accepted) = client.call(&call.request()).await else {
+            self.note(&call, "scheduled call", Expected::Acknowledgement, None);
+            return;
+        };
+        let place = accepted.reply.header("location").map(str::to_owned);
+        let id = accepted.reply.header("x-operation-id").unwrap_or_default().to_owned();
+        self.note(&call, "scheduled call", Expected::Acknowledgement, Some(accepted));
+        // Without `Location` the lookup fails, and the check tells.
+        let place = place.unwrap_or_else(|| format!("{OPERATIONS}/no-location"));
+        let suffix = if self.operation.random.bool() { "" } else { "/output" };
+        let lookup = |path: &str, token: &str| Request::get(path).bearer(token);
+        self.look(
+            client,
+            &call,
+            lookup(&format!("{place}{suffix}"), &call.token),
+            "lookup by Location",
+            Expected::Answer,
+        )
+        .await;
+        let by_id = format!("{OPERATIONS}/{id}");
+        self.look(client, &call, lookup(&by_id, &call.token), "lookup by id", Expected::Answer).await;
+        self.look(client, &call, call.recovery(""), "recovery of a scheduled call", Expected::Answer).await;
+        let (caller, token) = self.other(call.caller);
+        let stranger = call.of((caller, &token));
+        self.look(client, &stranger, lookup(&by_id, &token), "lookup by another caller", Expected::Unknown).await;
+    }
+
+    async fn webhook(&mut self, client: &mut Client<'_>) {
+        let event = format!("evt_{}", self.operation.number);
+        let work_ms = self.operation.random.u64(0..MOST_WORK_MS);
+        for (place, hook) in HOOKS.into_iter().enumerate() {
+            let nonce = format!("n{}-{place}", self.operation.number);
+            let order = Order { nonce: nonce.clone(), work_ms };
+            let body = json!({"id": event, "type": "payment.created", "data": {"object": order}});
+            let redeliveries = self.operation.random.u8(0..=2);
+            for number in 0..=redeliveries {
+                let (act, expected) = match number {
+                    0 => ("delivery", Expected::Answer),
+                    _ => ("redelivery", Expected::Replay),
+                };
+                let secret = self.surroundings.webhook_secret;
+                // A provider signs each delivery anew, and repeats whatever is no success.
+                let answered = client.call_until(|| delivery(hook, secret, &body), |reply| taken(reply.status)).await;
+                let asked_at_ms = answered.as_ref().map_or(0, |answered| answered.asked_at_ms);
+                let got = answered.map_or(Got::Nothing, |answered| got(&answered.reply));
+                let (nonce, caller) = (nonce.clone(), hook.seen());
+                self.seen.push(Observation { nonce, caller, act, expected, got, asked_at_ms });
+            }
+        }
+    }
+}
+
+/// What a client makes of the answer to a recovery or a lookup.
+fn found(status: u16) -> Verdict {
+    match status {
+        202 => Verdict::Again,
+        404 => Verdict::Final,
+        _ => Verdict::AsAdvised,
+    }
+}
+
+/// What a provider makes of the answer to a delivery.
+fn taken(status: u16) -> Verdict {
+    if (200..300).contains(&status) { Verdict::Final } else { Verdict::Again }
+}
+
+fn delivery(hook: Hook, secret: &str, body: &Value) -> Request {
+    let signature = signatures::stripe(&[secret], signatures::unix_now(), body.to_string().as_bytes());
+    Request::post(&hook.path()).header("stripe-signature", signature).json(body)
+}
+
+/// Two requests at once, each with the retries of a client.
+async fn at_once(client: &mut Client<'_>, one: Request, two: Request) -> (Option<Answered>, Option<Answered>) {
+    let mut second = Client { gateways: client.gateways, notes: client.notes, random: client.random.fork() };
+    tokio::join!(client.call(&one), second.call(&two))
+}
+
+/// What a reply says.
+fn got(reply: &Reply) -> Got {
+    match (reply.status, serde_json::from_slice::<Answer>(&reply.body)) {
+        (200, Ok(answer)) => {
+            Got::Answer { answer, replayed: reply.header("idempotent-replayed").is_some_and(|value| value == "true") }
+        }
+        (202, _) => Got::Accepted,
+        (status, _) => Got::Refused { status, code: reply.code() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_made_from_seed_and_number_alone() {
+        let kinds = |seed| (0..1_000).map(|number| Operation::of(seed, number).kind).collect::<Vec<_>>();
+        assert_eq!(kinds(7), kinds(7));
+        assert_ne!(kinds(7), kinds(8));
+        for (kind, share) in SHARES {
+            let count = kinds(7).into_iter().filter(|other| *other == kind).count();
+            assert!(count.abs_diff(share as usize * 10) < 60, "{kind:?}: {count} of 1,000");
+        }
+        assert_eq!(SHARES.iter().map(|(_, share)| share).sum::<u32>(), 100);
+    }
+
+    #[test]
+    fn replies_are_read() {
+        let reply = |status, body: &str, replayed: Option<&str>| {
+            let headers = replayed.map(|value| ("idempotent-replayed".to_owned(), value.into()));
+            got(&Reply { status, headers: headers.into_iter().collect(), body: body.into() })
+        };
+        let body = r#"{"nonce":"n1","caller":"c","invocation":"inv_1"}"#;
+        let answer = Answer { nonce: "n1".to_owned(), caller: "c".to_owned(), invocation: "inv_1".to_owned() };
+        assert_eq!(reply(200, body, None), Got::Answer { answer: answer.clone(), replayed: false });
+        assert_eq!(reply(200, body, Some("true")), Got::Answer { answer, replayed: true });
+        assert_eq!(reply(202, "{}", None), Got::Accepted);
+        assert_eq!(
+            reply(404, r#"{"code":"not_found"}"#, None),
+            Got::Refused { status: 404, code: "not_found".to_owned() }
+        );
+        assert_eq!(reply(200, "{}", None), Got::Refused { status: 200, code: String::new() });
+    }
+}

@@ -1,0 +1,174 @@
+//! The policy document of the soak, and who calls.
+
+use serde_json::{Value, json};
+
+/// A route that takes orders with a key, and is answered by the handler.
+pub const PAYMENTS: &str = "/api/v1/payments";
+/// A route that only accepts orders (`one_way`).
+pub const SCHEDULED: &str = "/api/v1/scheduled-payments";
+/// Where operations are asked for by their id.
+pub const OPERATIONS: &str = "/api/v1/operations";
+/// The variable with the secret that tags operation ids.
+pub const OPERATIONS_SECRET: &str = "OPERATIONS_SECRET";
+/// As long as the guard keeps fingerprints: the results' 24 hours, and more than two hours.
+pub const GUARD_RETENTION: &str = "48h";
+/// How long a recovery waits for a result.
+const RECOVERY_WAIT_MS: u64 = 4_000;
+
+/// The route of a deposit on an account, a virtual object.
+pub fn deposits(account: usize) -> String {
+    format!("/api/v1/accounts/{account}/deposits")
+}
+
+/// Who calls: a user of a project of a tenant.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Caller {
+    /// The tenant.
+    pub tenant: &'static str,
+    /// The project.
+    pub project: &'static str,
+    /// The user.
+    pub user: &'static str,
+}
+
+impl Caller {
+    /// As the handlers see the caller: `{tenant}/{project}/{subject}`.
+    pub fn seen(&self) -> String {
+        format!("{}/{}/user:{}", self.tenant, self.project, self.user)
+    }
+}
+
+/// Callers that differ in one part only are among them.
+pub const CALLERS: [Caller; 8] = [
+    Caller { tenant: "acme", project: "shop", user: "alice" },
+    Caller { tenant: "acme", project: "shop", user: "bob" },
+    Caller { tenant: "acme", project: "lab", user: "alice" },
+    Caller { tenant: "acme", project: "lab", user: "bob" },
+    Caller { tenant: "globex", project: "shop", user: "alice" },
+    Caller { tenant: "globex", project: "shop", user: "bob" },
+    Caller { tenant: "globex", project: "lab", user: "alice" },
+    Caller { tenant: "globex", project: "lab", user: "bob" },
+];
+
+/// A webhook whose secret is in the secret store.
+#[derive(Clone, Copy, Debug)]
+pub struct Hook {
+    /// The last segment of its path.
+    pub id: &'static str,
+    /// Whose it is.
+    pub tenant: &'static str,
+    /// Likewise.
+    pub project: &'static str,
+}
+
+/// The webhooks, all of them Stripe's.
+pub const HOOKS: [Hook; 2] = [
+    Hook { id: "wh_01JACME", tenant: "acme", project: "shop" },
+    Hook { id: "wh_01JGLOBEX", tenant: "globex", project: "shop" },
+];
+
+impl Hook {
+    /// Where its deliveries go.
+    pub fn path(&self) -> String {
+        format!("/webhooks/stripe/{}", self.id)
+    }
+
+    /// Where its secret is in the secret store's mount.
+    pub fn secret_path(&self) -> String {
+        format!("{}:{}:stripe", self.tenant, self.project)
+    }
+
+    /// As the handlers see it.
+    pub fn seen(&self) -> String {
+        format!("{}/{}/service:webhook-ingest", self.tenant, self.project)
+    }
+}
+
+/// A set-up that is wrong on purpose, so that the check has something to find.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub enum Sabotage {
+    /// Keys are removed before the backend sees them.
+    Keys,
+    /// All callers are one and the same to the filter.
+    Tenants,
+    /// Nobody compares the bodies of requests with one key.
+    Guard,
+}
+
+/// The document.
+pub fn document(sabotage: Option<Sabotage>) -> Value {
+    let keyed = if sabotage == Some(Sabotage::Keys) { "HANDLER_INTERNAL_C" } else { "REQUIRED_A" };
+    let compares = !matches!(sabotage, Some(Sabotage::Guard | Sabotage::Keys));
+    let route = |endpoint: &str, path: &str, target: &str| {
+        let mut route = json!({"endpoint": endpoint, "path": path, "policy": keyed, "target": target});
+        if compares && let Some(members) = route.as_object_mut() {
+            members.insert("collision".to_owned(), json!("enforce"));
+            // Nothing slips through while the guard is down.
+            members.insert("guard_failure".to_owned(), json!("refuse"));
+        }
+        route
+    };
+    let mut scheduled = route("payments.schedule", SCHEDULED, "Payments/schedule");
+    if let Some(members) = scheduled.as_object_mut() {
+        members.insert("one_way".to_owned(), json!(true));
+    }
+    let deposit = "Account/{tenant}:{project}:{account_id}/deposit";
+    let (tenant, subject) = match sabotage {
+        Some(Sabotage::Tenants) => (json!({"value": "everybody"}), json!({"field": "iss", "type": "user"})),
+        _ => (json!("tenant_id"), json!({"field": "sub", "type": "user"})),
+    };
+    let mut document = json!({
+        "version": 1,
+        "docs_url": "https://developers.example.com/idempotency",
+        "identity": {
+            "sources": [{
+                "name": "jwt",
+                "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": tenant,
+                "project": "project_id",
+                "subject": subject,
+            }],
+            "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
+        },
+        "backend": {
+            "kind": "restate",
+            "rewrite_path": true,
+            "cluster": "backend",
+            "reserved_paths": ["/restate"],
+            "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
+            "hide_headers": ["x-restate-*", "access-control-*"],
+            "guard": {"service": "IdempotencyGuard", "retention": GUARD_RETENTION},
+            "operations": {
+                "path": format!("{OPERATIONS}/{{operation_id}}"),
+                "secret": {"env": OPERATIONS_SECRET},
+            },
+        },
+        "recovery": {"wait_ms": RECOVERY_WAIT_MS},
+        "routes": [
+            route("payments.create", PAYMENTS, "Payments/create"),
+            route("accounts.deposit", "/api/v1/accounts/{account_id}/deposits", deposit),
+            scheduled,
+            {
+                "endpoint": "webhooks.ingest",
+                "path": "/webhooks/{provider}/{webhook_id}",
+                "policy": "REQUIRED_B",
+                "target": "Webhooks/ingest",
+                "webhook": {},
+            },
+        ],
+        "webhooks": {
+            "public_base_url": "https://api.example.com",
+            // Short, so that a store that is down is noticed.
+            "openbao": {"cluster": "openbao", "mount": "webhooks", "path": "{tenant}:{project}:{provider}",
+                "timeout_ms": 1000, "cache_ttl_s": 2, "stale_if_error_s": 0},
+            "static": {},
+        },
+    });
+    let bindings = HOOKS.map(|hook| {
+        (hook.id.to_owned(), json!({"tenant": hook.tenant, "project": hook.project, "provider": "stripe"}))
+    });
+    if let Some(place) = document.pointer_mut("/webhooks/static") {
+        *place = Value::Object(bindings.into_iter().collect());
+    }
+    document
+}

@@ -1,0 +1,351 @@
+//! Everything that runs: Restate nodes, Envoys, the guard, the services and their balancer, the secret store.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use edge_idempotency_demo::envoy::{Envoy, EnvoyOptions, Stores};
+use edge_idempotency_demo::http::Request;
+use edge_idempotency_demo::openbao::{OpenBao, OpenBaoOptions};
+use edge_idempotency_demo::ports::{loopback, loopback_url};
+use edge_idempotency_demo::process::Process;
+use edge_idempotency_demo::restate::{Restate, RestateOptions};
+use edge_idempotency_demo::senders::random;
+use edge_idempotency_demo::tokens::Signer;
+use edge_idempotency_demo::tools::Tools;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+use crate::checker::Ledger;
+use crate::gateway::{write_balancer, write_gateway};
+use crate::policy::{CALLERS, GUARD_RETENTION, HOOKS, OPERATIONS_SECRET, Sabotage, document};
+use crate::ports::below_ephemeral;
+use crate::service::{ENTRIES, Entry};
+
+const ENVOYS: usize = 2;
+const SERVICES: usize = 2;
+/// Partitions of a cluster, so that each node leads some.
+const PARTITIONS: usize = 6;
+const READY: Duration = Duration::from_secs(60);
+/// How long invocations may take to end when nothing fails any more.
+const SETTLE: Duration = Duration::from_secs(90);
+
+/// What is run, and how.
+#[derive(Clone, Debug)]
+pub struct WorldOptions {
+    /// Envoy, Restate, OpenBao, the module; as the service the program that serves [`crate::service`].
+    pub tools: Tools,
+    /// The program `idempotency-guard`.
+    pub guard: PathBuf,
+    /// Configurations, data and logs. It has to exist and to be empty.
+    pub directory: PathBuf,
+    /// How many Restate nodes: one, or a cluster.
+    pub nodes: usize,
+    /// What is wrong on purpose.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// The running set-up. Dropping it ends every process.
+pub struct World {
+    /// The backend.
+    pub restate: Vec<Mutex<Restate>>,
+    /// Node addresses, where metrics are.
+    pub node_urls: Vec<String>,
+    /// The gateways.
+    pub envoys: Vec<Mutex<Envoy>>,
+    /// The guard.
+    pub guard: Mutex<Program>,
+    /// The services.
+    pub services: Vec<Mutex<Program>>,
+    /// The secret store.
+    pub store: Mutex<OpenBao>,
+    /// Where clients send requests.
+    pub gateways: Vec<String>,
+    /// A token for each of [`CALLERS`].
+    pub tokens: Vec<String>,
+    /// What webhooks are signed with.
+    pub webhook_secret: String,
+    _balancer: Envoy,
+}
+
+/// A program that can be started again as it was.
+pub struct Program {
+    /// The process.
+    pub process: Process,
+    name: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+    log: PathBuf,
+    address: SocketAddr,
+}
+
+impl Program {
+    async fn start(name: &str, program: &Path, arguments: &[&str], log: PathBuf, address: SocketAddr) -> Result<Self> {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let process = Process::spawn(name, Command::new(program).args(&arguments), &log)?;
+        let mut started = Self { process, name: name.to_owned(), program: program.to_owned(), arguments, log, address };
+        started.ready().await?;
+        Ok(started)
+    }
+
+    /// Starts it again, if it has ended.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.process = Process::spawn(&self.name, Command::new(&self.program).args(&self.arguments), &self.log)?;
+        self.ready().await
+    }
+
+    async fn ready(&mut self) -> Result<()> {
+        let address = self.address;
+        let listens = async || TcpStream::connect(address).await.map(drop).context("it does not listen");
+        self.process.ready(READY, listens).await
+    }
+}
+
+impl World {
+    /// Starts everything, and waits until requests can be answered. It has to run within a `LocalSet`.
+    pub async fn start(options: &WorldOptions) -> Result<Self> {
+        let WorldOptions { tools, guard, directory, nodes, sabotage } = options;
+        let Some(openbao) = tools.openbao.clone() else {
+            bail!("OpenBao is not there, and webhooks need it: run `make openbao`, or set EDGE_OPENBAO");
+        };
+        // Three for each node, two for each Envoy and the balancer, one for each service, the guard and the store.
+        let mut ports = below_ephemeral(nodes * 3 + ENVOYS * 2 + 2 + SERVICES + 3)?.into_iter();
+        let mut port = || ports.next().context("there are too few ports");
+        let subdirectory = |name: &str| -> Result<PathBuf> {
+            let path = directory.join(name);
+            fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+            Ok(path)
+        };
+
+        let addresses = (0..*nodes).map(|_| Ok([port()?, port()?, port()?])).collect::<Result<Vec<[u16; 3]>>>()?;
+        let metadata: Vec<String> = addresses.iter().map(|[node, ..]| loopback_url(*node)).collect();
+        let mut starting = Vec::new();
+        for (place, [node_port, ingress_port, admin_port]) in addresses.iter().copied().enumerate() {
+            let name = format!("restate-{}", place + 1);
+            starting.push(tokio::task::spawn_local(Restate::start(RestateOptions {
+                program: tools.restate.clone(),
+                run_dir: subdirectory(&name)?,
+                ingress_port,
+                admin_port,
+                node_port,
+                env: environment(&name, place, *nodes, &metadata),
+            })));
+        }
+
+        let store_port = port()?;
+        let store =
+            OpenBao::start(OpenBaoOptions { program: openbao, run_dir: subdirectory("openbao")?, port: store_port })
+                .await?;
+        let webhook_secret = format!("whsec_{}", random());
+        for hook in HOOKS {
+            store.put(&hook.secret_path(), &json!({"secret": webhook_secret})).await?;
+        }
+        let store_token = store.token().await?;
+
+        let guard_address = loopback(port()?);
+        let listen = guard_address.to_string();
+        let arguments = ["--listen", &listen, "--retention", GUARD_RETENTION];
+        let guard = Program::start("the guard", guard, &arguments, directory.join("guard.log"), guard_address).await?;
+        let (mut services, mut service_addresses) = (Vec::new(), Vec::new());
+        for number in 1..=SERVICES {
+            let address = loopback(port()?);
+            let listen = address.to_string();
+            let log = directory.join(format!("service-{number}.log"));
+            let arguments = ["service", "--listen", &listen];
+            services.push(Mutex::new(Program::start("a service", &tools.service, &arguments, log, address).await?));
+            service_addresses.push(address);
+        }
+
+        let signer = Signer::generate();
+        let tokens = CALLERS.map(|caller| {
+            signer.mint(&json!({"sub": caller.user, "tenant_id": caller.tenant, "project_id": caller.project}))
+        });
+        let tokens = tokens.into_iter().collect::<Result<Vec<_>>>()?;
+        let ingress: Vec<SocketAddr> = addresses.iter().map(|[_, ingress, _]| loopback(*ingress)).collect();
+        let stores = Stores {
+            // Bindings are in the policy, so that nobody asks the registry.
+            unkey: loopback(store_port),
+            unkey_root_key: random(),
+            openbao: loopback(store_port),
+            openbao_token: Some(store_token),
+        };
+        let operations_secret = random();
+        let envoy = |run_dir: PathBuf, gateway_port, admin_port, stores| EnvoyOptions {
+            program: tools.envoy.clone(),
+            run_dir,
+            wasm: tools.wasm.clone(),
+            policy: document(*sabotage).to_string(),
+            jwks: signer.jwks(),
+            require_token: true,
+            backend: loopback(0),
+            gateway_port,
+            admin_port,
+            concurrency: 1,
+            environment: vec![(OPERATIONS_SECRET.to_owned(), operations_secret.clone())],
+            stores,
+        };
+        let (mut envoys, mut gateways) = (Vec::new(), Vec::new());
+        for number in 1..=ENVOYS {
+            let options = envoy(subdirectory(&format!("envoy-{number}"))?, port()?, port()?, Some(stores.clone()));
+            // The name that `Envoy::restart` looks for.
+            let config = options.run_dir.join("envoy.yaml");
+            write_gateway(&config, &options, &ingress)?;
+            let envoy = Envoy::start_with(options, &config).await?;
+            gateways.push(envoy.gateway_url());
+            envoys.push(Mutex::new(envoy));
+        }
+        let options = envoy(subdirectory("balancer")?, port()?, port()?, None);
+        let config = options.run_dir.join("envoy.yaml");
+        write_balancer(&config, options.gateway_port, options.admin_port, &service_addresses)?;
+        let balancer = Envoy::start_with(options, &config).await?;
+
+        let mut restate = Vec::new();
+        for node in starting {
+            restate.push(node.await.context("a start that failed")??);
+        }
+        let first = restate.first_mut().context("there is no node")?;
+        first.register(&loopback_url(guard_address.port())).await?;
+        first.register(&balancer.gateway_url()).await?;
+        let restate = restate.into_iter().map(Mutex::new).collect();
+        let world = Self {
+            restate,
+            node_urls: metadata,
+            envoys,
+            guard: Mutex::new(guard),
+            services,
+            store: Mutex::new(store),
+            gateways,
+            tokens,
+            webhook_secret,
+            _balancer: balancer,
+        };
+        world.known_everywhere().await?;
+        Ok(world)
+    }
+
+    /// Every node serves what was registered with the first one.
+    async fn known_everywhere(&self) -> Result<()> {
+        for node in &self.restate {
+            let mut node = node.lock().await;
+            let url = node.ingress_url();
+            let known = async || {
+                let health = Request::get("/restate/health").send(&url).await?.text();
+                ensure!(health.contains("IdempotencyGuard") && health.contains("Payments"), "it knows {health}");
+                Ok(())
+            };
+            node.process.ready(READY, known).await?;
+        }
+        Ok(())
+    }
+
+    /// What a node leads; nothing if it does not tell.
+    pub async fn leads(&self, node: usize) -> Leads {
+        let Some(url) = self.node_urls.get(node) else { return Leads::default() };
+        match Request::get("/metrics").send(url).await {
+            Ok(reply) => leads(&reply.text(), self.node_urls.len()),
+            Err(_) => Leads::default(),
+        }
+    }
+
+    /// The ledger, when every invocation has ended or has had the time to.
+    pub async fn ledger(&self) -> Result<Ledger> {
+        let node = self.restate.first().context("there is no node")?.lock().await;
+        let start = tokio::time::Instant::now();
+        let unfinished = loop {
+            let rows = node.query("select id, target, status from sys_invocation where status != 'completed'").await?;
+            if rows.is_empty() || start.elapsed() > SETTLE {
+                break rows.iter().map(Value::to_string).collect();
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        };
+        let states = format!("select service_name, service_key, value_utf8 from state where key = '{ENTRIES}'");
+        let mut effects: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+        for row in node.query(&states).await? {
+            let text = |name| row.get(name).and_then(Value::as_str).with_context(|| format!("no {name} in {row}"));
+            let entries: Vec<Entry> = serde_json::from_str(text("value_utf8")?).context("the state of an object")?;
+            let key =
+                (text("service_name")? == "Ledger").then(|| text("service_key").map(str::to_owned)).transpose()?;
+            for entry in entries {
+                // The object's key is what the order named, whatever the entry says.
+                let nonce = key.clone().unwrap_or_else(|| entry.nonce.clone());
+                effects.entry(nonce).or_default().push(entry);
+            }
+        }
+        let mut completed = BTreeMap::new();
+        let times = "select id, cast(completed_at as bigint) as at from sys_invocation \
+            where status = 'completed' and target_service_name in ('Payments', 'Account', 'Webhooks')";
+        for row in node.query(times).await? {
+            let id = row.get("id").and_then(Value::as_str).context("an invocation without an id")?;
+            if let Some(at) = row.get("at").and_then(Value::as_u64) {
+                completed.insert(id.to_owned(), at);
+            }
+        }
+        Ok(Ledger { effects, completed, unfinished })
+    }
+}
+
+/// What a node leads.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Leads {
+    /// How many partitions.
+    pub partitions: u32,
+    /// The replicated metadata, too.
+    pub metadata: bool,
+}
+
+/// What a node's metrics say about what it leads, in a cluster of so many nodes.
+fn leads(metrics: &str, nodes: usize) -> Leads {
+    let values = |name| metrics.lines().filter_map(move |line: &str| line.strip_prefix(name)?.rsplit_once(' '));
+    let value = |name| values(name).next().and_then(|(_, value)| value.parse::<u32>().ok());
+    // Nodes have numbers from 1 on. A node's own number is the one that none of its peers has.
+    let peers: Vec<&str> =
+        values("restate_metadata_server_replicated_sent_messages_total").map(|(labels, _)| labels).collect();
+    let own = (1..=nodes).find(|number| !peers.iter().any(|labels| labels.contains(&format!("peer=\"N{number}\""))));
+    let leader = value("restate_metadata_server_replicated_leader_id");
+    Leads {
+        partitions: value("restate_num_active_partition_leaders").unwrap_or_default(),
+        metadata: nodes > 1 && leader.is_some() && leader == own.and_then(|own| u32::try_from(own).ok()),
+    }
+}
+
+/// What a node of a cluster has to know, or a single node.
+fn environment(name: &str, place: usize, nodes: usize, metadata: &[String]) -> Vec<(String, String)> {
+    let mut variables = vec![("RESTATE_NODE_NAME", name.to_owned())];
+    if nodes > 1 {
+        variables.extend([
+            ("RESTATE_CLUSTER_NAME", "soak".to_owned()),
+            ("RESTATE_DEFAULT_REPLICATION", "2".to_owned()),
+            ("RESTATE_DEFAULT_NUM_PARTITIONS", PARTITIONS.to_string()),
+            ("RESTATE_METADATA_CLIENT__ADDRESSES", json!(metadata).to_string()),
+            ("RESTATE_ADVERTISED_ADDRESS", metadata.get(place).cloned().unwrap_or_default()),
+            ("RESTATE_AUTO_PROVISION", (place == 0).to_string()),
+        ]);
+    }
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_tell_what_a_node_leads() {
+        let metrics = |leader| {
+            format!(
+                "# TYPE restate_num_active_partition_leaders gauge\n\
+                restate_num_active_partition_leaders{{node_name=\"n1\"}} 2\n\
+                restate_metadata_server_replicated_sent_messages_total{{node_name=\"n1\",peer=\"N3\"}} 186\n\
+                restate_metadata_server_replicated_sent_messages_total{{node_name=\"n1\",peer=\"N1\"}} 222\n\
+                restate_metadata_server_replicated_leader_id{{node_name=\"n1\"}} {leader}\n"
+            )
+        };
+        assert_eq!(leads(&metrics(2), 3), Leads { partitions: 2, metadata: true });
+        assert_eq!(leads(&metrics(3), 3), Leads { partitions: 2, metadata: false });
+        assert_eq!(leads("", 3), Leads::default());
+    }
+}
