@@ -334,9 +334,9 @@ fn found(status: u16) -> Verdict {
     }
 }
 
-/// What a provider makes of the answer to a delivery.
+/// What a provider makes of the answer to a delivery. Providers have schedules of their own.
 fn taken(status: u16) -> Verdict {
-    if (200..300).contains(&status) { Verdict::Final } else { Verdict::Again }
+    if (200..300).contains(&status) { Verdict::Final } else { Verdict::OwnSchedule }
 }
 
 fn delivery(hook: Hook, secret: &str, body: &Value) -> Request {
