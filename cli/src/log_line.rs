@@ -144,7 +144,7 @@ impl LogLine {
             (true, Some("rejected"), code) if code.is_none_or(|code| code == Code::BackendError.name()) => {
                 Fate::EndedByGateway
             }
-            (false, ..) | (true, Some("rejected"), _) => Fate::Refused,
+            (false, ..) | (true, Some("rejected" | "conflict"), _) => Fate::Refused,
             (..) if self.text("idempotency_shadow").as_deref() == Some("refuse") => Fate::WouldBeRefused,
             (_, _, Some(_)) => Fate::ErrorReplaced,
             (_, _, None) => Fate::Forwarded,

@@ -95,7 +95,7 @@ impl Totals {
             Some("rewrite") => self.would_be_rewritten += 1,
             _ => {}
         }
-        if facts.outcome.as_deref() == Some("rejected") {
+        if matches!(facts.outcome.as_deref(), Some("rejected" | "conflict")) {
             self.refused += 1;
         }
     }

@@ -20,6 +20,8 @@ pub enum Retry {
     NewRequest,
     /// Choose another key.
     NewKey,
+    /// Send the same request with the same key later: another request with this key is under way.
+    Wait,
     /// Send the same request with the same key later.
     SameKey,
     /// Nothing: the same request will be refused again.
@@ -32,6 +34,7 @@ impl Retry {
         match self {
             Self::NewRequest => "new_request",
             Self::NewKey => "new_key",
+            Self::Wait => "wait",
             Self::SameKey => "same_key",
             Self::Never => "never",
         }
@@ -40,7 +43,7 @@ impl Retry {
     /// The advice as the headers of `/answers/retry_headers` write it: whether to send the same request again.
     pub const fn should_retry(self) -> &'static str {
         match self {
-            Self::SameKey => "true",
+            Self::SameKey | Self::Wait => "true",
             Self::NewRequest | Self::NewKey | Self::Never => "false",
         }
     }
@@ -51,6 +54,9 @@ const STORE_RETRY_AFTER: u32 = 30;
 /// The `Retry-After` of a problem with the backend, in seconds. A cluster elects a new leader in about this time, and clients
 /// add a random time to it.
 const BACKEND_RETRY_AFTER: u32 = 5;
+
+/// The `Retry-After` of a request whose key is in flight.
+const IN_FLIGHT_RETRY_AFTER_SECONDS: u32 = 2;
 
 /// The stable code of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +99,8 @@ pub enum Code {
     DependencyUnavailable,
     /// Nothing is stored for this caller under the key.
     KeyUnknown,
+    /// The first request with the key is in flight.
+    KeyInFlight,
     /// The caller has no such operation.
     OperationUnknown,
     /// The operation does not accept a request of this form.
@@ -107,7 +115,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
@@ -127,6 +135,7 @@ impl Code {
         Self::UnsupportedContentEncoding,
         Self::DependencyUnavailable,
         Self::KeyUnknown,
+        Self::KeyInFlight,
         Self::OperationUnknown,
         Self::RequestInvalid,
         Self::HeadersTooLarge,
@@ -164,6 +173,7 @@ impl Code {
             }
             Self::DependencyUnavailable => ("dependency_unavailable", 503, "Temporarily unavailable", Retry::SameKey),
             Self::KeyUnknown => ("idempotency_key_unknown", 404, "Idempotency key unknown", Retry::SameKey),
+            Self::KeyInFlight => ("idempotency_key_in_flight", 409, "Idempotency key in flight", Retry::Wait),
             Self::OperationUnknown => ("operation_unknown", 404, "Operation unknown", Retry::SameKey),
             Self::RequestInvalid => ("request_invalid", 400, "Request invalid", Retry::Never),
             Self::HeadersTooLarge => ("headers_too_large", 431, "Headers too large", Retry::Never),
@@ -386,6 +396,18 @@ impl Problem {
         )
     }
 
+    /// The first request with the key is in flight.
+    pub fn key_in_flight() -> Self {
+        Self {
+            retry_after: Some(IN_FLIGHT_RETRY_AFTER_SECONDS),
+            ..Self::new(
+                Code::KeyInFlight,
+                "The first request with this idempotency key is still being processed. Send the same request with the same \
+                 key again later to get its result.",
+            )
+        }
+    }
+
     /// Nothing is stored for this caller under the operation id. The response is the same for an id that was made up, for
     /// another caller's, and for one that has expired.
     pub fn operation_unknown() -> Self {
@@ -442,8 +464,8 @@ impl Problem {
     pub fn upgrade_refused() -> Self {
         Self::new(
             Code::RequestInvalid,
-            "The signature of this request covers its whole body, and an upgraded connection has no end. Send the request \
-             without the Upgrade header.",
+            "The whole body of this request has to come before it is forwarded, and an upgraded connection has no end. Send \
+             the request without the Upgrade header.",
         )
     }
 
@@ -568,6 +590,7 @@ mod tests {
             let expected = match code {
                 Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
                 Code::KeyInvalid | Code::KeyReused => Retry::NewKey,
+                Code::KeyInFlight => Retry::Wait,
                 Code::DependencyUnavailable | Code::KeyUnknown | Code::OperationUnknown | Code::GatewayTimeout => {
                     Retry::SameKey
                 }

@@ -26,6 +26,8 @@ pub fn answer(stores: &FakeStores, method: &[u8], path: &[u8], body: &[u8]) -> (
     let (path, query) = path.split_once('?').unwrap_or((&path, ""));
     if path == "/restate/lookup" {
         stores.invocation_reply(body)
+    } else if path == "/restate/output" || path.starts_with("/restate/invocation/") {
+        stores.in_flight_reply()
     } else if path.ends_with("/claim") {
         stores.guard_reply(body)
     } else if method == b"POST" {

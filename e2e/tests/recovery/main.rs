@@ -1,9 +1,10 @@
 //! What callers see of a real Restate behind a real Envoy: every way an operation can end, asking for the result of an
-//! earlier call by its key and by its operation id, and what crashes leave.
+//! earlier call by its key and by its operation id, duplicates in flight, and what crashes leave.
 
 mod asking;
 mod crashes;
 mod endings;
+mod in_flight;
 mod operations;
 mod shaped;
 mod streaming;
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
         let tests =
             [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()].into_iter().flatten().collect();
         trials.extend(sharing(move || World::start(paths), named(tests)));
-        let operations = named(operations::tests());
+        let operations = [operations::tests(), in_flight::tests(), shaped::with_operations()];
+        let operations = named(operations.into_iter().flatten().collect());
         trials.extend(sharing(
             move || World::of(operations::with_operations(&policy(paths)?, &[SECRET])?, &[]),
             operations,

@@ -51,6 +51,10 @@ pub(crate) fn with_operations(policy: &str, secrets: &[&str]) -> Result<String> 
         route(QUOTES, false, "project"),
         route(LATER, true, "project"),
         route(OF_THE_TENANT, false, "tenant"),
+        json!({
+            "endpoint": "careful-refunds", "path": crate::in_flight::CAREFUL, "policy": "REQUIRED_A",
+            "target": "Refunds/create", "in_flight": "conflict",
+        }),
     ]);
     let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the backend")?;
     backend.insert("operations".to_owned(), json!({"path": "/api/v1/operations/{operation_id}", "secret": secrets}));
@@ -151,7 +155,7 @@ async fn others(stack: &mut Stack) -> Result<()> {
     let mut asked: Vec<(Caller, String)> = [
         // Forged, truncated, and put together from two.
         format!("{invocation}.AAAAAAAAAAAAAAAAAAAAAA"),
-        id[..id.len() - 1].to_owned(),
+        id.get(..id.len() - 1).context("an id")?.to_owned(),
         invocation.to_owned(),
         format!("{other_invocation}.{tag}"),
         format!("{id}="),

@@ -18,6 +18,11 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     ]
 }
 
+/// Tests of a policy with operations.
+pub(crate) fn with_operations() -> Vec<Test<World>> {
+    vec![test("an operation's answer is as the handler gave it", operation)]
+}
+
 fn call(key: &str, body: &serde_json::Value) -> Request {
     Request::post(SHAPED).header("Idempotency-Key", key).json(body)
 }
@@ -59,5 +64,16 @@ async fn not_shaped(stack: &mut Stack) -> Result<()> {
     let device = json!({"device_token": "not-shaped"});
     let reply = send(stack, &ALICE, Request::post("/api/v1/devices-shaped").json(&device)).await?;
     ensure!(reply.status == 200 && location(&reply).is_none(), "{reply:?}");
+    Ok(())
+}
+
+/// An operation id does not tell the route.
+async fn operation(stack: &mut Stack) -> Result<()> {
+    let first = send(stack, &ALICE, call("operation", &json!({"order_id": "operation", "amount": 1}))).await?;
+    Expected { status: 201, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
+    let id = first.header("x-operation-id").unwrap_or_default();
+    let reply = send(stack, &ALICE, Request::get(&format!("/api/v1/operations/{id}/output"))).await?;
+    Expected { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
+    ensure!(location(&reply).is_none() && reply.body == first.body, "{reply:?}");
     Ok(())
 }

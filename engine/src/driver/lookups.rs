@@ -4,7 +4,7 @@
 use crate::call::{Call, CallReply, CallsUnderWay};
 use crate::collision::{self, ObservedClaim, ObservedTooLarge};
 use crate::host::{Host, LogLevel};
-use crate::lookup::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, invocation};
+use crate::lookup::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, in_flight, invocation};
 use crate::metrics::{Histogram, SeriesTable};
 use crate::policy::Policy;
 use crate::policy::collision::GuardService;
@@ -14,7 +14,7 @@ use crate::policy::document::InvocationStore;
 pub struct SharedLookups {
     /// The stores of bindings and secrets
     stores: Option<Lookups>,
-    /// Where the ids of invocations are looked up
+    /// Where the ids of invocations are looked up, and whether keys are in flight
     invocations: Option<InvocationStore>,
     /// Where claims are made
     guard: Option<GuardService>,
@@ -49,6 +49,8 @@ enum SharedCallId {
     Store(CallId),
     /// For the request with this number
     Invocation(u32),
+    /// Whether a key is in flight, for the request with this number
+    InFlight(u32),
     /// A claim, for the request with this number
     Claim(u32),
     /// A claim that no request waits for
@@ -77,10 +79,17 @@ impl SharedLookups {
         match lookup {
             PendingLookup::Store(request) => self.look_up_in_store(host, stream, request),
             PendingLookup::Invocation(body) => {
-                let call = self.invocations.as_ref().map(|store| invocation::call(store, body, ()));
+                let call = self.invocations.as_ref().map(|store| invocation::call(store, body));
                 match self.begin(host, call, SharedCallId::Invocation(stream), lookup.store_name()) {
                     Ok(()) => None,
                     Err(_) => Some(invocation::read(&CallReply::NONE).into()),
+                }
+            }
+            PendingLookup::InFlight(question) => {
+                let call = self.invocations.as_ref().map(|store| in_flight::call(store, question));
+                match self.begin(host, call, SharedCallId::InFlight(stream), lookup.store_name()) {
+                    Ok(()) => None,
+                    Err(_) => Some(in_flight::read(&CallReply::NONE).into()),
                 }
             }
             PendingLookup::Claim(claim) => {
@@ -151,6 +160,7 @@ impl SharedLookups {
         series.record(host, Histogram::LookupTime, store, now.saturating_sub(started_at));
         match (id, &mut self.stores) {
             (SharedCallId::Invocation(stream), _) => self.answers.push((stream, invocation::read(reply).into())),
+            (SharedCallId::InFlight(stream), _) => self.answers.push((stream, in_flight::read(reply).into())),
             (SharedCallId::Claim(stream), _) => self.answers.push((stream, collision::read(reply).into())),
             (SharedCallId::Observed(observed), _) => {
                 observed.count(observed.claim.verdict(&collision::read(reply)), series, self.max_series);

@@ -25,7 +25,7 @@ use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
 use crate::policy::answer::Unshaped;
 use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::telemetry::{Case, Outcome};
 use crate::uuid::Uuid;
 use recovery::PendingRecovery;
@@ -334,6 +334,7 @@ impl Exchange {
                     let result = match self.pending_lookup() {
                         Some(PendingLookup::Invocation(body)) => Some(stores.look_up_invocation(body).into()),
                         Some(PendingLookup::Claim(claim)) => Some(stores.claim(claim).into()),
+                        Some(PendingLookup::InFlight(_)) => Some(stores.ask_in_flight().into()),
                         Some(PendingLookup::Store(request)) => {
                             lookups.as_mut().map(|lookups| stores.look_up(lookups, request, now_unix_ms))
                         }
@@ -443,7 +444,8 @@ impl Exchange {
                 return problem;
             }
         };
-        self.facts.outcome = Outcome::Rejected;
+        let is_conflict = problem.code == Code::KeyInFlight;
+        self.facts.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
         self.state = State::Refused(decision, problem.clone());
         problem
     }

@@ -1,7 +1,7 @@
 //! Operations: a caller asks for the answer of an earlier request by its operation id (docs/contract.md section 6). The
 //! id's tag fits its own caller only, so a caller cannot reach another caller's answer.
 
-use super::request::{RequestHead, refuse_dots, wider_scope};
+use super::request::{RequestHead, wider_scope};
 use super::{Decision, Effect, Exchange, RequestFlow};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{self, Attributes, Identity, IdentityRefusal, Project, Rules};
@@ -27,7 +27,6 @@ impl Exchange {
         let Some(operations) = policy.operations() else { return Ok(None) };
         let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
         self.facts.is_operation = true;
-        refuse_dots(&[id])?;
         if head.method != b"GET" {
             return Err(Problem::method_not_allowed(&["GET"]));
         }
@@ -57,7 +56,7 @@ impl Exchange {
             operation,
             ..Decision::default()
         };
-        self.edit_recovery(policy, head, decision, path, headers, attributes.router(), effects);
+        self.edit_recovery(policy, (head, headers), decision, path, attributes.router(), effects);
         Ok(Some(RequestFlow::Continue))
     }
 

@@ -80,7 +80,7 @@ impl Exchange {
         match place {
             ResultPlace::Path(path) => {
                 let decision = Decision::of_recovery(identity, key, wait);
-                self.edit_recovery(policy, head, decision, path, headers, router, effects);
+                self.edit_recovery(policy, (head, headers), decision, path, router, effects);
                 Ok(RequestFlow::Continue)
             }
             // Its body never ends, and it is waited for.
@@ -108,7 +108,10 @@ impl Exchange {
                 return Ok(RequestFlow::AwaitBody { limit });
             }
             LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
-            LookupResult::Binding(_) | LookupResult::Secrets(_) | LookupResult::FirstClaim(_) => {
+            LookupResult::Binding(_)
+            | LookupResult::Secrets(_)
+            | LookupResult::FirstClaim(_)
+            | LookupResult::InFlight(_) => {
                 return Err(Problem::policy_invalid());
             }
         };
@@ -130,7 +133,7 @@ impl Exchange {
         let path = path.ok_or_else(Problem::policy_invalid)?;
         let head = RequestHead::read(policy, headers);
         let decision = Decision { operation, ..Decision::of_recovery(identity, key, wait) };
-        self.edit_recovery(policy, &head, decision, path, headers, router, effects);
+        self.edit_recovery(policy, (&head, headers), decision, path, router, effects);
         Ok(RequestFlow::Continue)
     }
 
@@ -142,10 +145,9 @@ impl Exchange {
     pub(super) fn edit_recovery<'a>(
         &mut self,
         policy: &'a Policy,
-        head: &RequestHead<'a>,
+        (head, headers): (&RequestHead<'a>, &Headers<'a>),
         decision: Decision,
         path: String,
-        headers: &Headers<'a>,
         router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
     ) {

@@ -1,13 +1,14 @@
 //! Steps between the decision about a request with a key and its way to the backend. Every such request passes
 //! [`Exchange::forward_when_ready`]: without a step it is forwarded at once, else it waits in a [`PendingForward`] until
-//! its steps are done. The one step today is the claim of collision detection (docs/contract.md section 6).
+//! its steps are done: the claim of collision detection, then the question whether the key is in flight
+//! (docs/contract.md section 6).
 
 use super::request::{MatchedRoute, RequestHead};
 use super::webhook::body_can_be_awaited;
 use super::{Decision, Effect, Exchange, RequestFlow, State};
 use crate::collision::{BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
-use crate::lookup::{LookupAnswer, PendingLookup};
+use crate::lookup::{InFlightQuestion, LookupAnswer, LookupResult, PendingLookup};
 use crate::policy::collision::CollisionRules;
 use crate::policy::path::{NormalPath, PathError, split_query};
 use crate::policy::{Policy, Route};
@@ -18,6 +19,10 @@ use crate::problem::Problem;
 pub(super) struct PendingForward {
     pub(super) decision: Decision,
     claim: Option<ClaimStep>,
+    /// Whether the first request with the key is in flight
+    in_flight: Option<InFlightQuestion>,
+    /// Whether the request is observed, which needs its whole body at its end
+    is_observed: bool,
 }
 
 /// How far a claim is that the request waits for.
@@ -44,7 +49,11 @@ impl PendingForward {
     pub(super) const fn lookup(&self) -> Option<PendingLookup<'_>> {
         match &self.claim {
             Some(ClaimStep::Made(claim)) => Some(PendingLookup::Claim(claim)),
-            Some(ClaimStep::Open(_)) | None => None,
+            Some(ClaimStep::Open(_)) => None,
+            None => match &self.in_flight {
+                Some(question) => Some(PendingLookup::InFlight(question)),
+                None => None,
+            },
         }
     }
 
@@ -62,7 +71,10 @@ impl PendingForward {
         match &self.claim {
             Some(ClaimStep::Open(claim)) if claim.needs_whole_body() => RequestFlow::AwaitBody { limit },
             Some(ClaimStep::Made(_)) => RequestFlow::AwaitCall { limit },
-            Some(ClaimStep::Open(_)) | None => RequestFlow::AwaitEnd { limit },
+            Some(ClaimStep::Open(_)) => RequestFlow::AwaitEnd { limit },
+            None if self.in_flight.is_some() => RequestFlow::AwaitCall { limit },
+            None if self.is_observed => RequestFlow::AwaitBody { limit },
+            None => RequestFlow::AwaitEnd { limit },
         }
     }
 }
@@ -78,16 +90,22 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let DecidedRequest { head, path, matched, headers, body } = *request;
-        let rules = matched.route.and_then(|route| Some((route, route.collision.as_deref()?)));
-        if let Some(((route, rules), key)) = rules.zip(decision.key.as_deref()) {
-            let claim = open_claim(rules, key, &decision, request);
-            if rules.waits {
-                let claim = claim.ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
-                let claim = match body {
+        if let Some((route, key)) = matched.route.zip(decision.key.as_deref()) {
+            let rules = route.collision.as_deref();
+            let mut claim = rules.and_then(|rules| open_claim(rules, key, &decision, request));
+            let mut step = None;
+            if rules.is_some_and(|rules| rules.waits) {
+                let claim = claim.take().ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
+                step = Some(match body {
                     Some(body) => ClaimStep::Made(claimed(claim, body)),
                     None => ClaimStep::Open(claim),
-                };
-                return self.await_steps(route, PendingForward { decision, claim: Some(claim) }, headers);
+                });
+            }
+            let in_flight = in_flight(route, key, &decision, matched);
+            let is_observed = claim.is_some();
+            if step.is_some() || in_flight.is_some() {
+                let pending = PendingForward { decision, claim: step, in_flight, is_observed };
+                return self.await_steps(route, pending, headers);
             }
             self.observation = claim.and_then(|claim| observation(claim, route, &decision, headers, body));
         }
@@ -117,6 +135,11 @@ impl Exchange {
         body: &[u8],
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
+        if let State::AwaitsSteps(pending) = &self.state
+            && pending.claim.is_none()
+        {
+            return self.forward_pending(policy, headers, Some(body), effects);
+        }
         let read = self.body_reader().map(|mut reader| {
             reader.push(body);
             reader
@@ -144,7 +167,7 @@ impl Exchange {
                 pending.claim = Some(made);
                 Ok(pending.flow(route.max_body_bytes))
             }
-            None => self.forward_pending(policy, route, headers, effects),
+            None => self.forward_pending(policy, headers, None, effects),
         }
     }
 
@@ -165,6 +188,11 @@ impl Exchange {
                     }
                 }
             }
+        } else if pending.in_flight.take().is_some() {
+            self.facts.lookups.push(("restate", answer.name()));
+            if matches!(answer.result, LookupResult::InFlight(true)) {
+                return Err(Problem::key_in_flight());
+            }
         }
         Ok(pending.flow(route.max_body_bytes))
     }
@@ -173,10 +201,11 @@ impl Exchange {
     fn forward_pending<'a>(
         &mut self,
         policy: &'a Policy,
-        route: &'a Route,
         headers: &Headers<'a>,
+        body: Option<&[u8]>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
+        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
         let State::AwaitsSteps(pending) = std::mem::take(&mut self.state) else {
             return Err(Problem::policy_invalid());
         };
@@ -184,8 +213,26 @@ impl Exchange {
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
-        self.forward(pending.decision, policy, &head, &path, &matched, effects)
+        let decision = pending.decision;
+        if let (true, Some(rules), Some(key)) = (pending.is_observed, &route.collision, &decision.key) {
+            let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body };
+            let claim = open_claim(rules, key, &decision, &request);
+            self.observation = claim.and_then(|claim| observation(claim, route, &decision, headers, body));
+        }
+        self.forward(decision, policy, &head, &path, &matched, effects)
     }
+}
+
+/// The question whether the first request with the key is in flight, if the route refuses duplicates then. In shadow mode
+/// the backend does not have the namespaced key, so nothing is asked.
+fn in_flight(
+    route: &Route,
+    key: &str,
+    decision: &Decision,
+    matched: &MatchedRoute<'_, '_>,
+) -> Option<InFlightQuestion> {
+    let target = route.in_flight.as_ref().filter(|_| decision.shadow.is_none())?;
+    InFlightQuestion::new(target, &matched.decoded(), decision.identity.as_ref()?, key)
 }
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when

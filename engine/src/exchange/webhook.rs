@@ -137,9 +137,10 @@ impl Exchange {
                     }
                 }
             }
-            LookupResult::Binding(_) | LookupResult::Invocation(_) | LookupResult::FirstClaim(_) => {
-                ("provider_mismatch", Problem::webhook_unknown())
-            }
+            LookupResult::Binding(_)
+            | LookupResult::Invocation(_)
+            | LookupResult::FirstClaim(_)
+            | LookupResult::InFlight(_) => ("provider_mismatch", Problem::webhook_unknown()),
             LookupResult::Unknown(reason) => (reason, Problem::webhook_unknown()),
             LookupResult::Unavailable(reason) => (reason, Problem::dependency_unavailable()),
         };

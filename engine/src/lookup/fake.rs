@@ -1,13 +1,13 @@
 //! Stores with given content, for `explain` and for tests. They reply in the formats of Unkey and OpenBao, so that the
 //! code that reads those formats runs too.
 
-use super::{CallId, Claim, LookupAnswer, LookupRequest, LookupResult, Lookups, StoreKind, invocation};
+use super::{CallId, Claim, LookupAnswer, LookupRequest, LookupResult, Lookups, StoreKind, in_flight, invocation};
 use crate::call::{Call, CallReply};
 use crate::collision;
 use crate::json::{Json, to_text};
 use sha2::{Digest as _, Sha256};
 
-/// The content of the two stores, and the replies to lookups of invocations and to claims.
+/// The content of the two stores, and the replies to lookups of invocations, to claims, and to questions about keys in flight.
 ///
 /// `bindings` maps a webhook id to `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`. `secrets` maps
 /// `{tenant}:{project}:{provider}` to a string, an array of strings or the data itself (`{"secret": "…"}`). The store does
@@ -21,12 +21,16 @@ use sha2::{Digest as _, Sha256};
 /// `guard` is such a response to every claim of collision detection, or the word `unreachable`. Without it the guard returns
 /// the claim, as for the first request with a key.
 ///
+/// `in_flight` is Restate's response to every question whether a key is in flight, or the word `unreachable`. Without it no key
+/// is.
+///
 /// By default neither store can be reached.
 #[derive(Debug, Clone, Default)]
 pub struct FakeStores {
     entries: Option<Entries>,
     invocations: Option<Json>,
     guard: Option<Json>,
+    in_flight: Option<Json>,
 }
 
 #[derive(Debug, Clone)]
@@ -38,29 +42,37 @@ struct Entries {
 type Members = Vec<(String, Json)>;
 
 impl FakeStores {
-    /// Reads `{"bindings": {…}, "secrets": {…}, "invocations": {…}, "guard": {…}}`.
+    /// Reads `{"bindings": {…}, "secrets": {…}, "invocations": {…}, "guard": {…}, "in_flight": {…}}`.
     ///
     /// # Errors
     /// A message that says what is wrong with the JSON.
     pub fn read(json: &Json) -> Result<Self, String> {
         let Json::Object(members) = json else {
-            return Err("expected an object with `bindings`, `secrets`, `invocations` and `guard`".to_owned());
+            return Err(
+                "expected an object with `bindings`, `secrets`, `invocations`, `guard` and `in_flight`".to_owned()
+            );
         };
-        let (mut bindings, mut secrets, mut invocations, mut guard) = (Vec::new(), Vec::new(), None, None);
+        let (mut bindings, mut secrets) = (Vec::new(), Vec::new());
+        let (mut invocations, mut guard, mut in_flight) = (None, None, None);
         for (name, value) in members {
             let (target, is_known): (_, fn(&Json) -> bool) = match name.as_str() {
                 "bindings" => (&mut bindings, |value| matches!(value, Json::Null | Json::Object(_))),
                 "secrets" => (&mut secrets, |value| !matches!(value, Json::Bool(_) | Json::Number(_))),
-                "invocations" | "guard" => {
+                "invocations" | "guard" | "in_flight" => {
                     if response(value).is_none() && value.text() != Some("unreachable") {
                         return Err(format!("`{name}` is neither a response with a `status` nor `unreachable`"));
                     }
-                    *(if name == "guard" { &mut guard } else { &mut invocations }) = Some(value.clone());
+                    let place = match name.as_str() {
+                        "guard" => &mut guard,
+                        "in_flight" => &mut in_flight,
+                        _ => &mut invocations,
+                    };
+                    *place = Some(value.clone());
                     continue;
                 }
                 _ => {
                     return Err(format!(
-                        "unknown member `{name}`; known here: `bindings`, `secrets`, `invocations`, `guard`"
+                        "unknown member `{name}`; known here: `bindings`, `secrets`, `invocations`, `guard`, `in_flight`"
                     ));
                 }
             };
@@ -70,7 +82,7 @@ impl FakeStores {
             }
             target.clone_from(entries);
         }
-        Ok(Self { entries: Some(Entries { bindings, secrets }), invocations, guard })
+        Ok(Self { entries: Some(Entries { bindings, secrets }), invocations, guard, in_flight })
     }
 
     /// The result of the lookup of an invocation with this body.
@@ -91,6 +103,21 @@ impl FakeStores {
             Some(Json::String(_)) => (None, Vec::new()),
             Some(entry) => response(entry).unwrap_or_default(),
             None => (Some(200), body.to_vec()),
+        }
+    }
+
+    /// The answer to the question whether a key is in flight.
+    pub fn ask_in_flight(&self) -> LookupResult {
+        let (status, body) = self.in_flight_reply();
+        in_flight::read(&CallReply { status, body: Some(&body) })
+    }
+
+    /// Restate's reply to the question whether a key is in flight: the status (`None` for no response) and the body.
+    pub fn in_flight_reply(&self) -> (Option<u16>, Vec<u8>) {
+        match &self.in_flight {
+            Some(Json::String(_)) => (None, Vec::new()),
+            Some(entry) => response(entry).unwrap_or_default(),
+            None => (Some(404), br#"{"code":404,"message":"invocation not found","source":"ingress"}"#.to_vec()),
         }
     }
 
@@ -195,10 +222,10 @@ mod tests {
     #[test]
     fn slips_are_told() {
         for (given, expected) in [
-            ("[]", "expected an object with `bindings`, `secrets`, `invocations` and `guard`"),
+            ("[]", "expected an object with `bindings`, `secrets`, `invocations`, `guard` and `in_flight`"),
             (
                 r#"{"binding": {}}"#,
-                "unknown member `binding`; known here: `bindings`, `secrets`, `invocations`, `guard`",
+                "unknown member `binding`; known here: `bindings`, `secrets`, `invocations`, `guard`, `in_flight`",
             ),
             (r#"{"secrets": []}"#, "`secrets` is no object"),
             (r#"{"bindings": {"wh_1": "acme"}}"#, "`bindings` has a string for `wh_1`"),

@@ -15,6 +15,9 @@ use serde::Serialize;
 /// The time for a reply, in milliseconds.
 const TIMEOUT_MS: u32 = 1000;
 
+/// The reason of a call without a usable reply.
+pub(super) const FAILED: &str = "invocation_lookup_failed";
+
 /// The body of `POST /restate/lookup`.
 #[derive(Serialize)]
 struct LookupBody<'k> {
@@ -37,22 +40,28 @@ pub(crate) fn body(address: &HandlerAddress<'_>, key: &str) -> Option<String> {
 }
 
 /// The call with this body.
-pub(crate) fn call<I>(store: &InvocationStore, body: &str, id: I) -> Call<I> {
+pub(crate) fn call(store: &InvocationStore, body: &str) -> Call<()> {
+    request(store, "POST", "/restate/lookup", body)
+}
+
+/// A call to Restate.
+pub(super) fn request(store: &InvocationStore, method: &str, path: &str, body: &str) -> Call<()> {
     let headers = vec![
-        (":method", "POST".to_owned()),
-        (":path", "/restate/lookup".to_owned()),
+        (":method", method.to_owned()),
+        (":path", path.to_owned()),
         (":authority", store.authority.clone()),
         ("accept", "application/json".to_owned()),
         ("content-type", "application/json".to_owned()),
     ];
-    Call { id, cluster: store.cluster.clone(), headers, body: body.as_bytes().to_vec(), timeout_ms: TIMEOUT_MS }
+    let (cluster, body) = (store.cluster.clone(), body.as_bytes().to_vec());
+    Call { id: (), cluster, headers, body, timeout_ms: TIMEOUT_MS }
 }
 
 /// Reads the reply to [`call`].
 pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
-        (None | Some(429 | 500..), _) => return LookupResult::Unavailable("invocation_lookup_failed"),
+        (None | Some(429 | 500..), _) => return LookupResult::Unavailable(FAILED),
         (Some(_), _) => return LookupResult::Unavailable("invocation_lookup_malformed"),
     };
     let reply = Json::parse(body).ok();

@@ -10,16 +10,19 @@
 //! | `unkey` | bindings: `keys.verifyKey` |
 //! | `openbao` | secrets: the KV engine, version 2 |
 //! | `invocation` | the id of a Restate invocation, for recovery; not a part of [`Lookups`], since nothing of it is cached |
+//! | `in_flight` | whether the first request with a key is still in flight; not a part of [`Lookups`] either |
 //! | `fake` | stores that a document describes, for `explain` and tests |
 
 mod cache;
 mod fake;
+pub(crate) mod in_flight;
 pub(crate) mod invocation;
 mod openbao;
 mod unkey;
 
 pub use crate::collision::Claim;
 pub use fake::FakeStores;
+pub use in_flight::InFlightQuestion;
 
 use crate::call::{Call, CallReply};
 use crate::policy::Policy;
@@ -69,6 +72,8 @@ pub enum PendingLookup<'r> {
     Invocation(&'r str),
     /// The first fingerprint under the key of a claim
     Claim(&'r Claim),
+    /// Whether the first request with a key is in flight
+    InFlight(&'r InFlightQuestion),
 }
 
 /// The result of a lookup. The reasons are log values.
@@ -82,6 +87,8 @@ pub enum LookupResult {
     Invocation(Box<str>),
     /// The fingerprint of the first claim under the key
     FirstClaim(Box<str>),
+    /// Whether the first request with a key is in flight
+    InFlight(bool),
     /// The store has no valid binding for the webhook id; the reason
     Unknown(&'static str),
     /// The value could not be fetched, or is malformed; the reason
@@ -93,7 +100,7 @@ impl PendingLookup<'_> {
     pub(crate) const fn store_name(self) -> &'static str {
         match self {
             Self::Store(request) => request.kind.name(),
-            Self::Invocation(_) => "restate",
+            Self::Invocation(_) | Self::InFlight(_) => "restate",
             Self::Claim(_) => "guard",
         }
     }

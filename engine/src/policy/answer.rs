@@ -176,6 +176,22 @@ fn is_integer(number: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::percent::percent_decode;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the member's text is, it is one segment that says the same, or the answer is not shaped.
+        #[test]
+        fn a_value_never_leaves_its_segment(id in "[a-z./%?#;:\\\\ é\u{0}\u{1f600}-]{0,6}|.{0,20}") {
+            let body = serde_json::json!({ "id": id }).to_string();
+            if let Ok(path) = path("/r/{body:/id}/x", &body) {
+                let segments: Vec<&str> = path.split('/').collect();
+                prop_assert_eq!((segments.len(), segments[0], segments[1], segments[3]), (4, "", "r", "x"));
+                prop_assert_eq!(percent_decode(segments[2].as_bytes()), Some(id.into_bytes()));
+                prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic()));
+            }
+        }
+    }
 
     fn path(template: &str, body: &str) -> Result<String, Unshaped> {
         let template = LocationTemplate::parse(template, &["cart_id"]).unwrap();

@@ -103,6 +103,7 @@ impl Compiler<'_> {
                 methods,
                 policy: declared.policy,
                 collision: self.collision_rules(declared, target.as_ref()),
+                in_flight: target.clone().filter(|_| declared.in_flight_conflict),
                 recovery: target.clone().filter(|_| self.recovers(declared)),
                 target: target.filter(|_| backend.rewrite_path),
                 scope: declared.scope,
@@ -258,8 +259,11 @@ impl Compiler<'_> {
             self.issues.add(at("policy"), message);
         }
         self.check_recovery(index, route);
-        if route.in_flight_conflict {
-            self.warnings.add(at("in_flight"), "`conflict` is not acted on by this version: duplicates attach");
+        if route.in_flight_conflict && !(recovery::has_results(route) && self.is_restate()) {
+            self.issues.add(
+                at("in_flight"),
+                "only a REQUIRED_A or ACCEPTED route with a `target` in Restate can be asked about keys in flight",
+            );
         }
         let reads = |method: &str| matches!(method, "GET" | "HEAD");
         let writing: Vec<&str> =

@@ -125,6 +125,8 @@ pub struct Route {
     pub target: Option<Target>,
     /// How it detects that a key comes again with another request
     pub(crate) collision: Option<Box<CollisionRules>>,
+    /// The target that is asked whether the first request with a key is in flight, if duplicates are refused then
+    pub(crate) in_flight: Option<Target>,
     /// The target whose stored results callers can recover
     pub recovery: Option<Target>,
     /// The scope of its keys

@@ -54,6 +54,8 @@ pub enum Outcome {
     Replayed,
     /// The filter refused the request.
     Rejected,
+    /// The filter refused the request, because the first one with its key is in flight.
+    Conflict,
 }
 
 impl Outcome {
@@ -64,6 +66,7 @@ impl Outcome {
             Self::Stored => "stored",
             Self::Replayed => "replayed",
             Self::Rejected => "rejected",
+            Self::Conflict => "conflict",
         }
     }
 }

@@ -107,6 +107,26 @@ pub(super) fn relations() -> Vec<Row> {
         row([("/backend/cluster", json!(GONE)), ("/backend/paths", json!("v1"))], []),
         row([("/backend/cluster", json!(GONE)), ("/routes/0/recovery", json!(false))], []),
         row([("/backend/cluster", json!(GONE)), ("/routes/0/policy", json!("HANDLER_INTERNAL_C"))], []),
+        // Keys in flight are asked about, at Restate.
+        row([("/routes/0/in_flight", json!("conflict"))], []),
+        row(
+            [("/routes/2/in_flight", json!("conflict"))],
+            [(
+                "/routes/2/in_flight",
+                "only a REQUIRED_A or ACCEPTED route with a `target` in Restate can be asked about keys in flight",
+            )],
+        ),
+        row(
+            [("/backend", json!({"kind": "generic", "cluster": "api"})), ("/routes/0/in_flight", json!("conflict"))],
+            [("/routes/0/in_flight", "with a `target` in Restate")],
+        ),
+        row(
+            [("/backend/cluster", json!(GONE)), ("/routes/0/in_flight", json!("conflict"))],
+            [(
+                "/routes/0/in_flight",
+                "`conflict` asks Restate before each request: name its cluster in /backend/cluster",
+            )],
+        ),
         // What needs a target, or a key.
         row(
             [("/routes/0/target", json!(GONE)), ("/routes/0/recovery", json!(true))],

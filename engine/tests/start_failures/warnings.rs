@@ -97,10 +97,6 @@ pub(super) fn warnings() -> Vec<Row> {
         row([("/routes/1/target", json!("Hooks/ingest"))], []),
         row([("/routes/0/collision", json!("observe"))], []),
         row(
-            [("/routes/0/in_flight", json!("conflict"))],
-            [("/routes/0/in_flight", "`conflict` is not acted on by this version")],
-        ),
-        row(
             [
                 ("/callers", json!({"timer": callers::timer(json!({}))})),
                 (

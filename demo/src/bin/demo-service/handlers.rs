@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::ledger::{Call, Ledger};
 
 /// The identity headers that the gateway sets (`identity.forward` in the policy).
-const TENANT: &str = "x-tenant-id";
-const PROJECT: &str = "x-project-id";
+pub(crate) const TENANT: &str = "x-tenant-id";
+pub(crate) const PROJECT: &str = "x-project-id";
 const SUBJECT: &str = "x-subject";
 
 /// What a handler saw of the gateway's work; every answer carries it.

@@ -59,13 +59,19 @@ impl Compiler<'_> {
         }
     }
 
-    /// Where the ids of invocations are looked up, if results are found by id.
+    /// Where the ids of invocations are looked up, if results are found by id, and whether keys are in flight.
     #[inline(never)]
     pub(super) fn invocations(&mut self, routes: &[(usize, Route)]) -> Option<InvocationStore> {
         let backend = &self.document.backend;
         let by_id = |route: &Route| route.recovery.as_ref().is_some_and(Target::results_by_id);
-        let (_, first) = routes.iter().find(|(_, route)| by_id(route))?;
+        let asks = routes.iter().find(|(_, route)| route.in_flight.is_some());
+        let (_, first) = routes.iter().find(|(_, route)| by_id(route)).or(asks)?;
         let Some(cluster) = backend.cluster.clone() else {
+            if let Some((index, _)) = asks {
+                let message = "`conflict` asks Restate before each request: name its cluster in /backend/cluster";
+                self.issues.add(format!("/routes/{index}/in_flight"), message);
+                return None;
+            }
             let message = format!(
                 "results can be recovered ({}), and under Restate's paths `v2` the filter first asks Restate for an invocation's id: \
                  name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`; or write `\"paths\": \"v1\"`, or \

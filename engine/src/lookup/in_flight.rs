@@ -1,0 +1,76 @@
+//! Whether the first request with a key is still in flight, for routes with `"in_flight": "conflict"` (docs/contract.md
+//! section 6). Restate is asked for the output under the key: while there is none, its answer is 470 and comes from its
+//! ingress. A handler's own error can have this status, too.
+
+use super::LookupResult;
+use super::invocation;
+use crate::call::{Call, CallReply};
+use crate::identity::Identity;
+use crate::json::Json;
+use crate::policy::Target;
+use crate::policy::document::InvocationStore;
+
+/// Restate's status for "The invocation exists but has not completed yet".
+pub(crate) const NOT_COMPLETED: u16 = 470;
+
+/// What Restate is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InFlightQuestion {
+    path: String,
+    /// Under Restate's newer paths, the body that names the invocation
+    body: Option<String>,
+}
+
+impl InFlightQuestion {
+    /// The question about a handler and a namespaced key. `values` are the path parameters' values, decoded. `None` if the
+    /// target has no object key for them.
+    pub(crate) fn new(target: &Target, values: &[Vec<u8>], caller: &Identity, key: &str) -> Option<Self> {
+        if target.results_by_id() {
+            let body = invocation::body(&target.handler_address(values, caller)?, key)?;
+            return Some(Self { path: "/restate/output".to_owned(), body: Some(body) });
+        }
+        Some(Self { path: target.result_path(values, caller, key, false)?, body: None })
+    }
+}
+
+/// The call that asks.
+pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call<()> {
+    let method = if question.body.is_some() { "POST" } else { "GET" };
+    invocation::request(store, method, &question.path, question.body.as_deref().unwrap_or_default())
+}
+
+/// Reads the reply to [`call`].
+pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+    let is_ingress =
+        |body: &[u8]| Json::parse(body).is_ok_and(|body| body.at(&["source"]).and_then(Json::text) == Some("ingress"));
+    match reply.status {
+        Some(NOT_COMPLETED) => LookupResult::InFlight(reply.body.is_some_and(is_ingress)),
+        None | Some(429 | 500..) => LookupResult::Unavailable(invocation::FAILED),
+        Some(_) => LookupResult::InFlight(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_ingress_says_that_a_request_is_in_flight() {
+        let read = |status: Option<u16>, body: &str| match read(&CallReply { status, body: Some(body.as_bytes()) }) {
+            LookupResult::InFlight(in_flight) => Ok(in_flight),
+            LookupResult::Unavailable(reason) => Err(reason),
+            other => panic!("{other:?}"),
+        };
+        let ingress = r#"{"code":470,"message":"the invocation exists but has not completed yet","source":"ingress"}"#;
+        assert_eq!(read(Some(470), ingress), Ok(true));
+        for body in ["", "{}", "[", r#"{"code":470,"source":"invocation"}"#] {
+            assert_eq!(read(Some(470), body), Ok(false), "{body}");
+        }
+        for status in [200, 400, 404, 409, 422] {
+            assert_eq!(read(Some(status), ingress), Ok(false), "{status}");
+        }
+        for status in [None, Some(429), Some(500), Some(503), Some(504)] {
+            assert_eq!(read(status, ingress), Err("invocation_lookup_failed"), "{status:?}");
+        }
+    }
+}
