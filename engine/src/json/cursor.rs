@@ -355,7 +355,7 @@ pub(crate) fn suggestion<'k>(word: &str, known: impl IntoIterator<Item = &'k str
 }
 
 #[inline(never)]
-fn suggestion_of<'k>(word: &str, known: &mut dyn Iterator<Item = &'k str>) -> String {
+fn suggestion_of(word: &str, known: &mut dyn Iterator<Item = &str>) -> String {
     let known: Vec<&str> = known.collect();
     nearest(word, &known).map(did_you_mean).unwrap_or_default()
 }
