@@ -14,6 +14,8 @@ use crate::policy;
 
 /// The name of the cluster in which claims are made.
 pub(crate) const GUARD: &str = "guard";
+/// The path at which the gateway forwards to that cluster.
+pub(crate) const PROXIED_PATH: &str = "/proxied";
 
 /// The length of a request's body, in bytes.
 const BODY: usize = 1 << 10;

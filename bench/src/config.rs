@@ -160,12 +160,14 @@ fn routes() -> Value {
     let seen = header(SEEN, SEEN_FORMAT);
     let stored = [seen.clone(), header("x-restate-id", OPERATION)];
     let rewritten = json!({"prefix": "/", "headers": [{"name": "x-edge-idempotency", "present_match": true}]});
+    let proxied = json!({"match": {"path": claims::PROXIED_PATH}, "route": {"cluster": claims::GUARD}});
     json!({
         "name": "routes",
         "virtual_hosts": [{
             "name": "api",
             "domains": ["*"],
             "routes": [
+                proxied,
                 answer(rewritten, &stored),
                 answer(json!({"path": IDLE_PATH}), std::slice::from_ref(&seen)),
                 answer(json!({"path": delivery::PATH}), &[seen]),

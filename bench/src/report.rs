@@ -83,6 +83,7 @@ impl Report {
                         Kind::Keyed => "keyed",
                         Kind::Idle => "no key",
                         Kind::Order => "keyed, 1 KiB",
+                        Kind::Proxied => "keyed, 1 KiB, with an upstream",
                         Kind::Delivery(size) => size.name(),
                     },
                     "added_mb_per_second": cost.throughput().map(rounded),
@@ -199,6 +200,7 @@ impl fmt::Display for Report {
             (Kind::Keyed, 1, "a keyed request"),
             (Kind::Idle, 1, "a request with nothing to do"),
             (Kind::Order, 1, "a keyed request with a body"),
+            (Kind::Proxied, 1, "the same to an upstream"),
             (Kind::Keyed, 2, "a keyed request, 2 workers"),
             (Kind::Order, 2, "a keyed request with a body, 2 workers"),
         ];

@@ -259,6 +259,11 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     let error =
         told(json!({"edge_idempotency": {"idempotency_outcome": "forwarded", "idempotency_code": "backend_error"}}));
     assert_eq!((&error["verdict"], &error["retry"]), (&json!("error_replaced"), &Value::Null));
+    // A key in flight has an outcome of its own.
+    let conflict = told(json!({"edge_idempotency": {"idempotency_outcome": "conflict",
+        "idempotency_code": "idempotency_key_in_flight", "endpoint": "refunds.create"}}));
+    assert_eq!((&conflict["verdict"], &conflict["retry"]), (&json!("refused"), &json!("wait")));
+    assert!(conflict["cause"].as_str().unwrap().contains("still being processed"), "{conflict:#}");
     let unknown =
         told(json!({"edge_idempotency": {"idempotency_outcome": "rejected", "idempotency_code": "of_tomorrow"}}));
     assert_eq!((&unknown["code"], &unknown["cause"]), (&json!("of_tomorrow"), &Value::Null));

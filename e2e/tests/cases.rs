@@ -27,7 +27,7 @@ enum Transport {
 }
 
 /// Cases that do not go over HTTP/1.1: file, case, how, and why.
-const EXCEPTIONS: [(&str, &str, Transport, &str); 6] = [
+const EXCEPTIONS: [(&str, &str, Transport, &str); 7] = [
     (
         "webhook_refusals",
         "a webhook on an upgraded connection, whose body has no end",
@@ -37,6 +37,12 @@ const EXCEPTIONS: [(&str, &str, Transport, &str); 6] = [
     (
         "recovery_v2",
         "a recovery on an upgraded connection, whose body has no end",
+        Transport::Refused(403),
+        "Envoy upgrades no connection unless it is told to",
+    ),
+    (
+        "operations",
+        "an upgraded connection",
         Transport::Refused(403),
         "Envoy upgrades no connection unless it is told to",
     ),

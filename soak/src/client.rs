@@ -94,6 +94,8 @@ pub enum Verdict {
     AsAdvised,
     /// The same request once more.
     Again,
+    /// The same, whatever `Retry-After` says.
+    OwnSchedule,
     /// It is the answer.
     Final,
 }
@@ -120,7 +122,9 @@ impl Client<'_> {
                             answered = Some(Answered { reply, asked_at_ms });
                             break 'rounds;
                         }
-                        (_, wait) => wait.unwrap_or_default(),
+                        (Verdict::OwnSchedule, _) => Duration::ZERO,
+                        (Verdict::Again, _) => retry_after(reply.header("retry-after").unwrap_or_default()),
+                        (Verdict::AsAdvised, Some(wait)) => wait,
                     },
                     None => Duration::ZERO,
                 };

@@ -8,7 +8,7 @@ use testkit::signatures;
 
 use crate::checker::{Expected, Got, Observation};
 use crate::client::{Answered, Client, Verdict};
-use crate::policy::{CALLERS, Caller, HOOKS, Hook, OPERATIONS, PAYMENTS, SCHEDULED, deposits};
+use crate::policy::{CALLERS, CHARGES, Caller, HOOKS, Hook, OPERATIONS, PAYMENTS, SCHEDULED, deposits};
 use crate::service::{Answer, Order};
 
 /// Accounts of each project.
@@ -21,7 +21,7 @@ const MOST_WORK_MS: u64 = 120;
 pub enum Kind {
     /// A call with a key.
     Create,
-    /// The same, and retries of it when the answer is there.
+    /// The same call twice at once, and retries of it when the answer is there.
     Replay,
     /// The same, and then the same key with another body.
     Mismatch,
@@ -173,7 +173,11 @@ impl Run<'_> {
     /// A call to the service or to the virtual object.
     fn keyed_call(&mut self) -> Call {
         let account = self.operation.random.usize(0..ACCOUNTS);
-        let path = if self.operation.random.u8(0..3) == 0 { deposits(account) } else { PAYMENTS.to_owned() };
+        let path = match self.operation.random.u8(0..4) {
+            0 => deposits(account),
+            1 => CHARGES.to_owned(),
+            _ => PAYMENTS.to_owned(),
+        };
         self.call_to(path)
     }
 
@@ -207,7 +211,8 @@ impl Run<'_> {
 
     async fn replay(&mut self, client: &mut Client<'_>) {
         let call = self.keyed_call();
-        let answered = client.call(&call.request()).await;
+        let (answered, second) = at_once(client, call.request(), call.request()).await;
+        self.note(&call, "the same call at the same time", Expected::Answer, second);
         let id = answered.as_ref().and_then(|answered| answered.reply.header("x-operation-id")).unwrap_or_default();
         let lookup = Request::get(&format!("{OPERATIONS}/{id}/output")).bearer(&call.token);
         self.note(&call, "call", Expected::Answer, answered);
@@ -334,9 +339,9 @@ fn found(status: u16) -> Verdict {
     }
 }
 
-/// What a provider makes of the answer to a delivery.
+/// What a provider makes of the answer to a delivery. Providers have schedules of their own.
 fn taken(status: u16) -> Verdict {
-    if (200..300).contains(&status) { Verdict::Final } else { Verdict::Again }
+    if (200..300).contains(&status) { Verdict::Final } else { Verdict::OwnSchedule }
 }
 
 fn delivery(hook: Hook, secret: &str, body: &Value) -> Request {

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 /// A route that takes orders with a key, and is answered by the handler.
 pub const PAYMENTS: &str = "/api/v1/payments";
+/// The same; a retry is refused while the first attempt is under way.
+pub const CHARGES: &str = "/api/v1/charges";
 /// A route that only accepts orders (`one_way`).
 pub const SCHEDULED: &str = "/api/v1/scheduled-payments";
 /// Where operations are asked for by their id.
@@ -112,6 +114,10 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
     if let Some(members) = scheduled.as_object_mut() {
         members.insert("one_way".to_owned(), json!(true));
     }
+    let mut charges = route("payments.charge", CHARGES, "Payments/charge");
+    if compares && let Some(members) = charges.as_object_mut() {
+        members.insert("in_flight".to_owned(), json!("conflict"));
+    }
     let deposit = "Account/{tenant}:{project}:{account_id}/deposit";
     let (tenant, subject) = match sabotage {
         Some(Sabotage::Tenants) => (json!({"value": "everybody"}), json!({"field": "iss", "type": "user"})),
@@ -147,6 +153,7 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
         "routes": [
             route("payments.create", PAYMENTS, "Payments/create"),
             route("accounts.deposit", "/api/v1/accounts/{account_id}/deposits", deposit),
+            charges,
             scheduled,
             {
                 "endpoint": "webhooks.ingest",

@@ -173,7 +173,7 @@ impl Summary {
     fn leaders(&self, f: &mut fmt::Formatter<'_>, leaders: &[&Struck]) -> fmt::Result {
         writeln!(
             f,
-            "  {:>8}  {:<10} {:<10} {:<22} {:>7} {:>10} {:>9}",
+            "  {:>8}  {:<10} {:<10} {:<25} {:>7} {:>13} {:>8}",
             "at", "node", "is", "leads", "down", "failed", "silence"
         )?;
         for fault in leaders {
@@ -190,7 +190,7 @@ impl Summary {
             let gaps = ends.iter().zip(ends.iter().skip(1)).map(|(one, two)| two.saturating_sub(*one));
             writeln!(
                 f,
-                "  {:>6.1} s  {:<10} {:<10} {:<22} {:>5.1} s {:>4} of {:>5} {:>5.1} s",
+                "  {:>6.1} s  {:<10} {:<10} {:<25} {:>5.1} s {:>4} of {:>5} {:>6.1} s",
                 from.as_secs_f64(),
                 fault.name,
                 fault.blow.name(),

@@ -85,6 +85,12 @@ impl Payments {
         effect(&ctx, &order.nonce, order.work_ms).await
     }
 
+    /// As `create`; the gateway refuses a retry while the first attempt is under way (`in_flight: conflict`).
+    #[handler]
+    async fn charge(&self, ctx: Context<'_>, Json(order): Json<Order>) -> HandlerResult<Json<Answer>> {
+        effect(&ctx, &order.nonce, order.work_ms).await
+    }
+
     /// As `create`; the gateway only hands it over (`one_way`).
     #[handler]
     async fn schedule(&self, ctx: Context<'_>, Json(order): Json<Order>) -> HandlerResult<Json<Answer>> {

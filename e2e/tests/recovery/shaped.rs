@@ -56,7 +56,7 @@ async fn everywhere(stack: &mut Stack) -> Result<()> {
 async fn not_shaped(stack: &mut Stack) -> Result<()> {
     let declined = json!({"order_id": "not-shaped", "amount": 1, "provider": "declines"});
     for status in ["stored", "replayed"] {
-        let reply = send(stack, &ALICE, call("declined", &declined)).await?;
+        let reply = send(stack, &ALICE, call("declined-not-shaped", &declined)).await?;
         Expected { status: 422, key: Some(status), replayed: status == "replayed", retry: Some("new_key") }
             .check(&reply)?;
         ensure!(location(&reply).is_none(), "{:?}", reply.headers);

@@ -142,16 +142,20 @@ impl<'j> JsonCursor<'j> {
     }
 
     /// The value as one of a few words.
-    #[inline(never)]
     pub fn choice<T: Copy>(&self, words: &[(&str, T)], issues: &mut Issues) -> Option<T> {
+        let index = self.choice_of(&mut words.iter().map(|(word, _)| *word), issues)?;
+        words.get(index).map(|(_, value)| *value)
+    }
+
+    /// The index of the value among a few words.
+    #[inline(never)]
+    fn choice_of(&self, words: &mut dyn Iterator<Item = &str>, issues: &mut Issues) -> Option<usize> {
         let text = self.text(issues)?;
-        let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        let words: Vec<&str> = words.collect();
+        let found = words.iter().position(|word| *word == text);
         if found.is_none() {
-            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.refuse(
-                format!("expected one of {}, found `{text}`{}", quoted(&words), suggestion(text, words)),
-                issues,
-            );
+            let near = nearest(text, &words).map(did_you_mean).unwrap_or_default();
+            self.refuse(format!("expected one of {}, found `{text}`{near}", quoted(&words)), issues);
         }
         found
     }
@@ -346,10 +350,18 @@ fn quoted(words: &[&str]) -> String {
 }
 
 /// The end of a message about an unknown word: `; did you mean …?`, or nothing if no known word is near.
-#[inline(never)]
 pub(crate) fn suggestion<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
-    nearest(word, &known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+    suggestion_of(word, &mut known.into_iter())
+}
+
+#[inline(never)]
+fn suggestion_of<'k>(word: &str, known: &mut dyn Iterator<Item = &'k str>) -> String {
+    let known: Vec<&str> = known.collect();
+    nearest(word, &known).map(did_you_mean).unwrap_or_default()
+}
+
+fn did_you_mean(near: &str) -> String {
+    format!("; did you mean `{near}`?")
 }
 
 /// The known name that is at most two edits away, if any. The case of ASCII letters is no difference.

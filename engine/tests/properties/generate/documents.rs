@@ -79,6 +79,8 @@ pub(crate) struct RouteModel {
     pub(crate) min_length: Option<usize>,
     /// The mode of collision detection, the fingerprint and the scope
     pub(crate) collision: Option<[&'static str; 3]>,
+    /// Whether duplicates of requests under way are refused
+    pub(crate) in_flight: bool,
     /// Whether a key is removed where none is allowed, where the route says it
     pub(crate) strip: Option<bool>,
 }
@@ -342,6 +344,9 @@ fn route_document(route: &RouteModel) -> Json {
     }
     route.shadow.inspect(|shadow| document["mode"] = json!(if *shadow { "shadow" } else { "enforce" }));
     route.identity.as_ref().inspect(|identity| document["identity"] = identity_document(identity));
+    if route.in_flight {
+        document["in_flight"] = json!("conflict");
+    }
     if let Some([mode, fingerprint, scope]) = route.collision {
         document["collision"] = json!(mode);
         document["fingerprint"] = json!(fingerprint);

@@ -119,10 +119,17 @@ fn route() -> impl Strategy<Value = RouteModel> {
     let either = |one, other| prop_oneof![Just(one), Just(other)];
     let collision = (either("enforce", "observe"), either("raw", "json"), either("operation", "caller"));
     let collision = option::of(collision.prop_map(|(mode, fingerprint, scope)| [mode, fingerprint, scope]));
-    let rules = (option::weighted(0.3, 1_usize..5), option::weighted(0.4, any::<bool>()), collision);
+    let rules = (option::weighted(0.3, 1_usize..5), option::weighted(0.4, any::<bool>()), (collision, any::<bool>()));
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
     (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
-        |(path, hosts, methods, (kind, webhook), scope, (shadow, identity, query, (min_length, strip, collision)))| {
+        |(
+            path,
+            hosts,
+            methods,
+            (kind, webhook),
+            scope,
+            (shadow, identity, query, (min_length, strip, (collision, in_flight))),
+        )| {
             let parameters = path.iter().filter(|segment| !matches!(segment, Segment::Literal(_))).count();
             let takes_keys = matches!(kind, Kind::RequiredA | Kind::Accepted) && !webhook;
             target(parameters, scope == ScopeModel::Project).prop_map(move |target| RouteModel {
@@ -140,6 +147,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
                 min_length: min_length.filter(|_| takes_keys),
                 strip: strip.filter(|_| kind == Kind::Prohibited),
                 collision: collision.filter(|_| takes_keys),
+                in_flight: in_flight && takes_keys,
             })
         },
     )
@@ -163,6 +171,7 @@ pub(crate) fn routes() -> impl Strategy<Value = Vec<RouteModel>> {
     let simple = route().prop_map(|route| RouteModel {
         target: None,
         collision: None,
+        in_flight: false,
         query: Vec::new(),
         identity: None,
         ..route
@@ -208,6 +217,7 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                     route.query.clear();
                     route.collision = None;
                 }
+                route.in_flight &= restate && route.target.is_some();
                 if let Some(target) = &mut route.target {
                     // Methods share the target's results, and only Restate takes one-way requests.
                     let mut writing = 0;
