@@ -8,6 +8,7 @@
     reason = "a failure is a panic"
 )]
 
+mod claim;
 mod error;
 mod form;
 mod json;
@@ -15,6 +16,7 @@ mod own;
 mod provider;
 mod signature;
 
+pub use claim::claim;
 pub use error::error;
 pub use form::form;
 pub use json::json;

@@ -39,6 +39,11 @@ fn json_bodies() {
 }
 
 #[test]
+fn claims() {
+    run("claim", edge_idempotency_fuzz::claim);
+}
+
+#[test]
 fn errors() {
     run("error", edge_idempotency_fuzz::error);
 }
