@@ -205,19 +205,30 @@ impl World {
         Ok(reply)
     }
 
-    /// Sends a request to an endpoint that observes until its claim has this result: a claim can come too late.
+    /// As [`World::all_observed`] for one request.
     pub(crate) fn observed(&self, request: &Request, result: &str, send: impl Fn() -> Result<()>) -> Result<()> {
-        let endpoint = endpoint(request);
+        self.all_observed(&endpoint(request), 1, result, send)
+    }
+
+    /// Repeats `send`, which sends so many requests to an endpoint that observes, until the claims of all of them have this
+    /// result: a claim can come too late.
+    pub(crate) fn all_observed(
+        &self,
+        endpoint: &str,
+        requests: u64,
+        result: &str,
+        send: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         for _ in 0..ATTEMPTS {
-            self.decided(&endpoint)?;
-            let before = self.claims(result, &endpoint)?;
+            self.decided(endpoint)?;
+            let before = self.claims(result, endpoint)?;
             send()?;
-            self.decided(&endpoint)?;
-            if self.claims(result, &endpoint)? > before {
+            self.decided(endpoint)?;
+            if self.claims(result, endpoint)? >= before + requests {
                 return Ok(());
             }
         }
-        bail!("no claim of {endpoint} had the result {result} in {ATTEMPTS} attempts")
+        bail!("not all claims of {endpoint} had the result {result} in {ATTEMPTS} attempts")
     }
 
     /// Waits until each request of an endpoint that observes has a result of its claim.
