@@ -157,6 +157,7 @@ async fn others(stack: &mut Stack) -> Result<()> {
         format!("{invocation}.AAAAAAAAAAAAAAAAAAAAAA"),
         id.get(..id.len() - 1).context("an id")?.to_owned(),
         invocation.to_owned(),
+        format!("{}.{tag}", invocation.get(..invocation.len() - 1).context("an invocation")?),
         format!("{other_invocation}.{tag}"),
         format!("{id}="),
         // Restate has dropped it.
@@ -311,7 +312,8 @@ async fn nothing_else(stack: &mut Stack) -> Result<()> {
         ensure!(reply.header("allow") == Some("GET"), "{:?}", reply.headers);
     }
     let upgraded = ask(&id).header("connection", "upgrade").header("upgrade", "websocket");
-    ensure!(send(stack, &ALICE, upgraded).await?.status != 101, "upgraded");
+    // This gateway upgrades no connection. The behaviour cases have one that does.
+    ensure!(send(stack, &ALICE, upgraded).await?.status == 403, "Envoy does not refuse the upgrade");
     // A body and a key change nothing.
     for request in [ask(&id).json(&json!({"a": 1})), ask_now(&id).header("idempotency-key", "k").body("x")] {
         let reply = send(stack, &ALICE, request).await?;
