@@ -101,8 +101,8 @@ async fn requests_at_backend(stack: &Stack) -> Result<u64> {
     let path = "/stats?filter=cluster.backend.upstream_rq_active";
     let reply = Request::get(path).send(&stack.envoy.admin_url()).await?;
     let text = reply.text();
-    let value = text.trim().rsplit_once(": ").context("no number of requests")?.1;
-    value.parse().with_context(|| format!("no number: {text}"))
+    let value = text.lines().find_map(|line| line.strip_prefix("cluster.backend.upstream_rq_active: "));
+    value.and_then(|value| value.parse().ok()).with_context(|| format!("no number of requests: {text}"))
 }
 
 /// The question and the call are two steps, so of requests at once several can go on: then they wait for the first one.
