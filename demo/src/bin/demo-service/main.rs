@@ -1,6 +1,7 @@
 //! The sample service behind the gateway: nine Restate services, and a plain HTTP side port that tells what they did.
 //!
-//! It hosts the filter's own service `IdempotencyGuard`, too, as `docs/guard.md` has it. Beside them it is the demo's registry of webhooks: a stand-in for Unkey that knows those of the story.
+//! It also hosts the filter's own service `IdempotencyGuard`, as `docs/guard.md` has it, and the demo's registry of webhooks: a stand-in
+//! for Unkey that knows those of the story.
 //!
 //! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw).
 
