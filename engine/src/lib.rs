@@ -39,6 +39,7 @@ mod percent;
 pub mod policy;
 pub mod problem;
 pub mod provider;
+mod room;
 pub mod telemetry;
 mod time;
 pub mod uuid;

@@ -37,7 +37,7 @@ pub struct Problem {
     pub detail: Cow<'static, str>,
     /// The methods that the path has, for 405
     pub allow: Option<String>,
-    /// The seconds of `Retry-After`, for 503
+    /// The seconds of `Retry-After`, for 503 and for a key in flight (409)
     pub retry_after: Option<u32>,
     /// The retry advice, if it is not the default of the code
     pub advice: Option<Retry>,

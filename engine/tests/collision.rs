@@ -1,6 +1,6 @@
 //! What the driver does with the bodies of requests that are compared: which part of a body it reads, when the claim is made,
 //! and what ends a wait.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use edge_idempotency_engine::call::{Call, CallReply};
 use edge_idempotency_engine::headers::Headers;
@@ -27,6 +27,8 @@ struct Gateway {
     resumed: Cell<usize>,
     refuses_edits: bool,
     refuses_calls: bool,
+    /// Bytes of the body that it does not give
+    withheld: usize,
     received_bytes: Option<u64>,
     metrics: RefCell<Vec<(String, u64)>>,
 }
@@ -85,7 +87,9 @@ impl Host for Gateway {
     }
 
     fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
-        let part: Vec<u8> = self.body.borrow().iter().skip(start).take(max).copied().collect();
+        let body = self.body.borrow();
+        let given = body.len().saturating_sub(self.withheld);
+        let part = body[..given].iter().skip(start).take(max).copied().collect::<Vec<u8>>();
         self.reads.borrow_mut().push((start, part.len()));
         Ok(part)
     }
@@ -170,7 +174,9 @@ impl World {
             ]},
             "routes": [
                 {"endpoint": "enforced", "path": "/enforced", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce", "max_body_bytes": 8},
-                {"endpoint": "observed", "path": "/observed", "policy": "REQUIRED_A", "target": "A/run", "collision": "observe", "max_body_bytes": 8}
+                {"endpoint": "observed", "path": "/observed", "policy": "REQUIRED_A", "target": "A/run", "collision": "observe", "max_body_bytes": 8},
+                {"endpoint": "canonical", "path": "/canonical", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce", "fingerprint": "json"},
+                {"endpoint": "kept", "path": "/kept", "policy": "REQUIRED_A", "target": "A/run", "collision": "observe", "fingerprint": "json"}
             ]
         }"#;
         let policy = Policy::from_json(document.as_bytes()).unwrap();
@@ -189,7 +195,12 @@ impl World {
     }
 
     fn observed() -> Self {
-        let (world, action) = Self::of(Gateway { path: b"/observed", ..Gateway::default() }, false);
+        Self::passing(b"/observed")
+    }
+
+    /// A request that is observed on this path.
+    fn passing(path: &'static [u8]) -> Self {
+        let (world, action) = Self::of(Gateway { path, ..Gateway::default() }, false);
         assert_eq!(action, FilterAction::Continue);
         world
     }
@@ -197,7 +208,7 @@ impl World {
     /// A part of the body comes; the gateway buffers a request that waits.
     fn part(&mut self, part: &[u8], end_of_stream: bool) -> FilterAction {
         let mut body = self.gateway.body.borrow_mut();
-        if self.gateway.path == b"/observed" {
+        if [&b"/observed"[..], b"/kept"].contains(&self.gateway.path) {
             body.clear();
         }
         body.extend(part);
@@ -362,4 +373,76 @@ fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
     let (mut world, _) = World::of(Gateway { path: b"/enforced", refuses_calls: true, ..Gateway::default() }, false);
     assert_eq!(world.part(b"abc", true), FilterAction::Continue);
     assert_eq!(world.gateway.replies.borrow().len(), 0);
+}
+
+/// The gateway gives less of the body than has come. What was read is another body, so no fingerprint is made of it.
+#[test]
+fn a_body_that_the_gateway_does_not_give_whole_makes_no_claim() {
+    for path in [&b"/enforced"[..], b"/canonical"] {
+        for withheld in [1, 100] {
+            let (mut world, action) = World::of(Gateway { path, withheld, ..Gateway::default() }, false);
+            assert_eq!(action, FilterAction::Pause);
+            world.part(b"[1]", false);
+            assert_eq!(world.part(b" ", true), FilterAction::Pause);
+            assert_eq!((world.calls(), world.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+        }
+    }
+    for path in [&b"/observed"[..], b"/kept"] {
+        let mut world = World::passing(path);
+        world.gateway.withheld = 1;
+        assert_eq!(world.part(b"[1", false), FilterAction::Continue);
+        world.gateway.withheld = 0;
+        assert_eq!(world.part(b"]", true), FilterAction::Continue);
+        assert_eq!((world.calls(), world.gateway.replies.borrow().len()), (0, 0));
+    }
+}
+
+/// What all observed requests together keep of their bodies is bounded, and given back however a request ends.
+#[test]
+fn the_bodies_that_are_kept_for_canonical_json_have_a_limit() {
+    const FULL: &str = "idempotency_lookup_total;store=guard;result=observing_full";
+    let half = vec![b' '; 512 * 1024 - 1];
+    let keep = || {
+        let mut world = World::passing(b"/kept");
+        for _ in 0..2 {
+            assert_eq!(world.part(&half, false), FilterAction::Continue);
+        }
+        world
+    };
+    let is_kept = |mut world: World| {
+        let action = world.part(b"1", true);
+        assert_eq!((action, world.calls(), world.counted().len()), (FilterAction::Continue, 1, 0));
+    };
+    let is_not_kept = || {
+        let mut world = keep();
+        let action = world.part(b"1", true);
+        assert_eq!((action, world.calls(), world.gateway.replies.borrow().len()), (FilterAction::Continue, 0, 0));
+        assert_eq!(world.counted(), [(FULL.to_owned(), 1)]);
+    };
+    let mut waiting: Vec<World> = (0..16).map(|_| keep()).collect();
+    is_not_kept();
+    is_not_kept();
+    // A request without a body, and one whose body is hashed as it comes, need no room.
+    for (path, body) in [(&b"/kept"[..], &b""[..]), (b"/observed", b"1")] {
+        let mut world = World::passing(path);
+        world.part(body, true);
+        assert_eq!(world.calls(), 1);
+    }
+    // Its client is gone.
+    drop(waiting.pop());
+    waiting.push(keep());
+    is_not_kept();
+    // It ends.
+    is_kept(waiting.pop().unwrap());
+    waiting.push(keep());
+    is_not_kept();
+    // Its body is above the limit.
+    let mut world = waiting.pop().unwrap();
+    world.part(b"123", false);
+    let too_large = "idempotency_lookup_total;store=guard;result=body_too_large";
+    assert_eq!(world.counted(), [(too_large.to_owned(), 1)]);
+    waiting.push(keep());
+    is_not_kept();
+    waiting.clear();
+    is_kept(keep());
 }

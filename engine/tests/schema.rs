@@ -332,6 +332,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/path", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),
     ("/routes/*/policy", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
+    ("/routes/*/max_body_bytes", "/routes/*/max_body_bytes", "needs several copies of a body"),
     ("/routes/*/policy", "/routes/*/collision", "keys that can collide"),
     ("/routes/*/policy", "/routes/*/key", "takes keys of clients"), // the schema says so at /key
     ("/routes/*/policy", "/routes/*/on_prohibited", "only on a PROHIBITED route"), // the schema says so at /policy

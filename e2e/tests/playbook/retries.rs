@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use e2e::harness::until_async;
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::stack::Stack;
 use serde_json::Value;
@@ -102,11 +103,5 @@ async fn confirm(stack: &Stack, row: &TableRow) -> Result<()> {
 
 /// Asks until it is so.
 async fn until(what: &str, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
-    let asking = async {
-        while !so().await? {
-            tokio::time::sleep(POLL).await;
-        }
-        anyhow::Ok(())
-    };
-    tokio::time::timeout(e2e::wire::PATIENCE, asking).await.with_context(|| format!("it did not happen: {what}"))?
+    until_async(what, POLL, so).await
 }

@@ -11,11 +11,11 @@ mod streaming;
 
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
-use e2e::harness::{Test, run, runtime, sharing};
+use e2e::harness::{Test, run, runtime, sharing, until_async};
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::restate::Invocation;
 use edge_idempotency_demo::stack::{POLICY, Stack, StackOptions};
@@ -124,8 +124,7 @@ const SECRET: &str = "the-secret-of-operations";
 /// How long an attach waits here.
 const WAIT_MS: u64 = 1500;
 
-/// How long a test waits for what has to happen, and how often it looks.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a test looks whether something has happened.
 const POLL: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy)]
@@ -184,12 +183,7 @@ async fn begin(stack: &Stack, key: &str, milliseconds: u64) -> Result<()> {
 
 /// Asks until it is so.
 async fn until(what: &str, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
-    let start = Instant::now();
-    while !so().await? {
-        ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        tokio::time::sleep(POLL).await;
-    }
-    Ok(())
+    until_async(what, POLL, so).await
 }
 
 /// The one invocation under Alice's key.

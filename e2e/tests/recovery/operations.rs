@@ -20,6 +20,10 @@ use crate::{
 const QUOTES: &str = "/api/v1/quotes";
 const LATER: &str = "/api/v1/quotes-later";
 const OF_THE_TENANT: &str = "/api/v1/quotes-of-the-tenant";
+/// Routes to a workflow: with the client's own workflow key, waited for and not waited for, and with a key that holds the caller.
+const SIGNUPS: &str = "/api/v1/signups";
+const SIGNUPS_LATER: &str = "/api/v1/signups-later";
+const SIGNUPS_APART: &str = "/api/v1/signups-apart";
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     let tests = vec![
@@ -31,6 +35,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         test("failed work, and work that is gone", failed),
         test("an operation of a tenant", of_a_tenant),
         test("no path leads anywhere else", nothing_else),
+        test("a workflow that another caller has started", workflow_of_another),
         test("the secret is replaced while the gateway runs", rotation),
     ];
     tests.into_iter().map(|test| test.within("operations")).collect()
@@ -47,7 +52,16 @@ pub(crate) fn with_operations(policy: &str, secrets: &[&str]) -> Result<String> 
             "recovery": recovery, "one_way": one_way, "scope": scope,
         })
     };
+    let workflow = |path: &str, one_way: bool, key: &str| {
+        json!({
+            "endpoint": path.rsplit('/').next(), "path": format!("{path}/{{id}}"), "policy": "PROHIBITED",
+            "target": format!("Signups/{key}/run"), "one_way": one_way,
+        })
+    };
     routes.extend([
+        workflow(SIGNUPS, false, "{id}"),
+        workflow(SIGNUPS_LATER, true, "{id}"),
+        workflow(SIGNUPS_APART, false, "{tenant}:{project}:{subject}:{id}"),
         route(QUOTES, false, "project"),
         route(LATER, true, "project"),
         route(OF_THE_TENANT, false, "tenant"),
@@ -265,6 +279,51 @@ async fn of_a_tenant(stack: &mut Stack) -> Result<()> {
     for caller in [BOB, Caller { tenant: "globex", ..ALICE }] {
         code(&send(stack, &caller, ask(&id)).await?, "operation_unknown")?;
     }
+    Ok(())
+}
+
+/// A workflow runs once for each workflow key, so Restate names the first caller's invocation to the second.
+async fn workflow_of_another(stack: &mut Stack) -> Result<()> {
+    let start =
+        |path: &str, id: &str, email: &str| Request::post(&format!("{path}/{id}")).json(&json!({"email": email}));
+    let first = send(stack, &ALICE, start(SIGNUPS, "w1", "alice@example.com")).await?;
+    ensure!(first.status == 200 && first.json().get("email") == Some(&json!("alice@example.com")), "{first:?}");
+    let id = operation_id(&first)?;
+    both_give(stack, &ALICE, &id, &first, None).await?;
+
+    for request in [start(SIGNUPS, "w1", "bob@example.com"), start(SIGNUPS, "w1", "bob@example.com").http2()] {
+        let refused = send(stack, &BOB, request).await?;
+        ensure!(refused.status == 409, "the workflow ran again: {refused:?} {}", refused.text());
+        nothing_to_ask_by(&refused)?;
+    }
+    let accepted = send(stack, &BOB, start(SIGNUPS_LATER, "w1", "bob@example.com")).await?;
+    ensure!(accepted.status == 202 && accepted.json() == json!({"status": "processing"}), "{accepted:?}");
+    nothing_to_ask_by(&accepted)?;
+    code(&send(stack, &BOB, ask_now(&id)).await?, "operation_unknown")?;
+    // The caller who started it has its id already; Restate does not tell who asks, so the second answer has none.
+    nothing_to_ask_by(&send(stack, &ALICE, start(SIGNUPS_LATER, "w1", "alice@example.com")).await?)?;
+
+    // Who starts a workflow can ask for it.
+    let accepted = send(stack, &BOB, start(SIGNUPS_LATER, "w2", "bob@example.com")).await?;
+    let location = accepted.header("location").context("no Location")?;
+    ensure!(location == format!("/api/v1/operations/{}", operation_id(&accepted)?), "{location}");
+    let reply = send(stack, &BOB, Request::get(location)).await?;
+    ensure!(reply.status == 200 && reply.json().get("email") == Some(&json!("bob@example.com")), "{reply:?}");
+
+    // A workflow key that holds the caller is another workflow for each of them.
+    for (caller, email) in [(ALICE, "alice@example.com"), (BOB, "bob@example.com")] {
+        let reply = send(stack, &caller, start(SIGNUPS_APART, "w3", email)).await?;
+        ensure!(reply.status == 200 && reply.json().get("email") == Some(&json!(email)), "{reply:?}");
+        both_give(stack, &caller, &operation_id(&reply)?, &reply, None).await?;
+    }
+    Ok(())
+}
+
+fn nothing_to_ask_by(reply: &Reply) -> Result<()> {
+    for name in ["x-operation-id", "location"] {
+        ensure!(reply.header(name).is_none(), "{name}: {reply:?}");
+    }
+    ensure!(!reply.text().contains("inv_"), "an id: {}", reply.text());
     Ok(())
 }
 

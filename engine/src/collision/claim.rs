@@ -66,9 +66,9 @@ impl OpenClaim {
         Self { key: claim_key(namespaced, address), head: FingerprintHead::of(request), json }
     }
 
-    /// What reads the body.
-    pub(crate) fn body_reader(&self) -> BodyReader {
-        BodyReader::new(self.json)
+    /// What reads the body in parts; `None` if the whole body has to be in memory.
+    pub(crate) fn body_reader(&self) -> Option<BodyReader> {
+        (!self.json).then(BodyReader::raw)
     }
 
     /// Whether the whole body has to be in memory.
@@ -76,9 +76,20 @@ impl OpenClaim {
         self.json
     }
 
-    /// The claim with the body.
+    /// The claim with the body that was read in parts.
     pub(crate) fn with_body(self, body: BodyReader) -> Claim {
         Claim { key: self.key, fingerprint: self.head.with_body(body) }
+    }
+
+    /// Reads a whole body.
+    pub(super) fn read(&self, body: &[u8]) -> BodyReader {
+        BodyReader::of(body, self.json)
+    }
+
+    /// The claim with the whole body.
+    pub(crate) fn with_whole_body(self, body: &[u8]) -> Claim {
+        let body = self.read(body);
+        self.with_body(body)
     }
 }
 

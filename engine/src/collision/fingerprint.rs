@@ -37,37 +37,31 @@ enum BodyForm {
     NoJson,
 }
 
-/// Reads the body of a request in parts.
+/// Reads the body of a request, and keeps none of it.
 #[derive(Debug)]
-pub(crate) enum BodyReader {
-    /// Hashes the bytes and keeps none of them
-    Raw(Sha256),
-    /// Keeps the bytes, because members are sorted when all of them are there
-    Json(Vec<u8>),
+pub(crate) struct BodyReader {
+    form: BodyForm,
+    digest: Sha256,
 }
 
 impl BodyReader {
-    /// A body of which nothing has come. `json`: whether the route's `fingerprint` is `json`.
-    pub(crate) fn new(json: bool) -> Self {
-        if json { Self::Json(Vec::new()) } else { Self::Raw(Sha256::new()) }
+    /// A body of which nothing has come, for a route whose `fingerprint` is `raw`.
+    pub(crate) fn raw() -> Self {
+        Self { form: BodyForm::Raw, digest: Sha256::new() }
     }
 
     /// Takes the next part.
     pub(crate) fn push(&mut self, part: &[u8]) {
-        match self {
-            Self::Raw(digest) => digest.update(part),
-            Self::Json(text) => text.extend_from_slice(part),
-        }
+        self.digest.update(part);
     }
 
-    fn finish(self) -> (BodyForm, Sha256) {
-        let of = |form, bytes: &[u8]| (form, Sha256::new_with_prefix(bytes));
-        match self {
-            Self::Raw(digest) => (BodyForm::Raw, digest),
-            Self::Json(text) => match canonical(&text) {
-                Some(text) => of(BodyForm::Json, &text),
-                None => of(BodyForm::NoJson, &text),
-            },
+    /// A whole body. `json`: whether the route's `fingerprint` is `json`.
+    pub(super) fn of(body: &[u8], json: bool) -> Self {
+        let of = |form, bytes: &[u8]| Self { form, digest: Sha256::new_with_prefix(bytes) };
+        match json.then(|| canonical(body)) {
+            None => of(BodyForm::Raw, body),
+            Some(Some(text)) => of(BodyForm::Json, &text),
+            Some(None) => of(BodyForm::NoJson, body),
         }
     }
 }
@@ -86,7 +80,7 @@ impl FingerprintHead {
     /// and the digest in base64url.
     pub(super) fn with_body(self, body: BodyReader) -> String {
         let Self(mut digest) = self;
-        let (form, body) = body.finish();
+        let BodyReader { form, digest: body } = body;
         // Its length is fixed and it is the last part, so the parts before it can be told apart.
         digest.update(body.finalize());
         let form = match form {

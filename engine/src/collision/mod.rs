@@ -13,4 +13,4 @@ mod observation;
 pub use claim::Claim;
 pub(crate) use claim::{ClaimVerdict, OpenClaim, call, read};
 pub(crate) use fingerprint::{BodyReader, ClaimedRequest};
-pub(crate) use observation::{Observation, ObservedCaller, ObservedClaim, ObservedTooLarge};
+pub(crate) use observation::{Observation, ObservedCaller, ObservedClaim, Unobserved};

@@ -4,15 +4,39 @@
 use super::claim::{Claim, ClaimVerdict, OpenClaim};
 use super::fingerprint::BodyReader;
 use crate::metrics::{Count, Counter, NONE, SeriesTable};
+use crate::room::Room;
+
+/// The bodies that a VM keeps until their canonical JSON can be made have at most 16 MiB. A client that begins bodies and
+/// does not end them could otherwise use all of the VM's memory.
+static KEPT: Room = Room::new(16 * 1024 * 1024);
 
 /// A request whose body is still passing.
 #[derive(Debug)]
 pub(crate) struct Observation {
     claim: OpenClaim,
-    body: BodyReader,
-    /// How many more bytes the body may have
-    room: u64,
+    body: ObservedBody,
+    /// How many bytes of the body have passed
+    passed: u64,
+    /// How many bytes the body may have
+    limit: u64,
     caller: ObservedCaller,
+}
+
+/// What is kept of a body that passes.
+#[derive(Debug)]
+enum ObservedBody {
+    /// Its digest
+    Hashed(BodyReader),
+    /// Its bytes, because members are sorted when all of them are there
+    Kept(KeptBody),
+}
+
+/// The beginning of a body. Its memory is taken from [`KEPT`], and given back when this is dropped.
+#[derive(Debug, Default)]
+struct KeptBody {
+    text: Vec<u8>,
+    /// How much memory was taken, in bytes
+    room: usize,
 }
 
 /// Whose request it is, for metrics.
@@ -30,41 +54,82 @@ pub(crate) struct ObservedClaim {
     caller: ObservedCaller,
 }
 
-/// The body of an observed request is above the limit, so no claim is made.
+/// An observed request for which no claim is made.
 #[derive(Debug)]
-pub(crate) struct ObservedTooLarge(ObservedCaller);
+pub(crate) struct Unobserved {
+    caller: ObservedCaller,
+    /// Why, as metrics write it
+    reason: &'static str,
+}
 
 impl Observation {
-    /// A request of which no body has come. `limit`: the longest body for which a claim is made, in bytes.
-    pub(crate) fn new(claim: OpenClaim, limit: u64, caller: ObservedCaller) -> Self {
-        Self { body: claim.body_reader(), claim, room: limit, caller }
+    /// A request with its whole body, or one of which no body has come. `limit`: the longest body for which a claim is
+    /// made, in bytes.
+    pub(crate) fn new(claim: OpenClaim, whole: Option<&[u8]>, limit: u64, caller: ObservedCaller) -> Self {
+        let reader = whole.map(|body| claim.read(body)).or_else(|| claim.body_reader());
+        let body = reader.map_or_else(|| ObservedBody::Kept(KeptBody::default()), ObservedBody::Hashed);
+        Self { claim, body, passed: 0, limit, caller }
     }
 
     /// Takes the next part of the body.
     ///
     /// # Errors
-    /// The body is above the limit.
-    pub(crate) fn push(mut self: Box<Self>, part: &[u8]) -> Result<Box<Self>, ObservedTooLarge> {
-        match self.room.checked_sub(part.len() as u64) {
-            Some(room) => {
-                self.room = room;
-                self.body.push(part);
-                Ok(self)
-            }
-            None => Err(ObservedTooLarge(self.caller)),
+    /// The body is above the limit (`body_too_large`), or the bodies that are kept leave no room for it (`observing_full`).
+    pub(crate) fn push(mut self: Box<Self>, part: &[u8]) -> Result<Box<Self>, Unobserved> {
+        self.passed = self.passed.saturating_add(part.len() as u64);
+        if self.passed > self.limit {
+            return Err(Unobserved { caller: self.caller, reason: "body_too_large" });
         }
+        match &mut self.body {
+            ObservedBody::Hashed(reader) => reader.push(part),
+            ObservedBody::Kept(kept) => {
+                if !kept.push(part, self.limit) {
+                    return Err(Unobserved { caller: self.caller, reason: "observing_full" });
+                }
+            }
+        }
+        Ok(self)
     }
 
     /// The claim of the whole request.
     pub(crate) fn finish(self) -> ObservedClaim {
-        ObservedClaim { claim: self.claim.with_body(self.body), caller: self.caller }
+        let claim = match self.body {
+            ObservedBody::Hashed(reader) => self.claim.with_body(reader),
+            ObservedBody::Kept(kept) => self.claim.with_whole_body(&kept.text),
+        };
+        ObservedClaim { claim, caller: self.caller }
     }
 }
 
-impl ObservedTooLarge {
+impl KeptBody {
+    /// Takes the next part of a body of at most `limit` bytes; `false` if there is no room for it.
+    fn push(&mut self, part: &[u8], limit: u64) -> bool {
+        let size = self.text.len().saturating_add(part.len());
+        if size > self.room {
+            // The memory is doubled, so that a body in many parts is not copied for each of them.
+            let doubled = self.room.saturating_mul(2).min(usize::try_from(limit).unwrap_or(usize::MAX));
+            let room = size.max(doubled);
+            if !KEPT.take(room.saturating_sub(self.room)) {
+                return false;
+            }
+            self.room = room;
+            self.text.reserve_exact(room.saturating_sub(self.text.len()));
+        }
+        self.text.extend_from_slice(part);
+        true
+    }
+}
+
+impl Drop for KeptBody {
+    fn drop(&mut self) {
+        KEPT.give_back(self.room);
+    }
+}
+
+impl Unobserved {
     /// Counts that no claim was made.
     pub(crate) fn count(&self, series: &mut SeriesTable, max_series: usize) {
-        self.0.count(Counter::Lookup, ["guard", "body_too_large"], series, max_series);
+        self.caller.count(Counter::Lookup, ["guard", self.reason], series, max_series);
     }
 }
 

@@ -2,7 +2,7 @@
 //! configuration and not to a request, so its reply comes even if the request has ended.
 
 use crate::call::{Call, CallReply, CallsUnderWay};
-use crate::collision::{self, ObservedClaim, ObservedTooLarge};
+use crate::collision::{self, ObservedClaim, Unobserved};
 use crate::host::{Host, LogLevel};
 use crate::lookup::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, in_flight, invocation};
 use crate::metrics::{Histogram, SeriesTable};
@@ -29,8 +29,8 @@ pub struct SharedLookups {
 
 /// An observed request for which no claim was made.
 enum Unclaimed {
-    /// Its body is above the limit.
-    TooLarge(ObservedTooLarge),
+    /// Its body could not be read to its end.
+    Unobserved(Unobserved),
     /// The gateway did not make the call.
     Failed(Box<ObservedClaim>),
 }
@@ -131,9 +131,9 @@ impl SharedLookups {
         }
     }
 
-    /// Notes an observed request whose body is above the limit.
-    pub(super) fn observe_too_large(&mut self, observed: ObservedTooLarge) {
-        self.unclaimed.push(Unclaimed::TooLarge(observed));
+    /// Notes an observed request for which no claim is made.
+    pub(super) fn note_unobserved(&mut self, unobserved: Unobserved) {
+        self.unclaimed.push(Unclaimed::Unobserved(unobserved));
     }
 
     fn look_up_in_store<H: Host>(&mut self, host: &H, stream: u32, request: &LookupRequest) -> Option<LookupAnswer> {
@@ -178,7 +178,7 @@ impl SharedLookups {
     pub fn on_tick<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
         for unclaimed in self.unclaimed.drain(..) {
             match unclaimed {
-                Unclaimed::TooLarge(observed) => observed.count(series, self.max_series),
+                Unclaimed::Unobserved(request) => request.count(series, self.max_series),
                 Unclaimed::Failed(observed) => {
                     let verdict = observed.claim.verdict(&collision::read(&CallReply::NONE));
                     observed.count(verdict, series, self.max_series);

@@ -74,6 +74,8 @@ struct PendingRequest<H: Host> {
     reader: Option<BodyReader>,
     /// How much of the body it has read, in bytes.
     read: usize,
+    /// How much of the body has come, in bytes.
+    size: usize,
 }
 
 impl<H: Host> PendingRequest<H> {
@@ -84,6 +86,7 @@ impl<H: Host> PendingRequest<H> {
 
     /// Reads the part of the body that has come since the last call; `size` is the number of bytes buffered so far.
     fn read_part(&mut self, host: &H, size: usize) -> Result<(), HostError> {
+        self.size = size;
         if let (Some(reader), Some(new @ 1..)) = (&mut self.reader, size.checked_sub(self.read)) {
             let part = host.request_body(self.read, new)?;
             reader.push(&part);
@@ -163,7 +166,7 @@ impl<H: Host> Driver<H> {
                 };
                 let reader = self.exchange.body_reader().filter(|_| matches!(flow, RequestFlow::AwaitEnd { .. }));
                 let has_body = end_of_stream;
-                self.pending = Some(PendingRequest { lines, limit, has_body, awaited: flow, reader, read: 0 });
+                self.pending = Some(PendingRequest { lines, limit, has_body, awaited: flow, reader, read: 0, size: 0 });
                 self.drive(host, &policy, flow, lookups)
             }
             RequestFlow::Continue | RequestFlow::Replied => {
@@ -304,10 +307,15 @@ impl<H: Host> Driver<H> {
         };
         let mut effects = Vec::new();
         let flow = if let RequestFlow::AwaitEnd { .. } = flow {
+            // The host has given less than has come. The fingerprint would be that of another body.
+            if pending.reader.is_some() && pending.read != pending.size {
+                return Err(self.reply(host, &Problem::dependency_unavailable()));
+            }
             self.exchange.request_ended(policy, &headers, pending.reader.take(), &mut effects)
         } else {
             // One byte above the limit is enough to recognise a body that is too long.
-            let Ok(body) = host.request_body(0, pending.limit.saturating_add(1)) else {
+            let body = host.request_body(0, pending.limit.saturating_add(1));
+            let Some(body) = body.ok().filter(|body| body.len() >= pending.size) else {
                 return Err(self.reply(host, &Problem::dependency_unavailable()));
             };
             if body.len() > pending.limit {

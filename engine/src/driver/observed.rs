@@ -31,12 +31,13 @@ impl<H: Host> Driver<H> {
             && let Some(observation) = self.observation.take()
             // Without the body there is no fingerprint, and a request that is observed is not refused.
             && let Ok(part) = host.request_body(0, size)
+            && part.len() == size
         {
             match observation.push(&part) {
                 Ok(observation) => self.observation = Some(observation),
-                Err(too_large) => {
+                Err(unobserved) => {
                     if let Some(lookups) = lookups.as_deref_mut() {
-                        lookups.observe_too_large(too_large);
+                        lookups.note_unobserved(unobserved);
                     }
                 }
             }

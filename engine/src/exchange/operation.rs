@@ -61,19 +61,24 @@ impl Exchange {
     }
 
     /// The operation id that the client sees of an invocation. With operations it has the tag of the request's caller, and
-    /// there is none if the caller is not known, or if other callers may have the same invocation.
+    /// there is none if the caller is not known, or if the invocation may be another caller's. `status`: the answer's.
     pub(super) fn operation_id<'a>(
         &self,
         policy: &Policy,
         decision: &Decision,
         invocation: &'a [u8],
+        status: u16,
     ) -> Option<Cow<'a, [u8]>> {
         let Some(operations) = policy.operations() else { return Some(Cow::Borrowed(invocation)) };
         if let Some(operation) = &decision.operation {
             return Some(Cow::Owned(operation.clone().into_bytes()));
         }
-        // In shadow mode the backend has the client's key, which another caller can send as well.
-        let is_shared = decision.keyed && decision.shadow.is_some();
+        let is_shared = match decision.keyed {
+            // In shadow mode the backend has the client's key, which another caller can send as well.
+            true => decision.shadow.is_some(),
+            // A workflow answers so, with the id of its one run, if another request has started it.
+            false => status == 409 && decision.recovery.is_none(),
+        };
         let to_target = self.route(policy).is_some_and(|route| route.target.is_some());
         let caller = decision.identity.as_ref().filter(|_| to_target && !is_shared)?;
         let invocation = std::str::from_utf8(invocation).ok()?;

@@ -57,10 +57,10 @@ impl PendingForward {
         }
     }
 
-    /// What reads the body for the next step.
+    /// What reads the body in parts for the next step.
     pub(super) fn body_reader(&self) -> Option<BodyReader> {
         match &self.claim {
-            Some(ClaimStep::Open(claim)) => Some(claim.body_reader()),
+            Some(ClaimStep::Open(claim)) => claim.body_reader(),
             Some(ClaimStep::Made(_)) | None => None,
         }
     }
@@ -97,7 +97,7 @@ impl Exchange {
             if rules.is_some_and(|rules| rules.waits) {
                 let claim = claim.take().ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
                 step = Some(match body {
-                    Some(body) => ClaimStep::Made(claimed(claim, body)),
+                    Some(body) => ClaimStep::Made(claim.with_whole_body(body)),
                     None => ClaimStep::Open(claim),
                 });
             }
@@ -135,16 +135,25 @@ impl Exchange {
         body: &[u8],
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        if let State::AwaitsSteps(pending) = &self.state
-            && pending.claim.is_none()
-        {
-            return self.forward_pending(policy, headers, Some(body), effects);
+        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        match pending.claim.take() {
+            Some(ClaimStep::Open(claim)) => {
+                pending.claim = Some(ClaimStep::Made(claim.with_whole_body(body)));
+                self.next_step(policy)
+            }
+            made @ Some(ClaimStep::Made(_)) => {
+                pending.claim = made;
+                self.next_step(policy)
+            }
+            None => self.forward_pending(policy, headers, Some(body), effects),
         }
-        let read = self.body_reader().map(|mut reader| {
-            reader.push(body);
-            reader
-        });
-        self.take_end(policy, headers, read, effects)
+    }
+
+    /// What a request that waits for its steps waits for now.
+    fn next_step(&self, policy: &Policy) -> Result<RequestFlow, Problem> {
+        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
+        let State::AwaitsSteps(pending) = &self.state else { return Err(Problem::policy_invalid()) };
+        Ok(pending.flow(route.max_body_bytes))
     }
 
     /// Takes the end of the request: the claim gets its body, or the request is forwarded if every step is done.
@@ -155,17 +164,16 @@ impl Exchange {
         body: Option<BodyReader>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
         let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
         match pending.claim.take() {
             Some(ClaimStep::Open(claim)) => {
                 let body = body.ok_or_else(Problem::policy_invalid)?;
                 pending.claim = Some(ClaimStep::Made(claim.with_body(body)));
-                Ok(pending.flow(route.max_body_bytes))
+                self.next_step(policy)
             }
-            Some(made @ ClaimStep::Made(_)) => {
-                pending.claim = Some(made);
-                Ok(pending.flow(route.max_body_bytes))
+            made @ Some(ClaimStep::Made(_)) => {
+                pending.claim = made;
+                self.next_step(policy)
             }
             None => self.forward_pending(policy, headers, None, effects),
         }
@@ -260,12 +268,6 @@ fn open_claim(
     Some(OpenClaim::new(key, address.as_ref(), rules.json, &claimed))
 }
 
-fn claimed(claim: OpenClaim, body: &[u8]) -> Claim {
-    let mut reader = claim.body_reader();
-    reader.push(body);
-    claim.with_body(reader)
-}
-
 /// The observation of a request; `None` if its body has no end, because it asks for an upgraded connection.
 fn observation(
     claim: OpenClaim,
@@ -283,7 +285,5 @@ fn observation(
         project: identity.project.as_str().to_owned(),
         endpoint: route.endpoint.clone(),
     };
-    let observation = Box::new(Observation::new(claim, route.max_body_bytes, caller));
-    // A body that is known is not above the limit.
-    observation.push(body.unwrap_or_default()).ok()
+    Some(Box::new(Observation::new(claim, body, route.max_body_bytes, caller)))
 }

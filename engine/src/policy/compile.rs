@@ -373,16 +373,15 @@ impl Compiler<'_> {
         }
     }
 
-    /// The first path segments that are closed to clients because they are services of the backend, sorted; none
-    /// without `rewrite_path`.
+    /// The first path segments that are closed to clients because they are services of the backend, sorted: with
+    /// `rewrite_path` those of targets and of the guard. Without it clients call the services of targets by these paths,
+    /// and only a guard that routes ask is closed, since a claim of a client would count as that of another caller.
     #[inline(never)]
     fn closed_services(&mut self, routes: &[(usize, Route)]) -> Vec<String> {
         let backend = &self.document.backend;
-        if !backend.rewrite_path {
-            return Vec::new();
-        }
+        let asks_guard = backend.rewrite_path || routes.iter().any(|(_, route)| route.collision.is_some());
         let targets = routes.iter().filter_map(|(_, route)| route.target.as_ref());
-        let guard = backend.guard.iter().map(|guard| &guard.service);
+        let guard = backend.guard.iter().filter(|_| asks_guard).map(|guard| &guard.service);
         let names = targets.map(|target| &target.service).chain(guard).map(String::as_bytes);
         let services: Vec<&str> =
             distinct(names.collect()).into_iter().filter_map(|name| str::from_utf8(name).ok()).collect();
@@ -390,7 +389,7 @@ impl Compiler<'_> {
             let taken = |first: &str| services.binary_search(&first).is_ok();
             if let Some(first) = route.template.first_literal().filter(|first| taken(first)) {
                 let message = format!(
-                    "`/{first}` is the path of a target's service and so closed to clients; choose another first segment"
+                    "`/{first}` is the path of a service of the backend and so closed to clients; choose another first segment"
                 );
                 self.issues.add(format!("/routes/{index}/path"), message);
             }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 mod callers;
+mod collision;
 mod operations;
 mod relations;
 mod values;
@@ -103,7 +104,7 @@ fn compare(row: &Row, found: &[Issue]) {
 
 #[test]
 fn every_start_failure_has_its_pointer_and_stands_alone() {
-    [values::values(), relations::relations(), callers::rows(), operations::rows()]
+    [values::values(), relations::relations(), collision::rows(), callers::rows(), operations::rows()]
         .concat()
         .iter()
         .for_each(|row| compare(row, &document_errors(&changed(row))));
@@ -268,8 +269,15 @@ fn nothing_is_said_that_no_test_shows() {
         }
         Err(errors) => said += &errors.to_string(),
     };
-    let rows =
-        [values::values(), relations::relations(), callers::rows(), operations::rows(), warnings::warnings()].concat();
+    let rows = [
+        values::values(),
+        relations::relations(),
+        collision::rows(),
+        callers::rows(),
+        operations::rows(),
+        warnings::warnings(),
+    ]
+    .concat();
     rows.iter().for_each(|row| hear(changed(row).to_string().as_bytes()));
     hear(b"{} {}");
     hear(br#"{"version": 1, "version": 1}"#);

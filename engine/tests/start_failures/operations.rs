@@ -60,7 +60,7 @@ pub(super) fn rows() -> Vec<Row> {
         row([operations("/restate/{operation_id}")], [(path, "`/restate` is closed to clients")]),
         row(
             [operations("/Orders/{operation_id}")],
-            [(path, "`/Orders` is the path of a target's service and so closed to clients")],
+            [(path, "`/Orders` is the path of a service of the backend and so closed to clients")],
         ),
         row(
             [operations("/orders/by-idempotency-key/{operation_id}")],

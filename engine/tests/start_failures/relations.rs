@@ -347,52 +347,6 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/-", route("x", "/flags/{a}b", json!({})))],
             [("/routes/3/path", "`{a}b`: a parameter takes a whole segment, or the rest of one behind a text")],
         ),
-        // Collision detection.
-        row(
-            [("/routes/2/collision", json!("observe"))],
-            [("/routes/2/collision", "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide")],
-        ),
-        row(
-            [("/backend/guard", json!(GONE)), ("/routes/0/collision", json!("enforce"))],
-            [("/routes/0/collision", "collision detection needs /backend/guard, and /backend/cluster to call it")],
-        ),
-        row(
-            [
-                ("/backend/cluster", json!(GONE)),
-                ("/backend/paths", json!("v1")),
-                ("/routes/0/collision", json!("observe")),
-            ],
-            [("/routes/0/collision", "needs /backend/guard")],
-        ),
-        row(
-            [
-                ("/routes/0/collision", json!("enforce")),
-                ("/backend/guard", json!({"retention": "25h"})),
-                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
-            ],
-            [(
-                "/backend/guard/retention",
-                "the guard forgets a request before the backend forgets its result: orders.create asks for at least the \
-                 retention of Orders (/retention/classes/short) and 2h, for the backend's cleaner",
-            )],
-        ),
-        row(
-            [
-                ("/routes/0/collision", json!("observe")),
-                ("/backend/guard", json!({"retention": "26h"})),
-                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
-            ],
-            [],
-        ),
-        row(
-            [
-                ("/backend/guard", json!({"retention": "1h"})),
-                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
-            ],
-            [],
-        ),
-        row([("/routes/0/collision", json!("enforce")), ("/backend/guard", json!({"retention": "1h"}))], []),
-        row([("/routes/0/collision", json!("enforce")), ("/routes/0/guard_failure", json!("refuse"))], []),
         // What is closed to clients.
         row(
             [("/unmatched", json!("PROHIBITED"))],
@@ -407,9 +361,19 @@ pub(super) fn relations() -> Vec<Row> {
         row([("/routes/-", route("x", "/restated", json!({})))], []),
         row(
             [("/routes/-", route("x", "/Orders/list", json!({})))],
-            [("/routes/3/path", "`/Orders` is the path of a target's service and so closed to clients")],
+            [("/routes/3/path", "`/Orders` is the path of a service of the backend and so closed to clients")],
         ),
         row([("/routes/-", route("x", "/IdempotencyGuard", json!({})))], [("/routes/3/path", "closed to clients")]),
+        row(
+            [
+                ("/backend/rewrite_path", json!(false)),
+                ("/routes/0/collision", json!("observe")),
+                ("/routes/-", route("x", "/IdempotencyGuard", json!({}))),
+                ("/routes/-", route("y", "/Orders", json!({}))),
+            ],
+            [("/routes/3/path", "`/IdempotencyGuard` is the path of a service of the backend")],
+        ),
+        row([("/backend/rewrite_path", json!(false)), ("/routes/-", route("x", "/IdempotencyGuard", json!({})))], []),
         row([("/routes/-", route("x", "/orders/list", json!({})))], []),
         row(
             [("/backend/reserved_paths", json!(["/Orders"]))],

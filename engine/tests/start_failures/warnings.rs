@@ -97,6 +97,31 @@ pub(super) fn warnings() -> Vec<Row> {
         row([("/routes/1/target", json!("Hooks/ingest"))], []),
         row([("/routes/0/collision", json!("observe"))], []),
         row(
+            [("/routes/0/collision", json!("observe")), ("/routes/0/guard_failure", json!("refuse"))],
+            [("/routes/0/guard_failure", "it changes nothing without `\"collision\": \"enforce\"`")],
+        ),
+        row(
+            [
+                ("/routes/0/collision_scope", json!("caller")),
+                ("/routes/0/fingerprint", json!("json")),
+                ("/routes/0/guard_failure", json!("refuse")),
+            ],
+            [
+                ("/routes/0/guard_failure", "it changes nothing without `\"collision\": \"enforce\"`"),
+                ("/routes/0/collision_scope", "it changes nothing without `collision`"),
+                ("/routes/0/fingerprint", "it changes nothing without `collision`"),
+            ],
+        ),
+        row(
+            [
+                ("/routes/0/collision", json!("enforce")),
+                ("/routes/0/collision_scope", json!("caller")),
+                ("/routes/0/fingerprint", json!("json")),
+                ("/routes/0/guard_failure", json!("refuse")),
+            ],
+            [],
+        ),
+        row(
             [
                 ("/callers", json!({"timer": callers::timer(json!({}))})),
                 (

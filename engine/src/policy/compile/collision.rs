@@ -11,15 +11,34 @@ use crate::policy::{Route, Target};
 /// this time covers a longer interval and clocks that differ.
 const CLEANUP_S: u64 = 2 * 3600;
 
+/// The maximum of `max_body_bytes` with `"fingerprint": "json"`, because the VM has the body, its canonical JSON and the
+/// members that are sorted in memory at once.
+const MAX_JSON_BYTES: u64 = 16 * 1024 * 1024;
+
 impl Compiler<'_> {
-    /// Reports what collision detection of a route lacks.
+    /// Reports what collision detection of a route lacks, and members that change nothing.
     #[inline(never)]
     pub(super) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
+        let member = |name: &str| format!("/routes/{index}/{name}");
+        if route.guard_refuses && route.collision != Collision::Enforce {
+            self.warnings.add(member("guard_failure"), "it changes nothing without `\"collision\": \"enforce\"`");
+        }
         if route.collision == Collision::Off {
+            let set = [("collision_scope", route.collision_caller), ("fingerprint", route.fingerprint_json)];
+            for (name, _) in set.into_iter().filter(|(_, is_set)| *is_set) {
+                self.warnings.add(member(name), "it changes nothing without `collision`");
+            }
             return;
         }
+        if route.fingerprint_json && route.max_body_bytes > MAX_JSON_BYTES {
+            self.issues.add(
+                member("max_body_bytes"),
+                "at most 16777216 with `\"fingerprint\": \"json\"`, which needs several copies of a body",
+            );
+        }
+        self.check_shared_keys(index, route);
         let backend = &self.document.backend;
-        let at = format!("/routes/{index}/collision");
+        let at = member("collision");
         if !has_results(route) {
             self.issues
                 .add(at.clone(), "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide");
@@ -39,6 +58,24 @@ impl Compiler<'_> {
                 route.endpoint, retention.service, retention.class
             );
             self.issues.add("/backend/guard/retention", message);
+        }
+    }
+
+    /// Reports a route that shares its keys at the guard with an earlier one, but not its kind of fingerprint. Fingerprints
+    /// of `raw` and `json` cannot be compared, so a key that both have seen would never be noticed.
+    #[inline(never)]
+    fn check_shared_keys(&mut self, index: usize, route: &RouteDocument) {
+        let shares = |route: &RouteDocument| route.collision_caller && route.collision != Collision::Off;
+        let first = self.document.routes.iter().find(|(_, other)| shares(other));
+        if let Some((first_index, first)) = first.filter(|_| shares(route))
+            && first.fingerprint_json != route.fingerprint_json
+        {
+            let message = format!(
+                "`{}` and `{}` (/routes/{first_index}) have `\"collision_scope\": \"caller\"`, so they share keys at the guard and \
+                 need the same `fingerprint`",
+                route.endpoint, first.endpoint
+            );
+            self.issues.add(format!("/routes/{index}/fingerprint"), message);
         }
     }
 

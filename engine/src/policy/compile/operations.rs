@@ -37,7 +37,7 @@ impl Compiler<'_> {
         let mut segments = path::segments(&declared.prefix);
         let first = segments.next().unwrap_or_default();
         if closed_services.iter().any(|service| service == first) {
-            self.issues.add(at, format!("`/{first}` is the path of a target's service and so closed to clients"));
+            self.issues.add(at, format!("`/{first}` is the path of a service of the backend and so closed to clients"));
         }
         if path::segments(&declared.prefix).any(|segment| segment == SEGMENT) {
             self.issues.add(at, "`by-idempotency-key` is the mark of paths at which results are recovered");

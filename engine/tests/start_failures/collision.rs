@@ -1,0 +1,100 @@
+//! Collision detection.
+
+use super::{GONE, Row, put, route, row};
+use serde_json::{Value, json};
+
+pub(super) fn rows() -> Vec<Row> {
+    vec![
+        row(
+            [("/routes/2/collision", json!("observe"))],
+            [("/routes/2/collision", "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide")],
+        ),
+        row(
+            [("/backend/guard", json!(GONE)), ("/routes/0/collision", json!("enforce"))],
+            [("/routes/0/collision", "collision detection needs /backend/guard, and /backend/cluster to call it")],
+        ),
+        row(
+            [
+                ("/backend/cluster", json!(GONE)),
+                ("/backend/paths", json!("v1")),
+                ("/routes/0/collision", json!("observe")),
+            ],
+            [("/routes/0/collision", "needs /backend/guard")],
+        ),
+        row(
+            [
+                ("/routes/0/collision", json!("enforce")),
+                ("/backend/guard", json!({"retention": "25h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [(
+                "/backend/guard/retention",
+                "the guard forgets a request before the backend forgets its result: orders.create asks for at least the \
+                 retention of Orders (/retention/classes/short) and 2h, for the backend's cleaner",
+            )],
+        ),
+        row(
+            [
+                ("/routes/0/collision", json!("observe")),
+                ("/backend/guard", json!({"retention": "26h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [],
+        ),
+        row(
+            [
+                ("/backend/guard", json!({"retention": "1h"})),
+                ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
+            ],
+            [],
+        ),
+        row([("/routes/0/collision", json!("enforce")), ("/backend/guard", json!({"retention": "1h"}))], []),
+        row([("/routes/0/collision", json!("enforce")), ("/routes/0/guard_failure", json!("refuse"))], []),
+        row(
+            [
+                ("/routes/0/collision", json!("observe")),
+                ("/routes/0/fingerprint", json!("json")),
+                ("/routes/0/max_body_bytes", json!(16_777_217)),
+            ],
+            [(
+                "/routes/0/max_body_bytes",
+                "at most 16777216 with `\"fingerprint\": \"json\"`, which needs several copies",
+            )],
+        ),
+        row(
+            [
+                ("/routes/0/collision", json!("enforce")),
+                ("/routes/0/fingerprint", json!("json")),
+                ("/routes/0/max_body_bytes", json!(16_777_216)),
+            ],
+            [],
+        ),
+        row([("/routes/0/collision", json!("enforce")), ("/routes/0/max_body_bytes", json!(1_073_741_824))], []),
+        row([("/routes/0/fingerprint", json!("json")), ("/routes/0/max_body_bytes", json!(1_073_741_824))], []),
+        row(
+            shared_keys(json!({}), json!({"fingerprint": "json"})),
+            [(
+                "/routes/3/fingerprint",
+                "`x` and `orders.create` (/routes/0) have `\"collision_scope\": \"caller\"`, so they share keys at the guard \
+                 and need the same `fingerprint`",
+            )],
+        ),
+        row(shared_keys(json!({"fingerprint": "json"}), json!({})), [("/routes/3/fingerprint", "share keys")]),
+        row(shared_keys(json!({"fingerprint": "json"}), json!({"fingerprint": "json"})), []),
+        row(shared_keys(json!({"fingerprint": "json"}), json!({"collision": "off"})), []),
+        row(shared_keys(json!({"fingerprint": "json"}), json!({"collision_scope": "operation"})), []),
+    ]
+}
+
+/// Two routes with the scope `caller`, and with these members.
+fn shared_keys(first: Value, second: Value) -> [(&'static str, Value); 2] {
+    let with = |mut route: Value, more: &Value| {
+        let members = json!({"policy": "REQUIRED_A", "collision": "enforce", "collision_scope": "caller"});
+        for more in [&members, more] {
+            more.as_object().unwrap().iter().for_each(|(name, value)| put(&mut route, &format!("/{name}"), value));
+        }
+        route
+    };
+    let orders = route("orders.create", "/orders", json!({"target": "Orders/create"}));
+    [("/routes/0", with(orders, &first)), ("/routes/-", with(route("x", "/x", json!({"target": "X/run"})), &second))]
+}
