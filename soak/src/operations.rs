@@ -280,7 +280,10 @@ impl Run<'_> {
     }
 
     async fn recovery(&mut self, client: &mut RetryingClient<'_>) {
-        let call = self.keyed_call();
+        let mut call = self.keyed_call();
+        if self.operation.random.bool() {
+            call.work_ms = LONG_WORK_MS;
+        }
         let nobody = KeyedCall { key: format!("{}-never-sent", call.key), ..call.clone() };
         self.look(
             client,
@@ -290,8 +293,10 @@ impl Run<'_> {
             Expected::Unknown,
         )
         .await;
-        // The connection breaks before the answer is there, or just after.
-        let patience = Duration::from_millis(self.operation.random.u64(1..60));
+        // The connection breaks before the request has reached the backend, while it is under way, or after the answer.
+        let random = &mut self.operation.random;
+        let patience_us = if random.bool() { random.u64(100..3_000) } else { random.u64(3_000..LONG_WORK_MS * 1_000) };
+        let patience = Duration::from_micros(patience_us);
         client.abandon(&call.request(), patience).await;
         let suffix = if self.operation.random.bool() { "" } else { "/output" };
         let request = call.recovery(suffix);

@@ -75,6 +75,14 @@ fn counted<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Counts {
     counts
 }
 
+fn is_answer(seen: &ClientObservation) -> bool {
+    matches!(seen.got, Got::Answer { .. })
+}
+
+fn is_unsure(seen: &ClientObservation) -> bool {
+    seen.expected == Expected::AnswerOrUnknown
+}
+
 fn listed(counts: &Counts) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by(|one, two| two.1.cmp(one.1));
@@ -91,8 +99,6 @@ impl RunSummary {
     /// What the run did not try, so that it says nothing about it.
     pub fn gaps(&self) -> Vec<String> {
         let observed = |wanted: &dyn Fn(&ClientObservation) -> bool| self.observations.iter().any(wanted);
-        let is_answer = |seen: &ClientObservation| matches!(seen.got, Got::Answer { .. });
-        let unsure = |seen: &ClientObservation| seen.expected == Expected::AnswerOrUnknown;
         let seen_status = |status: &str| self.noted.attempts.iter().any(|attempt| attempt.outcome == status);
         let hit = |group| self.struck.iter().any(|fault| fault.group == group);
         let kinds = SHARES.iter().filter(|(kind, _)| !self.kinds.contains(kind));
@@ -100,8 +106,8 @@ impl RunSummary {
             ("no mismatch was refused", observed(&|seen| matches!(seen.got, Got::Refused { status: 422, .. }))),
             ("no replay", observed(&|seen| matches!(seen.got, Got::Answer { replayed: true, .. }))),
             ("no question of another caller", observed(&|seen| seen.expected == Expected::Unknown)),
-            ("no recovery of a lost answer", observed(&|seen| unsure(seen) && is_answer(seen))),
-            ("no recovery before the request arrived", observed(&|seen| unsure(seen) && !is_answer(seen))),
+            ("no recovery of a lost answer", observed(&|seen| is_unsure(seen) && is_answer(seen))),
+            ("no recovery before the request arrived", observed(&|seen| is_unsure(seen) && !is_answer(seen))),
             ("no retry while the first attempt was under way", seen_status("409 idempotency_key_in_flight")),
             ("no invocation in the backend", !self.ledger.completed.is_empty()),
             ("no fault of Restate", hit(Group::Restate)),
@@ -265,6 +271,8 @@ impl RunSummary {
                 "recoveries and lookups that said \"unknown\"",
                 count(&|seen| matches!(&seen.got, Got::Refused { status: 404, .. })),
             ),
+            ("recoveries after a lost answer: found", count(&|seen| is_unsure(seen) && is_answer(seen))),
+            ("recoveries after a lost answer: unknown", count(&|seen| is_unsure(seen) && !is_answer(seen))),
             ("questions of other callers", count(&|seen| seen.expected == Expected::Unknown)),
             ("callers without an answer", count(&|seen| seen.got == Got::Nothing)),
         ] {
