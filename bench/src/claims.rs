@@ -22,14 +22,14 @@ const BODY: usize = 1 << 10;
 
 /// How the payload is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Collision {
+pub(crate) struct CollisionVariant {
     /// `collision`
     pub(crate) mode: &'static str,
     /// `fingerprint`
     pub(crate) fingerprint: &'static str,
 }
 
-impl Collision {
+impl CollisionVariant {
     pub(crate) const OFF: Self = Self { mode: "off", fingerprint: "raw" };
     pub(crate) const OBSERVE: Self = Self { mode: "observe", fingerprint: "raw" };
     pub(crate) const ENFORCE: Self = Self { mode: "enforce", fingerprint: "raw" };
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_called_route_compares_payloads() {
-        let policy = Collision::ENFORCE_JSON.policy(10);
+        let policy = CollisionVariant::ENFORCE_JSON.policy(10);
         let compared: Vec<&Value> =
             policy["routes"].as_array().unwrap().iter().filter(|route| route["collision"] == "enforce").collect();
         assert_eq!(compared.len(), 1);

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::claims::Collision;
+use crate::claims::CollisionVariant;
 use crate::cost::Cost;
 use crate::delivery::{Sender, Size};
 use crate::start::Start;
@@ -138,7 +138,8 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         Goal { text, measured, limit: None, unit: "" }
     };
     let compared = |text, collision, routes| {
-        let measured = added(&names::compared(collision, routes)) / added(&names::compared(Collision::OFF, routes));
+        let measured =
+            added(&names::compared(collision, routes)) / added(&names::compared(CollisionVariant::OFF, routes));
         Goal { text, measured, limit: None, unit: "" }
     };
     let start = |name: &str, part: fn(&Start) -> Summary| {
@@ -165,15 +166,15 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         ratio("nothing to do / wasm that does nothing", names::IDLE, names::NOOP, at_most(1.0)),
         ratio("nothing to do / the same with all callbacks", names::IDLE, names::NOOP_LINKED, None),
         ratio("10,000 routes / 10 routes", names::WHOLE_LARGE, names::WHOLE, at_most(1.2)),
-        compared("observe, raw / off", Collision::OBSERVE, 10),
-        compared("enforce, raw / off", Collision::ENFORCE, 10),
-        compared("observe, json / off", Collision::OBSERVE_JSON, 10),
-        compared("enforce, json / off", Collision::ENFORCE_JSON, 10),
-        compared("observe, raw / off, 10,000 routes", Collision::OBSERVE, 10_000),
-        compared("enforce, raw / off, 10,000 routes", Collision::ENFORCE, 10_000),
+        compared("observe, raw / off", CollisionVariant::OBSERVE, 10),
+        compared("enforce, raw / off", CollisionVariant::ENFORCE, 10),
+        compared("observe, json / off", CollisionVariant::OBSERVE_JSON, 10),
+        compared("enforce, json / off", CollisionVariant::ENFORCE_JSON, 10),
+        compared("observe, raw / off, 10,000 routes", CollisionVariant::OBSERVE, 10_000),
+        compared("enforce, raw / off, 10,000 routes", CollisionVariant::ENFORCE, 10_000),
         two_workers("a keyed request, 2 workers / 1 worker", names::WHOLE),
-        two_workers("observe, raw, 2 workers / 1 worker", &names::compared(Collision::OBSERVE, 10)),
-        two_workers("enforce, raw, 2 workers / 1 worker", &names::compared(Collision::ENFORCE, 10)),
+        two_workers("observe, raw, 2 workers / 1 worker", &names::compared(CollisionVariant::OBSERVE, 10)),
+        two_workers("enforce, raw, 2 workers / 1 worker", &names::compared(CollisionVariant::ENFORCE, 10)),
         Goal { text: "start, 10 routes", measured: start(names::WHOLE, time), limit: at_most(500.0), unit: ms },
         Goal { text: "start, 10,000 routes", measured: start(names::WHOLE_LARGE, time), limit: None, unit: ms },
         Goal { text: "memory, 10 routes", measured: start(names::WHOLE, memory), limit: at_most(45.0), unit: mib },

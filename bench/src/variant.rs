@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::Files;
-use crate::claims::{self, Collision};
+use crate::claims::{self, CollisionVariant};
 use crate::client::Request;
 use crate::delivery::{self, Sender, Size};
 use crate::policy::{self, KEYED_PATH, KEYED_TARGET, NAMESPACE};
@@ -65,7 +65,7 @@ enum Expected {
 
 /// The names of the report's lines that others are set against.
 pub(crate) mod names {
-    use crate::claims::Collision;
+    use crate::claims::CollisionVariant;
     use crate::delivery::{Sender, Size};
 
     pub(crate) const BARE: &str = "Envoy without a filter";
@@ -85,8 +85,8 @@ pub(crate) mod names {
     pub(crate) const PROXIED: &str = "Envoy without a filter, with an upstream";
 
     /// A keyed request with a body whose payload is compared, or not.
-    pub(crate) fn compared(collision: Collision, routes: usize) -> String {
-        let Collision { mode, fingerprint } = collision;
+    pub(crate) fn compared(collision: CollisionVariant, routes: usize) -> String {
+        let CollisionVariant { mode, fingerprint } = collision;
         let routes = if routes == 10 { "" } else { ", 10,000 routes" };
         match mode {
             "off" => format!("ours: collision off{routes}"),
@@ -157,8 +157,9 @@ pub(crate) fn orders(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Varia
     let bare =
         |name: &str, kind| Variant { name: name.to_owned(), kind, filter: Filter::None, expected: Expected::Unchanged };
     let mut variants = vec![bare(names::BARE_ORDER, Kind::Order), bare(names::PROXIED, Kind::Proxied)];
-    let large = [Collision::OFF, Collision::OBSERVE, Collision::ENFORCE].map(|collision| (collision, 10_000));
-    for (collision, routes) in Collision::ALL.map(|collision| (collision, 10)).into_iter().chain(large) {
+    let large = [CollisionVariant::OFF, CollisionVariant::OBSERVE, CollisionVariant::ENFORCE]
+        .map(|collision| (collision, 10_000));
+    for (collision, routes) in CollisionVariant::ALL.map(|collision| (collision, 10)).into_iter().chain(large) {
         let name = names::compared(collision, routes);
         if routes == 10 {
             for (build, file) in compared {
@@ -173,7 +174,7 @@ pub(crate) fn orders(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Varia
 /// What is measured on two worker threads, too.
 pub(crate) fn on_two_workers(files: &Files) -> Vec<Variant> {
     let told = [names::BARE.to_owned(), names::WHOLE.to_owned(), names::BARE_ORDER.to_owned()].into_iter();
-    let compared = [Collision::OFF, Collision::OBSERVE, Collision::ENFORCE];
+    let compared = [CollisionVariant::OFF, CollisionVariant::OBSERVE, CollisionVariant::ENFORCE];
     let told: Vec<String> = told.chain(compared.map(|collision| names::compared(collision, 10))).collect();
     let variants = all(files, &[]).into_iter().chain(orders(files, &[]));
     variants.filter(|variant| told.contains(&variant.name)).collect()

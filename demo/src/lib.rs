@@ -14,6 +14,7 @@
 //! | [`openbao`] | the store of webhook secrets |
 //! | [`unkey`] | a stand-in for the registry of webhooks |
 //! | [`faults`] | a server that fails as it is told |
+//! | [`guard`] | the filter's own service, as a program of its own |
 //! | [`service`] | the sample service, and what it did |
 //! | [`stack`] | all of them together |
 //!
@@ -37,6 +38,7 @@
 
 pub mod envoy;
 pub mod faults;
+pub mod guard;
 pub mod http;
 pub mod openbao;
 pub mod ports;

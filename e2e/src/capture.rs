@@ -1,10 +1,10 @@
 //! An upstream that keeps every request exactly as it came, and answers as it is told. The filter's own lookups of
-//! invocations it answers as Restate would, and does not keep them.
+//! invocations, and its claims at the guard, it answers as Restate would, and does not keep them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context as _, Result};
@@ -37,7 +37,35 @@ impl Default for Answer {
 struct State {
     requests: Mutex<Vec<Message>>,
     answer: Mutex<Answer>,
+    claims: Mutex<Claims>,
+    released: Condvar,
     stopped: AtomicBool,
+}
+
+/// The filter's claims at the guard.
+#[derive(Default)]
+struct Claims {
+    /// Whether their answers are withheld.
+    held: bool,
+    /// How many wait for their answers.
+    waiting: usize,
+}
+
+/// Withholds the answers to claims until it is dropped.
+pub struct HeldClaims<'a>(&'a State);
+
+impl HeldClaims<'_> {
+    /// How many claims wait for their answers.
+    pub fn waiting(&self) -> usize {
+        lock(&self.0.claims).waiting
+    }
+}
+
+impl Drop for HeldClaims<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.claims).held = false;
+        self.0.released.notify_all();
+    }
 }
 
 /// A running upstream. A request is in its list before its answer is sent: who has the answer finds the request.
@@ -65,6 +93,12 @@ impl Capture {
     /// What it says from now on.
     pub fn answer(&self, answer: Answer) {
         *lock(&self.state.answer) = answer;
+    }
+
+    /// From now on claims at the guard wait for their answers.
+    pub fn hold_claims(&self) -> HeldClaims<'_> {
+        lock(&self.state.claims).held = true;
+        HeldClaims(&self.state)
     }
 
     /// The requests that came since this was last asked, oldest first.
@@ -105,12 +139,25 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
             send(&mut connection, &answer, false)?;
             continue;
         }
+        // Each claim is the first under its key, so that its answer is what it says itself.
+        if request.start.starts_with(b"POST /restate/call/IdempotencyGuard/claim ") {
+            wait_for_release(state);
+            send(&mut connection, &Answer { body: request.body, ..Answer::default() }, false)?;
+            continue;
+        }
         let without_body = request.start.starts_with(b"HEAD ");
         lock(&state.requests).push(request);
         let answer = lock(&state.answer).clone();
         send(&mut connection, &answer, without_body)?;
     }
     Ok(())
+}
+
+fn wait_for_release(state: &State) {
+    let mut claims = lock(&state.claims);
+    claims.waiting += 1;
+    let released = state.released.wait_while(claims, |claims| claims.held);
+    released.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
 }
 
 fn send(connection: &mut Reader, answer: &Answer, without_body: bool) -> io::Result<()> {

@@ -121,3 +121,13 @@ pub fn until(what: &str, poll: Duration, so: impl Fn() -> Result<bool>) -> Resul
     }
     Ok(())
 }
+
+/// As [`until`], for what is asynchronous.
+pub async fn until_async(what: &str, poll: Duration, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    while !so().await? {
+        ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(poll).await;
+    }
+    Ok(())
+}

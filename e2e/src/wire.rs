@@ -172,6 +172,8 @@ impl Reader {
         let mut more = [0; 16_384];
         match self.stream.read(&mut more) {
             Ok(0) => Ok(false),
+            // A peer that closes a connection on which an answer of ours is still unread resets it.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && self.buffer.is_empty() => Ok(false),
             Ok(size) => {
                 self.buffer.extend(more.iter().take(size));
                 Ok(true)

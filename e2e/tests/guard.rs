@@ -1,22 +1,22 @@
 //! The program `idempotency-guard`, registered with a real Restate as docs/guard.md says: the first claim under a key is kept, and
 //! every later one gets it.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
-use e2e::harness::{Test, run, runtime, sharing};
+use e2e::harness::{Test, run, runtime, sharing, until_async};
+use edge_idempotency_demo::guard::{Guard, GuardOptions};
 use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::ports::{Ports, loopback};
-use edge_idempotency_demo::process::Process;
+use edge_idempotency_demo::ports::Ports;
 use edge_idempotency_demo::restate::{Restate, RestateOptions};
-use edge_idempotency_demo::tools::built;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-const READY: Duration = Duration::from_secs(30);
+/// How often a test looks whether something has happened.
+const POLL: Duration = Duration::from_millis(20);
 
 fn main() -> ExitCode {
     let tests = vec![
@@ -35,16 +35,15 @@ fn test(name: &str, body: impl AsyncFnOnce(&mut World) -> Result<()> + Send + 's
 
 struct World {
     restate: Restate,
-    guard: Process,
-    port: u16,
-    directory: TempDir,
+    guard: Guard,
+    _directory: TempDir,
 }
 
 impl World {
     async fn start() -> Result<Mutex<Self>> {
         let directory = tempfile::tempdir()?;
         let ports = Ports::free()?;
-        let guard = start_guard(&directory, ports.service)?;
+        let guard = Guard::start(GuardOptions::new(directory.path(), ports.service)?).await?;
         let mut restate = Restate::start(RestateOptions {
             program: tools()?.restate,
             run_dir: directory.path().to_owned(),
@@ -54,29 +53,14 @@ impl World {
             env: Vec::new(),
         })
         .await?;
-        // The program's own words tell when it listens.
-        let log = guard.log().to_owned();
-        let mut guard = guard;
-        let said = async || {
-            ensure!(std::fs::read_to_string(&log)?.contains("/deployments"), "it has not said how to register it");
-            Ok(())
-        };
-        guard.ready(READY, said).await?;
-        restate.register(&format!("http://{}", loopback(ports.service))).await?;
-        Ok(Mutex::new(Self { restate, guard, port: ports.service, directory }))
+        restate.register(&guard.url()).await?;
+        Ok(Mutex::new(Self { restate, guard, _directory: directory }))
     }
 
     async fn claim(&self, key: &str, body: &str) -> Result<Reply> {
         let request = Request::post("/restate/call/IdempotencyGuard/claim").header("idempotency-key", key);
         request.header("content-type", "application/json").body(body).send(&self.restate.ingress_url()).await
     }
-}
-
-fn start_guard(directory: &TempDir, port: u16) -> Result<Process> {
-    let program = built("EDGE_GUARD", "edge-idempotency-services", "idempotency-guard")?;
-    let mut command = Command::new(program);
-    command.args(["--listen", &loopback(port).to_string(), "--retention", "170h"]);
-    Process::spawn("the guard", &mut command, &directory.path().join("guard.log"))
 }
 
 async fn first_is_kept(world: &mut World) -> Result<()> {
@@ -93,7 +77,7 @@ async fn first_is_kept(world: &mut World) -> Result<()> {
 }
 
 async fn waits_for_the_guard(world: &mut World) -> Result<()> {
-    world.guard.kill()?;
+    world.guard.process.kill()?;
     let url = world.restate.ingress_url();
     let waiting = runtime()?.spawn(async move {
         let request = Request::post("/restate/call/IdempotencyGuard/claim").header("idempotency-key", "key-waits");
@@ -101,26 +85,32 @@ async fn waits_for_the_guard(world: &mut World) -> Result<()> {
     });
     // Restate has the claim before the guard is back.
     let sql = "select id from sys_invocation where idempotency_key = 'key-waits'";
-    while world.restate.query(sql).await?.is_empty() {
-        tokio::task::yield_now().await;
-    }
-    ensure!(!waiting.is_finished(), "the claim was answered without a guard");
-    world.guard = start_guard(&world.directory, world.port)?;
+    until_async("Restate has the claim", POLL, async || {
+        ensure!(!waiting.is_finished(), "the claim was answered without a guard");
+        Ok(!world.restate.query(sql).await?.is_empty())
+    })
+    .await?;
+    world.guard.restart().await?;
     let reply = waiting.await??;
     ensure!(reply.status == 200 && reply.text() == r#""v1:waits""#, "{} {}", reply.status, reply.text());
     Ok(())
 }
 
 async fn refusals(world: &mut World) -> Result<()> {
+    refused(world, "refusals").await
+}
+
+/// Sends claims under keys with this prefix, all but the first of which are refused.
+async fn refused(world: &World, prefix: &str) -> Result<()> {
     let longest = format!("\"{}\"", "x".repeat(256));
-    let reply = world.claim("key-longest", &longest).await?;
+    let reply = world.claim(&format!("{prefix}-longest"), &longest).await?;
     ensure!(reply.status == 200 && reply.text() == longest, "256 bytes: {} {}", reply.status, reply.text());
     for (key, body, status) in [
-        ("key-long", format!("\"{}\"", "x".repeat(257)), 413),
-        ("key-object", "{\"a\": 1}".to_owned(), 400),
-        ("key-empty", String::new(), 400),
+        ("long", format!("\"{}\"", "x".repeat(257)), 413),
+        ("object", "{\"a\": 1}".to_owned(), 400),
+        ("empty", String::new(), 400),
     ] {
-        let reply = world.claim(key, &body).await?;
+        let reply = world.claim(&format!("{prefix}-{key}"), &body).await?;
         ensure!(reply.status == status, "{key}: {} {}", reply.status, reply.text());
     }
     Ok(())
@@ -134,10 +124,19 @@ async fn retention(world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// After all claims of the tests above, the log has only what the program says at its start.
+/// After claims of every kind the log has only what the program says at its start.
 async fn quiet(world: &mut World) -> Result<()> {
-    world.claim("key-quiet", r#""v1:quiet""#).await?;
-    let log = std::fs::read_to_string(world.guard.log()).context("the guard's log")?;
-    ensure!(log.lines().count() == 3 && !log.contains("v1:"), "{log}");
+    // The log begins anew.
+    world.guard.restart().await?;
+    for body in [r#""v1:quiet""#, r#""v1:other""#] {
+        let reply = world.claim("key-quiet", body).await?;
+        ensure!(reply.status == 200 && reply.text() == r#""v1:quiet""#, "{} {}", reply.status, reply.text());
+    }
+    refused(world, "quiet").await?;
+    let log = std::fs::read_to_string(world.guard.process.log()).context("the guard's log")?;
+    ensure!(log.lines().count() == 3 && log.contains("/deployments"), "{log}");
+    for secret in ["v1:", "xxx", "key-quiet", "quiet-long"] {
+        ensure!(!log.contains(secret), "{secret} is logged: {log}");
+    }
     Ok(())
 }

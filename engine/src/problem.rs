@@ -37,7 +37,7 @@ pub struct Problem {
     pub detail: Cow<'static, str>,
     /// The methods that the path has, for 405
     pub allow: Option<String>,
-    /// The seconds of `Retry-After`, for 503
+    /// The seconds of `Retry-After`, for 503 and for a key in flight (409)
     pub retry_after: Option<u32>,
     /// The retry advice, if it is not the default of the code
     pub advice: Option<Retry>,
@@ -286,12 +286,11 @@ impl Problem {
         }
     }
 
-    /// The filter needs the whole body, but the body of an upgraded connection never ends.
+    /// The request asks for an upgraded connection, which has no end that could be waited for.
     pub fn upgrade_refused() -> Self {
         Self::new(
             Code::RequestInvalid,
-            "The whole body of this request has to come before it is forwarded, and an upgraded connection has no end. Send \
-             the request without the Upgrade header.",
+            "The operation does not take an upgraded connection. Send the request without the Upgrade header.",
         )
     }
 

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use restate_sdk::prelude::*;
 
-/// How long a fingerprint is kept if the operator does not say: as long as the longest retention that the documentation
-/// recommends for results (7 days). It has to be longer than that of the routes that use the guard by two intervals of Restate's
-/// cleaner.
-pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long a fingerprint is kept if the operator does not say: two hours, which are two intervals of Restate's cleaner, longer than the
+/// longest retention that the documentation recommends for results (7 days).
+pub const RETENTION: Duration = Duration::from_secs(170 * 60 * 60);
 
 /// The longest fingerprint in bytes. The filter's are shorter than 100; anything longer does not come from it.
 pub const MAX_FINGERPRINT_BYTES: usize = 256;

@@ -7,7 +7,7 @@ use crate::service::{Answer, Entry};
 
 /// What a client asked for, and what came of it.
 #[derive(Clone, Debug)]
-pub struct Observation {
+pub struct ClientObservation {
     /// Names the effect that was asked for.
     pub nonce: String,
     /// Who asked, as handlers see the caller.
@@ -77,7 +77,7 @@ impl Got {
 
 /// What happened, as the backend's own state says.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct EffectLedger {
     /// The effects of each nonce.
     pub effects: BTreeMap<String, Vec<Entry>>,
     /// When invocations were completed, in milliseconds since 1970.
@@ -163,7 +163,7 @@ struct Known<'a> {
 }
 
 /// Compares. The result is empty if everything is right.
-pub fn check(observations: &[Observation], ledger: &Ledger) -> Vec<Violation> {
+pub fn check(observations: &[ClientObservation], ledger: &EffectLedger) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut known: BTreeMap<&str, Known<'_>> = BTreeMap::new();
     for seen in observations {
@@ -177,12 +177,12 @@ pub fn check(observations: &[Observation], ledger: &Ledger) -> Vec<Violation> {
 }
 
 fn observed<'a>(
-    seen: &'a Observation,
+    seen: &'a ClientObservation,
     known: &mut BTreeMap<&'a str, Known<'a>>,
-    ledger: &Ledger,
+    ledger: &EffectLedger,
     found: &mut Vec<Violation>,
 ) {
-    let Observation { nonce, caller, act, expected, got, asked_at_ms } = seen;
+    let ClientObservation { nonce, caller, act, expected, got, asked_at_ms } = seen;
     let mut broken = |rule, why: &str| {
         found.push(Violation { rule, detail: format!("{nonce} of {caller}, {act}: {got:?}{why}") });
     };
@@ -234,7 +234,7 @@ fn observed<'a>(
 }
 
 /// Of two bodies that race for one key, exactly one has an answer. If the winner's client got none, that is told elsewhere.
-fn rivals(observations: &[Observation], found: &mut Vec<Violation>) {
+fn rivals(observations: &[ClientObservation], found: &mut Vec<Violation>) {
     let answered: BTreeMap<&str, bool> = observations
         .iter()
         .filter(|seen| matches!(seen.expected, Expected::AnswerOrMismatch(_)) && seen.got != Got::Nothing)
@@ -255,7 +255,7 @@ fn rivals(observations: &[Observation], found: &mut Vec<Violation>) {
     }
 }
 
-fn effects(known: &BTreeMap<&str, Known<'_>>, ledger: &Ledger, found: &mut Vec<Violation>) {
+fn effects(known: &BTreeMap<&str, Known<'_>>, ledger: &EffectLedger, found: &mut Vec<Violation>) {
     let mut broken = |rule, detail: String| found.push(Violation { rule, detail });
     for (nonce, known) in known {
         let entries = ledger.effects.get(*nonce).map_or(&[][..], Vec::as_slice);

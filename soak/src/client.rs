@@ -26,7 +26,7 @@ pub struct Attempt {
 
 /// One request with all its attempts.
 #[derive(Clone, Debug)]
-pub struct Wait {
+pub struct RequestWait {
     /// When its first attempt began, since the start of the run.
     pub at: Duration,
     /// Until the answer was there.
@@ -49,7 +49,7 @@ pub struct Noted {
     /// Every attempt.
     pub attempts: Vec<Attempt>,
     /// Every request.
-    pub waits: Vec<Wait>,
+    pub waits: Vec<RequestWait>,
 }
 
 impl Notes {
@@ -70,7 +70,7 @@ impl Notes {
 }
 
 /// A client of the gateways.
-pub struct Client<'a> {
+pub struct RetryingClient<'a> {
     /// Where it sends requests; each attempt takes any of them.
     pub gateways: &'a [String],
     /// Where it notes what happens.
@@ -89,7 +89,7 @@ pub struct Answered {
 
 /// What a client makes of an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum RetryVerdict {
     /// What its headers and its status say.
     AsAdvised,
     /// The same request once more.
@@ -100,13 +100,13 @@ pub enum Verdict {
     Final,
 }
 
-impl Client<'_> {
+impl RetryingClient<'_> {
     /// Sends a request until there is an answer that says more than "try again", as `call` in docs/clients.md. `verdict`
     /// may know better what an answer means.
     pub async fn call_until(
         &mut self,
         request: impl Fn() -> Request,
-        verdict: impl Fn(&Reply) -> Verdict,
+        verdict: impl Fn(&Reply) -> RetryVerdict,
     ) -> Option<Answered> {
         let at = self.notes.elapsed();
         let mut attempts = 0;
@@ -118,13 +118,13 @@ impl Client<'_> {
                 let request = request().header("x-retry-attempt", attempts.to_string());
                 let wait = match self.attempt(&request).await {
                     Some(reply) => match (verdict(&reply), wait_after(&reply)) {
-                        (Verdict::Final, _) | (Verdict::AsAdvised, None) => {
+                        (RetryVerdict::Final, _) | (RetryVerdict::AsAdvised, None) => {
                             answered = Some(Answered { reply, asked_at_ms });
                             break 'rounds;
                         }
-                        (Verdict::OwnSchedule, _) => Duration::ZERO,
-                        (Verdict::Again, _) => retry_after(reply.header("retry-after").unwrap_or_default()),
-                        (Verdict::AsAdvised, Some(wait)) => wait,
+                        (RetryVerdict::OwnSchedule, _) => Duration::ZERO,
+                        (RetryVerdict::Again, _) => retry_after(reply.header("retry-after").unwrap_or_default()),
+                        (RetryVerdict::AsAdvised, Some(wait)) => wait,
                     },
                     None => Duration::ZERO,
                 };
@@ -133,13 +133,13 @@ impl Client<'_> {
             }
         }
         let took = self.notes.elapsed().saturating_sub(at);
-        self.notes.noted().waits.push(Wait { at, took, attempts, answered: answered.is_some() });
+        self.notes.noted().waits.push(RequestWait { at, took, attempts, answered: answered.is_some() });
         answered
     }
 
-    /// As [`Client::call_until`], for a request that is the same each time and whose every answer counts.
+    /// As [`RetryingClient::call_until`], for a request that is the same each time and whose every answer counts.
     pub async fn call(&mut self, request: &Request) -> Option<Answered> {
-        self.call_until(|| request.clone(), |_| Verdict::AsAdvised).await
+        self.call_until(|| request.clone(), |_| RetryVerdict::AsAdvised).await
     }
 
     /// One attempt, which the client gives up after `patience`: its connection is closed then.

@@ -15,7 +15,7 @@ use tokio::sync::Mutex as Turn;
 use tokio::task::JoinSet;
 
 use crate::client::Notes;
-use crate::world::{Leads, Program, World};
+use crate::world::{Leads, RestartableProgram, World};
 
 /// How long a process is down.
 const SHORTEST: Duration = Duration::from_millis(300);
@@ -164,7 +164,7 @@ pub fn plan(seed: u64, count: usize, time: Duration) -> Vec<Planned> {
 
 /// What is going on at the moment, and what was.
 #[derive(Default)]
-pub struct Record {
+pub struct FaultRecord {
     inner: Mutex<Inner>,
 }
 
@@ -174,7 +174,7 @@ struct Inner {
     struck: Vec<Struck>,
 }
 
-impl Record {
+impl FaultRecord {
     fn with<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -192,7 +192,7 @@ impl Record {
 
 /// Carries the plan out, and returns when everything answers again. An error is a process that does not come back. It has to run
 /// within a `LocalSet`.
-pub async fn strike(world: Arc<World>, plan: Vec<Planned>, notes: Arc<Notes>, record: Arc<Record>) -> Result<()> {
+pub async fn strike(world: Arc<World>, plan: Vec<Planned>, notes: Arc<Notes>, record: Arc<FaultRecord>) -> Result<()> {
     // One of a group at a time.
     let turns: Arc<BTreeMap<Group, Turn<()>>> =
         Arc::new(Group::ALL.into_iter().map(|group| (group, Turn::new(()))).collect());
@@ -221,7 +221,7 @@ pub async fn strike(world: Arc<World>, plan: Vec<Planned>, notes: Arc<Notes>, re
     Ok(())
 }
 
-async fn strike_one(world: &World, planned: &Planned, notes: &Notes, record: &Record) -> Result<()> {
+async fn strike_one(world: &World, planned: &Planned, notes: &Notes, record: &FaultRecord) -> Result<()> {
     let Planned { group, blow, down, .. } = *planned;
     let (place, led) = place(world, planned).await;
     let members = match group {
@@ -321,7 +321,7 @@ impl Member for Envoy {
     }
 }
 
-impl Member for Program {
+impl Member for RestartableProgram {
     fn process(&mut self) -> &mut Process {
         &mut self.process
     }

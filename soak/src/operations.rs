@@ -6,10 +6,10 @@ use edge_idempotency_demo::http::{Reply, Request};
 use serde_json::{Value, json};
 use testkit::signatures;
 
-use crate::checker::{Expected, Got, Observation};
-use crate::client::{Answered, Client, Verdict};
-use crate::policy::{CALLERS, CHARGES, Caller, HOOKS, Hook, OPERATIONS, PAYMENTS, SCHEDULED, deposits};
-use crate::service::{Answer, Order};
+use crate::checker::{ClientObservation, Expected, Got};
+use crate::client::{Answered, RetryVerdict, RetryingClient};
+use crate::policy::{CALLERS, CHARGES, HOOKS, OPERATIONS, PAYMENTS, SCHEDULED, SoakCaller, SoakWebhook, deposits};
+use crate::service::{Answer, SoakOrder};
 
 /// Accounts of each project.
 const ACCOUNTS: usize = 50;
@@ -18,7 +18,7 @@ const MOST_WORK_MS: u64 = 120;
 
 /// What kind an operation is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum OperationKind {
     /// A call with a key.
     Create,
     /// The same call twice at once, and retries of it when the answer is there.
@@ -38,15 +38,15 @@ pub enum Kind {
 }
 
 /// The kinds, and how many of a hundred operations are of each.
-const SHARES: [(Kind, u32); 8] = [
-    (Kind::Create, 30),
-    (Kind::Replay, 15),
-    (Kind::Mismatch, 10),
-    (Kind::Race, 5),
-    (Kind::Twins, 10),
-    (Kind::Webhook, 12),
-    (Kind::Recovery, 10),
-    (Kind::Scheduled, 8),
+const SHARES: [(OperationKind, u32); 8] = [
+    (OperationKind::Create, 30),
+    (OperationKind::Replay, 15),
+    (OperationKind::Mismatch, 10),
+    (OperationKind::Race, 5),
+    (OperationKind::Twins, 10),
+    (OperationKind::Webhook, 12),
+    (OperationKind::Recovery, 10),
+    (OperationKind::Scheduled, 8),
 ];
 
 /// One logical operation.
@@ -55,12 +55,12 @@ pub struct Operation {
     /// Its number, from 0.
     pub number: u64,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: OperationKind,
     random: fastrand::Rng,
 }
 
 /// What an operation needs of its surroundings.
-pub struct Surroundings<'a> {
+pub struct CallerSecrets<'a> {
     /// A token of each of [`CALLERS`].
     pub tokens: &'a [String],
     /// What webhooks are signed with.
@@ -73,7 +73,7 @@ impl Operation {
         // Any mix that keeps numbers apart will do.
         let mut random = fastrand::Rng::with_seed(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut left = random.u32(0..SHARES.iter().map(|(_, share)| share).sum());
-        let mut kind = Kind::Create;
+        let mut kind = OperationKind::Create;
         for (candidate, share) in SHARES {
             if left < share {
                 kind = candidate;
@@ -85,7 +85,11 @@ impl Operation {
     }
 
     /// Does it, and tells what came of it.
-    pub async fn run(mut self, surroundings: &Surroundings<'_>, client: &mut Client<'_>) -> Vec<Observation> {
+    pub async fn run(
+        mut self,
+        surroundings: &CallerSecrets<'_>,
+        client: &mut RetryingClient<'_>,
+    ) -> Vec<ClientObservation> {
         let seen = Run { operation: &mut self, surroundings, seen: Vec::new() };
         seen.run(client).await
     }
@@ -93,18 +97,18 @@ impl Operation {
 
 /// An order with its key, on its way.
 #[derive(Clone)]
-struct Call {
+struct KeyedCall {
     nonce: String,
-    caller: Caller,
+    caller: SoakCaller,
     token: String,
     path: String,
     key: String,
     work_ms: u64,
 }
 
-impl Call {
+impl KeyedCall {
     fn request(&self) -> Request {
-        let order = Order { nonce: self.nonce.clone(), work_ms: self.work_ms };
+        let order = SoakOrder { nonce: self.nonce.clone(), work_ms: self.work_ms };
         Request::post(&self.path).bearer(&self.token).header("idempotency-key", &self.key).json(&json!(order))
     }
 
@@ -112,7 +116,7 @@ impl Call {
         Request::get(&format!("{}/by-idempotency-key/{}{suffix}", self.path, self.key)).bearer(&self.token)
     }
 
-    fn of(&self, caller: (Caller, &str)) -> Self {
+    fn of(&self, caller: (SoakCaller, &str)) -> Self {
         Self { caller: caller.0, token: caller.1.to_owned(), ..self.clone() }
     }
 
@@ -123,36 +127,36 @@ impl Call {
 
 struct Run<'a> {
     operation: &'a mut Operation,
-    surroundings: &'a Surroundings<'a>,
-    seen: Vec<Observation>,
+    surroundings: &'a CallerSecrets<'a>,
+    seen: Vec<ClientObservation>,
 }
 
 impl Run<'_> {
-    async fn run(mut self, client: &mut Client<'_>) -> Vec<Observation> {
+    async fn run(mut self, client: &mut RetryingClient<'_>) -> Vec<ClientObservation> {
         match self.operation.kind {
-            Kind::Create => {
+            OperationKind::Create => {
                 let call = self.keyed_call();
                 self.ask(client, &call, "call", Expected::Answer).await;
             }
-            Kind::Replay => self.replay(client).await,
-            Kind::Mismatch => self.mismatch(client).await,
-            Kind::Race => self.race(client).await,
-            Kind::Twins => self.twins(client).await,
-            Kind::Webhook => self.webhook(client).await,
-            Kind::Recovery => self.recovery(client).await,
-            Kind::Scheduled => self.scheduled(client).await,
+            OperationKind::Replay => self.replay(client).await,
+            OperationKind::Mismatch => self.mismatch(client).await,
+            OperationKind::Race => self.race(client).await,
+            OperationKind::Twins => self.twins(client).await,
+            OperationKind::Webhook => self.webhook(client).await,
+            OperationKind::Recovery => self.recovery(client).await,
+            OperationKind::Scheduled => self.scheduled(client).await,
         }
         self.seen
     }
 
-    fn caller(&mut self) -> (Caller, String) {
+    fn caller(&mut self) -> (SoakCaller, String) {
         let place = self.operation.random.usize(0..CALLERS.len());
         let token = self.surroundings.tokens.get(place).cloned().unwrap_or_default();
         (CALLERS.get(place).copied().unwrap_or(CALLERS[0]), token)
     }
 
     /// A caller that is not this one.
-    fn other(&mut self, than: Caller) -> (Caller, String) {
+    fn other(&mut self, than: SoakCaller) -> (SoakCaller, String) {
         loop {
             let other = self.caller();
             if other.0 != than {
@@ -161,17 +165,17 @@ impl Run<'_> {
         }
     }
 
-    fn call_to(&mut self, path: String) -> Call {
+    fn call_to(&mut self, path: String) -> KeyedCall {
         let (caller, token) = self.caller();
         let random = &mut self.operation.random;
         // Half of all calls are over at once.
         let work_ms = if random.bool() { 0 } else { random.u64(0..MOST_WORK_MS) };
         let key = format!("{:016x}-{}", random.u64(..), self.operation.number);
-        Call { nonce: format!("n{}", self.operation.number), caller, token, path, key, work_ms }
+        KeyedCall { nonce: format!("n{}", self.operation.number), caller, token, path, key, work_ms }
     }
 
     /// A call to the service or to the virtual object.
-    fn keyed_call(&mut self) -> Call {
+    fn keyed_call(&mut self) -> KeyedCall {
         let account = self.operation.random.usize(0..ACCOUNTS);
         let path = match self.operation.random.u8(0..4) {
             0 => deposits(account),
@@ -181,16 +185,22 @@ impl Run<'_> {
         self.call_to(path)
     }
 
-    fn note(&mut self, call: &Call, act: &'static str, expected: Expected, answered: Option<Answered>) -> Got {
+    fn note(&mut self, call: &KeyedCall, act: &'static str, expected: Expected, answered: Option<Answered>) -> Got {
         let asked_at_ms = answered.as_ref().map_or(0, |answered| answered.asked_at_ms);
         let got = answered.map_or(Got::Nothing, |answered| got(&answered.reply));
         let (nonce, caller) = (call.nonce.clone(), call.caller.seen());
-        self.seen.push(Observation { nonce, caller, act, expected, got: got.clone(), asked_at_ms });
+        self.seen.push(ClientObservation { nonce, caller, act, expected, got: got.clone(), asked_at_ms });
         got
     }
 
     /// Sends the call until there is an answer.
-    async fn ask(&mut self, client: &mut Client<'_>, call: &Call, act: &'static str, expected: Expected) -> Got {
+    async fn ask(
+        &mut self,
+        client: &mut RetryingClient<'_>,
+        call: &KeyedCall,
+        act: &'static str,
+        expected: Expected,
+    ) -> Got {
         let answered = client.call(&call.request()).await;
         self.note(call, act, expected, answered)
     }
@@ -198,8 +208,8 @@ impl Run<'_> {
     /// Asks for a result until it is there, or is not.
     async fn look(
         &mut self,
-        client: &mut Client<'_>,
-        call: &Call,
+        client: &mut RetryingClient<'_>,
+        call: &KeyedCall,
         request: Request,
         act: &'static str,
         expected: Expected,
@@ -209,7 +219,7 @@ impl Run<'_> {
         self.note(call, act, expected, answered)
     }
 
-    async fn replay(&mut self, client: &mut Client<'_>) {
+    async fn replay(&mut self, client: &mut RetryingClient<'_>) {
         let call = self.keyed_call();
         let (answered, second) = at_once(client, call.request(), call.request()).await;
         self.note(&call, "the same call at the same time", Expected::Answer, second);
@@ -222,7 +232,7 @@ impl Run<'_> {
         }
     }
 
-    async fn mismatch(&mut self, client: &mut Client<'_>) {
+    async fn mismatch(&mut self, client: &mut RetryingClient<'_>) {
         let call = self.keyed_call();
         self.ask(client, &call, "call", Expected::Answer).await;
         let other = call.with_nonce("-other-body");
@@ -230,7 +240,7 @@ impl Run<'_> {
         self.ask(client, &call, "retry after a mismatch", Expected::Replay).await;
     }
 
-    async fn race(&mut self, client: &mut Client<'_>) {
+    async fn race(&mut self, client: &mut RetryingClient<'_>) {
         let first = self.keyed_call();
         let second = first.with_nonce("-rival");
         let (one, two) = at_once(client, first.request(), second.request()).await;
@@ -238,7 +248,7 @@ impl Run<'_> {
         self.note(&second, "one of two bodies at once", Expected::AnswerOrMismatch(first.nonce.clone()), two);
     }
 
-    async fn twins(&mut self, client: &mut Client<'_>) {
+    async fn twins(&mut self, client: &mut RetryingClient<'_>) {
         let first = self.keyed_call();
         let (caller, token) = self.other(first.caller);
         let second = first.of((caller, &token)).with_nonce("-twin");
@@ -249,9 +259,9 @@ impl Run<'_> {
         self.ask(client, &first, "retry of a twin", Expected::Replay).await;
     }
 
-    async fn recovery(&mut self, client: &mut Client<'_>) {
+    async fn recovery(&mut self, client: &mut RetryingClient<'_>) {
         let call = self.keyed_call();
-        let nobody = Call { key: format!("{}-never-sent", call.key), ..call.clone() };
+        let nobody = KeyedCall { key: format!("{}-never-sent", call.key), ..call.clone() };
         self.look(
             client,
             &nobody,
@@ -276,7 +286,7 @@ impl Run<'_> {
         self.look(client, &stranger, stranger.recovery(suffix), "recovery by another caller", Expected::Unknown).await;
     }
 
-    async fn scheduled(&mut self, client: &mut Client<'_>) {
+    async fn scheduled(&mut self, client: &mut RetryingClient<'_>) {
         let call = self.call_to(SCHEDULED.to_owned());
         let Some(accepted) = client.call(&call.request()).await else {
             self.note(&call, "scheduled call", Expected::Acknowledgement, None);
@@ -305,12 +315,12 @@ impl Run<'_> {
         self.look(client, &stranger, lookup(&by_id, &token), "lookup by another caller", Expected::Unknown).await;
     }
 
-    async fn webhook(&mut self, client: &mut Client<'_>) {
+    async fn webhook(&mut self, client: &mut RetryingClient<'_>) {
         let event = format!("evt_{}", self.operation.number);
         let work_ms = self.operation.random.u64(0..MOST_WORK_MS);
         for (place, hook) in HOOKS.into_iter().enumerate() {
             let nonce = format!("n{}-{place}", self.operation.number);
-            let order = Order { nonce: nonce.clone(), work_ms };
+            let order = SoakOrder { nonce: nonce.clone(), work_ms };
             let body = json!({"id": event, "type": "payment.created", "data": {"object": order}});
             let redeliveries = self.operation.random.u8(0..=2);
             for number in 0..=redeliveries {
@@ -324,34 +334,34 @@ impl Run<'_> {
                 let asked_at_ms = answered.as_ref().map_or(0, |answered| answered.asked_at_ms);
                 let got = answered.map_or(Got::Nothing, |answered| got(&answered.reply));
                 let (nonce, caller) = (nonce.clone(), hook.seen());
-                self.seen.push(Observation { nonce, caller, act, expected, got, asked_at_ms });
+                self.seen.push(ClientObservation { nonce, caller, act, expected, got, asked_at_ms });
             }
         }
     }
 }
 
 /// What a client makes of the answer to a recovery or a lookup.
-fn found(status: u16) -> Verdict {
+fn found(status: u16) -> RetryVerdict {
     match status {
-        202 => Verdict::Again,
-        404 => Verdict::Final,
-        _ => Verdict::AsAdvised,
+        202 => RetryVerdict::Again,
+        404 => RetryVerdict::Final,
+        _ => RetryVerdict::AsAdvised,
     }
 }
 
 /// What a provider makes of the answer to a delivery. Providers have schedules of their own.
-fn taken(status: u16) -> Verdict {
-    if (200..300).contains(&status) { Verdict::Final } else { Verdict::OwnSchedule }
+fn taken(status: u16) -> RetryVerdict {
+    if (200..300).contains(&status) { RetryVerdict::Final } else { RetryVerdict::OwnSchedule }
 }
 
-fn delivery(hook: Hook, secret: &str, body: &Value) -> Request {
+fn delivery(hook: SoakWebhook, secret: &str, body: &Value) -> Request {
     let signature = signatures::stripe(&[secret], signatures::unix_now(), body.to_string().as_bytes());
     Request::post(&hook.path()).header("stripe-signature", signature).json(body)
 }
 
 /// Two requests at once, each with the retries of a client.
-async fn at_once(client: &mut Client<'_>, one: Request, two: Request) -> (Option<Answered>, Option<Answered>) {
-    let mut second = Client { gateways: client.gateways, notes: client.notes, random: client.random.fork() };
+async fn at_once(client: &mut RetryingClient<'_>, one: Request, two: Request) -> (Option<Answered>, Option<Answered>) {
+    let mut second = RetryingClient { gateways: client.gateways, notes: client.notes, random: client.random.fork() };
     tokio::join!(client.call(&one), second.call(&two))
 }
 

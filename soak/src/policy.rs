@@ -24,7 +24,7 @@ pub fn deposits(account: usize) -> String {
 
 /// Who calls: a user of a project of a tenant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Caller {
+pub struct SoakCaller {
     /// The tenant.
     pub tenant: &'static str,
     /// The project.
@@ -33,7 +33,7 @@ pub struct Caller {
     pub user: &'static str,
 }
 
-impl Caller {
+impl SoakCaller {
     /// As the handlers see the caller: `{tenant}/{project}/{subject}`.
     pub fn seen(&self) -> String {
         format!("{}/{}/user:{}", self.tenant, self.project, self.user)
@@ -41,20 +41,20 @@ impl Caller {
 }
 
 /// Callers that differ in one part only are among them.
-pub const CALLERS: [Caller; 8] = [
-    Caller { tenant: "acme", project: "shop", user: "alice" },
-    Caller { tenant: "acme", project: "shop", user: "bob" },
-    Caller { tenant: "acme", project: "lab", user: "alice" },
-    Caller { tenant: "acme", project: "lab", user: "bob" },
-    Caller { tenant: "globex", project: "shop", user: "alice" },
-    Caller { tenant: "globex", project: "shop", user: "bob" },
-    Caller { tenant: "globex", project: "lab", user: "alice" },
-    Caller { tenant: "globex", project: "lab", user: "bob" },
+pub const CALLERS: [SoakCaller; 8] = [
+    SoakCaller { tenant: "acme", project: "shop", user: "alice" },
+    SoakCaller { tenant: "acme", project: "shop", user: "bob" },
+    SoakCaller { tenant: "acme", project: "lab", user: "alice" },
+    SoakCaller { tenant: "acme", project: "lab", user: "bob" },
+    SoakCaller { tenant: "globex", project: "shop", user: "alice" },
+    SoakCaller { tenant: "globex", project: "shop", user: "bob" },
+    SoakCaller { tenant: "globex", project: "lab", user: "alice" },
+    SoakCaller { tenant: "globex", project: "lab", user: "bob" },
 ];
 
 /// A webhook whose secret is in the secret store.
 #[derive(Clone, Copy, Debug)]
-pub struct Hook {
+pub struct SoakWebhook {
     /// The last segment of its path.
     pub id: &'static str,
     /// Whose it is.
@@ -64,12 +64,12 @@ pub struct Hook {
 }
 
 /// The webhooks, all of them Stripe's.
-pub const HOOKS: [Hook; 2] = [
-    Hook { id: "wh_01JACME", tenant: "acme", project: "shop" },
-    Hook { id: "wh_01JGLOBEX", tenant: "globex", project: "shop" },
+pub const HOOKS: [SoakWebhook; 2] = [
+    SoakWebhook { id: "wh_01JACME", tenant: "acme", project: "shop" },
+    SoakWebhook { id: "wh_01JGLOBEX", tenant: "globex", project: "shop" },
 ];
 
-impl Hook {
+impl SoakWebhook {
     /// Where its deliveries go.
     pub fn path(&self) -> String {
         format!("/webhooks/stripe/{}", self.id)

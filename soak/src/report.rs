@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::checker::{Expected, Got, Ledger, Observation, Violation};
+use crate::checker::{ClientObservation, EffectLedger, Expected, Got, Violation};
 use crate::client::{Attempt, Noted, Notes};
-use crate::faults::{Group, Record, Struck};
+use crate::faults::{FaultRecord, Group, Struck};
 
 /// A time without any success that is told as a silence.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ const LISTED: usize = 10;
 const AFTERMATH: Duration = Duration::from_secs(2);
 
 /// A line about how far a run is.
-pub fn progress(notes: &Notes, record: &Record, done: u64, operations: u64) -> String {
+pub fn progress(notes: &Notes, record: &FaultRecord, done: u64, operations: u64) -> String {
     let noted = notes.noted();
     let down = record.active();
     let down = if down.is_empty() { String::new() } else { format!("; down: {}", down.join(", ")) };
@@ -29,7 +29,7 @@ pub fn progress(notes: &Notes, record: &Record, done: u64, operations: u64) -> S
 }
 
 /// What came of a run.
-pub struct Summary {
+pub struct RunSummary {
     /// Its seed.
     pub seed: u64,
     /// Logical operations that were done.
@@ -41,9 +41,9 @@ pub struct Summary {
     /// The faults.
     pub struck: Vec<Struck>,
     /// What clients saw.
-    pub observations: Vec<Observation>,
+    pub observations: Vec<ClientObservation>,
     /// What happened.
-    pub ledger: Ledger,
+    pub ledger: EffectLedger,
     /// Which rules were broken.
     pub violations: Vec<Violation>,
 }
@@ -78,7 +78,7 @@ fn listed(counts: &Counts) -> String {
     counts.join(", ")
 }
 
-impl Summary {
+impl RunSummary {
     /// Whether no rule was broken.
     pub fn is_right(&self) -> bool {
         self.violations.is_empty()
@@ -206,9 +206,9 @@ impl Summary {
 
     fn checks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count =
-            |wanted: &dyn Fn(&Observation) -> bool| self.observations.iter().filter(|seen| wanted(seen)).count();
+            |wanted: &dyn Fn(&ClientObservation) -> bool| self.observations.iter().filter(|seen| wanted(seen)).count();
         let effects: usize = self.ledger.effects.values().map(Vec::len).sum();
-        let refused = |seen: &Observation| matches!(&seen.got, Got::Refused { status: 422, .. });
+        let refused = |seen: &ClientObservation| matches!(&seen.got, Got::Refused { status: 422, .. });
         writeln!(f, "checked: {} observations against {effects} effects", self.observations.len())?;
         for (what, number) in [
             ("answers", count(&|seen| matches!(seen.got, Got::Answer { .. }))),
@@ -227,7 +227,7 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for RunSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let retried = self.noted.waits.iter().filter(|wait| wait.attempts > 1).count();
         let most = self.noted.waits.iter().map(|wait| wait.attempts).max().unwrap_or_default();

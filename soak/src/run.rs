@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result};
 use edge_idempotency_demo::tools::Tools;
 use tokio::task::JoinSet;
 
-use crate::checker::{Observation, check};
-use crate::client::{Client, Notes};
-use crate::faults::{Record, plan, strike};
-use crate::operations::{Operation, Surroundings};
+use crate::checker::{ClientObservation, check};
+use crate::client::{Notes, RetryingClient};
+use crate::faults::{FaultRecord, plan, strike};
+use crate::operations::{CallerSecrets, Operation};
 use crate::policy::Sabotage;
-use crate::report::{Summary, progress};
+use crate::report::{RunSummary, progress};
 use crate::world::{World, WorldOptions};
 
 /// Between two lines of progress.
@@ -46,7 +46,7 @@ pub struct RunOptions {
 }
 
 /// Runs, and gives what came of it. It has to run within a `LocalSet`.
-pub async fn run(options: &RunOptions) -> Result<Summary> {
+pub async fn run(options: &RunOptions) -> Result<RunSummary> {
     let RunOptions { nodes, operations, faults, clients, time, seed, sabotage, .. } = options;
     println!(
         "soak: seed {seed}, {operations} operations of {clients} clients and {faults} faults in {} s, Restate nodes: {nodes}",
@@ -64,8 +64,8 @@ pub async fn run(options: &RunOptions) -> Result<Summary> {
 
     let world = Arc::new(world);
     let notes = Arc::new(Notes::begin());
-    let record = Arc::new(Record::default());
-    let observations: Arc<Mutex<Vec<Observation>>> = Arc::default();
+    let record = Arc::new(FaultRecord::default());
+    let observations: Arc<Mutex<Vec<ClientObservation>>> = Arc::default();
     let (next, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut working = JoinSet::new();
     for _ in 0..*clients {
@@ -73,7 +73,7 @@ pub async fn run(options: &RunOptions) -> Result<Summary> {
         let (next, done) = (next.clone(), done.clone());
         let (operations, time, seed) = (*operations, *time, *seed);
         working.spawn(async move {
-            let surroundings = Surroundings { tokens: &world.tokens, webhook_secret: &world.webhook_secret };
+            let surroundings = CallerSecrets { tokens: &world.tokens, webhook_secret: &world.webhook_secret };
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= operations {
@@ -83,7 +83,7 @@ pub async fn run(options: &RunOptions) -> Result<Summary> {
                 let due = time.mul_f64(number as f64 / operations as f64);
                 tokio::time::sleep(due.saturating_sub(notes.elapsed())).await;
                 let random = fastrand::Rng::with_seed(seed.rotate_left(17) ^ number);
-                let mut client = Client { gateways: &world.gateways, notes: &notes, random };
+                let mut client = RetryingClient { gateways: &world.gateways, notes: &notes, random };
                 let seen = Operation::of(seed, number).run(&surroundings, &mut client).await;
                 observations.lock().unwrap_or_else(PoisonError::into_inner).extend(seen);
                 done.fetch_add(1, Ordering::Relaxed);
@@ -113,7 +113,7 @@ pub async fn run(options: &RunOptions) -> Result<Summary> {
     let violations = check(&observations, &ledger);
     let noted = notes.noted().clone();
     let done = done.load(Ordering::Relaxed);
-    Ok(Summary {
+    Ok(RunSummary {
         seed: *seed,
         operations: done,
         took,

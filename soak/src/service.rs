@@ -10,7 +10,7 @@ use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-/// The state of `Ledger` and `Account` objects that has their effects.
+/// The state of `EffectObject` and `Account` objects that has their effects.
 pub const ENTRIES: &str = "entries";
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long an invocation may stand still, for example on a paused instance, before it is begun anew.
@@ -18,7 +18,7 @@ const STALLED: Duration = Duration::from_secs(5);
 
 /// What a client sends.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Order {
+pub struct SoakOrder {
     /// Names the one effect that this request asks for.
     pub nonce: String,
     /// How long the handler waits before it answers, in milliseconds: a retry may then find the first attempt under way.
@@ -46,11 +46,11 @@ fn caller(headers: &HeaderMap) -> String {
     format!("{}/{}/{}", part("x-tenant-id"), part("x-project-id"), part("x-subject"))
 }
 
-/// Has the effect of an order, in the `Ledger` object that its nonce names.
+/// Has the effect of an order, in the `EffectObject` object that its nonce names.
 async fn effect(ctx: &Context<'_>, nonce: &str, work_ms: u64) -> HandlerResult<Json<Answer>> {
     let answer =
         Answer { nonce: nonce.to_owned(), caller: caller(ctx.headers()), invocation: ctx.invocation_id().to_owned() };
-    ctx.object_client::<LedgerClient>(nonce).record(Json(answer.clone())).call().await?;
+    ctx.object_client::<EffectObjectClient>(nonce).record(Json(answer.clone())).call().await?;
     if work_ms > 0 {
         ctx.sleep(Duration::from_millis(work_ms)).await?;
     }
@@ -58,10 +58,10 @@ async fn effect(ctx: &Context<'_>, nonce: &str, work_ms: u64) -> HandlerResult<J
 }
 
 /// A virtual object for each nonce: the list of its effects, which should have one entry.
-struct Ledger;
+struct EffectObject;
 
 #[restate_sdk::object(client_visibility = "pub(crate)")]
-impl Ledger {
+impl EffectObject {
     #[handler]
     async fn record(&self, ctx: ObjectContext<'_>, Json(entry): Json<Entry>) -> HandlerResult<()> {
         add(&ctx, entry).await
@@ -81,19 +81,19 @@ struct Payments;
 #[restate_sdk::service(client_visibility = "pub(crate)")]
 impl Payments {
     #[handler]
-    async fn create(&self, ctx: Context<'_>, Json(order): Json<Order>) -> HandlerResult<Json<Answer>> {
+    async fn create(&self, ctx: Context<'_>, Json(order): Json<SoakOrder>) -> HandlerResult<Json<Answer>> {
         effect(&ctx, &order.nonce, order.work_ms).await
     }
 
     /// As `create`; the gateway refuses a retry while the first attempt is under way (`in_flight: conflict`).
     #[handler]
-    async fn charge(&self, ctx: Context<'_>, Json(order): Json<Order>) -> HandlerResult<Json<Answer>> {
+    async fn charge(&self, ctx: Context<'_>, Json(order): Json<SoakOrder>) -> HandlerResult<Json<Answer>> {
         effect(&ctx, &order.nonce, order.work_ms).await
     }
 
     /// As `create`; the gateway only hands it over (`one_way`).
     #[handler]
-    async fn schedule(&self, ctx: Context<'_>, Json(order): Json<Order>) -> HandlerResult<Json<Answer>> {
+    async fn schedule(&self, ctx: Context<'_>, Json(order): Json<SoakOrder>) -> HandlerResult<Json<Answer>> {
         effect(&ctx, &order.nonce, order.work_ms).await
     }
 }
@@ -104,7 +104,7 @@ struct Account;
 #[restate_sdk::object(client_visibility = "pub(crate)")]
 impl Account {
     #[handler]
-    async fn deposit(&self, ctx: ObjectContext<'_>, Json(order): Json<Order>) -> HandlerResult<Json<Answer>> {
+    async fn deposit(&self, ctx: ObjectContext<'_>, Json(order): Json<SoakOrder>) -> HandlerResult<Json<Answer>> {
         let answer =
             Answer { nonce: order.nonce, caller: caller(ctx.headers()), invocation: ctx.invocation_id().to_owned() };
         add(&ctx, answer.clone()).await?;
@@ -117,19 +117,19 @@ struct Webhooks;
 
 /// An event, as Stripe sends it.
 #[derive(Deserialize)]
-struct Event {
-    data: EventData,
+struct SoakEvent {
+    data: SoakEventData,
 }
 
 #[derive(Deserialize)]
-struct EventData {
-    object: Order,
+struct SoakEventData {
+    object: SoakOrder,
 }
 
 #[restate_sdk::service(client_visibility = "pub(crate)")]
 impl Webhooks {
     #[handler]
-    async fn ingest(&self, ctx: Context<'_>, Json(event): Json<Event>) -> HandlerResult<Json<Answer>> {
+    async fn ingest(&self, ctx: Context<'_>, Json(event): Json<SoakEvent>) -> HandlerResult<Json<Answer>> {
         effect(&ctx, &event.data.object.nonce, event.data.object.work_ms).await
     }
 }
@@ -151,7 +151,7 @@ fn options() -> ServiceOptions {
 pub async fn serve(address: SocketAddr) -> Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let endpoint = Endpoint::builder()
-        .bind(Ledger.into_service_definition().options(options()))
+        .bind(EffectObject.into_service_definition().options(options()))
         .bind(Payments.into_service_definition().options(options()))
         .bind(Account.into_service_definition().options(options()))
         .bind(Webhooks.into_service_definition().options(options()))

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-use crate::checker::Ledger;
+use crate::checker::EffectLedger;
 use crate::gateway::{write_balancer, write_gateway};
 use crate::policy::{CALLERS, GUARD_RETENTION, HOOKS, OPERATIONS_SECRET, Sabotage, document};
 use crate::ports::below_ephemeral;
@@ -59,9 +59,9 @@ pub struct World {
     /// The gateways.
     pub envoys: Vec<Mutex<Envoy>>,
     /// The guard.
-    pub guard: Mutex<Program>,
+    pub guard: Mutex<RestartableProgram>,
     /// The services.
-    pub services: Vec<Mutex<Program>>,
+    pub services: Vec<Mutex<RestartableProgram>>,
     /// The secret store.
     pub store: Mutex<OpenBao>,
     /// Where clients send requests.
@@ -74,7 +74,7 @@ pub struct World {
 }
 
 /// A program that can be started again as it was.
-pub struct Program {
+pub struct RestartableProgram {
     /// The process.
     pub process: Process,
     name: String,
@@ -84,7 +84,7 @@ pub struct Program {
     address: SocketAddr,
 }
 
-impl Program {
+impl RestartableProgram {
     async fn start(name: &str, program: &Path, arguments: &[&str], log: PathBuf, address: SocketAddr) -> Result<Self> {
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let process = Process::spawn(name, Command::new(program).args(&arguments), &log)?;
@@ -150,14 +150,18 @@ impl World {
         let guard_address = loopback(port()?);
         let listen = guard_address.to_string();
         let arguments = ["--listen", &listen, "--retention", GUARD_RETENTION];
-        let guard = Program::start("the guard", guard, &arguments, directory.join("guard.log"), guard_address).await?;
+        let guard =
+            RestartableProgram::start("the guard", guard, &arguments, directory.join("guard.log"), guard_address)
+                .await?;
         let (mut services, mut service_addresses) = (Vec::new(), Vec::new());
         for number in 1..=SERVICES {
             let address = loopback(port()?);
             let listen = address.to_string();
             let log = directory.join(format!("service-{number}.log"));
             let arguments = ["service", "--listen", &listen];
-            services.push(Mutex::new(Program::start("a service", &tools.service, &arguments, log, address).await?));
+            services.push(Mutex::new(
+                RestartableProgram::start("a service", &tools.service, &arguments, log, address).await?,
+            ));
             service_addresses.push(address);
         }
 
@@ -253,7 +257,7 @@ impl World {
     }
 
     /// The ledger, when every invocation has ended or has had the time to.
-    pub async fn ledger(&self) -> Result<Ledger> {
+    pub async fn ledger(&self) -> Result<EffectLedger> {
         let node = self.restate.first().context("there is no node")?.lock().await;
         let start = tokio::time::Instant::now();
         let unfinished = loop {
@@ -268,8 +272,9 @@ impl World {
         for row in node.query(&states).await? {
             let text = |name| row.get(name).and_then(Value::as_str).with_context(|| format!("no {name} in {row}"));
             let entries: Vec<Entry> = serde_json::from_str(text("value_utf8")?).context("the state of an object")?;
-            let key =
-                (text("service_name")? == "Ledger").then(|| text("service_key").map(str::to_owned)).transpose()?;
+            let key = (text("service_name")? == "EffectObject")
+                .then(|| text("service_key").map(str::to_owned))
+                .transpose()?;
             for entry in entries {
                 // The object's key is what the order named, whatever the entry says.
                 let nonce = key.clone().unwrap_or_else(|| entry.nonce.clone());
@@ -285,7 +290,7 @@ impl World {
                 completed.insert(id.to_owned(), at);
             }
         }
-        Ok(Ledger { effects, completed, unfinished })
+        Ok(EffectLedger { effects, completed, unfinished })
     }
 }
 

@@ -1,78 +1,114 @@
-//! A guard that is slow or down, and clients that do not wait.
+//! A guard that is slow, down or unknown, and clients that do not wait.
+
+use std::sync::PoisonError;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::Test;
-use e2e::raw::Connection;
-use serde_json::json;
+use e2e::harness::{Test, runtime};
+use e2e::raw::{self, Connection};
+use serde_json::{Value, json};
 
-use crate::{World, member, post_json, test};
+use crate::{WITHOUT_GUARD, World, enforced, member, post_json, route, test, with_routes};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![
-        test("a guard that is down", down),
-        test("`observe` does not wait, and counts what comes later", observed_later),
+        test("a guard that is paused", |world| down(world, "paused")),
+        test("a guard that is killed", |world| down(world, "killed")),
+        test("a guard that Restate does not know", unknown),
         test("`observe` counts although the client is gone", observed_without_client),
     ]
 }
 
-fn refund(order: &str, wait_ms: u64) -> String {
-    json!({"order_id": order, "amount": 1, "provider_ms": wait_ms}).to_string()
+pub(crate) fn policy_without_guard() -> Value {
+    with_routes(
+        &json!({"service": "AbsentGuard", "retention": "170h"}),
+        &[
+            route("absent-forward", "Refunds/create", json!({"collision": "enforce"})),
+            enforced("absent-refuse", "Refunds/create", json!({})),
+            route("absent-observe", "Refunds/create", json!({"collision": "observe"})),
+        ],
+    )
 }
 
-/// Stops the guard during `body`.
-fn stopped(world: &World, body: impl FnOnce() -> Result<()>) -> Result<()> {
-    world.guard.pause()?;
+fn refund(order: &str) -> String {
+    json!({"order_id": order, "amount": 1}).to_string()
+}
+
+/// Takes the guard away during `body`.
+fn without(world: &World, how: &str, body: impl FnOnce() -> Result<()>) -> Result<()> {
+    let mut guard = world.guard.lock().unwrap_or_else(PoisonError::into_inner);
+    if how == "killed" {
+        guard.process.kill()?;
+    } else {
+        guard.process.pause()?;
+    }
     let result = body();
-    world.guard.resume()?;
+    if how == "killed" {
+        runtime()?.block_on(guard.restart())?;
+    } else {
+        guard.process.resume()?;
+    }
     result
 }
 
-fn down(world: &World) -> Result<()> {
-    stopped(world, || {
-        world.answered("forwarded", &post_json("refunds-down", "down", refund("down", 0)), 200)?;
-        let reply =
-            world.answered("refused", &post_json("refunds-strict", "down-strict", refund("down-strict", 0)), 503)?;
+fn down(world: &World, how: &str) -> Result<()> {
+    let (loose, strict) = (format!("down-{how}"), format!("down-strict-{how}"));
+    let first = post_json("refunds-down", &loose, refund(&loose));
+    let refused = post_json("refunds-strict", &strict, refund(&strict));
+    let failed = |endpoint| world.claims("guard_failed", endpoint);
+    let before = (failed("refunds-down")?, failed("refunds-strict")?);
+    without(world, how, || {
+        world.answered("forwarded", &first, 200)?;
+        let reply = world.answered("refused", &refused, 503)?;
         ensure!(member(&reply, "code") == "dependency_unavailable", "{}", reply.json());
         ensure!(reply.text_header("retry-after").is_some(), "{:?}", reply.headers);
         // What is stored already is given again without the guard.
-        let again = world.answered("again", &post_json("refunds-down", "down", refund("down", 0)), 200)?;
+        let again = world.answered("again", &first, 200)?;
         ensure!(again.text_header("idempotent-replayed") == Some("true"), "{:?}", again.headers);
-        Ok(())
+        // Restate has the claims, which wait there for the guard.
+        let sql = "select id from sys_invocation where target = 'IdempotencyGuard/claim' and status <> 'completed'";
+        world.until("two claims wait", || Ok(runtime()?.block_on(world.chain.restate.query(sql))?.len() == 2))
     })?;
-    ensure!(world.chain.effects("down")? == 1 && world.chain.effects("down-strict")? == 0, "the effects");
+    ensure!(world.chain.effects(&loose)? == 1 && world.chain.effects(&strict)? == 0, "the effects");
     world.until("the failures are counted", || {
-        let now = (world.claims("guard_failed", "refunds-down")?, world.claims("guard_failed", "refunds-strict")?);
-        Ok(now == (2, 1))
+        Ok((failed("refunds-down")?, failed("refunds-strict")?) >= (before.0 + 2, before.1 + 1))
     })?;
-    // The claims have waited in Restate, so the guard knows the first bodies when it is back.
-    let strict = post_json("refunds-strict", "down-strict", refund("down-strict", 0));
-    world.until("the guard is back", || Ok(world.send(&strict)?.status == 200))?;
-    ensure!(world.chain.effects("down-strict")? == 1, "the refused request took effect when it was sent again");
-    world.reused("another body", &post_json("refunds-down", "down", refund("other", 0)))
+    // So the guard knows the first bodies when it is back.
+    world.until("the guard is back", || Ok(world.send(&refused)?.status == 200))?;
+    ensure!(world.chain.effects(&strict)? == 1, "the refused request took effect when it was sent again");
+    let other = post_json("refunds-down", &loose, refund("other"));
+    world.until("another body is refused", || Ok(world.send(&other)?.status == 422))?;
+    world.reused("another body", &post_json("refunds-strict", &strict, refund("other")))?;
+    ensure!(world.chain.effects("other")? == 0, "another body took effect");
+    Ok(())
 }
 
-/// The answer is there before the guard has said anything.
-fn observed_later(world: &World) -> Result<()> {
-    let count = || -> Result<u64> {
-        Ok(world.claims("match", "refunds-seen")? + world.claims("guard_failed", "refunds-seen")?)
-    };
-    stopped(world, || {
-        let reply = world.answered("observed", &post_json("refunds-seen", "later", refund("later", 0)), 200)?;
-        ensure!(reply.text_header("idempotency-status") == Some("stored"), "{:?}", reply.headers);
-        Ok(())
-    })?;
-    world.until("the claim is counted", || Ok(count()? == 1))
+/// Restate answers each claim with 404.
+fn unknown(world: &World) -> Result<()> {
+    let address = world.chain.gateway.address(WITHOUT_GUARD)?;
+    for (endpoint, status) in [("absent-forward", 200), ("absent-refuse", 503), ("absent-observe", 200)] {
+        let request = world.authenticated(&post_json(endpoint, endpoint, refund(endpoint)));
+        let reply = raw::exchange(address, "POST", &request.http1())?;
+        ensure!(reply.status == status, "{endpoint}: {} {}", reply.status, reply.json());
+        if status == 503 {
+            ensure!(member(&reply, "code") == "dependency_unavailable", "{}", reply.json());
+        }
+        ensure!(world.chain.effects(endpoint)? == u64::from(status == 200), "{endpoint}: its effect");
+        world.until("the failure is counted", || Ok(world.claims("guard_malformed", endpoint)? == 1))?;
+    }
+    Ok(())
 }
 
 /// The client sends a whole request and goes away while the handler works.
 fn observed_without_client(world: &World) -> Result<()> {
-    let first = post_json("refunds-gone", "gone", refund("gone", 0));
-    world.answered("the first", &first, 200)?;
-    let other = world.authenticated(&post_json("refunds-gone", "gone", refund("gone-2", 0))).http1();
-    let mut connection = Connection::open(world.address()?)?;
-    connection.send(&other)?;
-    drop(connection);
-    world
-        .until("the collision is counted", || Ok(world.collisions("observe", "refunds-gone")? == 1))
-        .context("the client is gone")
+    let first = post_json("refunds-gone", "gone", refund("gone"));
+    world.observed(&first, "match", || world.answered("the first", &first, 200).map(drop))?;
+    let other = post_json("refunds-gone", "gone", refund("gone-2"));
+    let written = world.authenticated(&other).http1();
+    let leave = || {
+        world.note(&other);
+        let mut connection = Connection::open(world.address()?)?;
+        connection.send(&written)
+    };
+    world.observed(&other, "mismatch", leave).context("the client is gone")?;
+    world.until("the collision is counted", || Ok(world.collisions("observe", "refunds-gone")? >= 1))
 }

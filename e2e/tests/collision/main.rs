@@ -3,25 +3,31 @@
 mod bodies;
 mod comparing;
 mod guard;
+mod observing;
 
-use std::process::{Command, ExitCode};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::Surroundings;
 use e2e::harness::{Test, run, runtime, sharing, until};
 use e2e::http2;
 use e2e::raw::{self, Reply, Request};
-use edge_idempotency_demo::ports::{Ports, loopback};
-use edge_idempotency_demo::process::Process;
-use edge_idempotency_demo::tools::built;
+use e2e::wire::PATIENCE;
+use edge_idempotency_demo::guard::{Guard, GuardOptions};
+use edge_idempotency_demo::ports::Ports;
 use serde_json::{Value, json};
 
 const LISTENER: &str = "collision";
-const READY: Duration = Duration::from_secs(30);
+/// A listener whose policy names a guard that Restate does not know.
+pub(crate) const WITHOUT_GUARD: &str = "without-guard";
+/// How often a test repeats an observed request at most: on a busy machine a claim may take longer than the filter waits for it.
+pub(crate) const ATTEMPTS: usize = 20;
 const POLL: Duration = Duration::from_millis(5);
 
 /// The limit of the routes whose bodies are measured.
@@ -29,13 +35,17 @@ pub(crate) const LIMIT: usize = 100_000;
 
 fn main() -> ExitCode {
     let tests = [comparing::tests(), bodies::tests(), guard::tests()];
-    run(Ok(sharing(World::start, tests.into_iter().flatten().collect())))
+    let mut trials = sharing(World::start, tests.into_iter().flatten().collect());
+    trials.extend(sharing(observing::start, observing::tests()));
+    run(Ok(trials))
 }
 
 pub(crate) struct World {
     pub(crate) chain: Chain,
     token: String,
-    guard: Process,
+    pub(crate) guard: Mutex<Guard>,
+    /// How many whole requests each endpoint got.
+    sent: Mutex<BTreeMap<String, u64>>,
     /// One test at a time, because some of them stop the guard.
     turn: Mutex<()>,
 }
@@ -48,15 +58,8 @@ fn test(name: &str, body: impl FnOnce(&World) -> Result<()> + Send + 'static) ->
     })
 }
 
-fn policy() -> Value {
-    let route = |endpoint: &str, target: &str, members: Value| {
-        let mut route =
-            json!({"endpoint": endpoint, "path": format!("/api/{endpoint}"), "policy": "REQUIRED_A", "target": target});
-        if let (Value::Object(route), Value::Object(members)) = (&mut route, members) {
-            route.extend(members);
-        }
-        route
-    };
+/// A policy with these members of `backend.guard` and these routes.
+pub(crate) fn with_routes(guard: &Value, routes: &[Value]) -> Value {
     json!({
         "version": 1,
         "identity": {"sources": [{
@@ -66,53 +69,89 @@ fn policy() -> Value {
             "project": "project_id",
             "subject": {"field": "sub", "type": "user"}
         }]},
-        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": {"retention": "170h"}},
-        "routes": [
-            route("refunds", "Refunds/create", json!({"collision": "enforce"})),
-            route("messages", "Conversations/sendMessage", json!({"collision": "enforce"})),
-            route("refunds-json", "Refunds/create", json!({"collision": "enforce", "fingerprint": "json"})),
-            route("refunds-of-callers", "Refunds/create", json!({"collision": "enforce", "collision_scope": "caller"})),
-            route("messages-of-callers", "Conversations/sendMessage", json!({"collision": "enforce", "collision_scope": "caller"})),
-            route("projects", "Projects/list", json!({"collision": "enforce", "methods": ["GET"]})),
-            route("refunds-strict", "Refunds/create", json!({"collision": "enforce", "guard_failure": "refuse"})),
-            // Each test that counts has endpoints of its own, because counts come with a delay.
-            route("refunds-at-once", "Refunds/create", json!({"collision": "enforce"})),
-            route("refunds-down", "Refunds/create", json!({"collision": "enforce"})),
-            route("refunds-gone", "Refunds/create", json!({"collision": "observe"})),
-            route("framed-enforced", "Webhooks/ingest", json!({"collision": "enforce"})),
-            route("framed-observed", "Webhooks/ingest", json!({"collision": "observe"})),
-            route("half-enforced", "Webhooks/ingest", json!({"collision": "enforce"})),
-            route("half-observed", "Webhooks/ingest", json!({"collision": "observe"})),
-            route("refunds-seen", "Refunds/create", json!({"collision": "observe", "fingerprint": "json"})),
-            route("enforced", "Webhooks/ingest", json!({"collision": "enforce", "max_body_bytes": LIMIT})),
-            route("observed", "Webhooks/ingest", json!({"collision": "observe", "max_body_bytes": LIMIT})),
-        ]
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": guard},
+        "routes": routes,
     })
+}
+
+pub(crate) fn route(endpoint: &str, target: &str, members: Value) -> Value {
+    let mut route =
+        json!({"endpoint": endpoint, "path": format!("/api/{endpoint}"), "policy": "REQUIRED_A", "target": target});
+    if let (Value::Object(route), Value::Object(members)) = (&mut route, members) {
+        route.extend(members);
+    }
+    route
+}
+
+/// A route that compares, and whose requests wait for a guard that is slow: clients repeat them.
+pub(crate) fn enforced(endpoint: &str, target: &str, members: Value) -> Value {
+    let mut route = route(endpoint, target, json!({"collision": "enforce", "guard_failure": "refuse"}));
+    if let (Value::Object(route), Value::Object(members)) = (&mut route, members) {
+        route.extend(members);
+    }
+    route
+}
+
+fn policy() -> Value {
+    let (limited, observed) = (json!({"max_body_bytes": LIMIT}), json!({"collision": "observe"}));
+    with_routes(
+        &json!({"retention": "170h"}),
+        &[
+            enforced("refunds", "Refunds/create", json!({})),
+            enforced("messages", "Conversations/sendMessage", json!({})),
+            enforced("refunds-json", "Refunds/create", json!({"fingerprint": "json"})),
+            enforced("refunds-of-callers", "Refunds/create", json!({"collision_scope": "caller"})),
+            enforced("messages-of-callers", "Conversations/sendMessage", json!({"collision_scope": "caller"})),
+            enforced("projects", "Projects/list", json!({"methods": ["GET"]})),
+            enforced("refunds-strict", "Refunds/create", json!({})),
+            // Each test that counts has endpoints of its own, because counts come with a delay.
+            enforced("refunds-at-once", "Refunds/create", json!({})),
+            route("refunds-down", "Refunds/create", json!({"collision": "enforce"})),
+            route("refunds-gone", "Refunds/create", observed.clone()),
+            enforced("framed-enforced", "Webhooks/ingest", json!({})),
+            route("framed-observed", "Webhooks/ingest", observed.clone()),
+            enforced("half-enforced", "Webhooks/ingest", json!({})),
+            route("half-observed", "Webhooks/ingest", observed),
+            enforced("enforced", "Webhooks/ingest", limited),
+            route("observed", "Webhooks/ingest", json!({"collision": "observe", "max_body_bytes": LIMIT})),
+        ],
+    )
+}
+
+/// The answer of `send`, which is repeated after a 503 with the code `dependency_unavailable`, as a client does.
+pub(crate) fn repeated(send: impl Fn() -> Result<Reply>) -> Result<Reply> {
+    let start = Instant::now();
+    loop {
+        let reply = send()?;
+        if !is_unavailable(&reply) || start.elapsed() > PATIENCE {
+            return Ok(reply);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn is_unavailable(reply: &Reply) -> bool {
+    reply.status == 503 && member(reply, "code") == "dependency_unavailable"
 }
 
 impl World {
     fn start() -> Result<Self> {
-        let listener = ListenerSpec { policy: policy().to_string(), changes: vec![Change::Trailers] };
+        let listener = |policy: Value| ListenerSpec { policy: policy.to_string(), changes: vec![Change::Trailers] };
         let around = Surroundings { concurrency: 2, ..Surroundings::default() };
-        let mut chain = Chain::start(around, &[(LISTENER.to_owned(), listener)])?;
-        let port = Ports::free()?.service;
-        let mut command = Command::new(built("EDGE_GUARD", "edge-idempotency-services", "idempotency-guard")?);
-        command.args(["--listen", &loopback(port).to_string(), "--retention", "170h"]);
-        let mut guard = Process::spawn("the guard", &mut command, &chain.directory.path().join("guard.log"))?;
-        let log = guard.log().to_owned();
-        runtime()?.block_on(async {
-            let said = async || {
-                ensure!(std::fs::read_to_string(&log)?.contains("/deployments"), "it has not said how to register it");
-                Ok(())
-            };
-            guard.ready(READY, said).await?;
-            chain.restate.register(&format!("http://{}", loopback(port))).await
+        let listeners = [(LISTENER, policy()), (WITHOUT_GUARD, guard::policy_without_guard())];
+        let listeners = listeners.map(|(name, policy)| (name.to_owned(), listener(policy)));
+        let mut chain = Chain::start(around, &listeners)?;
+        let options = GuardOptions::new(chain.directory.path(), Ports::free()?.service)?;
+        let guard = runtime()?.block_on(async {
+            let guard = Guard::start(options).await?;
+            chain.restate.register(&guard.url()).await?;
+            anyhow::Ok(guard)
         })?;
         let token = chain.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "alice"}))?;
-        Ok(Self { chain, token, guard, turn: Mutex::new(()) })
+        Ok(Self { chain, token, guard: Mutex::new(guard), sent: Mutex::default(), turn: Mutex::new(()) })
     }
 
-    pub(crate) fn address(&self) -> Result<std::net::SocketAddr> {
+    pub(crate) fn address(&self) -> Result<SocketAddr> {
         self.chain.gateway.address(LISTENER)
     }
 
@@ -122,20 +161,81 @@ impl World {
     }
 
     pub(crate) fn send(&self, request: &Request) -> Result<Reply> {
+        self.note(request);
         let request = self.authenticated(request);
         raw::exchange(self.address()?, &request.method, &request.http1())
     }
 
-    pub(crate) fn send_http2(&self, request: &Request) -> Result<Reply> {
+    /// Sends a request over HTTP/2 without counting it.
+    pub(crate) fn http2(&self, request: &Request) -> Result<Reply> {
         http2::exchange(self.address()?, &self.authenticated(request))
     }
 
-    /// Sends a request and checks the status of its answer.
+    /// As [`repeated`]; `send` sends this request, which is counted.
+    pub(crate) fn repeated(&self, request: &Request, send: impl Fn() -> Result<Reply>) -> Result<Reply> {
+        repeated(|| {
+            self.note(request);
+            send()
+        })
+    }
+
+    /// As [`World::repeated`], and the answer has to be 200.
+    pub(crate) fn patiently(&self, what: &str, request: &Request, send: impl Fn() -> Result<Reply>) -> Result<()> {
+        let reply = self.repeated(request, send)?;
+        ensure!(reply.status == 200, "{what}: {} {}", reply.status, String::from_utf8_lossy(&reply.body));
+        Ok(())
+    }
+
+    /// Counts a whole request that a test sends.
+    pub(crate) fn note(&self, request: &Request) {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        *sent.entry(endpoint(request)).or_default() += 1;
+    }
+
+    /// Sends a request and checks the status of its answer. A 503 that is not expected is repeated, as a client does.
     pub(crate) fn answered(&self, what: &str, request: &Request, status: u16) -> Result<Reply> {
-        let reply = self.send(request).context(what.to_owned())?;
+        let once = || {
+            let request = self.authenticated(request);
+            raw::exchange(self.address()?, &request.method, &request.http1())
+        };
+        let reply = if status == 503 { self.send(request) } else { self.repeated(request, once) };
+        let reply = reply.context(what.to_owned())?;
         let text = String::from_utf8_lossy(&reply.body);
         ensure!(reply.status == status, "{what}: {} instead of {status}: {text}", reply.status);
         Ok(reply)
+    }
+
+    /// As [`World::all_observed`] for one request.
+    pub(crate) fn observed(&self, request: &Request, result: &str, send: impl Fn() -> Result<()>) -> Result<()> {
+        self.all_observed(&endpoint(request), 1, result, send)
+    }
+
+    /// Repeats `send`, which sends so many requests to an endpoint that observes, until the claims of all of them have this
+    /// result: a claim can come too late.
+    pub(crate) fn all_observed(
+        &self,
+        endpoint: &str,
+        requests: u64,
+        result: &str,
+        send: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            self.decided(endpoint)?;
+            let before = self.claims(result, endpoint)?;
+            send()?;
+            self.decided(endpoint)?;
+            if self.claims(result, endpoint)? >= before + requests {
+                return Ok(());
+            }
+        }
+        bail!("not all claims of {endpoint} had the result {result} in {ATTEMPTS} attempts")
+    }
+
+    /// Waits until each request of an endpoint that observes has a result of its claim.
+    fn decided(&self, endpoint: &str) -> Result<()> {
+        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner).get(endpoint).copied().unwrap_or_default();
+        let counted = || self.counter("idempotency_lookup_total", &[("store", "guard")], endpoint);
+        self.until("each claim has a result", || Ok(counted()? >= sent))
     }
 
     /// Sends a request that is refused because its key was used with another one.
@@ -169,6 +269,13 @@ impl World {
     pub(crate) fn until(&self, what: &str, so: impl Fn() -> Result<bool>) -> Result<()> {
         until(what, POLL, so)
     }
+}
+
+/// The endpoint of a request, from its path `/api/{endpoint}`.
+fn endpoint(request: &Request) -> String {
+    let target = String::from_utf8_lossy(&request.target).into_owned();
+    let path = target.split('?').next().unwrap_or_default();
+    path.trim_start_matches("/api/").to_owned()
 }
 
 /// Whether an answer says that the key was used with another request.

@@ -207,10 +207,10 @@ fn busy(world: &World, sdk: Sdk) -> Result<()> {
     let keys = keys(&requests)?;
     ensure!(keys.len() == 3 && keys.iter().all(|key| Some(key) == keys.first()), "the upstream got the keys {keys:?}");
     ensure_seen(&seen, &[("ok", json!(false)), ("status", json!(503)), ("code", json!("dependency_unavailable"))])?;
-    // `Retry-After` says 30.
+    // `Retry-After` says 5.
     let waits: Vec<f64> =
         seen.pointer("/waits").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_f64).collect();
-    ensure!(waits == [30.0, 30.0], "the SDK waits {waits:?}");
+    ensure!(waits == [5.0, 5.0], "the SDK waits {waits:?}");
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use super::request::{RequestHead, wider_scope};
 use super::{Decision, Effect, Exchange, RequestFlow};
 use crate::headers::{FieldValue, Headers};
-use crate::identity::{self, Attributes, Identity, IdentityRefusal, Project, Rules};
+use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project, Rules};
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
 use crate::policy::path::NormalPath;
@@ -31,7 +31,7 @@ impl Exchange {
             return Err(Problem::method_not_allowed(&["GET"]));
         }
         if headers.field("upgrade") != FieldValue::Absent {
-            return Err(Problem::request_invalid(400));
+            return Err(Problem::upgrade_refused());
         }
         let (caller, projects) =
             callers(policy, operations, headers, attributes).map_err(|why| Problem::identity(&why))?;
@@ -61,19 +61,24 @@ impl Exchange {
     }
 
     /// The operation id that the client sees of an invocation. With operations it has the tag of the request's caller, and
-    /// there is none if the caller is not known, or if other callers may have the same invocation.
+    /// there is none if the caller is not known, or if the invocation may be another caller's. `status`: the answer's.
     pub(super) fn operation_id<'a>(
         &self,
         policy: &Policy,
         decision: &Decision,
         invocation: &'a [u8],
+        status: u16,
     ) -> Option<Cow<'a, [u8]>> {
         let Some(operations) = policy.operations() else { return Some(Cow::Borrowed(invocation)) };
         if let Some(operation) = &decision.operation {
             return Some(Cow::Owned(operation.clone().into_bytes()));
         }
-        // In shadow mode the backend has the client's key, which another caller can send as well.
-        let is_shared = decision.keyed && decision.shadow.is_some();
+        let is_shared = match decision.keyed {
+            // In shadow mode the backend has the client's key, which another caller can send as well.
+            true => decision.shadow.is_some(),
+            // A workflow answers so, with the id of its one run, if another request has started it.
+            false => status == 409 && decision.recovery.is_none(),
+        };
         let to_target = self.route(policy).is_some_and(|route| route.target.is_some());
         let caller = decision.identity.as_ref().filter(|_| to_target && !is_shared)?;
         let invocation = std::str::from_utf8(invocation).ok()?;
@@ -108,7 +113,9 @@ fn callers<'p>(
             let projects = [std::slice::from_ref(&caller.project), &wider].concat();
             Ok((caller, projects))
         }
-        (Err(_), Some(scope)) => Ok((resolve(Some(scope.clone()))?, wider)),
-        (Err(why), None) => Err(why),
+        (Err(IdentityRefusal { error: IdentityError::Missing(IdentityPart::Project), .. }), Some(scope)) => {
+            Ok((resolve(Some(scope.clone()))?, wider))
+        }
+        (Err(why), _) => Err(why),
     }
 }

@@ -125,10 +125,7 @@ impl Exchange {
                 set(":status", b"202".as_slice(), effects);
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
                 set("cache-control", b"no-store".as_slice(), effects);
-                if let (Some(id), Some(operation)) = (policy.operation_id(), &decision.operation) {
-                    set(&id.to, operation.clone().into_bytes(), effects);
-                }
-                set_location(policy, &decision, effects);
+                set_operation(policy, &decision, effects);
                 set_body(processing(decision.operation.as_deref()), effects);
                 self.state = State::Responded(decision, None, TrailerEdit::Remove);
                 return ResponseFlow::Stream;
@@ -140,11 +137,15 @@ impl Exchange {
                 }
                 if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
                     self.facts.invocation = Some(String::from_utf8_lossy(value).into_owned());
-                    if let Some(operation) = self.operation_id(policy, &decision, value) {
-                        if policy.operations().is_some() {
+                    if let Some(operation) = self.operation_id(policy, &decision, value, head.status) {
+                        let tagged = policy.operations().is_some();
+                        if tagged {
                             decision.operation = Some(String::from_utf8_lossy(&operation).into_owned());
                         }
-                        set(&id.to, operation, effects);
+                        // The body of a one-way target's answer tells whose invocation it is.
+                        if !tagged || !self.accepts(policy, &decision, &head) {
+                            set(&id.to, operation, effects);
+                        }
                     }
                 }
                 let marks = [
@@ -181,9 +182,6 @@ impl Exchange {
         }
         match self.awaited_body(policy, &decision, &head, retry) {
             Some((body, limit, trailers)) => {
-                if body == AwaitedBody::OneWay {
-                    set_location(policy, &decision, effects);
-                }
                 self.state = State::AwaitsResponseBody(decision, body, trailers);
                 ResponseFlow::AwaitBody { limit }
             }
@@ -240,6 +238,12 @@ impl Exchange {
         ResponseAction::Pass(head.replay, head.replay.then_some("replayed"), retry)
     }
 
+    /// Whether a one-way target has accepted the request.
+    fn accepts(&self, policy: &Policy, decision: &Decision, head: &ResponseHead<'_>) -> bool {
+        let one_way = self.route(policy).is_some_and(|route| route.one_way && route.target.is_some());
+        one_way && policy.restate() && decision.recovery.is_none() && !head.is_error()
+    }
+
     /// Whether the response has to wait for its body: the kind of body, the most bytes to read, and the edit of the
     /// trailers.
     fn awaited_body(
@@ -250,12 +254,11 @@ impl Exchange {
         retry: Option<Retry>,
     ) -> Option<(AwaitedBody, u64, TrailerEdit)> {
         let route = self.route(policy).filter(|route| policy.restate() && route.target.is_some());
-        let one_way = decision.recovery.is_none() && route.is_some_and(|route| route.one_way);
         // Only Restate sends the first two headers. Any other response from a target comes from Restate or the gateway.
         let of_restate = policy.restate() && (head.invoked || head.source.is_some()) || route.is_some();
         let error = AwaitedBody::Error(head.status, retry);
         let (body, limit) = match head.is_error() {
-            false if one_way => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
+            false if self.accepts(policy, decision, head) => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
             false => return None,
             true if head.is_json && !head.is_encoded => (error, ERROR_LIMIT),
             // An error that is not readable JSON is replaced, unless its body is empty.
@@ -307,8 +310,11 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
     head
 }
 
-/// Says at which path the caller can ask for the answer of work under way.
-fn set_location(policy: &Policy, decision: &Decision, effects: &mut Vec<Effect<'_>>) {
+/// Tells the operation id of work under way, and at which path the caller can ask for its answer.
+pub(super) fn set_operation<'a>(policy: &'a Policy, decision: &Decision, effects: &mut Vec<Effect<'a>>) {
+    if let (Some(id), Some(operation)) = (policy.operation_id(), &decision.operation) {
+        set(&id.to, operation.clone().into_bytes(), effects);
+    }
     if let Some(path) = Exchange::operation_path(policy, decision) {
         set("location", path.into_bytes(), effects);
     }

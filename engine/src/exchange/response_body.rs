@@ -2,6 +2,7 @@
 //! to a one-way request, and successes whose `Location` names members of the body.
 
 use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem};
+use super::response::set_operation;
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, distinct};
 use crate::json::{Json, to_text};
@@ -31,7 +32,7 @@ impl Exchange {
     /// Handles the whole body of a response that waits for it ([`super::ResponseFlow::AwaitBody`]). The effects edit
     /// its headers too.
     pub fn response_body<'a>(&mut self, policy: &'a Policy, body: &[u8], effects: &mut Vec<Effect<'a>>) {
-        let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
+        let Some((mut decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => match clean::error(body) {
@@ -42,12 +43,13 @@ impl Exchange {
                 Err(_) => replaced = Some(Problem::backend_error(status, retry)),
             },
             AwaitedBody::OneWay => {
-                if decision.keyed && policy.restate() && was_accepted_before(body) {
+                let accepted = Accepted::read(body);
+                if decision.keyed && accepted == Accepted::Before {
                     self.facts.outcome = Outcome::Replayed;
                     self.facts.answer = Some(AnswerFact { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
                 }
-                set_body(processing(self.processed(policy, &decision)), effects);
+                self.accept(&mut decision, accepted, policy, effects);
             }
             AwaitedBody::Shaped => {
                 if let Some(shape) = self.answer_shape(policy) {
@@ -58,19 +60,42 @@ impl Exchange {
         self.respond(decision, replaced, trailers, policy, effects);
     }
 
-    /// The operation id in the body of a one-way target's response.
-    fn processed<'d>(&'d self, policy: &Policy, decision: &'d Decision) -> Option<&'d str> {
-        if policy.operations().is_some() { decision.operation.as_deref() } else { self.facts.invocation.as_deref() }
+    /// Tells the client of a one-way target that the request is accepted, and the operation id in headers and body.
+    ///
+    /// A request without a key has an operation only if the invocation is its own: an invocation that was there before, as
+    /// a workflow's can be, may be another caller's.
+    fn accept<'a>(
+        &self,
+        decision: &mut Decision,
+        accepted: Accepted,
+        policy: &'a Policy,
+        effects: &mut Vec<Effect<'a>>,
+    ) {
+        if !decision.keyed && accepted != Accepted::New {
+            decision.operation = None;
+        }
+        set_operation(policy, decision, effects);
+        let untagged = self.facts.invocation.as_deref().filter(|_| policy.operations().is_none());
+        set_body(processing(decision.operation.as_deref().or(untagged)), effects);
     }
 
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`].
     pub fn response_body_too_large<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
-        let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
+        self.response_body_unread(Unshaped::TooLong, policy, effects);
+    }
+
+    /// Handles a body that the gateway keeps back.
+    pub(crate) fn response_body_kept_back<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
+        self.response_body_unread(Unshaped::KeptBack, policy, effects);
+    }
+
+    fn response_body_unread<'a>(&mut self, why: Unshaped, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
+        let Some((mut decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => replaced = Some(Problem::backend_error(status, retry)),
-            AwaitedBody::OneWay => set_body(processing(self.processed(policy, &decision)), effects),
-            AwaitedBody::Shaped => self.leave_unshaped(Unshaped::TooLong),
+            AwaitedBody::OneWay => self.accept(&mut decision, Accepted::Unknown, policy, effects),
+            AwaitedBody::Shaped => self.leave_unshaped(why),
         }
         self.respond(decision, replaced, trailers, policy, effects);
     }
@@ -117,10 +142,27 @@ impl Exchange {
     }
 }
 
-/// Whether the body is `{"invocationId": "…", "status": "PreviouslyAccepted"}`: an earlier request with this key
-/// started the work.
-fn was_accepted_before(body: &[u8]) -> bool {
-    Json::parse(body).is_ok_and(|body| body.at(&["status"]).and_then(Json::text) == Some("PreviouslyAccepted"))
+/// Which request started the work of a one-way target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accepted {
+    /// This one
+    New,
+    /// An earlier one
+    Before,
+    /// The body does not tell it.
+    Unknown,
+}
+
+impl Accepted {
+    /// Reads Restate's body `{"invocationId": "…", "status": "Accepted" | "PreviouslyAccepted"}`.
+    fn read(body: &[u8]) -> Self {
+        let body = Json::parse(body).ok();
+        match body.as_ref().and_then(|body| body.at(&["status"])).and_then(Json::text) {
+            Some("Accepted") => Self::New,
+            Some("PreviouslyAccepted") => Self::Before,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// The body that reports work in progress.

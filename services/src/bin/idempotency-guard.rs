@@ -22,7 +22,7 @@ struct Options {
     listen: SocketAddr,
     /// How long Restate keeps a fingerprint: at least two hours longer than it keeps the results of the routes that use the guard.
     /// The policy document repeats it as `backend.guard.retention`.
-    #[arg(long, default_value = "7d", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "170h", value_parser = humantime::parse_duration)]
     retention: Duration,
 }
 

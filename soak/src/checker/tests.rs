@@ -17,8 +17,15 @@ fn refused(status: u16, code: &str) -> Got {
     Got::Refused { status, code: code.to_owned() }
 }
 
-fn saw(nonce: &str, caller: &str, expected: Expected, got: Got) -> Observation {
-    Observation { nonce: nonce.to_owned(), caller: caller.to_owned(), act: "test", expected, got, asked_at_ms: 1_000 }
+fn saw(nonce: &str, caller: &str, expected: Expected, got: Got) -> ClientObservation {
+    ClientObservation {
+        nonce: nonce.to_owned(),
+        caller: caller.to_owned(),
+        act: "test",
+        expected,
+        got,
+        asked_at_ms: 1_000,
+    }
 }
 
 fn rival(nonce: &str) -> Expected {
@@ -26,7 +33,7 @@ fn rival(nonce: &str) -> Expected {
 }
 
 /// Everything that the soak does, as it should be.
-fn right() -> (Vec<Observation>, Ledger) {
+fn right() -> (Vec<ClientObservation>, EffectLedger) {
     let seen = vec![
         saw("n1", ALICE, Expected::Answer, answered("n1", ALICE, "inv_1", false)),
         saw("n1", ALICE, Expected::Replay, answered("n1", ALICE, "inv_1", true)),
@@ -47,7 +54,7 @@ fn right() -> (Vec<Observation>, Ledger) {
     let entry = |(nonce, caller, number): (&str, &str, u32)| {
         (nonce.to_owned(), vec![answer(nonce, caller, &format!("inv_{number}"))])
     };
-    let ledger = Ledger {
+    let ledger = EffectLedger {
         effects: entries.into_iter().map(entry).collect(),
         completed: (1..=6).map(|number| (format!("inv_{number}"), 2_000)).collect(),
         unfinished: Vec::new(),
@@ -56,7 +63,7 @@ fn right() -> (Vec<Observation>, Ledger) {
 }
 
 /// The rules that are broken after a change of the right history.
-fn broken(change: impl FnOnce(&mut Vec<Observation>, &mut Ledger)) -> Vec<Rule> {
+fn broken(change: impl FnOnce(&mut Vec<ClientObservation>, &mut EffectLedger)) -> Vec<Rule> {
     let (mut seen, mut ledger) = right();
     change(&mut seen, &mut ledger);
     let mut rules: Vec<_> = check(&seen, &ledger).into_iter().map(|violation| violation.rule).collect();
@@ -65,7 +72,7 @@ fn broken(change: impl FnOnce(&mut Vec<Observation>, &mut Ledger)) -> Vec<Rule> 
 }
 
 /// Another answer to the observation at a place.
-fn instead(place: usize, got: Got) -> impl FnOnce(&mut Vec<Observation>, &mut Ledger) {
+fn instead(place: usize, got: Got) -> impl FnOnce(&mut Vec<ClientObservation>, &mut EffectLedger) {
     move |seen, _| seen[place].got = got
 }
 
@@ -76,35 +83,36 @@ fn what_is_right_passes() {
 
 #[test]
 fn a_wrong_ledger_is_found() {
-    let lost = |_: &mut Vec<Observation>, ledger: &mut Ledger| drop(ledger.effects.remove("n1"));
+    let lost = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| drop(ledger.effects.remove("n1"));
     assert_eq!(broken(lost), [Rule::Lost]);
-    let lost_scheduled = |seen: &mut Vec<Observation>, ledger: &mut Ledger| {
+    let lost_scheduled = |seen: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         seen.remove(11);
         ledger.effects.remove("n5");
     };
     assert_eq!(broken(lost_scheduled), [Rule::Lost]);
-    let doubled = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+    let doubled = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         let entries = ledger.effects.get_mut("n1").unwrap();
         entries.push(entries[0].clone());
     };
     assert_eq!(broken(doubled), [Rule::Doubled]);
-    let by_another = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+    let by_another = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         ledger.effects.get_mut("n1").unwrap().push(answer("n1", ALICE, "inv_9"));
     };
     assert_eq!(broken(by_another), [Rule::Doubled, Rule::ChangedAnswer]);
-    let of_refused = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+    let of_refused = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         ledger.effects.insert("n1-other".to_owned(), vec![answer("n1-other", ALICE, "inv_9")]);
     };
     assert_eq!(broken(of_refused), [Rule::EffectOfRefused]);
-    let unasked = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+    let unasked = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         ledger.effects.insert("n99".to_owned(), vec![answer("n99", ALICE, "inv_9")]);
     };
     assert_eq!(broken(unasked), [Rule::UnaskedEffect]);
-    let foreign = |_: &mut Vec<Observation>, ledger: &mut Ledger| {
+    let foreign = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         ledger.effects.get_mut("n1").unwrap()[0].caller = BOB.to_owned()
     };
     assert_eq!(broken(foreign), [Rule::ForeignEffect]);
-    let unfinished = |_: &mut Vec<Observation>, ledger: &mut Ledger| ledger.unfinished.push("inv_7".to_owned());
+    let unfinished =
+        |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| ledger.unfinished.push("inv_7".to_owned());
     assert_eq!(broken(unfinished), [Rule::Unfinished]);
 }
 
@@ -128,12 +136,12 @@ fn collisions_are_judged() {
     assert_eq!(broken(instead(2, answered("n1", ALICE, "inv_1", true))), [Rule::MismatchPassed]);
     assert_eq!(broken(instead(1, refused(422, "idempotency_key_reused"))), [Rule::MatchRefused]);
     // Both bodies of a race were taken, or none was.
-    let both = |seen: &mut Vec<Observation>, ledger: &mut Ledger| {
+    let both = |seen: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         seen[4].got = answered("n2-rival", ALICE, "inv_9", false);
         ledger.effects.insert("n2-rival".to_owned(), vec![answer("n2-rival", ALICE, "inv_9")]);
     };
     assert_eq!(broken(both), [Rule::MismatchPassed]);
-    let none = |seen: &mut Vec<Observation>, ledger: &mut Ledger| {
+    let none = |seen: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         seen[3].got = refused(422, "idempotency_key_reused");
         ledger.effects.remove("n2");
     };
@@ -142,7 +150,8 @@ fn collisions_are_judged() {
 
 #[test]
 fn a_lie_of_a_recovery_is_found() {
-    let existed = |_: &mut Vec<Observation>, ledger: &mut Ledger| *ledger.completed.get_mut("inv_5").unwrap() = 999;
+    let existed =
+        |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| *ledger.completed.get_mut("inv_5").unwrap() = 999;
     assert_eq!(broken(existed), [Rule::Untrue]);
     assert_eq!(broken(instead(11, refused(404, "operation_unknown"))), [Rule::Untrue]);
     assert_eq!(broken(instead(8, refused(404, "idempotency_key_unknown"))), [Rule::Untrue]);

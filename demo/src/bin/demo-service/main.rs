@@ -1,6 +1,7 @@
-//! The sample service behind the gateway: nine Restate services, and a plain HTTP side port that tells what they did.
+//! The sample service behind the gateway: ten Restate services, and a plain HTTP side port that tells what they did.
 //!
-//! It hosts the filter's own service `IdempotencyGuard`, too, as `docs/guard.md` has it. Beside them it is the demo's registry of webhooks: a stand-in for Unkey that knows those of the story.
+//! It also hosts the filter's own service `IdempotencyGuard`, as `docs/guard.md` has it, and the demo's registry of webhooks: a stand-in
+//! for Unkey that knows those of the story.
 //!
 //! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw).
 
@@ -28,10 +29,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::accounts::{Accounts, Deposits};
 use crate::handlers::{Cart, Conversations, Notifications, Projects, Refunds, Reports, Webhooks, options};
 use crate::ledger::Ledger;
+use crate::signups::Signups;
 
 mod accounts;
 mod handlers;
 mod ledger;
+mod signups;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -97,6 +100,7 @@ fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
         .bind(Projects(ledger.clone()).into_service_definition().options(options(DAY)))
         .bind(Accounts.into_service_definition().options(options(7 * DAY)))
         .bind(Deposits.into_service_definition().options(options(7 * DAY)))
+        .bind(Signups.into_service_definition())
         .bind(IdempotencyGuard.into_service_definition().options(guard::options(8 * DAY)))
         .build()
 }
