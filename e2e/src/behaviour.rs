@@ -1,7 +1,7 @@
 //! Behaviour cases, as a client sends them to a real Envoy: the listener that a case needs, its request and its answer.
 
 use anyhow::{Context as _, Result};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use testkit::cases::Case;
 use testkit::http::{Headers, Message};
 
@@ -37,6 +37,10 @@ pub fn listener_for(case: &Case) -> (ListenerSpec, Option<Value>) {
     if has_credentials {
         changes.push(Change::NoAuthentication);
     }
+    if asks_for_upgrade(case) {
+        // By default Envoy itself refuses every upgrade.
+        changes.push(Change::Manager("upgrade_configs", json!([{"upgrade_type": "websocket"}])));
+    }
     if !metadata.is_empty() {
         changes.push(Change::Metadata(metadata));
     }
@@ -44,6 +48,11 @@ pub fn listener_for(case: &Case) -> (ListenerSpec, Option<Value>) {
         changes.push(Change::RouteMetadata(case.route_metadata.clone()));
     }
     (ListenerSpec { policy: String::from_utf8_lossy(&case.policy).into_owned(), changes }, claims)
+}
+
+/// Whether the request asks for an upgraded connection.
+pub fn asks_for_upgrade(case: &Case) -> bool {
+    case.request.headers.get("upgrade").is_some()
 }
 
 /// The claims, if a token can hold them: jwt_authn itself refuses a registered claim of the wrong type.

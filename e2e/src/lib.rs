@@ -15,6 +15,7 @@
 //! | [`gateway`] | Envoy with the filter between a client and the capture |
 //! | [`discovery`] | the filter's configuration from a file, as docs/reload.md has it |
 //! | [`lookup_stores`] | the registry and the secret store, and webhooks in them |
+//! | [`payouts`] | calls that are in flight until a test confirms them |
 //! | [`prometheus`] | a Prometheus that scrapes such an Envoy |
 //! | [`harness`] | running trials, and an end for every process |
 
@@ -30,6 +31,7 @@ pub mod gateway;
 pub mod harness;
 pub mod http2;
 pub mod lookup_stores;
+pub mod payouts;
 pub mod prometheus;
 pub mod raw;
 pub mod wire;

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use e2e::behaviour::{answer, listener_for, request};
+use e2e::behaviour::{answer, asks_for_upgrade, listener_for, request};
 use e2e::callers::signed_at;
 use e2e::config::ListenerSpec;
 use e2e::deliveries::now;
@@ -27,25 +27,7 @@ enum Transport {
 }
 
 /// Cases that do not go over HTTP/1.1: file, case, how, and why.
-const EXCEPTIONS: [(&str, &str, Transport, &str); 7] = [
-    (
-        "webhook_refusals",
-        "a webhook on an upgraded connection, whose body has no end",
-        Transport::Refused(403),
-        "Envoy upgrades no connection unless it is told to; tests/webhooks tells it",
-    ),
-    (
-        "recovery_v2",
-        "a recovery on an upgraded connection, whose body has no end",
-        Transport::Refused(403),
-        "Envoy upgrades no connection unless it is told to",
-    ),
-    (
-        "operations",
-        "an upgraded connection",
-        Transport::Refused(403),
-        "Envoy upgrades no connection unless it is told to",
-    ),
+const EXCEPTIONS: [(&str, &str, Transport, &str); 4] = [
     ("keys", "many lines of 60,000 bytes", Transport::Refused(431), "Envoy takes 60 KiB of headers in all"),
     ("paths", "; is ambiguous", Transport::Refused(400), "no request line begins a path so"),
     ("paths", "a method nobody knows", Transport::Http2, "Envoy's HTTP/1.1 parser has a list of methods"),
@@ -77,8 +59,8 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
             elsewhere.push(Trial::test(name, || Ok(())).with_ignored_flag(true));
             continue;
         }
-        // The gateway here has no stores; tests/lookups has them.
-        if case.lookups.is_some() {
+        // The gateway here has no stores; tests/lookups has them. A refused upgrade asks none.
+        if case.lookups.is_some() && !(asks_for_upgrade(&case) && case.upstream.is_none()) {
             let name = format!("{}::{} (not here: it looks up)", file.name, case.name);
             elsewhere.push(Trial::test(name, || Ok(())).with_ignored_flag(true));
             continue;

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
 use e2e::harness::{Test, run, runtime, sharing};
+use e2e::payouts::statement;
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::stack::{Stack, StackOptions};
 use edge_idempotency_demo::tools::repository;
@@ -122,14 +123,9 @@ fn order(scenario: &str, operation: &str, key: &str, amount: &str) -> Result<Req
     Ok(if key == "-" { request } else { request.header("Idempotency-Key", key) })
 }
 
-/// The account's entries, and the id of the confirmation that a payout waits for.
-async fn statement(stack: &Stack, scenario: &str) -> Result<(usize, Option<String>)> {
-    let path = format!("/restate/call/Accounts/{TENANT}:{PROJECT}:{}/statement", account(scenario));
-    let reply = Request::post(&path).send(&stack.restate.ingress_url()).await?;
-    ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
-    let statement = reply.json();
-    let entries = statement.get("entries").and_then(Value::as_array).context("no entries")?;
-    Ok((entries.len(), statement.get("provider").and_then(Value::as_str).map(str::to_owned)))
+/// The object's key of a scenario's account.
+fn object(scenario: &str) -> String {
+    format!("{TENANT}:{PROJECT}:{}", account(scenario))
 }
 
 /// In a word: the code of a problem document, or what became of the key, or what a consumer says of a message.
@@ -170,7 +166,7 @@ async fn entries(stack: &Stack, row: &tables::TableRow) -> Result<()> {
     if row.get("entries") == "?" {
         return Ok(());
     }
-    let (entries, _) = statement(stack, row.get("scenario")).await?;
+    let entries = statement(&stack.restate, &object(row.get("scenario"))).await?.entries;
     ensure!(entries.to_string() == row.get("entries"), "{row}: {entries} entries");
     Ok(())
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::harness::until_async;
+use e2e::payouts;
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::stack::Stack;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::tables::{TableRow, scenarios};
-use crate::{Scenario, account, by, compare, entries, order, scenario, statement};
+use crate::{Scenario, account, by, compare, entries, object, order, scenario};
 
 const TABLE: &str = include_str!("retry_log.csv");
 const COLUMNS: [&str; 8] = ["scenario", "operation", "attempt", "before", "delay_s", "status", "outcome", "entries"];
@@ -48,8 +49,7 @@ async fn play(stack: &mut Stack, rows: &[TableRow]) -> Result<()> {
         let url = stack.gateway_url();
         if row.get("status") == "-" {
             client.waiting = Some(tokio::spawn(async move { request.send(&url).await }));
-            until("the provider is asked", async || Ok(statement(stack, row.get("scenario")).await?.1.is_some()))
-                .await?;
+            payouts::is_under_way(&stack.restate, &object(row.get("scenario"))).await?;
             entries(stack, row).await?;
             continue;
         }
@@ -87,21 +87,13 @@ async fn happen(stack: &mut Stack, client: &mut Client, row: &TableRow, event: &
 /// Confirms the payout, and waits until it has ended.
 async fn confirm(stack: &Stack, row: &TableRow) -> Result<()> {
     let scenario = row.get("scenario");
-    let (_, provider) = statement(stack, scenario).await?;
-    let path = format!("/restate/awakeables/{}/resolve", provider.context("no payout waits")?);
-    let reply = Request::post(&path).json(&Value::Bool(true)).send(&stack.restate.ingress_url()).await?;
-    ensure!(reply.status == 202, "{} {}", reply.status, reply.text());
+    payouts::confirm(&stack.restate, &object(scenario)).await?;
     let output =
         format!("/api/v1/accounts/{}/{}s/by-idempotency-key/{KEY}/output", account(scenario), row.get("operation"));
-    until("the payout has ended", async || {
+    until_async("the payout has ended", POLL, async || {
         let reply = by(stack, CLIENT, Request::get(&output))?.send(&stack.gateway_url()).await?;
         ensure!(matches!(reply.status, 201 | 202), "{} {}", reply.status, reply.text());
         Ok(reply.status == 201)
     })
     .await
-}
-
-/// Asks until it is so.
-async fn until(what: &str, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
-    until_async(what, POLL, so).await
 }

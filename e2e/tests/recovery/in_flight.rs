@@ -1,13 +1,19 @@
 //! Keys in flight: a duplicate of a request that is under way waits for it, or is refused with 409.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::harness::Test;
+use e2e::payouts::{confirm, is_under_way, statement};
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::stack::Stack;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
-use crate::{ALICE, BOB, Expected, World, code, discreet, effects, refund, send, signed, test, until};
+use crate::{ALICE, BOB, Caller, Expected, World, code, discreet, effects, refund, send, signed, test, until};
 
+/// Payouts, which run until the test confirms; duplicates wait.
+pub(crate) const PAYOUTS: &str = "/api/v1/accounts/{account}/payouts";
+/// The same; duplicates in flight are refused.
+pub(crate) const CAREFUL_PAYOUTS: &str = "/api/v1/accounts/{account}/careful-payouts";
 /// A route to the handler of refunds that refuses duplicates in flight.
 pub(crate) const CAREFUL: &str = "/api/v1/careful-refunds";
 
@@ -25,19 +31,30 @@ fn careful(key: &str, how: &Value) -> Request {
     Request { path: CAREFUL.to_owned(), ..refund(key, how) }
 }
 
-/// Sends a request without waiting for its answer, and waits until it has an invocation.
-async fn begun(stack: &Stack, key: &str, request: Request) -> Result<tokio::task::JoinHandle<Result<Reply>>> {
-    let (request, url) = (signed(stack, &ALICE, request)?, stack.gateway_url());
-    let first = tokio::spawn(async move { request.send(&url).await });
-    until("it is there", async || Ok(crate::only(stack, key).await.is_ok())).await?;
-    Ok(first)
+/// A payout from an account that is named as its key.
+fn payout(path: &str, key: &str) -> Request {
+    let request = Request::post(&path.replace("{account}", key)).header("Idempotency-Key", key);
+    request.json(&json!({"amount": 4200}))
+}
+
+/// The object's key of Alice's and Bob's account.
+pub(crate) fn account(key: &str) -> String {
+    let Caller { tenant, project, .. } = ALICE;
+    format!("{tenant}:{project}:{key}")
+}
+
+/// Sends a request without waiting for its answer.
+fn sent(stack: &Stack, caller: &Caller, request: Request) -> Result<JoinHandle<Result<Reply>>> {
+    let (request, url) = (signed(stack, caller, request)?, stack.gateway_url());
+    Ok(tokio::spawn(async move { request.send(&url).await }))
 }
 
 async fn refused(stack: &mut Stack) -> Result<()> {
-    let how = json!({"provider_ms": 1500});
-    let first = begun(stack, "careful", careful("careful", &how)).await?;
-    for request in [careful("careful", &how), careful("careful", &how).http2()] {
-        let reply = send(stack, &ALICE, request).await?;
+    let request = payout(CAREFUL_PAYOUTS, "careful");
+    let first = sent(stack, &ALICE, request.clone())?;
+    is_under_way(&stack.restate, &account("careful")).await?;
+    for duplicate in [request.clone(), request.clone().http2()] {
+        let reply = send(stack, &ALICE, duplicate).await?;
         ensure!(reply.status == 409, "{reply:?} {}", reply.text());
         code(&reply, "idempotency_key_in_flight")?;
         ensure!(reply.json().get("retry") == Some(&json!("wait")), "{}", reply.text());
@@ -45,38 +62,59 @@ async fn refused(stack: &mut Stack) -> Result<()> {
         discreet(&reply)?;
     }
     // The key is Alice's: Bob's own request runs.
-    let bob =
-        send(stack, &BOB, Request { headers: careful("careful", &json!({})).headers, ..careful("of-bob", &json!({})) });
-    ensure!(bob.await?.status == 200, "Bob has to wait for Alice");
-    ensure!(!first.is_finished(), "the first call had ended before the duplicates came");
+    let bob = Request { headers: request.headers.clone(), ..payout(CAREFUL_PAYOUTS, "of-bob") };
+    let bob = sent(stack, &BOB, bob)?;
+    is_under_way(&stack.restate, &account("of-bob")).await?;
+    ensure!(!first.is_finished() && !bob.is_finished(), "there is an answer before the confirmation");
+    confirm(&stack.restate, &account("of-bob")).await?;
+    ensure!(bob.await??.status == 200, "Bob's own request is not answered");
+    confirm(&stack.restate, &account("careful")).await?;
     let first = first.await??;
     Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
-    let replay = send(stack, &ALICE, careful("careful", &how)).await?;
+    let replay = send(stack, &ALICE, request).await?;
     Expected { status: 200, key: Some("replayed"), replayed: true, retry: None }.check(&replay)?;
     ensure!(replay.body == first.body, "{} instead of {}", replay.text(), first.text());
-    ensure!(effects(stack, "careful").await? == 1, "another number of effects");
+    one_entry(stack, "careful").await
+}
+
+async fn one_entry(stack: &Stack, key: &str) -> Result<()> {
+    let statement = statement(&stack.restate, &account(key)).await?;
+    ensure!(statement.entries == 1 && statement.confirmation.is_none(), "{statement:?}");
     Ok(())
 }
 
 async fn attached(stack: &mut Stack) -> Result<()> {
-    let how = json!({"provider_ms": 1000});
-    let first = begun(stack, "patient", refund("patient", &how)).await?;
-    let duplicate = send(stack, &ALICE, refund("patient", &how)).await?;
-    let first = first.await??;
+    let request = payout(PAYOUTS, "patient");
+    let first = sent(stack, &ALICE, request.clone())?;
+    is_under_way(&stack.restate, &account("patient")).await?;
+    let duplicate = sent(stack, &ALICE, request)?;
+    until("the backend has both requests", async || Ok(requests_at_backend(stack).await? >= 2)).await?;
+    ensure!(!first.is_finished() && !duplicate.is_finished(), "there is an answer before the confirmation");
+    confirm(&stack.restate, &account("patient")).await?;
+    let (first, duplicate) = (first.await??, duplicate.await??);
     ensure!(first.status == 200 && duplicate.status == 200 && duplicate.body == first.body, "{duplicate:?}");
-    ensure!(effects(stack, "patient").await? == 1, "another number of effects");
-    Ok(())
+    one_entry(stack, "patient").await
 }
 
-/// The question and the call are two steps, so of two requests at once both can go on: then the second one waits.
+/// How many requests of the gateway the backend has not answered.
+async fn requests_at_backend(stack: &Stack) -> Result<u64> {
+    let path = "/stats?filter=cluster.backend.upstream_rq_active";
+    let reply = Request::get(path).send(&stack.envoy.admin_url()).await?;
+    let text = reply.text();
+    let value = text.lines().find_map(|line| line.strip_prefix("cluster.backend.upstream_rq_active: "));
+    value.and_then(|value| value.parse().ok()).with_context(|| format!("no number of requests: {text}"))
+}
+
+/// The question and the call are two steps, so of requests at once several can go on: then they wait for the first one.
 async fn many(stack: &mut Stack) -> Result<()> {
-    let request = signed(stack, &ALICE, careful("careful-many", &json!({"provider_ms": 500})))?;
-    let url = stack.gateway_url();
-    let requests: Vec<_> = (0..20).map(|_| (request.clone(), url.clone())).collect();
-    let sent: Vec<_> =
-        requests.into_iter().map(|(request, url)| tokio::spawn(async move { request.send(&url).await })).collect();
+    let request = payout(CAREFUL_PAYOUTS, "careful-many");
+    let all: Vec<_> = (0..20).map(|_| sent(stack, &ALICE, request.clone())).collect::<Result<_>>()?;
+    is_under_way(&stack.restate, &account("careful-many")).await?;
+    let late = send(stack, &ALICE, request).await?;
+    ensure!(late.status == 409, "{late:?} {}", late.text());
+    confirm(&stack.restate, &account("careful-many")).await?;
     let mut answers = Vec::new();
-    for reply in sent {
+    for reply in all {
         let reply = reply.await??;
         match reply.status {
             200 => answers.push(reply.body),
@@ -86,8 +124,7 @@ async fn many(stack: &mut Stack) -> Result<()> {
     }
     answers.dedup();
     ensure!(answers.len() == 1, "{} different answers", answers.len());
-    ensure!(effects(stack, "careful-many").await? == 1, "another number of effects");
-    Ok(())
+    one_entry(stack, "careful-many").await
 }
 
 async fn down(stack: &mut Stack) -> Result<()> {

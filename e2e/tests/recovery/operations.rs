@@ -5,20 +5,23 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Gateway, Surroundings, tools};
 use e2e::harness::Test;
+use e2e::payouts::{confirm, is_under_way, statement};
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::ports::loopback;
 use edge_idempotency_demo::stack::Stack;
 use serde_json::{Value, json};
 
 use crate::asking::told;
+use crate::in_flight::account;
 use crate::{
-    ALICE, BOB, Caller, Expected, WAIT_MS, World, attach, code, command, discreet, effects, output, refund, send, test,
-    until,
+    ALICE, BOB, Caller, Expected, World, attach, code, command, discreet, effects, output, refund, send, test, until,
 };
 
 /// Routes to the handler of refunds that need no key.
 const QUOTES: &str = "/api/v1/quotes";
 const LATER: &str = "/api/v1/quotes-later";
+/// Payouts that are not waited for. They run until the test confirms.
+const PAYOUTS_LATER: &str = "/api/v1/accounts/{account}/payouts-later";
 const OF_THE_TENANT: &str = "/api/v1/quotes-of-the-tenant";
 /// Routes to a workflow: with the client's own workflow key, waited for and not waited for, and with a key that holds the caller.
 const SIGNUPS: &str = "/api/v1/signups";
@@ -52,6 +55,16 @@ pub(crate) fn with_operations(policy: &str, secrets: &[&str]) -> Result<String> 
             "recovery": recovery, "one_way": one_way, "scope": scope,
         })
     };
+    let payouts = |path: &str, policy: &str, members: &Value| {
+        let mut route = json!({
+            "endpoint": path.rsplit('/').next(), "path": path, "policy": policy,
+            "target": "Accounts/{tenant}:{project}:{account}/payout",
+        });
+        if let (Some(route), Some(members)) = (route.as_object_mut(), members.as_object()) {
+            route.extend(members.clone());
+        }
+        route
+    };
     let workflow = |path: &str, one_way: bool, key: &str| {
         json!({
             "endpoint": path.rsplit('/').next(), "path": format!("{path}/{{id}}"), "policy": "PROHIBITED",
@@ -69,6 +82,9 @@ pub(crate) fn with_operations(policy: &str, secrets: &[&str]) -> Result<String> 
             "endpoint": "careful-refunds", "path": crate::in_flight::CAREFUL, "policy": "REQUIRED_A",
             "target": "Refunds/create", "in_flight": "conflict",
         }),
+        payouts(crate::in_flight::PAYOUTS, "REQUIRED_A", &json!({})),
+        payouts(crate::in_flight::CAREFUL_PAYOUTS, "REQUIRED_A", &json!({"in_flight": "conflict"})),
+        payouts(PAYOUTS_LATER, "ACCEPTED", &json!({"one_way": true, "recovery": false})),
     ]);
     let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the backend")?;
     backend.insert("operations".to_owned(), json!({"path": "/api/v1/operations/{operation_id}", "secret": secrets}));
@@ -171,6 +187,7 @@ async fn others(stack: &mut Stack) -> Result<()> {
         format!("{invocation}.AAAAAAAAAAAAAAAAAAAAAA"),
         id.get(..id.len() - 1).context("an id")?.to_owned(),
         invocation.to_owned(),
+        format!("{}.{tag}", invocation.get(..invocation.len() - 1).context("an invocation")?),
         format!("{other_invocation}.{tag}"),
         format!("{id}="),
         // Restate has dropped it.
@@ -206,11 +223,15 @@ async fn others(stack: &mut Stack) -> Result<()> {
     both_give(stack, &ALICE, &id, &first, None).await
 }
 
+fn payout_later(key: &str) -> Request {
+    Request::post(&PAYOUTS_LATER.replace("{account}", key)).json(&json!({"amount": 4200}))
+}
+
 /// The client knows no key: it follows `Location` until the work is done.
 async fn one_way(stack: &mut Stack) -> Result<()> {
-    for (order, request) in [
-        ("later-no-key", quote(LATER, "later-no-key", &json!({"provider_ms": 1000}))),
-        ("later-key", quote(LATER, "later-key", &json!({"provider_ms": 1000})).header("idempotency-key", "later-key")),
+    for (name, request) in [
+        ("later-no-key", payout_later("later-no-key")),
+        ("later-key", payout_later("later-key").header("idempotency-key", "later-key")),
     ] {
         let accepted = send(stack, &ALICE, request.clone()).await?;
         ensure!(accepted.status == 202, "{accepted:?}");
@@ -219,26 +240,34 @@ async fn one_way(stack: &mut Stack) -> Result<()> {
         ensure!(accepted.json() == json!({"operation_id": id, "status": "processing"}), "{}", accepted.text());
         let location = accepted.header("location").context("no Location")?.to_owned();
         ensure!(location == format!("/api/v1/operations/{id}"), "{location}");
-        let mut reply = send(stack, &ALICE, Request::get(&format!("{location}/output"))).await?;
-        ensure!(reply.status == 202 && operation_id(&reply)? == id, "{reply:?}");
-        while reply.status == 202 {
+        for path in [format!("{location}/output"), location.clone()] {
+            let reply = send(stack, &ALICE, Request::get(&path)).await?;
+            ensure!(reply.status == 202 && operation_id(&reply)? == id, "{reply:?}");
             ensure!(reply.header("location") == Some(location.as_str()), "{reply:?}");
-            reply = send(stack, &ALICE, Request::get(&location)).await?;
         }
+        finish(stack, name, &id).await?;
+        let reply = send(stack, &ALICE, Request::get(&location)).await?;
         Expected { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
-        ensure!(reply.json().get("order_id") == Some(&json!(order)), "{}", reply.text());
-        once(stack, order).await?;
-        if order == "later-key" {
+        ensure!(reply.json() == json!({"id": "payout_1", "amount": -4200}), "{}", reply.text());
+        if name == "later-key" {
             let again = send(stack, &ALICE, request).await?;
             ensure!(operation_id(&again)? == id && again.header("location") == Some(location.as_str()), "{again:?}");
             ensure!(again.header("idempotent-replayed") == Some("true"), "{again:?}");
         }
+        ensure!(statement(&stack.restate, &account(name)).await?.entries == 1, "another number of entries");
     }
     Ok(())
 }
 
+/// Confirms a payout, and waits until its operation has an answer.
+async fn finish(stack: &Stack, name: &str, id: &str) -> Result<()> {
+    is_under_way(&stack.restate, &account(name)).await?;
+    confirm(&stack.restate, &account(name)).await?;
+    until("it is done", async || Ok(send(stack, &ALICE, ask(id)).await?.status == 200)).await
+}
+
 async fn under_way(stack: &mut Stack) -> Result<()> {
-    let accepted = send(stack, &ALICE, quote(LATER, "operation-slow", &json!({"provider_ms": 3 * WAIT_MS}))).await?;
+    let accepted = send(stack, &ALICE, payout_later("operation-slow")).await?;
     let id = operation_id(&accepted)?;
     for request in [ask_now(&id), ask(&id).header("x-envoy-upstream-rq-timeout-ms", "60000")] {
         let reply = send(stack, &ALICE, request).await?;
@@ -247,10 +276,10 @@ async fn under_way(stack: &mut Stack) -> Result<()> {
         ensure!(reply.header("retry-after") == Some("2"), "{:?}", reply.headers);
         ensure!(reply.header("location") == Some(&*format!("/api/v1/operations/{id}")), "{:?}", reply.headers);
     }
-    ensure!(effects(stack, "operation-slow").await? == 0, "the work had ended before the wait did");
     code(&send(stack, &BOB, ask_now(&id)).await?, "operation_unknown")?;
-    until("it is done", async || Ok(send(stack, &ALICE, ask(&id)).await?.status == 200)).await?;
-    once(stack, "operation-slow").await
+    finish(stack, "operation-slow", &id).await?;
+    ensure!(statement(&stack.restate, &account("operation-slow")).await?.entries == 1, "another number of entries");
+    Ok(())
 }
 
 async fn failed(stack: &mut Stack) -> Result<()> {
@@ -264,7 +293,9 @@ async fn failed(stack: &mut Stack) -> Result<()> {
     // The wait ends with the handler's own 404, which is no unknown operation.
     let how = json!({"provider": "missing", "provider_ms": 800});
     let accepted = send(stack, &ALICE, quote(LATER, "op-missing-later", &how)).await?;
-    let reply = send(stack, &ALICE, ask(&operation_id(&accepted)?)).await?;
+    let id = operation_id(&accepted)?;
+    until("it has failed", async || Ok(send(stack, &ALICE, ask(&id)).await?.status != 202)).await?;
+    let reply = send(stack, &ALICE, ask(&id)).await?;
     Expected { status: 404, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&reply)
 }
 
@@ -370,7 +401,8 @@ async fn nothing_else(stack: &mut Stack) -> Result<()> {
         ensure!(reply.header("allow") == Some("GET"), "{:?}", reply.headers);
     }
     let upgraded = ask(&id).header("connection", "upgrade").header("upgrade", "websocket");
-    ensure!(send(stack, &ALICE, upgraded).await?.status != 101, "upgraded");
+    // This gateway upgrades no connection. The behaviour cases have one that does.
+    ensure!(send(stack, &ALICE, upgraded).await?.status == 403, "Envoy does not refuse the upgrade");
     // A body and a key change nothing.
     for request in [ask(&id).json(&json!({"a": 1})), ask_now(&id).header("idempotency-key", "k").body("x")] {
         let reply = send(stack, &ALICE, request).await?;
