@@ -45,7 +45,11 @@ pub fn write_gateway(path: &Path, options: &EnvoyOptions, ingress: &[SocketAddr]
     fs::write(path, config.to_string()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The cluster `backend`: every node serves requests, and one that does not answer its health check gets none.
+/// A service that a node has to know before it gets requests, in the hexadecimal digits that Envoy wants: `Payments`.
+const KNOWN_SERVICE: &str = "5061796d656e7473";
+
+/// The cluster `backend`: every node serves requests, and one that does not answer its health check gets none. A node that has
+/// just started listens before it knows the services, answers 404 for them, and says 200 with an empty list when asked for its health.
 fn backend(ingress: &[SocketAddr]) -> Value {
     json!({
         "name": "backend",
@@ -53,12 +57,12 @@ fn backend(ingress: &[SocketAddr]) -> Value {
         "connect_timeout": "0.5s",
         "load_assignment": {"cluster_name": "backend", "endpoints": [{"lb_endpoints": endpoints(ingress)}]},
         "health_checks": [{
-            "timeout": "1s",
-            "interval": "1s",
-            "no_traffic_interval": "1s",
-            "unhealthy_threshold": 2,
+            "timeout": "1.5s",
+            "interval": "0.5s",
+            "no_traffic_interval": "0.5s",
+            "unhealthy_threshold": 1,
             "healthy_threshold": 1,
-            "http_health_check": {"path": "/restate/health"},
+            "http_health_check": {"path": "/restate/health", "receive": [{"text": KNOWN_SERVICE}]},
         }],
     })
 }

@@ -26,7 +26,7 @@ const MARK: &str = "soak.lock";
 struct Options {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Logical operations
+    /// Logical operations, at least: clients go on as long as there are faults to come
     #[arg(long, default_value_t = 2000)]
     operations: u64,
     /// Faults
@@ -41,7 +41,7 @@ struct Options {
     /// Clients that work at the same time
     #[arg(long, default_value_t = 48)]
     clients: usize,
-    /// The time over which operations and faults are spread; 6 for each fault if it is left out
+    /// The time over which operations and faults are spread; 8 for each fault if it is left out
     #[arg(long)]
     seconds: Option<u64>,
     /// Where configurations, data and logs go: an empty directory, or one of an earlier run, which is removed
@@ -89,7 +89,7 @@ async fn soak(options: Options) -> Result<bool> {
     let directory = options.directory.unwrap_or_else(|| repository().join("target/soak"));
     // Held until the end: two runs would take each other's files.
     let _mine = take(&directory)?;
-    let least = if options.faults == 0 { options.operations / 50 + 1 } else { options.faults as u64 * 6 };
+    let least = if options.faults == 0 { options.operations / 50 + 1 } else { options.faults as u64 * 8 };
     let (tools, guard) = tokio::task::spawn_blocking(|| {
         let tools = Tools::locate_with(|| std::env::current_exe().context("this program"))?;
         anyhow::Ok((tools, built("EDGE_GUARD", "edge-idempotency-services", "idempotency-guard")?))

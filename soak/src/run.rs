@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub struct RunOptions {
     pub directory: PathBuf,
     /// Restate nodes.
     pub nodes: usize,
-    /// Logical operations.
+    /// Logical operations, at least: clients go on as long as there are faults to come.
     pub operations: u64,
     /// Faults.
     pub faults: usize,
@@ -74,20 +74,22 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
     let record = Arc::new(FaultRecord::default());
     let observations: Arc<Mutex<Vec<ClientObservation>>> = Arc::default();
     let (next, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let over = Arc::new(AtomicBool::new(false));
     let mut working = JoinSet::new();
     for _ in 0..*clients {
         let (world, notes, observations) = (world.clone(), notes.clone(), observations.clone());
-        let (next, done) = (next.clone(), done.clone());
+        let (next, done, over) = (next.clone(), done.clone(), over.clone());
         let (operations, time, seed) = (*operations, *time, *seed);
         working.spawn(async move {
             let surroundings = CallerSecrets { tokens: &world.tokens, webhook_secret: &world.webhook_secret };
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= operations {
+                // Clients go on as long as there are faults to come.
+                if number >= operations && over.load(Ordering::Relaxed) {
                     return;
                 }
                 // Spread over the time; after an outage they come as fast as clients are free.
-                let due = time.mul_f64(number as f64 / operations as f64);
+                let due = time.mul_f64(number as f64 / operations.max(1) as f64);
                 tokio::time::sleep(due.saturating_sub(notes.elapsed())).await;
                 let random = fastrand::Rng::with_seed(seed.rotate_left(17) ^ number);
                 let mut client = RetryingClient { gateways: &world.gateways, notes: &notes, random };
@@ -97,7 +99,11 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
             }
         });
     }
-    let striking = strike(world.clone(), plan(*seed, *faults, *time), notes.clone(), record.clone());
+    let striking = async {
+        strike(world.clone(), plan(*seed, *faults, *time), notes.clone(), record.clone()).await?;
+        over.store(true, Ordering::Relaxed);
+        anyhow::Ok(())
+    };
     let telling = async {
         loop {
             tokio::time::sleep(TOLD_EVERY).await;
@@ -133,7 +139,7 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
     let noted = notes.noted().clone();
     let summary = RunSummary {
         seed: *seed,
-        kinds: (0..*operations).map(|number| Operation::of(*seed, number).kind).collect(),
+        kinds: (0..done.load(Ordering::Relaxed)).map(|number| Operation::of(*seed, number).kind).collect(),
         took,
         noted,
         struck: record.struck(),
