@@ -200,6 +200,8 @@ fn a_policy_that_does_not_fit_the_line_is_told() {
     assert_eq!(told(&same, POLICY), "[]");
     let without = POLICY.replace("orders.cancel", "orders.abort");
     assert!(told(&same, &without).contains("the policy has no endpoint orders.cancel"));
+    let operation = |line: &mut Value| line["edge_idempotency"]["endpoint"] = json!("_operations");
+    assert_eq!(told(&operation, POLICY), "[]");
     let required = POLICY.replace("ACCEPTED", "REQUIRED_A");
     assert!(told(&same, &required).contains("the line says ACCEPTED, and the policy has REQUIRED_A for orders.cancel"));
     assert!(

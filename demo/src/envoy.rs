@@ -92,16 +92,20 @@ impl Envoy {
         command.args(["--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info"]);
         let process = Process::spawn("Envoy", &mut command, &options.run_dir.join("envoy.log"))?;
         let mut envoy = Self { process, options };
-        let admin_url = envoy.admin_url();
-        envoy
-            .process
+        envoy.ready().await?;
+        Ok(envoy)
+    }
+
+    /// Waits until it takes requests.
+    pub async fn ready(&mut self) -> Result<()> {
+        let admin_url = self.admin_url();
+        self.process
             .ready(READY, async || {
                 let reply = Request::get("/ready").send(&admin_url).await?;
                 ensure!(reply.status == 200, "/ready says {}", reply.text().trim());
                 Ok(())
             })
-            .await?;
-        Ok(envoy)
+            .await
     }
 
     /// Kills it as a crash would, then starts it again with the configuration of [`Envoy::start`].

@@ -110,7 +110,8 @@ impl Restate {
         rows.into_iter().map(|row| serde_json::from_value(row).context("a row of sys_invocation")).collect()
     }
 
-    async fn ready(&mut self) -> Result<()> {
+    /// Waits until it takes requests and answers queries.
+    pub async fn ready(&mut self) -> Result<()> {
         let (admin, ingress) = (self.admin_url(), self.ingress_url());
         self.process
             .ready(READY, async || {

@@ -66,6 +66,8 @@ pub struct Senders {
     pub scheduler: String,
     /// Stripe's signing secret of the webhooks that are looked up
     pub looked_up: String,
+    /// What the filter makes operation ids with; no sender has it
+    pub operations: String,
 }
 
 impl Senders {
@@ -78,6 +80,7 @@ impl Senders {
             twilio: random(),
             scheduler: random(),
             looked_up: format!("whsec_{}", random()),
+            operations: random(),
         }
     }
 
@@ -89,6 +92,7 @@ impl Senders {
             ("GITHUB_WEBHOOK_SECRET", &self.github),
             ("TWILIO_AUTH_TOKEN", &self.twilio),
             ("SCHEDULER_SECRET", &self.scheduler),
+            ("OPERATIONS_SECRET", &self.operations),
         ];
         variables.map(|(name, value)| (name.to_owned(), value.clone())).into()
     }

@@ -6,12 +6,26 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use edge_idempotency_demo::envoy::{EnvoyOptions, render};
+use edge_idempotency_demo::stack::POLICY;
 use serde_json::{Map, Value, json};
 
 const LISTENER: &str = "/static_resources/listeners/0";
 const MANAGER: &str = "/filter_chains/0/filters/0/typed_config";
 const ROUTES: &str = "/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
 const FILTER: &str = "edge-idempotency";
+
+/// The demo's policy document without collision detection, operations and shaped answers, for tests that are about other things or add
+/// these by themselves: operation ids are those of Restate, and every success has its status 200.
+pub fn plain_policy() -> Result<Value> {
+    let mut policy: Value = serde_json::from_str(POLICY)?;
+    let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the demo's backend")?;
+    backend.retain(|member, _| !["guard", "operations"].contains(&member.as_str()));
+    for route in policy.get_mut("routes").and_then(Value::as_array_mut).context("the demo's routes")? {
+        let route = route.as_object_mut().context("a route")?;
+        route.retain(|member, _| !["collision", "fingerprint", "answer"].contains(&member.as_str()));
+    }
+    Ok(policy)
+}
 
 /// A listener with the filter, and in what it differs from the shipped one.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::config::plain_policy;
 use e2e::gateway::tools;
 use e2e::harness::{Test, run, runtime, sharing};
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::restate::Invocation;
 use edge_idempotency_demo::scheduler::Dispatch;
-use edge_idempotency_demo::stack::{POLICY, Stack, StackOptions};
+use edge_idempotency_demo::stack::{Stack, StackOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -74,7 +75,7 @@ impl World {
     /// The demo, with these paths of Restate.
     fn start(paths: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let mut policy: Value = serde_json::from_str(POLICY)?;
+        let mut policy = plain_policy()?;
         let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the demo's backend")?;
         backend.insert("paths".to_owned(), json!(paths));
         let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };

@@ -286,12 +286,11 @@ impl Problem {
         }
     }
 
-    /// The filter needs the whole body, but the body of an upgraded connection never ends.
+    /// The request asks for an upgraded connection, which has no end that could be waited for.
     pub fn upgrade_refused() -> Self {
         Self::new(
             Code::RequestInvalid,
-            "The whole body of this request has to come before it is forwarded, and an upgraded connection has no end. Send \
-             the request without the Upgrade header.",
+            "The operation does not take an upgraded connection. Send the request without the Upgrade header.",
         )
     }
 

@@ -306,6 +306,22 @@ fn a_verdict_behind_the_gateways_own_response_is_dropped() {
     }
 }
 
+/// An answer that nobody has asked for does not take the place of a claim that is still to be made.
+#[test]
+fn a_claim_that_waits_for_the_body_is_not_dropped() {
+    let mut other = World::enforced();
+    other.part(b"abc", true);
+    let own = other.gateway.calls.borrow().last().unwrap().clone();
+    let reply = CallReply { status: Some(200), body: Some(own.as_bytes()) };
+    other.lookups.on_call_reply(&other.gateway, 7, &reply, &mut other.series);
+    let (_, answer) = other.lookups.next_answer().unwrap();
+
+    let mut world = World::enforced();
+    world.driver.on_lookup_answer(&world.gateway, answer, &mut world.lookups);
+    world.part(b"def", true);
+    assert_eq!((world.gateway.resumed.get(), world.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+}
+
 /// A gateway that keeps the body back ends the wait as for webhooks; while the guard is asked, nothing stalls.
 #[test]
 fn a_body_that_is_kept_back_ends_the_wait() {

@@ -65,6 +65,8 @@ struct Gateway {
     /// How often it was asked for the endpoint that its route names
     endpoints: Cell<usize>,
     request_trailers: Vec<Line>,
+    /// The response's headers; if there are none, the status 408
+    response: Vec<Line>,
     /// Whether it refuses to set and to remove headers
     refuses_edits: bool,
     /// How often it was given another body of the response
@@ -111,7 +113,8 @@ impl Host for Gateway {
     fn header_lines(&self, map: HeaderMapKind) -> Lines {
         Lines(match map {
             HeaderMapKind::Request => self.request.clone(),
-            HeaderMapKind::Response => vec![(b":status", b"408")],
+            HeaderMapKind::Response if self.response.is_empty() => vec![(b":status", b"408")],
+            HeaderMapKind::Response => self.response.clone(),
             HeaderMapKind::RequestTrailers => self.request_trailers.clone(),
             HeaderMapKind::ResponseTrailers => Vec::new(),
         })
@@ -353,6 +356,28 @@ fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
     assert_eq!(driver.on_request_trailers(&gateway, None), FilterAction::Pause);
     driver.on_response_body(&gateway, 2, true);
     assert_eq!((gateway.replies.get(), gateway.bodies.get()), (1, 1));
+}
+
+/// A success whose `Location` needs a body that the gateway keeps back passes with its status, and is counted as what it is.
+#[test]
+fn a_success_whose_body_is_kept_back_passes() {
+    let route = r#""target": "Refunds/create", "answer": {"location": "/refunds/{body:/id}"}"#;
+    let policy = recovery_policy("").replace(r#""target": "Refunds/create""#, route);
+    let mut series = SeriesTable::default();
+    let mut gateway = Gateway::with(&RECOVERY);
+    gateway.request[0].1 = b"POST";
+    gateway.request[2].1 = b"/refunds";
+    gateway.request.push((b"idempotency-key", b"k"));
+    gateway.response = vec![(b":status", b"200"), (b"x-restate-id", b"inv_1"), (b"content-type", b"application/json")];
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(policy.as_bytes()).unwrap())));
+    assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
+    assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
+    assert_eq!(ticks(&mut driver), Some(6));
+    assert!(driver.end_stalled_wait(&gateway));
+    driver.count(&gateway, &mut series);
+    let unshaped = "idempotency_answer_unshaped_total;reason=body_kept_back;tenant=acme;project=shop;endpoint=refunds";
+    assert!(counted(&gateway, &mut series).contains(&(unshaped.to_owned(), 1)), "{:?}", gateway.metrics);
+    assert_eq!((gateway.responses_resumed.get(), gateway.replies.get(), gateway.bodies.get()), (1, 0, 0));
 }
 
 /// A host is asked for the endpoint of its route only by a policy that uses it.

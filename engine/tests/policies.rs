@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::json::Json;
+use edge_idempotency_engine::lookup::FakeStores;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -59,6 +61,12 @@ fn request(document: &Value, defaults: &Value) -> Request {
         attributes: JsonAttributes::new(member("metadata"), &member("route_metadata")),
         ..Request::default()
     }
+}
+
+/// What registry, secret store, guard and Restate answer: the member `lookups` of such a document.
+fn stores(document: &Value) -> FakeStores {
+    let Some(lookups) = document.get("lookups") else { return FakeStores::default() };
+    FakeStores::read(&Json::parse(lookups.to_string().as_bytes()).unwrap()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What the backend gets beside method, host and scheme; a header in more than one line becomes an array.
@@ -127,7 +135,7 @@ fn every_policy_does_what_its_cases_say() {
         for case in listed {
             let at = format!("{name}: {}", case["name"]);
             let request = request(&case["request"], &file["defaults"]);
-            let seen = match requests::run(&policy, &request, &request.attributes).1 {
+            let seen = match requests::run_with(&policy, &request, &request.attributes, &stores(&case["request"])).1 {
                 Verdict::Forwarded { headers, .. } => json!({"upstream": upstream(&headers)}),
                 Verdict::Refused(problem) => {
                     let document: Value = serde_json::from_str(&problem.document(policy.answers())).unwrap();

@@ -1,6 +1,6 @@
 //! What clients saw against what happened. The check knows nothing of processes: it gets observations and a ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::service::{Answer, Entry};
@@ -12,6 +12,8 @@ pub struct ClientObservation {
     pub nonce: String,
     /// Who asked, as handlers see the caller.
     pub caller: String,
+    /// The account that the effect is on: `{tenant}:{project}:{account}`, or an empty text.
+    pub account: String,
     /// What the client did, for people.
     pub act: &'static str,
     /// What is right.
@@ -97,7 +99,7 @@ pub enum Rule {
     EffectOfRefused,
     /// An effect that nobody asked for.
     UnaskedEffect,
-    /// An effect is on another caller's account.
+    /// An effect belongs to another caller than those who asked for it, or is on another account.
     ForeignEffect,
     /// A caller got the answer to somebody else's request, or to another one of its own.
     ForeignAnswer,
@@ -115,6 +117,8 @@ pub enum Rule {
     Unanswered,
     /// An invocation never ended.
     Unfinished,
+    /// A process ended, or its code failed, although nobody had hit it.
+    Crashed,
 }
 
 impl Rule {
@@ -125,7 +129,7 @@ impl Rule {
             Self::Doubled => "an operation has several effects",
             Self::EffectOfRefused => "a refused request has an effect",
             Self::UnaskedEffect => "there is an effect that nobody asked for",
-            Self::ForeignEffect => "an effect belongs to another caller",
+            Self::ForeignEffect => "an effect belongs to another caller or account",
             Self::ForeignAnswer => "a caller got an answer that belongs to another request",
             Self::ChangedAnswer => "two answers to one operation differ",
             Self::MismatchPassed => "a key was taken again with another body",
@@ -134,6 +138,7 @@ impl Rule {
             Self::Refused => "a request was refused without a reason",
             Self::Unanswered => "a client never got an answer",
             Self::Unfinished => "an invocation never ended",
+            Self::Crashed => "a process ended or failed by itself",
         }
     }
 }
@@ -153,10 +158,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All that is known of one nonce.
+/// A nonce and who asked: two callers may send the same order, and each of them has an effect of its own.
+type Intent<'a> = (&'a str, &'a str);
+
+/// All that is known of one intent.
 #[derive(Default)]
 struct Known<'a> {
-    caller: &'a str,
+    account: &'a str,
     invocation: Option<&'a str>,
     acknowledged: bool,
     refused: bool,
@@ -165,7 +173,7 @@ struct Known<'a> {
 /// Compares. The result is empty if everything is right.
 pub fn check(observations: &[ClientObservation], ledger: &EffectLedger) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut known: BTreeMap<&str, Known<'_>> = BTreeMap::new();
+    let mut known: BTreeMap<Intent<'_>, Known<'_>> = BTreeMap::new();
     for seen in observations {
         observed(seen, &mut known, ledger, &mut found);
     }
@@ -178,11 +186,11 @@ pub fn check(observations: &[ClientObservation], ledger: &EffectLedger) -> Vec<V
 
 fn observed<'a>(
     seen: &'a ClientObservation,
-    known: &mut BTreeMap<&'a str, Known<'a>>,
+    known: &mut BTreeMap<Intent<'a>, Known<'a>>,
     ledger: &EffectLedger,
     found: &mut Vec<Violation>,
 ) {
-    let ClientObservation { nonce, caller, act, expected, got, asked_at_ms } = seen;
+    let ClientObservation { nonce, caller, account, act, expected, got, asked_at_ms } = seen;
     let mut broken = |rule, why: &str| {
         found.push(Violation { rule, detail: format!("{nonce} of {caller}, {act}: {got:?}{why}") });
     };
@@ -193,7 +201,7 @@ fn observed<'a>(
         }
         return;
     }
-    let known = known.entry(nonce).or_insert_with(|| Known { caller, ..Known::default() });
+    let known = known.entry((nonce, caller)).or_insert_with(|| Known { account, ..Known::default() });
     match got {
         Got::Answer { answer, replayed } => {
             if *expected == Expected::Mismatch {
@@ -202,7 +210,7 @@ fn observed<'a>(
                 return;
             }
             known.acknowledged = true;
-            if answer.nonce != *nonce || answer.caller != *caller {
+            if answer.nonce != *nonce || answer.caller != *caller || answer.account != *account {
                 broken(Rule::ForeignAnswer, "");
             }
             match known.invocation {
@@ -218,10 +226,11 @@ fn observed<'a>(
         Got::Refused { .. } => match expected {
             Expected::Mismatch | Expected::AnswerOrMismatch(_) if got.is_mismatch() => known.refused = true,
             Expected::AnswerOrUnknown if got.is_unknown() => {
-                // It lied if the result was there before the question.
-                let effect = ledger.effects.get(nonce).and_then(|entries| entries.first());
-                let completed = effect.and_then(|entry| ledger.completed.get(&entry.invocation));
-                if completed.is_some_and(|completed| completed < asked_at_ms) {
+                // It lied if the result was there before the question. Before that both answers are right: a call whose connection
+                // broke, and which was never acknowledged, may arrive after the question.
+                let effect = ledger.effects.get(nonce).and_then(|all| all.iter().find(|entry| entry.caller == *caller));
+                let since = effect.and_then(|entry| ledger.completed.get(&entry.invocation));
+                if since.is_some_and(|since| since < asked_at_ms) {
                     broken(Rule::Untrue, ", but it was completed before");
                 }
             }
@@ -255,34 +264,39 @@ fn rivals(observations: &[ClientObservation], found: &mut Vec<Violation>) {
     }
 }
 
-fn effects(known: &BTreeMap<&str, Known<'_>>, ledger: &EffectLedger, found: &mut Vec<Violation>) {
+fn effects(known: &BTreeMap<Intent<'_>, Known<'_>>, ledger: &EffectLedger, found: &mut Vec<Violation>) {
     let mut broken = |rule, detail: String| found.push(Violation { rule, detail });
-    for (nonce, known) in known {
-        let entries = ledger.effects.get(*nonce).map_or(&[][..], Vec::as_slice);
+    for ((nonce, caller), known) in known {
+        let all = ledger.effects.get(*nonce).map_or(&[][..], Vec::as_slice);
+        let entries: Vec<&Entry> = all.iter().filter(|entry| entry.caller == *caller).collect();
         if known.acknowledged && entries.is_empty() {
-            broken(Rule::Lost, (*nonce).to_owned());
+            broken(Rule::Lost, format!("{nonce} of {caller}"));
         }
         if known.refused && !known.acknowledged && !entries.is_empty() {
-            broken(Rule::EffectOfRefused, format!("{nonce}: {entries:?}"));
+            broken(Rule::EffectOfRefused, format!("{nonce} of {caller}: {entries:?}"));
         }
         if entries.len() > 1 {
-            broken(Rule::Doubled, format!("{nonce}: {entries:?}"));
+            broken(Rule::Doubled, format!("{nonce} of {caller}: {entries:?}"));
         }
         for entry in entries {
-            if entry.nonce != *nonce || entry.caller != known.caller {
-                broken(Rule::ForeignEffect, format!("{nonce} of {}: {entry:?}", known.caller));
+            if entry.nonce != *nonce || entry.account != known.account {
+                broken(Rule::ForeignEffect, format!("{nonce} of {caller}: {entry:?}"));
             }
-            if known.invocation.is_some_and(|invocation| invocation != entry.invocation) {
+            if let Some(invocation) = known.invocation
+                && invocation != entry.invocation
+            {
                 broken(
                     Rule::ChangedAnswer,
-                    format!("{nonce}: the effect is {entry:?}, the answer {:?}", known.invocation),
+                    format!("{nonce} of {caller}: the effect is {entry:?}, the answer {invocation}"),
                 );
             }
         }
     }
+    let asked: BTreeSet<&str> = known.keys().map(|(nonce, _)| *nonce).collect();
     for (nonce, entries) in &ledger.effects {
-        if !known.contains_key(nonce.as_str()) {
-            broken(Rule::UnaskedEffect, format!("{nonce}: {entries:?}"));
+        for entry in entries.iter().filter(|entry| !known.contains_key(&(nonce.as_str(), entry.caller.as_str()))) {
+            let rule = if asked.contains(nonce.as_str()) { Rule::ForeignEffect } else { Rule::UnaskedEffect };
+            broken(rule, format!("{nonce}: {entry:?}"));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use edge_idempotency_demo::http::{Reply, Request};
 
 /// The schedule of docs/clients.md.
-const ATTEMPTS: u32 = 10;
+pub const ATTEMPTS: u32 = 10;
 const BASE: Duration = Duration::from_millis(500);
 const CAP: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -125,6 +126,8 @@ pub struct Struck {
     pub blow: Blow,
     /// What the node led when it was hit.
     pub led: Leads,
+    /// It did not end when it was asked to, and was killed.
+    pub forced: bool,
 }
 
 /// The plan: `count` faults over `time`.
@@ -172,6 +175,7 @@ pub struct FaultRecord {
 struct Inner {
     active: BTreeMap<Group, String>,
     struck: Vec<Struck>,
+    died: Vec<String>,
 }
 
 impl FaultRecord {
@@ -182,6 +186,11 @@ impl FaultRecord {
     /// What is down at the moment.
     pub fn active(&self) -> Vec<String> {
         self.with(|inner| inner.active.values().cloned().collect())
+    }
+
+    /// Processes that had ended before they were hit.
+    pub fn died(&self) -> Vec<String> {
+        self.with(|inner| inner.died.clone())
     }
 
     /// What was hit, in the order in which it was over.
@@ -241,11 +250,15 @@ async fn strike_one(world: &World, planned: &Planned, notes: &Notes, record: &Fa
     record.with(|inner| inner.active.insert(group, format!("{name} {}", blow.name())));
     let came_back = blow_at(world, group, place, blow, down).await;
     let until = notes.elapsed();
+    let hit = came_back.with_context(|| format!("{name} did not come back"))?;
     record.with(|inner| {
         inner.active.remove(&group);
-        inner.struck.push(Struck { at, until, group, name: name.clone(), blow, led });
+        inner.died.extend(
+            hit.died.map(|status| format!("{name} ended by itself before {:.1} s: {status}", at.as_secs_f64())),
+        );
+        inner.struck.push(Struck { at, until, group, name, blow, led, forced: hit.forced });
     });
-    came_back.with_context(|| format!("{name} did not come back"))
+    Ok(())
 }
 
 /// Which member of its group, and what it leads.
@@ -267,7 +280,7 @@ async fn place(world: &World, planned: &Planned) -> (usize, Leads) {
     }
 }
 
-async fn blow_at(world: &World, group: Group, place: usize, blow: Blow, down: Duration) -> Result<()> {
+async fn blow_at(world: &World, group: Group, place: usize, blow: Blow, down: Duration) -> Result<Hit> {
     let missing = || format!("there is no {} {place}", group.name());
     match group {
         Group::Restate => hit(world.restate.get(place).with_context(missing)?, blow, down).await,
@@ -278,25 +291,40 @@ async fn blow_at(world: &World, group: Group, place: usize, blow: Blow, down: Du
     }
 }
 
-/// Takes a process down, waits, and brings it back.
-async fn hit<M: Member>(member: &Turn<M>, blow: Blow, down: Duration) -> Result<()> {
+/// What a blow found.
+struct Hit {
+    /// How the process had ended before, if it had.
+    died: Option<ExitStatus>,
+    /// It did not end when it was asked to.
+    forced: bool,
+}
+
+/// Takes a process down, waits, brings it back, and waits until it answers.
+async fn hit<M: Member>(member: &Turn<M>, blow: Blow, down: Duration) -> Result<Hit> {
     let mut member = member.lock().await;
+    let died = member.process().exited()?;
+    let mut forced = false;
     match blow {
         Blow::Kill => member.process().kill()?,
         Blow::Pause => member.process().pause()?,
-        Blow::Restart => drop(member.process().terminate(PATIENCE).await?),
+        Blow::Restart => forced = !member.process().terminate(PATIENCE).await?,
     }
     tokio::time::sleep(down).await;
-    if blow == Blow::Pause {
-        return member.process().resume();
+    if blow == Blow::Pause && died.is_none() {
+        member.process().resume()?;
+        member.answers().await?;
+    } else {
+        keep_log(member.process().log())?;
+        member.start_again().await?;
     }
-    keep_log(member.process().log())?;
-    member.start_again().await
+    Ok(Hit { died, forced })
 }
 
 /// What can be hit.
 trait Member {
     fn process(&mut self) -> &mut Process;
+    /// Waits until it answers.
+    async fn answers(&mut self) -> Result<()>;
     /// Starts it again as it was, and waits until it answers.
     async fn start_again(&mut self) -> Result<()>;
 }
@@ -304,6 +332,10 @@ trait Member {
 impl Member for Restate {
     fn process(&mut self) -> &mut Process {
         &mut self.process
+    }
+
+    async fn answers(&mut self) -> Result<()> {
+        self.ready().await
     }
 
     async fn start_again(&mut self) -> Result<()> {
@@ -316,6 +348,10 @@ impl Member for Envoy {
         &mut self.process
     }
 
+    async fn answers(&mut self) -> Result<()> {
+        self.ready().await
+    }
+
     async fn start_again(&mut self) -> Result<()> {
         self.restart().await
     }
@@ -326,6 +362,10 @@ impl Member for RestartableProgram {
         &mut self.process
     }
 
+    async fn answers(&mut self) -> Result<()> {
+        self.ready().await
+    }
+
     async fn start_again(&mut self) -> Result<()> {
         self.restart().await
     }
@@ -334,6 +374,11 @@ impl Member for RestartableProgram {
 impl Member for OpenBao {
     fn process(&mut self) -> &mut Process {
         &mut self.process
+    }
+
+    async fn answers(&mut self) -> Result<()> {
+        // What is not sealed stays so.
+        self.unseal().await
     }
 
     async fn start_again(&mut self) -> Result<()> {

@@ -1,18 +1,21 @@
 //! `soak`: runs, tells, and ends with 1 if a rule was broken.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Parser, Subcommand};
 use edge_idempotency_demo::tools::{Tools, built, repository};
 use soak::policy::Sabotage;
 use soak::run::{RunOptions, run};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
+
+/// A file in a directory that a soak has made.
+const MARK: &str = "soak.lock";
 
 /// Runs operations through two Envoys with the filter, a cluster of Restate nodes, services and a secret store, while each of them is
 /// killed, paused and restarted; and checks what happened (docs/reliability.md).
@@ -41,7 +44,7 @@ struct Options {
     /// The time over which operations and faults are spread; 6 for each fault if it is left out
     #[arg(long)]
     seconds: Option<u64>,
-    /// Where configurations, data and logs go. What is there is removed
+    /// Where configurations, data and logs go: an empty directory, or one of an earlier run, which is removed
     #[arg(long)]
     directory: Option<PathBuf>,
     /// A set-up that is wrong on purpose: the check has to find it
@@ -84,10 +87,8 @@ async fn main() -> ExitCode {
 /// Whether no rule was broken.
 async fn soak(options: Options) -> Result<bool> {
     let directory = options.directory.unwrap_or_else(|| repository().join("target/soak"));
-    if directory.exists() {
-        fs::remove_dir_all(&directory).with_context(|| format!("cannot empty {}", directory.display()))?;
-    }
-    fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    // Held until the end: two runs would take each other's files.
+    let _mine = take(&directory)?;
     let least = if options.faults == 0 { options.operations / 50 + 1 } else { options.faults as u64 * 6 };
     let (tools, guard) = tokio::task::spawn_blocking(|| {
         let tools = Tools::locate_with(|| std::env::current_exe().context("this program"))?;
@@ -108,8 +109,30 @@ async fn soak(options: Options) -> Result<bool> {
     })
     .await?;
     print!("{summary}");
-    fs::write(directory.join("summary.txt"), summary.to_string()).context("cannot write the summary")?;
+    let gaps = summary.gaps();
+    if summary.is_right() && options.sabotage.is_none() && !gaps.is_empty() {
+        bail!("the run is too small to say anything: {}", gaps.join("; "));
+    }
     Ok(summary.is_right())
+}
+
+/// Empties a directory of an earlier run, or makes it. Anybody else's is left alone.
+fn take(directory: &Path) -> Result<File> {
+    let mark = directory.join(MARK);
+    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let empty =
+        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.next().is_none();
+    ensure!(empty || mark.exists(), "{} is not empty, and no soak has made it", directory.display());
+    let file = File::create(&mark).with_context(|| format!("cannot write {}", mark.display()))?;
+    ensure!(file.try_lock().is_ok(), "another soak is at work in {}", directory.display());
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path != mark {
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(file)
 }
 
 async fn interrupted() -> &'static str {

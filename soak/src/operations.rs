@@ -16,8 +16,11 @@ const ACCOUNTS: usize = 50;
 /// The longest work of a handler, in milliseconds.
 const MOST_WORK_MS: u64 = 120;
 
+/// The work of a call that is repeated while it is under way.
+const LONG_WORK_MS: u64 = 600;
+
 /// What kind an operation is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum OperationKind {
     /// A call with a key.
     Create,
@@ -38,7 +41,7 @@ pub enum OperationKind {
 }
 
 /// The kinds, and how many of a hundred operations are of each.
-const SHARES: [(OperationKind, u32); 8] = [
+pub const SHARES: [(OperationKind, u32); 8] = [
     (OperationKind::Create, 30),
     (OperationKind::Replay, 15),
     (OperationKind::Mismatch, 10),
@@ -103,6 +106,7 @@ struct KeyedCall {
     token: String,
     path: String,
     key: String,
+    account: Option<usize>,
     work_ms: u64,
 }
 
@@ -165,31 +169,37 @@ impl Run<'_> {
         }
     }
 
-    fn call_to(&mut self, path: String) -> KeyedCall {
+    fn call_to(&mut self, path: String, account: Option<usize>) -> KeyedCall {
         let (caller, token) = self.caller();
         let random = &mut self.operation.random;
         // Half of all calls are over at once.
         let work_ms = if random.bool() { 0 } else { random.u64(0..MOST_WORK_MS) };
         let key = format!("{:016x}-{}", random.u64(..), self.operation.number);
-        KeyedCall { nonce: format!("n{}", self.operation.number), caller, token, path, key, work_ms }
+        KeyedCall { nonce: format!("n{}", self.operation.number), caller, token, path, key, account, work_ms }
     }
 
     /// A call to the service or to the virtual object.
     fn keyed_call(&mut self) -> KeyedCall {
         let account = self.operation.random.usize(0..ACCOUNTS);
-        let path = match self.operation.random.u8(0..4) {
-            0 => deposits(account),
-            1 => CHARGES.to_owned(),
-            _ => PAYMENTS.to_owned(),
-        };
-        self.call_to(path)
+        match self.operation.random.u8(0..4) {
+            0 => self.call_to(deposits(account), Some(account)),
+            1 => self.call_to(CHARGES.to_owned(), None),
+            _ => self.call_to(PAYMENTS.to_owned(), None),
+        }
     }
 
     fn note(&mut self, call: &KeyedCall, act: &'static str, expected: Expected, answered: Option<Answered>) -> Got {
         let asked_at_ms = answered.as_ref().map_or(0, |answered| answered.asked_at_ms);
         let got = answered.map_or(Got::Nothing, |answered| got(&answered.reply));
-        let (nonce, caller) = (call.nonce.clone(), call.caller.seen());
-        self.seen.push(ClientObservation { nonce, caller, act, expected, got: got.clone(), asked_at_ms });
+        self.seen.push(ClientObservation {
+            nonce: call.nonce.clone(),
+            caller: call.caller.seen(),
+            account: call.account.map_or_else(String::new, |account| call.caller.account(account)),
+            act,
+            expected,
+            got: got.clone(),
+            asked_at_ms,
+        });
         got
     }
 
@@ -220,8 +230,14 @@ impl Run<'_> {
     }
 
     async fn replay(&mut self, client: &mut RetryingClient<'_>) {
-        let call = self.keyed_call();
-        let (answered, second) = at_once(client, call.request(), call.request()).await;
+        let mut call = self.keyed_call();
+        let mut later = Duration::ZERO;
+        if call.path == CHARGES {
+            // The second call finds the first one under way, unless the first one was held up.
+            call.work_ms = LONG_WORK_MS;
+            later = Duration::from_millis(self.operation.random.u64(50..LONG_WORK_MS / 2));
+        }
+        let (answered, second) = at_once(client, call.request(), call.request(), later).await;
         self.note(&call, "the same call at the same time", Expected::Answer, second);
         let id = answered.as_ref().and_then(|answered| answered.reply.header("x-operation-id")).unwrap_or_default();
         let lookup = Request::get(&format!("{OPERATIONS}/{id}/output")).bearer(&call.token);
@@ -243,7 +259,7 @@ impl Run<'_> {
     async fn race(&mut self, client: &mut RetryingClient<'_>) {
         let first = self.keyed_call();
         let second = first.with_nonce("-rival");
-        let (one, two) = at_once(client, first.request(), second.request()).await;
+        let (one, two) = at_once(client, first.request(), second.request(), Duration::ZERO).await;
         self.note(&first, "one of two bodies at once", Expected::AnswerOrMismatch(second.nonce.clone()), one);
         self.note(&second, "one of two bodies at once", Expected::AnswerOrMismatch(first.nonce.clone()), two);
     }
@@ -251,8 +267,12 @@ impl Run<'_> {
     async fn twins(&mut self, client: &mut RetryingClient<'_>) {
         let first = self.keyed_call();
         let (caller, token) = self.other(first.caller);
-        let second = first.of((caller, &token)).with_nonce("-twin");
-        let (one, two) = at_once(client, first.request(), second.request()).await;
+        let mut second = first.of((caller, &token));
+        // The same order is an operation of its own, too, if another caller sends it.
+        if self.operation.random.bool() {
+            second = second.with_nonce("-twin");
+        }
+        let (one, two) = at_once(client, first.request(), second.request(), Duration::ZERO).await;
         self.note(&first, "one of two callers with one key", Expected::Answer, one);
         self.note(&second, "one of two callers with one key", Expected::Answer, two);
         self.ask(client, &second, "retry of a twin", Expected::Replay).await;
@@ -260,7 +280,10 @@ impl Run<'_> {
     }
 
     async fn recovery(&mut self, client: &mut RetryingClient<'_>) {
-        let call = self.keyed_call();
+        let mut call = self.keyed_call();
+        if self.operation.random.bool() {
+            call.work_ms = LONG_WORK_MS;
+        }
         let nobody = KeyedCall { key: format!("{}-never-sent", call.key), ..call.clone() };
         self.look(
             client,
@@ -270,8 +293,10 @@ impl Run<'_> {
             Expected::Unknown,
         )
         .await;
-        // The connection breaks before the answer is there, or just after.
-        let patience = Duration::from_millis(self.operation.random.u64(1..60));
+        // The connection breaks before the request has reached the backend, while it is under way, or after the answer.
+        let random = &mut self.operation.random;
+        let patience_us = if random.bool() { random.u64(100..3_000) } else { random.u64(3_000..LONG_WORK_MS * 1_000) };
+        let patience = Duration::from_micros(patience_us);
         client.abandon(&call.request(), patience).await;
         let suffix = if self.operation.random.bool() { "" } else { "/output" };
         let request = call.recovery(suffix);
@@ -287,7 +312,7 @@ impl Run<'_> {
     }
 
     async fn scheduled(&mut self, client: &mut RetryingClient<'_>) {
-        let call = self.call_to(SCHEDULED.to_owned());
+        let call = self.call_to(SCHEDULED.to_owned(), None);
         let Some(accepted) = client.call(&call.request()).await else {
             self.note(&call, "scheduled call", Expected::Acknowledgement, None);
             return;
@@ -333,8 +358,8 @@ impl Run<'_> {
                 let answered = client.call_until(|| delivery(hook, secret, &body), |reply| taken(reply.status)).await;
                 let asked_at_ms = answered.as_ref().map_or(0, |answered| answered.asked_at_ms);
                 let got = answered.map_or(Got::Nothing, |answered| got(&answered.reply));
-                let (nonce, caller) = (nonce.clone(), hook.seen());
-                self.seen.push(ClientObservation { nonce, caller, act, expected, got, asked_at_ms });
+                let (nonce, caller, account) = (nonce.clone(), hook.seen(), String::new());
+                self.seen.push(ClientObservation { nonce, caller, account, act, expected, got, asked_at_ms });
             }
         }
     }
@@ -359,10 +384,18 @@ fn delivery(hook: SoakWebhook, secret: &str, body: &Value) -> Request {
     Request::post(&hook.path()).header("stripe-signature", signature).json(body)
 }
 
-/// Two requests at once, each with the retries of a client.
-async fn at_once(client: &mut RetryingClient<'_>, one: Request, two: Request) -> (Option<Answered>, Option<Answered>) {
+/// Two requests, the second one so much later, each with the retries of a client.
+async fn at_once(
+    client: &mut RetryingClient<'_>,
+    one: Request,
+    two: Request,
+    later: Duration,
+) -> (Option<Answered>, Option<Answered>) {
     let mut second = RetryingClient { gateways: client.gateways, notes: client.notes, random: client.random.fork() };
-    tokio::join!(client.call(&one), second.call(&two))
+    tokio::join!(client.call(&one), async {
+        tokio::time::sleep(later).await;
+        second.call(&two).await
+    })
 }
 
 /// What a reply says.
@@ -398,8 +431,8 @@ mod tests {
             let headers = replayed.map(|value| ("idempotent-replayed".to_owned(), value.into()));
             got(&Reply { status, headers: headers.into_iter().collect(), body: body.into() })
         };
-        let body = r#"{"nonce":"n1","caller":"c","invocation":"inv_1"}"#;
-        let answer = Answer { nonce: "n1".to_owned(), caller: "c".to_owned(), invocation: "inv_1".to_owned() };
+        let body = r#"{"nonce":"n1","caller":"c","invocation":"inv_1","account":""}"#;
+        let answer: Answer = serde_json::from_str(body).unwrap();
         assert_eq!(reply(200, body, None), Got::Answer { answer: answer.clone(), replayed: false });
         assert_eq!(reply(200, body, Some("true")), Got::Answer { answer, replayed: true });
         assert_eq!(reply(202, "{}", None), Got::Accepted);

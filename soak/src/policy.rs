@@ -34,6 +34,11 @@ pub struct SoakCaller {
 }
 
 impl SoakCaller {
+    /// The key of one of the caller's accounts, a virtual object.
+    pub fn account(&self, account: usize) -> String {
+        format!("{}:{}:{account}", self.tenant, self.project)
+    }
+
     /// As the handlers see the caller: `{tenant}/{project}/{subject}`.
     pub fn seen(&self) -> String {
         format!("{}/{}/user:{}", self.tenant, self.project, self.user)
@@ -91,8 +96,8 @@ impl SoakWebhook {
 pub enum Sabotage {
     /// Keys are removed before the backend sees them.
     Keys,
-    /// All callers are one and the same to the filter.
-    Tenants,
+    /// Keys reach the backend as callers wrote them, so that callers with the same key share a result; and nobody compares bodies.
+    Namespace,
     /// Nobody compares the bodies of requests with one key.
     Guard,
 }
@@ -100,7 +105,7 @@ pub enum Sabotage {
 /// The document.
 pub fn document(sabotage: Option<Sabotage>) -> Value {
     let keyed = if sabotage == Some(Sabotage::Keys) { "HANDLER_INTERNAL_C" } else { "REQUIRED_A" };
-    let compares = !matches!(sabotage, Some(Sabotage::Guard | Sabotage::Keys));
+    let compares = !matches!(sabotage, Some(Sabotage::Guard | Sabotage::Keys | Sabotage::Namespace));
     let route = |endpoint: &str, path: &str, target: &str| {
         let mut route = json!({"endpoint": endpoint, "path": path, "policy": keyed, "target": target});
         if compares && let Some(members) = route.as_object_mut() {
@@ -119,20 +124,18 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
         members.insert("in_flight".to_owned(), json!("conflict"));
     }
     let deposit = "Account/{tenant}:{project}:{account_id}/deposit";
-    let (tenant, subject) = match sabotage {
-        Some(Sabotage::Tenants) => (json!({"value": "everybody"}), json!({"field": "iss", "type": "user"})),
-        _ => (json!("tenant_id"), json!({"field": "sub", "type": "user"})),
-    };
     let mut document = json!({
         "version": 1,
+        // In shadow mode keys stay raw, while handlers are still told who calls.
+        "mode": if sabotage == Some(Sabotage::Namespace) { "shadow" } else { "enforce" },
         "docs_url": "https://developers.example.com/idempotency",
         "identity": {
             "sources": [{
                 "name": "jwt",
                 "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": tenant,
+                "tenant": "tenant_id",
                 "project": "project_id",
-                "subject": subject,
+                "subject": {"field": "sub", "type": "user"},
             }],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },

@@ -1,12 +1,16 @@
 //! What a run tells: lines of progress, and the summary.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::path::Path;
 use std::time::Duration;
+use std::{fmt, fs};
+
+use anyhow::{Context as _, Result};
 
 use crate::checker::{ClientObservation, EffectLedger, Expected, Got, Violation};
-use crate::client::{Attempt, Noted, Notes};
+use crate::client::{ATTEMPTS, Attempt, Noted, Notes};
 use crate::faults::{FaultRecord, Group, Struck};
+use crate::operations::{OperationKind, SHARES};
 
 /// A time without any success that is told as a silence.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -32,8 +36,8 @@ pub fn progress(notes: &Notes, record: &FaultRecord, done: u64, operations: u64)
 pub struct RunSummary {
     /// Its seed.
     pub seed: u64,
-    /// Logical operations that were done.
-    pub operations: u64,
+    /// The kind of each operation that was done.
+    pub kinds: Vec<OperationKind>,
     /// How long they took.
     pub took: Duration,
     /// Attempts and waits.
@@ -71,6 +75,14 @@ fn counted<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Counts {
     counts
 }
 
+fn is_answer(seen: &ClientObservation) -> bool {
+    matches!(seen.got, Got::Answer { .. })
+}
+
+fn is_unsure(seen: &ClientObservation) -> bool {
+    seen.expected == Expected::AnswerOrUnknown
+}
+
 fn listed(counts: &Counts) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by(|one, two| two.1.cmp(one.1));
@@ -82,6 +94,45 @@ impl RunSummary {
     /// Whether no rule was broken.
     pub fn is_right(&self) -> bool {
         self.violations.is_empty()
+    }
+
+    /// What the run did not try, so that it says nothing about it.
+    pub fn gaps(&self) -> Vec<String> {
+        let observed = |wanted: &dyn Fn(&ClientObservation) -> bool| self.observations.iter().any(wanted);
+        let seen_status = |status: &str| self.noted.attempts.iter().any(|attempt| attempt.outcome == status);
+        let hit = |group| self.struck.iter().any(|fault| fault.group == group);
+        let kinds = SHARES.iter().filter(|(kind, _)| !self.kinds.contains(kind));
+        let untried = [
+            ("no mismatch was refused", observed(&|seen| matches!(seen.got, Got::Refused { status: 422, .. }))),
+            ("no replay", observed(&|seen| matches!(seen.got, Got::Answer { replayed: true, .. }))),
+            ("no question of another caller", observed(&|seen| seen.expected == Expected::Unknown)),
+            ("no recovery of a lost answer", observed(&|seen| is_unsure(seen) && is_answer(seen))),
+            ("no recovery before the request arrived", observed(&|seen| is_unsure(seen) && !is_answer(seen))),
+            ("no retry while the first attempt was under way", seen_status("409 idempotency_key_in_flight")),
+            ("no invocation in the backend", !self.ledger.completed.is_empty()),
+            ("no fault of Restate", hit(Group::Restate)),
+            ("no fault of Envoy", hit(Group::Envoy)),
+            ("no fault of a leader of partitions", self.struck.iter().any(|fault| fault.led.partitions > 0)),
+        ];
+        let alone = self.struck.iter().filter(|fault| self.during(&[fault]).is_empty());
+        let kinds = kinds.map(|(kind, _)| format!("no operation {kind:?}"));
+        let untried = untried.into_iter().filter(|(_, tried)| !tried).map(|(what, _)| what.to_owned());
+        let alone = alone.map(|fault| format!("no attempt while {} was {}", fault.name, fault.blow.name()));
+        kinds.chain(untried).chain(alone).collect()
+    }
+
+    /// Leaves the summary, all broken rules and everything that clients saw in files of this directory.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        let lines = |lines: &mut dyn Iterator<Item = String>| lines.collect::<Vec<_>>().join("\n");
+        for (name, text) in [
+            ("summary.txt", self.to_string()),
+            ("violations.txt", lines(&mut self.violations.iter().map(ToString::to_string))),
+            ("observations.txt", lines(&mut self.observations.iter().map(|seen| format!("{seen:?}")))),
+        ] {
+            let path = directory.join(name);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
     }
 
     /// Times without any success, longest first.
@@ -143,6 +194,8 @@ impl RunSummary {
                 )?;
             }
         }
+        let forced = self.struck.iter().filter(|fault| fault.forced).count();
+        writeln!(f, "  asked to end, and killed because they did not within 10 s: {forced}")?;
         let leaders: Vec<_> = self.struck.iter().filter(|fault| fault.led.partitions > 0).collect();
         writeln!(
             f,
@@ -218,6 +271,8 @@ impl RunSummary {
                 "recoveries and lookups that said \"unknown\"",
                 count(&|seen| matches!(&seen.got, Got::Refused { status: 404, .. })),
             ),
+            ("recoveries after a lost answer: found", count(&|seen| is_unsure(seen) && is_answer(seen))),
+            ("recoveries after a lost answer: unknown", count(&|seen| is_unsure(seen) && !is_answer(seen))),
             ("questions of other callers", count(&|seen| seen.expected == Expected::Unknown)),
             ("callers without an answer", count(&|seen| seen.got == Got::Nothing)),
         ] {
@@ -232,7 +287,7 @@ impl fmt::Display for RunSummary {
         let retried = self.noted.waits.iter().filter(|wait| wait.attempts > 1).count();
         let most = self.noted.waits.iter().map(|wait| wait.attempts).max().unwrap_or_default();
         let longest = self.noted.waits.iter().map(|wait| wait.took).max().unwrap_or_default();
-        writeln!(f, "\nseed {}: {} operations in {:.0} s", self.seed, self.operations, self.took.as_secs_f64())?;
+        writeln!(f, "\nseed {}: {} operations in {:.0} s", self.seed, self.kinds.len(), self.took.as_secs_f64())?;
         writeln!(
             f,
             "requests: {}, attempts: {}; {retried} requests were retried, at most {most} attempts",
@@ -240,6 +295,8 @@ impl fmt::Display for RunSummary {
             self.noted.attempts.len()
         )?;
         writeln!(f, "statuses: {}", listed(&counted(self.noted.attempts.iter())))?;
+        let patient = self.noted.waits.iter().filter(|wait| wait.attempts > ATTEMPTS).count();
+        writeln!(f, "requests that took more than {ATTEMPTS} attempts: {patient}")?;
         writeln!(f, "longest wait of a caller, with all retries: {:.1} s", longest.as_secs_f64())?;
         let silences = self.silences();
         writeln!(f, "silences of a second or more (no success of any client): {}", silences.len())?;
@@ -254,6 +311,10 @@ impl fmt::Display for RunSummary {
         }
         self.faults(f)?;
         self.checks(f)?;
+        let gaps = self.gaps();
+        if !gaps.is_empty() {
+            writeln!(f, "NOT TRIED: {}", gaps.join("; "))?;
+        }
         if self.is_right() {
             return writeln!(f, "lost: nothing; doubled: nothing; every rule holds");
         }

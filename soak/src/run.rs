@@ -1,15 +1,16 @@
 //! One run: start, operations and faults, the check, the summary.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use edge_idempotency_demo::tools::Tools;
 use tokio::task::JoinSet;
 
-use crate::checker::{ClientObservation, check};
+use crate::checker::{ClientObservation, Rule, Violation, check};
 use crate::client::{Notes, RetryingClient};
 use crate::faults::{FaultRecord, plan, strike};
 use crate::operations::{CallerSecrets, Operation};
@@ -19,6 +20,12 @@ use crate::world::{World, WorldOptions};
 
 /// Between two lines of progress.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
+/// How long after the planned time the last operation may end.
+const OVERTIME: Duration = Duration::from_secs(600);
+const RESTATE_DATA: &str = edge_idempotency_demo::restate::DATA;
+const OPENBAO_DATA: &str = "openbao-data";
+/// What a log says when code has failed.
+const COMPLAINTS: [&str; 4] = ["panicked", "failed: Uncaught", "[critical]", "segmentation fault"];
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -90,37 +97,93 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
             }
         });
     }
-    let striking =
-        tokio::task::spawn_local(strike(world.clone(), plan(*seed, *faults, *time), notes.clone(), record.clone()));
-    let telling = {
-        let (notes, record, done, operations) = (notes.clone(), record.clone(), done.clone(), *operations);
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(TOLD_EVERY).await;
-                println!("{}", progress(&notes, &record, done.load(Ordering::Relaxed), operations));
-            }
-        })
+    let striking = strike(world.clone(), plan(*seed, *faults, *time), notes.clone(), record.clone());
+    let telling = async {
+        loop {
+            tokio::time::sleep(TOLD_EVERY).await;
+            println!("{}", progress(&notes, &record, done.load(Ordering::Relaxed), *operations));
+        }
     };
-    while let Some(ended) = working.join_next().await {
-        ended.context("a client")?;
+    let working = async {
+        while let Some(ended) = working.join_next().await {
+            ended.context("a client")?;
+        }
+        Ok(())
+    };
+    // A process that does not come back ends the run, whatever the clients do.
+    let both = async { tokio::try_join!(working, striking) };
+    tokio::select! {
+        ended = tokio::time::timeout(*time + OVERTIME, both) => match ended {
+            Ok(ended) => drop(ended?),
+            Err(_) => {
+                let (states, ended) = world.states();
+                bail!("not done {} s after the planned end; {}; {}", OVERTIME.as_secs(), states.join(", "), ended.join(", "));
+            }
+        },
+        () = telling => {}
     }
-    striking.await.context("the faults")??;
-    telling.abort();
     let took = notes.elapsed();
     println!("{:>6.1} s  all operations and faults are done; reading the ledger", took.as_secs_f64());
     let ledger = world.ledger().await?;
     let observations = std::mem::take(&mut *observations.lock().unwrap_or_else(PoisonError::into_inner));
-    let violations = check(&observations, &ledger);
+    let mut violations = check(&observations, &ledger);
+    let (_, ended) = world.states();
+    let crashed = record.died().into_iter().chain(ended).chain(complaints(&options.directory)?);
+    violations.extend(crashed.map(|detail| Violation { rule: Rule::Crashed, detail }));
     let noted = notes.noted().clone();
-    let done = done.load(Ordering::Relaxed);
-    Ok(RunSummary {
+    let summary = RunSummary {
         seed: *seed,
-        operations: done,
+        kinds: (0..*operations).map(|number| Operation::of(*seed, number).kind).collect(),
         took,
         noted,
         struck: record.struck(),
         observations,
         ledger,
         violations,
-    })
+    };
+    summary.write(&options.directory)?;
+    Ok(summary)
+}
+
+/// Lines in the logs that tell of code that failed: a panic, a trap of the filter's VM, a critical message of Envoy.
+fn complaints(directory: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            // Data has files that are called logs, too.
+            if !path.ends_with(RESTATE_DATA) && !path.ends_with(OPENBAO_DATA) {
+                found.extend(complaints(&path)?);
+            }
+            continue;
+        }
+        if path.extension().is_some_and(|extension| extension == "log") {
+            let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text = String::from_utf8_lossy(&text);
+            let complains = |line: &&str| COMPLAINTS.iter().any(|words| line.contains(words));
+            found.extend(text.lines().filter(complains).map(|line| format!("{}: {line}", path.display())));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_found_in_logs_and_not_in_data() {
+        let directory = tempfile::tempdir().unwrap();
+        let envoy = directory.path().join("envoy-1");
+        let data = directory.path().join(RESTATE_DATA);
+        fs::create_dir_all(&envoy).unwrap();
+        fs::create_dir_all(&data).unwrap();
+        fs::write(data.join("000.log"), "panicked").unwrap();
+        fs::write(directory.path().join("guard.log"), "ready\n").unwrap();
+        assert!(complaints(directory.path()).unwrap().is_empty());
+        let trap = "[error][wasm] Function: proxy_on_request_headers failed: Uncaught RuntimeError: unreachable";
+        fs::write(envoy.join("envoy.1.log"), format!("[info] started\n{trap}\n")).unwrap();
+        let found = complaints(directory.path()).unwrap();
+        assert!(found.len() == 1 && found[0].ends_with(trap), "{found:?}");
+    }
 }

@@ -35,6 +35,8 @@ pub struct Answer {
     pub caller: String,
     /// The invocation that had the effect.
     pub invocation: String,
+    /// The key of the virtual object whose account it is; an empty text for what is no account.
+    pub account: String,
 }
 
 /// An effect.
@@ -48,8 +50,12 @@ fn caller(headers: &HeaderMap) -> String {
 
 /// Has the effect of an order, in the `EffectObject` object that its nonce names.
 async fn effect(ctx: &Context<'_>, nonce: &str, work_ms: u64) -> HandlerResult<Json<Answer>> {
-    let answer =
-        Answer { nonce: nonce.to_owned(), caller: caller(ctx.headers()), invocation: ctx.invocation_id().to_owned() };
+    let answer = Answer {
+        nonce: nonce.to_owned(),
+        caller: caller(ctx.headers()),
+        invocation: ctx.invocation_id().to_owned(),
+        account: String::new(),
+    };
     ctx.object_client::<EffectObjectClient>(nonce).record(Json(answer.clone())).call().await?;
     if work_ms > 0 {
         ctx.sleep(Duration::from_millis(work_ms)).await?;
@@ -105,8 +111,12 @@ struct Account;
 impl Account {
     #[handler]
     async fn deposit(&self, ctx: ObjectContext<'_>, Json(order): Json<SoakOrder>) -> HandlerResult<Json<Answer>> {
-        let answer =
-            Answer { nonce: order.nonce, caller: caller(ctx.headers()), invocation: ctx.invocation_id().to_owned() };
+        let answer = Answer {
+            nonce: order.nonce,
+            caller: caller(ctx.headers()),
+            invocation: ctx.invocation_id().to_owned(),
+            account: ctx.key().to_owned(),
+        };
         add(&ctx, answer.clone()).await?;
         Ok(Json(answer))
     }

@@ -24,7 +24,7 @@ use tokio::sync::Mutex;
 use crate::checker::EffectLedger;
 use crate::gateway::{write_balancer, write_gateway};
 use crate::policy::{CALLERS, GUARD_RETENTION, HOOKS, OPERATIONS_SECRET, Sabotage, document};
-use crate::ports::below_ephemeral;
+use crate::ports::PortSlice;
 use crate::service::{ENTRIES, Entry};
 
 const ENVOYS: usize = 2;
@@ -70,7 +70,8 @@ pub struct World {
     pub tokens: Vec<String>,
     /// What webhooks are signed with.
     pub webhook_secret: String,
-    _balancer: Envoy,
+    balancer: Mutex<Envoy>,
+    _ports: PortSlice,
 }
 
 /// A program that can be started again as it was.
@@ -99,7 +100,8 @@ impl RestartableProgram {
         self.ready().await
     }
 
-    async fn ready(&mut self) -> Result<()> {
+    /// Waits until it listens.
+    pub async fn ready(&mut self) -> Result<()> {
         let address = self.address;
         let listens = async || TcpStream::connect(address).await.map(drop).context("it does not listen");
         self.process.ready(READY, listens).await
@@ -114,7 +116,8 @@ impl World {
             bail!("OpenBao is not there, and webhooks need it: run `make openbao`, or set EDGE_OPENBAO");
         };
         // Three for each node, two for each Envoy and the balancer, one for each service, the guard and the store.
-        let mut ports = below_ephemeral(nodes * 3 + ENVOYS * 2 + 2 + SERVICES + 3)?.into_iter();
+        let (slice, ports) = PortSlice::take(nodes * 3 + ENVOYS * 2 + 2 + SERVICES + 3)?;
+        let mut ports = ports.into_iter();
         let mut port = || ports.next().context("there are too few ports");
         let subdirectory = |name: &str| -> Result<PathBuf> {
             let path = directory.join(name);
@@ -226,7 +229,8 @@ impl World {
             gateways,
             tokens,
             webhook_secret,
-            _balancer: balancer,
+            balancer: Mutex::new(balancer),
+            _ports: slice,
         };
         world.known_everywhere().await?;
         Ok(world)
@@ -256,6 +260,33 @@ impl World {
         }
     }
 
+    /// What each process is doing, for people; and those that have ended, which none should when nothing is hit.
+    pub fn states(&self) -> (Vec<String>, Vec<String>) {
+        let (mut states, mut ended) = (Vec::new(), Vec::new());
+        let mut tell = |name: String, process: Option<&mut Process>| match process.map(Process::exited) {
+            None => states.push(format!("{name} is being hit")),
+            Some(Ok(None)) => states.push(format!("{name} is there")),
+            Some(Ok(Some(status))) => ended.push(format!("{name} ended by itself: {status}")),
+            Some(Err(error)) => ended.push(format!("{name}: {error:#}")),
+        };
+        for (number, node) in self.restate.iter().enumerate() {
+            tell(format!("Restate {}", number + 1), node.try_lock().ok().as_deref_mut().map(|node| &mut node.process));
+        }
+        for (number, envoy) in self.envoys.iter().enumerate() {
+            tell(format!("Envoy {}", number + 1), envoy.try_lock().ok().as_deref_mut().map(|envoy| &mut envoy.process));
+        }
+        for (number, service) in self.services.iter().enumerate() {
+            tell(
+                format!("service {}", number + 1),
+                service.try_lock().ok().as_deref_mut().map(|service| &mut service.process),
+            );
+        }
+        tell("the guard".to_owned(), self.guard.try_lock().ok().as_deref_mut().map(|guard| &mut guard.process));
+        tell("the secret store".to_owned(), self.store.try_lock().ok().as_deref_mut().map(|store| &mut store.process));
+        tell("the balancer".to_owned(), self.balancer.try_lock().ok().as_deref_mut().map(|envoy| &mut envoy.process));
+        (states, ended)
+    }
+
     /// The ledger, when every invocation has ended or has had the time to.
     pub async fn ledger(&self) -> Result<EffectLedger> {
         let node = self.restate.first().context("there is no node")?.lock().await;
@@ -272,23 +303,27 @@ impl World {
         for row in node.query(&states).await? {
             let text = |name| row.get(name).and_then(Value::as_str).with_context(|| format!("no {name} in {row}"));
             let entries: Vec<Entry> = serde_json::from_str(text("value_utf8")?).context("the state of an object")?;
-            let key = (text("service_name")? == "EffectObject")
-                .then(|| text("service_key").map(str::to_owned))
-                .transpose()?;
+            let (service, key) = (text("service_name")?, text("service_key")?);
             for entry in entries {
-                // The object's key is what the order named, whatever the entry says.
-                let nonce = key.clone().unwrap_or_else(|| entry.nonce.clone());
-                effects.entry(nonce).or_default().push(entry);
+                // Where an effect is, Restate says, whatever the entry says: the key is the nonce, or the account.
+                let (nonce, account) = match service {
+                    "EffectObject" => (key.to_owned(), String::new()),
+                    _ => (entry.nonce.clone(), key.to_owned()),
+                };
+                effects.entry(nonce).or_default().push(Entry { account, ..entry });
             }
         }
+        // `created_at` and `running_at` are no use: they are the times of an entry in the log, which a node may apply much later.
         let mut completed = BTreeMap::new();
         let times = "select id, cast(completed_at as bigint) as at from sys_invocation \
             where status = 'completed' and target_service_name in ('Payments', 'Account', 'Webhooks')";
         for row in node.query(times).await? {
             let id = row.get("id").and_then(Value::as_str).context("an invocation without an id")?;
-            if let Some(at) = row.get("at").and_then(Value::as_u64) {
-                completed.insert(id.to_owned(), at);
-            }
+            let at = row
+                .get("at")
+                .and_then(Value::as_u64)
+                .with_context(|| format!("an invocation without a time: {row}"))?;
+            completed.insert(id.to_owned(), at);
         }
         Ok(EffectLedger { effects, completed, unfinished })
     }

@@ -1,6 +1,7 @@
 //! The soak in its short form: one Restate node, so that every fault of it is an outage; and set-ups that are wrong on purpose, which
 //! the check has to find.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -8,10 +9,16 @@ use anyhow::{Context as _, Result, ensure};
 
 /// Runs the program, with its logs in a directory of their own.
 fn soak(name: &str, arguments: &[&str]) -> Result<Output> {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("soak").join(name);
     let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
     command.args(["--nodes", "1", "--seed", "14", "--directory"]).arg(directory).args(arguments);
     command.output().context("the soak")
+}
+
+/// All rules that a run found broken.
+fn violations(name: &str) -> Result<String> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("soak").join(name).join("violations.txt");
+    fs::read_to_string(&path).with_context(|| path.display().to_string())
 }
 
 fn text(output: &Output) -> String {
@@ -38,11 +45,21 @@ fn keys_that_are_removed_are_noticed() -> Result<()> {
 }
 
 #[test]
-fn callers_that_are_not_kept_apart_are_noticed() -> Result<()> {
-    let output = soak("one-tenant", &["--operations", "60", "--faults", "0", "--sabotage", "tenants"])?;
+fn answers_of_other_callers_are_noticed() -> Result<()> {
+    let output = soak("without-namespace", &["--operations", "60", "--faults", "0", "--sabotage", "namespace"])?;
     let text = text(&output);
     ensure!(output.status.code() == Some(1), "{text}");
     ensure!(text.contains("a caller got an answer that belongs to another request"), "{text}");
+    // What it got was made for another caller: `… of {caller}, …: Answer { answer: Answer { nonce: …, caller: "{caller}", …`.
+    let violations = violations("without-namespace")?;
+    let between = |line: &str, from: &str, to: &str| -> Option<String> {
+        Some(line.split_once(from)?.1.split_once(to)?.0.to_owned())
+    };
+    let foreign = |line: &str| match (between(line, " of ", ", "), between(line, "caller: \"", "\"")) {
+        (Some(asked), Some(served)) => asked != served,
+        _ => false,
+    };
+    ensure!(violations.lines().any(foreign), "{violations}");
     Ok(())
 }
 

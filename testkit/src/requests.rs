@@ -62,11 +62,24 @@ pub enum Verdict {
 /// # Panics
 /// The engine's effects contradict its decision.
 pub fn run(policy: &Policy, request: &Request, attributes: &dyn Attributes) -> (Exchange, Verdict) {
+    run_with(policy, request, attributes, &FakeStores::default())
+}
+
+/// As [`run`], with what registry, secret store, guard and Restate answer.
+///
+/// # Panics
+/// The engine's effects contradict its decision.
+pub fn run_with(
+    policy: &Policy,
+    request: &Request,
+    attributes: &dyn Attributes,
+    stores: &FakeStores,
+) -> (Exchange, Verdict) {
     let mut exchange = Exchange::new();
     let headers = borrowed(&request.headers);
     let mut effects = Vec::new();
     let whole = (&headers, request.body.as_slice());
-    let flow = exchange.whole_request(policy, whole, attributes, &FakeStores::default(), 0, &mut effects);
+    let flow = exchange.whole_request(policy, whole, attributes, stores, 0, &mut effects);
     if flow == RequestFlow::Replied {
         let [Effect::Reply(problem)] = effects.as_slice() else { panic!("a reply and nothing else: {effects:?}") };
         let problem = problem.clone();

@@ -14,11 +14,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::config::plain_policy;
 use e2e::gateway::tools;
 use e2e::harness::{Test, run, runtime, sharing, until_async};
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::restate::Invocation;
-use edge_idempotency_demo::stack::{POLICY, Stack, StackOptions};
+use edge_idempotency_demo::stack::{Stack, StackOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -83,7 +84,7 @@ impl World {
 
 /// The demo's policy with a short wait, with these paths of Restate, and with routes to what is not there.
 fn policy(paths: &str) -> Result<String> {
-    let mut policy: Value = serde_json::from_str(POLICY)?;
+    let mut policy = plain_policy()?;
     let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("the demo's routes")?;
     let route = |endpoint: &str, path: &str, target: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A", "target": target});
     let mut later = route("refunds.later", "/api/v1/refunds-later", "Refunds/create");

@@ -22,14 +22,31 @@ pub(crate) fn tests() -> Vec<Trial> {
     let tests = vec![
         Test::new("without the flag: a webhook is refused, a slow client is not", webhook),
         Test::new("without the flag: an error of the backend is answered", |gateway: &Gateway| error(gateway)),
+        Test::new("without the flag: a request that is compared is refused", |gateway: &Gateway| {
+            held(gateway, "/guarded")
+        }),
+        Test::new("without the flag: a request that may be in flight is refused", |gateway: &Gateway| {
+            held(gateway, "/careful")
+        }),
+        Test::new("without the flag: a success has no location of its body", |gateway: &Gateway| shaped(gateway)),
     ];
     let policy = json!({
         "version": 1,
         "allow_inline_secrets": true,
-        "backend": {"kind": "restate"},
+        "identity": {"sources": [{
+            "name": "header", "headers_owned_by": "the test", "tenant": {"value": "acme"}, "project": {"value": "shop"},
+            "subject": {"field": "x-user", "type": "user"},
+        }]},
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": {}},
         "routes": [
             {"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}},
             {"endpoint": "plain", "path": "/plain", "policy": "HANDLER_INTERNAL_C", "target": "Plain/run"},
+            {"endpoint": "guarded", "path": "/guarded", "policy": "REQUIRED_A", "target": "Plain/run", "collision": "enforce"},
+            {"endpoint": "careful", "path": "/careful", "policy": "REQUIRED_A", "target": "Plain/run", "in_flight": "conflict"},
+            {
+                "endpoint": "shaped", "path": "/shaped", "policy": "HANDLER_INTERNAL_C", "target": "Plain/run",
+                "answer": {"status": 201, "location": "/shaped/{body:/id}"},
+            },
         ],
         "webhooks": {"static": {"wh_known1": {
             "tenant": "acme", "project": "shop", "provider": "github", "secrets": [SECRET],
@@ -66,6 +83,29 @@ fn error(gateway: &Gateway) -> Result<()> {
     let problem = seen.reply.json();
     ensure!(seen.reply.status == 409, "the error is answered {}: {problem}", seen.reply.status);
     ensure!(problem.get("code") == Some(&json!("backend_error")), "the error's body is {problem}");
+    reported(gateway)
+}
+
+/// A request with a key that waits for its whole body.
+fn held(gateway: &Gateway, path: &str) -> Result<()> {
+    let request = Request::post(path).header("x-user", "alice").header("idempotency-key", "k1").body("{}");
+    let seen = gateway.written(LISTENER, &request.http1())?;
+    ensure!(seen.reply.status == 503, "{path} is answered {}: {}", seen.reply.status, seen.reply.json());
+    ensure!(seen.reply.json().get("code") == Some(&json!("policy_invalid")), "{}", seen.reply.json());
+    // The question whether the key is in flight may have been asked.
+    ensure!(!seen.upstream().contains("/restate/call/"), "the upstream got {}", seen.upstream());
+    reported(gateway)
+}
+
+fn shaped(gateway: &Gateway) -> Result<()> {
+    let line = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
+    let headers = vec![line("content-type", "application/json"), line("x-restate-id", "inv_1")];
+    let made = Answer { headers, body: br#"{"id": "1"}"#.to_vec(), ..Answer::default() };
+    let request = Request::post("/shaped").header("content-type", "application/json").body("{}");
+    let seen = gateway.http1_answered(LISTENER, &request, &made)?;
+    ensure!(seen.reply.status == 200, "the success is answered {}: {}", seen.reply.status, seen.reply.json());
+    ensure!(seen.reply.header("location").is_none(), "{:?}", seen.reply.header("location"));
+    ensure!(seen.reply.json() == json!({"id": "1"}), "the body is {}", seen.reply.json());
     reported(gateway)
 }
 

@@ -70,7 +70,7 @@ impl<H: Host> Driver<H> {
     /// Lets a response pass whose body does not arrive. The body is replaced when it comes.
     fn pass_unread(&mut self, host: &H, policy: &Policy) {
         let mut effects = Vec::new();
-        self.exchange.response_body_too_large(policy, &mut effects);
+        self.exchange.response_body_kept_back(policy, &mut effects);
         let _ = edit(host, &effects);
         self.response = body_of(effects).map_or(ResponseBody::Streamed, ResponseBody::Replaced);
         // If the response has ended meanwhile, there is nothing to resume.

@@ -220,6 +220,8 @@ struct Facts {
     is_operation: bool,
     /// The detailed reason, which the problem document does not show.
     reason: Option<&'static str>,
+    /// Why the request goes on although its claim could not be checked
+    unchecked: Option<&'static str>,
     outcome: Outcome,
     invocation: Option<String>,
     route: Option<RouteId>,

@@ -4,7 +4,7 @@
 use super::request::{RequestHead, wider_scope};
 use super::{Decision, Effect, Exchange, RequestFlow};
 use crate::headers::{FieldValue, Headers};
-use crate::identity::{self, Attributes, Identity, IdentityRefusal, Project, Rules};
+use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project, Rules};
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
 use crate::policy::path::NormalPath;
@@ -31,7 +31,7 @@ impl Exchange {
             return Err(Problem::method_not_allowed(&["GET"]));
         }
         if headers.field("upgrade") != FieldValue::Absent {
-            return Err(Problem::request_invalid(400));
+            return Err(Problem::upgrade_refused());
         }
         let (caller, projects) =
             callers(policy, operations, headers, attributes).map_err(|why| Problem::identity(&why))?;
@@ -113,7 +113,9 @@ fn callers<'p>(
             let projects = [std::slice::from_ref(&caller.project), &wider].concat();
             Ok((caller, projects))
         }
-        (Err(_), Some(scope)) => Ok((resolve(Some(scope.clone()))?, wider)),
-        (Err(why), None) => Err(why),
+        (Err(IdentityRefusal { error: IdentityError::Missing(IdentityPart::Project), .. }), Some(scope)) => {
+            Ok((resolve(Some(scope.clone()))?, wider))
+        }
+        (Err(why), _) => Err(why),
     }
 }

@@ -84,9 +84,7 @@ impl Exchange {
                 Ok(RequestFlow::Continue)
             }
             // Its body never ends, and it is waited for.
-            ResultPlace::Lookup(_) if headers.field("upgrade") != FieldValue::Absent => {
-                Err(Problem::request_invalid(400))
-            }
+            ResultPlace::Lookup(_) if headers.field("upgrade") != FieldValue::Absent => Err(Problem::upgrade_refused()),
             ResultPlace::Lookup(lookup) => {
                 let pending = PendingRecovery { identity, key, wait, lookup, path: None, operation: None, router };
                 self.state = State::AwaitsInvocation(Box::new(pending));

@@ -81,12 +81,21 @@ impl Exchange {
 
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`].
     pub fn response_body_too_large<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
+        self.response_body_unread(Unshaped::TooLong, policy, effects);
+    }
+
+    /// Handles a body that the gateway keeps back.
+    pub(crate) fn response_body_kept_back<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
+        self.response_body_unread(Unshaped::KeptBack, policy, effects);
+    }
+
+    fn response_body_unread<'a>(&mut self, why: Unshaped, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
         let Some((mut decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => replaced = Some(Problem::backend_error(status, retry)),
             AwaitedBody::OneWay => self.accept(&mut decision, Accepted::Unknown, policy, effects),
-            AwaitedBody::Shaped => self.leave_unshaped(Unshaped::TooLong),
+            AwaitedBody::Shaped => self.leave_unshaped(why),
         }
         self.respond(decision, replaced, trailers, policy, effects);
     }

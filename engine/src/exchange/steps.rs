@@ -183,24 +183,30 @@ impl Exchange {
     pub(super) fn take_step_answer(&mut self, policy: &Policy, answer: LookupAnswer) -> Result<RequestFlow, Problem> {
         let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
         let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
-        if let Some(ClaimStep::Made(claim)) = pending.claim.take() {
-            let verdict = claim.verdict(&answer.result);
-            self.facts.lookups.push(("guard", verdict.name()));
-            match verdict {
-                ClaimVerdict::Match => {}
-                ClaimVerdict::Mismatch => return Err(Problem::key_reused()),
-                ClaimVerdict::Unknown(reason) => {
-                    self.facts.reason = Some(reason);
-                    if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) {
-                        return Err(Problem::backend_check_failed());
+        match pending.claim.take() {
+            Some(ClaimStep::Made(claim)) => {
+                let verdict = claim.verdict(&answer.result);
+                self.facts.lookups.push(("guard", verdict.name()));
+                match verdict {
+                    ClaimVerdict::Match => {}
+                    ClaimVerdict::Mismatch => return Err(Problem::key_reused()),
+                    ClaimVerdict::Unknown(reason) => {
+                        if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) {
+                            self.facts.reason = Some(reason);
+                            return Err(Problem::backend_check_failed());
+                        }
+                        self.facts.unchecked = Some(reason);
                     }
                 }
             }
-        } else if pending.in_flight.take().is_some() {
-            self.facts.lookups.push(("restate", answer.name()));
-            if matches!(answer.result, LookupResult::InFlight(true)) {
-                return Err(Problem::key_in_flight());
+            None if pending.in_flight.take().is_some() => {
+                self.facts.lookups.push(("restate", answer.name()));
+                if matches!(answer.result, LookupResult::InFlight(true)) {
+                    return Err(Problem::key_in_flight());
+                }
             }
+            // Nothing was asked. An answer must not take the place of a claim that waits for the body.
+            Some(ClaimStep::Open(_)) | None => return Err(Problem::policy_invalid()),
         }
         Ok(pending.flow(route.max_body_bytes))
     }

@@ -37,9 +37,13 @@ impl Exchange {
         }
     }
 
-    /// The reason of a refusal for logs, in more detail than the caller gets.
+    /// The reason of a refusal for logs, in more detail than the caller gets. Without a refusal: why the request was forwarded
+    /// unchecked.
     pub fn reason(&self) -> Option<&'static str> {
-        self.facts.reason.or_else(|| self.problem().and_then(|problem| problem.reason))
+        self.facts.reason.or_else(|| match self.problem() {
+            Some(problem) => problem.reason,
+            None => self.facts.unchecked,
+        })
     }
 
     /// The refusal of the request, or the one that has no effect in shadow mode, or the problem in the place of the backend's

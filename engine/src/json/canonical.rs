@@ -64,13 +64,41 @@ fn array<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b 
 /// A member of an object: its name, and the place of name and value in the output. The order is that of the names' UTF-16
 /// code units (RFC 8785 section 3.2.3).
 struct CanonicalMember {
+    /// The name's first eight bytes as [`in_order`] gives them, so that most comparisons do not read the names
+    first: u64,
+    /// Whether the name has a character from U+E000 on
+    is_high: bool,
     name: String,
     place: Range<usize>,
 }
 
+impl CanonicalMember {
+    fn new(name: String, place: Range<usize>) -> Self {
+        let mut first = [0; 8];
+        first.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = in_order(byte));
+        let is_high = name.bytes().any(|byte| byte >= HIGH);
+        Self { first: u64::from_be_bytes(first), is_high, name, place }
+    }
+}
+
+/// The first byte of U+E000 in UTF-8
+const HIGH: u8 = 0xee;
+
+/// Puts a byte of UTF-8 at its place in the order of UTF-16: the characters from U+10000 on (first byte 0xf0 to 0xf4) come
+/// before U+E000 to U+FFFF (0xee and 0xef). Elsewhere the bytes of UTF-8 have the order of UTF-16.
+const fn in_order(byte: u8) -> u8 {
+    if byte >= HIGH { byte | 0x10 } else { byte }
+}
+
 impl Ord for CanonicalMember {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.name.encode_utf16().cmp(other.name.encode_utf16())
+        self.first.cmp(&other.first).then_with(|| {
+            if self.is_high && other.is_high {
+                self.name.bytes().map(in_order).cmp(other.name.bytes().map(in_order))
+            } else {
+                self.name.cmp(&other.name)
+            }
+        })
     }
 }
 
@@ -105,7 +133,7 @@ fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b
         write_string(&name, out);
         out.push(b':');
         let after = skip_space(value(skip_space(after), out, depth)?);
-        members.push(CanonicalMember { name, place: start..out.len() });
+        members.push(CanonicalMember::new(name, start..out.len()));
         match after {
             [b',', rest @ ..] => {
                 out.push(b',');
@@ -354,6 +382,17 @@ mod tests {
             prop_assert_eq!(text(&spelled(&value)), Some(expected.clone()), "{}", spelled(&value));
             // The canonical form is its own canonical form.
             prop_assert_eq!(text(&expected), Some(expected.clone()));
+        }
+
+        #[test]
+        fn names_have_the_order_of_utf_16(
+            prefix in "[a\u{ffff}\u{10000}]{0,9}",
+            first in "[\u{0}a\u{7ff}\u{d7ff}\u{e000}\u{ffff}\u{10000}\u{10ffff}]{0,3}",
+            second in "[\u{0}a\u{7ff}\u{d7ff}\u{e000}\u{ffff}\u{10000}\u{10ffff}]{0,3}",
+        ) {
+            let [first, second] = [first, second].map(|rest| format!("{prefix}{rest}"));
+            let member = |name: &String| CanonicalMember::new(name.clone(), 0..0);
+            prop_assert_eq!(member(&first).cmp(&member(&second)), first.encode_utf16().cmp(second.encode_utf16()));
         }
 
         /// A text has a form exactly if serde_json reads it, and has no duplicate members, which this does not make.

@@ -6,7 +6,12 @@ const ALICE: &str = "acme/shop/user:alice";
 const BOB: &str = "globex/shop/user:bob";
 
 fn answer(nonce: &str, caller: &str, invocation: &str) -> Answer {
-    Answer { nonce: nonce.to_owned(), caller: caller.to_owned(), invocation: invocation.to_owned() }
+    Answer {
+        nonce: nonce.to_owned(),
+        caller: caller.to_owned(),
+        invocation: invocation.to_owned(),
+        account: String::new(),
+    }
 }
 
 fn answered(nonce: &str, caller: &str, invocation: &str, replayed: bool) -> Got {
@@ -21,6 +26,7 @@ fn saw(nonce: &str, caller: &str, expected: Expected, got: Got) -> ClientObserva
     ClientObservation {
         nonce: nonce.to_owned(),
         caller: caller.to_owned(),
+        account: String::new(),
         act: "test",
         expected,
         got,
@@ -42,6 +48,8 @@ fn right() -> (Vec<ClientObservation>, EffectLedger) {
         saw("n2-rival", ALICE, rival("n2"), refused(422, "idempotency_key_reused")),
         saw("n3", ALICE, Expected::Answer, answered("n3", ALICE, "inv_3", false)),
         saw("n3-twin", BOB, Expected::Answer, answered("n3-twin", BOB, "inv_4", false)),
+        saw("same", ALICE, Expected::Answer, answered("same", ALICE, "inv_7", false)),
+        saw("same", BOB, Expected::Answer, answered("same", BOB, "inv_8", false)),
         saw("n4", ALICE, Expected::AnswerOrUnknown, refused(404, "idempotency_key_unknown")),
         saw("n4", ALICE, Expected::Answer, answered("n4", ALICE, "inv_5", false)),
         saw("n4", BOB, Expected::Unknown, refused(404, "idempotency_key_unknown")),
@@ -49,14 +57,26 @@ fn right() -> (Vec<ClientObservation>, EffectLedger) {
         saw("n5", ALICE, Expected::Answer, answered("n5", ALICE, "inv_6", true)),
         saw("n5", BOB, Expected::Unknown, refused(404, "operation_unknown")),
     ];
-    let entries =
-        [("n1", ALICE, 1), ("n2", ALICE, 2), ("n3", ALICE, 3), ("n3-twin", BOB, 4), ("n4", ALICE, 5), ("n5", ALICE, 6)];
+    let entries = [
+        ("n1", ALICE, 1),
+        ("n2", ALICE, 2),
+        ("n3", ALICE, 3),
+        ("n3-twin", BOB, 4),
+        ("n4", ALICE, 5),
+        ("n5", ALICE, 6),
+        ("same", ALICE, 7),
+        ("same", BOB, 8),
+    ];
     let entry = |(nonce, caller, number): (&str, &str, u32)| {
-        (nonce.to_owned(), vec![answer(nonce, caller, &format!("inv_{number}"))])
+        (nonce.to_owned(), answer(nonce, caller, &format!("inv_{number}")))
     };
+    let mut effects = BTreeMap::<String, Vec<Entry>>::new();
+    for (nonce, entry) in entries.into_iter().map(entry) {
+        effects.entry(nonce).or_default().push(entry);
+    }
     let ledger = EffectLedger {
-        effects: entries.into_iter().map(entry).collect(),
-        completed: (1..=6).map(|number| (format!("inv_{number}"), 2_000)).collect(),
+        effects,
+        completed: (1..=8).map(|number| (format!("inv_{number}"), 2_000)).collect(),
         unfinished: Vec::new(),
     };
     (seen, ledger)
@@ -86,7 +106,7 @@ fn a_wrong_ledger_is_found() {
     let lost = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| drop(ledger.effects.remove("n1"));
     assert_eq!(broken(lost), [Rule::Lost]);
     let lost_scheduled = |seen: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
-        seen.remove(11);
+        seen.remove(13);
         ledger.effects.remove("n5");
     };
     assert_eq!(broken(lost_scheduled), [Rule::Lost]);
@@ -110,7 +130,11 @@ fn a_wrong_ledger_is_found() {
     let foreign = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
         ledger.effects.get_mut("n1").unwrap()[0].caller = BOB.to_owned()
     };
-    assert_eq!(broken(foreign), [Rule::ForeignEffect]);
+    assert_eq!(broken(foreign), [Rule::Lost, Rule::ForeignEffect]);
+    let elsewhere = |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
+        ledger.effects.get_mut("n1").unwrap()[0].account = "globex:shop:7".to_owned();
+    };
+    assert_eq!(broken(elsewhere), [Rule::ForeignEffect]);
     let unfinished =
         |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| ledger.unfinished.push("inv_7".to_owned());
     assert_eq!(broken(unfinished), [Rule::Unfinished]);
@@ -120,9 +144,20 @@ fn a_wrong_ledger_is_found() {
 fn another_ones_answer_is_found() {
     assert_eq!(broken(instead(5, answered("n3-twin", BOB, "inv_3", false))), [Rule::ForeignAnswer]);
     assert_eq!(broken(instead(1, answered("n1", BOB, "inv_1", true))), [Rule::ForeignAnswer]);
-    assert_eq!(broken(instead(9, answered("n4", ALICE, "inv_5", true))), [Rule::Untrue]);
-    assert_eq!(broken(instead(12, answered("n5", ALICE, "inv_6", true))), [Rule::Untrue]);
-    assert_eq!(broken(instead(9, Got::Nothing)), [Rule::Unanswered]);
+    assert_eq!(broken(instead(11, answered("n4", ALICE, "inv_5", true))), [Rule::Untrue]);
+    assert_eq!(broken(instead(14, answered("n5", ALICE, "inv_6", true))), [Rule::Untrue]);
+    assert_eq!(broken(instead(11, Got::Nothing)), [Rule::Unanswered]);
+}
+
+#[test]
+fn the_same_order_of_another_caller_is_another_operation() {
+    let shared = answered("same", ALICE, "inv_7", true);
+    assert_eq!(broken(instead(8, shared.clone())), [Rule::ForeignAnswer, Rule::ChangedAnswer]);
+    let one_effect = |seen: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| {
+        seen[8].got = shared;
+        ledger.effects.get_mut("same").unwrap().pop();
+    };
+    assert_eq!(broken(one_effect), [Rule::ForeignAnswer, Rule::Lost]);
 }
 
 #[test]
@@ -153,8 +188,8 @@ fn a_lie_of_a_recovery_is_found() {
     let existed =
         |_: &mut Vec<ClientObservation>, ledger: &mut EffectLedger| *ledger.completed.get_mut("inv_5").unwrap() = 999;
     assert_eq!(broken(existed), [Rule::Untrue]);
-    assert_eq!(broken(instead(11, refused(404, "operation_unknown"))), [Rule::Untrue]);
-    assert_eq!(broken(instead(8, refused(404, "idempotency_key_unknown"))), [Rule::Untrue]);
+    assert_eq!(broken(instead(13, refused(404, "operation_unknown"))), [Rule::Untrue]);
+    assert_eq!(broken(instead(10, refused(404, "idempotency_key_unknown"))), [Rule::Untrue]);
 }
 
 #[test]

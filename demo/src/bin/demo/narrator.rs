@@ -19,12 +19,13 @@ use crate::style::{Style, say, wrap};
 use crate::table::Table;
 
 /// Answer headers that a reader should see; the rest is Envoy's own.
-const TELLING: [&str; 9] = [
+const TELLING: [&str; 10] = [
     "idempotent-replayed",
     "idempotency-status",
     "retry-after",
     "idempotency-retry",
     "x-operation-id",
+    "location",
     "content-type",
     "allow",
     "link",
@@ -34,6 +35,12 @@ const TELLING: [&str; 9] = [
 /// How long something is waited for, and how often it is looked for.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(10);
+
+/// What [`key`] says of an invocation whose request had no key.
+const NO_KEY: &str = "none";
+
+/// Where the filter asks the guard.
+const CLAIM: &str = "IdempotencyGuard/claim";
 
 /// Answer headers that would tell clients what stands behind the gateway.
 const BACKENDS_OWN: [&str; 2] = ["x-restate-", "access-control-"];
@@ -53,7 +60,7 @@ pub(crate) struct Narrator<'a> {
 pub(crate) struct Backend {
     /// Handler runs.
     pub(crate) runs: Vec<Call>,
-    /// Invocations that Restate had not had before.
+    /// Invocations that Restate had not had before, without the filter's own claims at the guard.
     pub(crate) new: Vec<Invocation>,
     /// Effects on what was watched.
     pub(crate) effects: u64,
@@ -163,10 +170,14 @@ impl<'a> Narrator<'a> {
     pub(crate) async fn look(&mut self, watch: Option<&str>, operation: Option<&str>) -> Result<Backend> {
         let calls = self.stack.service.calls(self.calls).await?;
         self.calls = calls.total;
-        let mut new = Vec::new();
+        let (mut new, mut claims) = (Vec::new(), 0);
         for invocation in self.stack.restate.invocations().await? {
             if self.invocations.insert(invocation.id.clone(), invocation.clone()).is_none() {
-                new.push(invocation);
+                if invocation.target == CLAIM {
+                    claims += 1;
+                } else {
+                    new.push(invocation);
+                }
             }
         }
         let all = self.stack.service.effects().await?;
@@ -174,8 +185,16 @@ impl<'a> Narrator<'a> {
         let backend = Backend { runs: calls.calls, new, effects };
 
         let mut lines = Vec::new();
+        if claims > 0 {
+            lines.push(format!("guard: {claims} first request under a key"));
+        }
+        // The filter puts a tag behind the id, which belongs to the caller.
+        let operation = operation.map(|id| id.split_once('.').map_or(id, |(id, _)| id));
         match backend.new.as_slice() {
             [] => match operation.and_then(|id| self.invocations.get(id)) {
+                Some(first) if key(first) == NO_KEY => {
+                    lines.push("Restate: nothing new; it kept the result of that invocation".to_owned());
+                }
                 Some(first) => lines.push(format!("Restate: nothing new; it kept the result under {}", key(first))),
                 None => lines.push("Restate: nothing".to_owned()),
             },
@@ -271,7 +290,7 @@ fn status(reply: &Reply) -> String {
 pub(crate) fn key(invocation: &Invocation) -> &str {
     match invocation.idempotency_key.as_deref() {
         Some(key) if !is_ulid(key) => key,
-        _ => "none",
+        _ => NO_KEY,
     }
 }
 

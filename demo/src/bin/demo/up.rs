@@ -166,7 +166,10 @@ fn variables(signer: &Signer, senders: &Senders, ports: &Ports) -> Result<String
         writeln!(text, "# {}", caller.introduction())?;
         writeln!(text, "{}={}", caller.variable, caller.token(signer)?)?;
     }
-    writeln!(text, "# what Stripe, GitHub and Twilio sign their webhooks with, and the scheduler its requests")?;
+    writeln!(
+        text,
+        "# what Stripe, GitHub and Twilio sign their webhooks with, the scheduler its requests, and the filter operation ids"
+    )?;
     for (name, value) in senders.environment() {
         writeln!(text, "{name}={value}")?;
     }
@@ -193,13 +196,20 @@ curl -i "$GATEWAY{STRIPE_PATH}" -H "Stripe-Signature: t=$T,v1=$SIGNATURE" \
 fn hints(directory: &Path, state: &State) -> String {
     let refund = json!({"order_id": "order-1", "amount": 4200});
     let post = |key: &str| Request::post("/api/v1/refunds").header("Idempotency-Key", key).json(&refund);
-    let tries: [(&str, Option<&Caller>, Request); 11] = [
+    let tries: [(&str, Option<&Caller>, Request); 13] = [
         (
             "a first call: 200, Idempotency-Status: stored. Once more, a retry: Idempotent-Replayed: true",
             Some(&ALICE),
             post("refund-1"),
         ),
         ("the same key in quotes: the same key, so a replay", Some(&ALICE), post("\"refund-1\"")),
+        (
+            "the same key with another amount: 422 idempotency_key_reused",
+            Some(&ALICE),
+            Request::post("/api/v1/refunds")
+                .header("Idempotency-Key", "refund-1")
+                .json(&json!({"order_id": "order-1", "amount": 9900})),
+        ),
         ("the same key from another user: a refund of his own", Some(&BOB), post("refund-1")),
         ("the same key from another tenant: again another", Some(&ALICE_GLOBEX), post("refund-1")),
         ("no key: 400 idempotency_key_required", Some(&ALICE), Request::post("/api/v1/refunds").json(&refund)),
@@ -210,11 +220,16 @@ fn hints(directory: &Path, state: &State) -> String {
             Request::get("/api/v1/projects").header("Idempotency-Key", "list-1"),
         ),
         (
-            "a cart, a virtual object of Restate's",
+            "a cart, a virtual object of Restate's: 201, and where the order is",
             Some(&ALICE),
             Request::post("/api/v1/carts/c-42/checkout")
                 .header("Idempotency-Key", "checkout-1")
                 .json(&json!({"total": 9900})),
+        ),
+        (
+            "work that nobody waits for: 202, and where to ask for its result",
+            Some(&ALICE),
+            Request::post("/api/v1/exports").json(&json!({"report": "refunds-of-2026"})),
         ),
         (
             "around the filter: 404",

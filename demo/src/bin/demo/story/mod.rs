@@ -17,6 +17,7 @@ use crate::table::Table;
 use crate::{left_over, tools};
 
 mod lookups;
+mod operations;
 mod recovery;
 mod scheduler;
 mod steps;

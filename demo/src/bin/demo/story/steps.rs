@@ -4,7 +4,7 @@ use anyhow::Result;
 use edge_idempotency_demo::http::{Reply, Request};
 use serde_json::json;
 
-use super::{lookups, recovery, scheduler, webhooks};
+use super::{lookups, operations, recovery, scheduler, webhooks};
 use crate::callers::{ALICE, ALICE_BILLING, ALICE_GLOBEX, BOB, Caller};
 use crate::narrator::{Narrator, Told, key};
 use crate::style::say;
@@ -14,6 +14,7 @@ const MESSAGES: &str = "/api/v1/conversations/send-message";
 const DEVICES: &str = "/api/v1/notifications/devices";
 const PROJECTS: &str = "/api/v1/projects";
 const CHECKOUT: &str = "/api/v1/carts/c-42/checkout";
+const ORDER_OF_CART: &str = "/api/v1/carts/c-42/orders/1";
 
 const RAW: &str = "refund-1001";
 const ORDER: &str = "order-1001";
@@ -23,6 +24,7 @@ const BURST: usize = 20;
 pub(crate) async fn tell(narrator: &mut Narrator<'_>) -> Result<()> {
     let first = first_call(narrator).await?;
     retries(narrator, &first).await?;
+    other_requests(narrator, &first).await?;
     other_callers(narrator, &first).await?;
     refusals(narrator).await?;
     internal_dedup(narrator).await?;
@@ -31,6 +33,7 @@ pub(crate) async fn tell(narrator: &mut Narrator<'_>) -> Result<()> {
     spoofed_identity(narrator).await?;
     burst(narrator).await?;
     recovery::tell(narrator).await?;
+    operations::tell(narrator).await?;
     webhooks::tell(narrator).await?;
     scheduler::tell(narrator).await?;
     lookups::tell(narrator).await?;
@@ -49,6 +52,11 @@ fn message() -> Request {
 /// What a fresh execution under a key looks like.
 pub(super) fn check_stored(narrator: &mut Narrator<'_>, told: &Told, namespaced: &str, effects: u64) {
     narrator.check("status", 200, told.reply.status);
+    check_kept(narrator, told, namespaced, effects);
+}
+
+/// The same, whatever the status.
+fn check_kept(narrator: &mut Narrator<'_>, told: &Told, namespaced: &str, effects: u64) {
     narrator.check("Idempotency-Status", "stored", header(&told.reply, "idempotency-status"));
     narrator.check("key at Restate", namespaced, stored_key(told));
     narrator.check("effects", effects, told.backend.effects);
@@ -56,7 +64,7 @@ pub(super) fn check_stored(narrator: &mut Narrator<'_>, told: &Told, namespaced:
 
 /// What a replay of `first` looks like.
 pub(super) fn check_replayed(narrator: &mut Narrator<'_>, told: &Told, first: &Reply, effects: u64) {
-    narrator.check("status", 200, told.reply.status);
+    narrator.check("status", first.status, told.reply.status);
     narrator.check("Idempotent-Replayed", "true", header(&told.reply, "idempotent-replayed"));
     let operation = first.header("x-operation-id").unwrap_or("the first call's");
     narrator.check("X-Operation-Id", operation, header(&told.reply, "x-operation-id"));
@@ -109,6 +117,27 @@ async fn retries(narrator: &mut Narrator<'_>, first: &Reply) -> Result<()> {
         "The IETF draft writes the key as a quoted string, most clients write it bare. Both mean the same key, so this \
          is a replay too; to Restate alone the quotes would have made it another key, and a second refund.",
     );
+    check_replayed(narrator, &told, first, 1);
+    Ok(())
+}
+
+async fn other_requests(narrator: &mut Narrator<'_>, first: &Reply) -> Result<()> {
+    narrator.step("The same key with another amount");
+    let other = Request::post(REFUNDS).header("Idempotency-Key", RAW).json(&json!({"order_id": ORDER, "amount": 9900}));
+    let told = narrator.tell(Some(&ALICE), other, Some(ORDER)).await?;
+    narrator.why(
+        "Restate compares only keys: Alice would have taken the first refund's answer for the answer to this request. The \
+         guard remembers what the first request was, and the filter refuses another one (`\"collision\": \"enforce\"`).",
+    );
+    check_refused(narrator, &told, 422, "idempotency_key_reused");
+    narrator.check("effects", 1, told.backend.effects);
+
+    narrator.step("The same request, written in another way");
+    let body = format!("{{ \"amount\": 4200, \"order_id\": \"{ORDER}\" }}");
+    let same =
+        Request::post(REFUNDS).header("Idempotency-Key", RAW).header("content-type", "application/json").body(body);
+    let told = narrator.tell(Some(&ALICE), same, Some(ORDER)).await?;
+    narrator.why("The route compares canonical JSON, in which the order of members and space do not count.");
     check_replayed(narrator, &told, first, 1);
     Ok(())
 }
@@ -218,20 +247,27 @@ async fn cart(narrator: &mut Narrator<'_>) -> Result<()> {
     let first = narrator.tell(Some(&ALICE), request(), Some("acme:health-prod:c-42")).await?;
     narrator.why(
         "The cart is a virtual object, one at a time per cart. The gateway puts tenant and project into the object's \
-         key from the token, so `c-42` is this tenant's cart c-42.",
+         key from the token, so `c-42` is this tenant's cart c-42. The route's `answer` says what a success looks like: 201, \
+         and where the order is.",
     );
-    check_stored(narrator, &first, &ALICE.namespaced("checkout-1"), 1);
+    check_kept(narrator, &first, &ALICE.namespaced("checkout-1"), 1);
     narrator.check("target at Restate", target(&ALICE), target_of(&first));
+    // Restate answers every success with 200; the route's `answer` says what the API promises.
+    narrator.check("status", 201, first.reply.status);
+    narrator.check("Location", ORDER_OF_CART, header(&first.reply, "location"));
 
     narrator.step("The checkout again");
     let told = narrator.tell(Some(&ALICE), request(), Some("acme:health-prod:c-42")).await?;
-    narrator.why("Keys work on objects as on services: the order was placed once.");
+    narrator
+        .why("Keys work on objects as on services: the order was placed once. Status and Location are the same, too.");
     check_replayed(narrator, &told, &first.reply, 1);
+    narrator.check("Location", ORDER_OF_CART, header(&told.reply, "location"));
 
     narrator.step("The same cart number at another tenant");
     let told = narrator.tell(Some(&ALICE_GLOBEX), request(), Some("globex:health-prod:c-42")).await?;
     narrator.why("Another object altogether, with its own first order.");
-    check_stored(narrator, &told, &ALICE_GLOBEX.namespaced("checkout-1"), 1);
+    narrator.check("status", 201, told.reply.status);
+    check_kept(narrator, &told, &ALICE_GLOBEX.namespaced("checkout-1"), 1);
     narrator.check("target at Restate", target(&ALICE_GLOBEX), target_of(&told));
     Ok(())
 }
@@ -250,6 +286,7 @@ async fn direct_hits(narrator: &mut Narrator<'_>) -> Result<()> {
         ("… with the mark", post("/Refunds/create").header("X-Edge-Idempotency", "1")),
         ("… by way of ..", post("/api/../Refunds/create")),
         ("Restate's call path", post("//restate/call/Refunds/create")),
+        ("the guard", post("/IdempotencyGuard/claim")),
         ("Alice's stored result", result.clone()),
         ("Restate's health", Request::get("/restate/health")),
     ];
