@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Between two questions whether a process is ready, or gone.
 const POLL: Duration = Duration::from_millis(20);
@@ -54,6 +55,21 @@ fn spawned() -> MutexGuard<'static, Vec<Record>> {
 /// The processes that this program started and that are still there.
 pub fn still_running() -> Vec<Record> {
     spawned().iter().filter(|record| record.is_running()).cloned().collect()
+}
+
+/// Waits until a person or the system asks this program to end (SIGINT, SIGTERM, SIGHUP), and says which, in a word or two.
+pub async fn interrupted() -> &'static str {
+    let wait = async |kind| match signal(kind) {
+        Ok(mut signal) => {
+            signal.recv().await;
+        }
+        Err(_) => std::future::pending().await,
+    };
+    tokio::select! {
+        () = wait(SignalKind::interrupt()) => "interrupted",
+        () = wait(SignalKind::terminate()) => "terminated",
+        () = wait(SignalKind::hangup()) => "hung up",
+    }
 }
 
 impl Process {

@@ -2,158 +2,14 @@
 //! and what ends a wait.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use edge_idempotency_engine::call::{Call, CallReply};
-use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
-use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, SharedLookups};
-use std::cell::{Cell, RefCell};
+mod common;
+
+use common::Gateway;
+use edge_idempotency_engine::call::CallReply;
+use edge_idempotency_engine::metrics::SeriesTable;
+use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups};
+use std::cell::Cell;
 use std::sync::Arc;
-
-type Line = (&'static [u8], &'static [u8]);
-
-/// A gateway with one request; notes what it is asked to do.
-#[derive(Default)]
-struct Gateway {
-    path: &'static [u8],
-    /// The buffered body, or the part that passes
-    body: RefCell<Vec<u8>>,
-    /// The parts of the body that were read: begin and length
-    reads: RefCell<Vec<(usize, usize)>>,
-    /// The bodies of calls
-    calls: RefCell<Vec<String>>,
-    replies: RefCell<Vec<u16>>,
-    resumed: Cell<usize>,
-    refuses_edits: bool,
-    refuses_calls: bool,
-    /// Bytes of the body that it does not give
-    withheld: usize,
-    received_bytes: Option<u64>,
-    metrics: RefCell<Vec<(String, u64)>>,
-}
-
-struct Lines(Vec<Line>);
-
-impl HeaderLines for Lines {
-    fn headers(&self) -> Option<Headers<'_>> {
-        Some(Headers::new(self.0.clone()))
-    }
-
-    fn size(&self) -> usize {
-        100
-    }
-}
-
-impl Attributes for Gateway {
-    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        1_000_000
-    }
-}
-
-impl Host for Gateway {
-    type Lines = Lines;
-
-    fn header_lines(&self, map: HeaderMapKind) -> Lines {
-        Lines(match map {
-            HeaderMapKind::Request => vec![
-                (b":method", b"POST"),
-                (b":authority", b"a"),
-                (b":path", self.path),
-                (b"x-t", b"acme"),
-                (b"x-p", b"shop"),
-                (b"x-s", b"u1"),
-                (b"idempotency-key", b"k"),
-            ],
-            HeaderMapKind::Response => vec![(b":status", b"408")],
-            HeaderMapKind::RequestTrailers | HeaderMapKind::ResponseTrailers => Vec::new(),
-        })
-    }
-
-    fn set_header(&self, _: HeaderMapKind, _: &str, _: &[u8]) -> Result<(), HostError> {
-        if self.refuses_edits { Err(HostError) } else { Ok(()) }
-    }
-
-    fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
-        if self.refuses_edits { Err(HostError) } else { Ok(()) }
-    }
-
-    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
-        let body = self.body.borrow();
-        let given = body.len().saturating_sub(self.withheld);
-        let part = body[..given].iter().skip(start).take(max).copied().collect::<Vec<u8>>();
-        self.reads.borrow_mut().push((start, part.len()));
-        Ok(part)
-    }
-
-    fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
-        Err(HostError)
-    }
-
-    fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
-        Ok(())
-    }
-
-    fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError> {
-        self.replies.borrow_mut().push(reply.status);
-        Ok(())
-    }
-
-    fn resume_response(&self) -> Result<(), HostError> {
-        Ok(())
-    }
-
-    fn received_bytes(&self) -> Option<u64> {
-        self.received_bytes
-    }
-
-    fn resume_request(&self) -> Result<(), HostError> {
-        self.resumed.set(self.resumed.get() + 1);
-        Ok(())
-    }
-
-    fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
-        if self.refuses_calls {
-            return Err(HostError);
-        }
-        self.calls.borrow_mut().push(String::from_utf8(call.body.clone()).unwrap());
-        Ok(7)
-    }
-
-    fn define_metric(&self, _: MetricKind, name: &str) -> Result<MetricId, HostError> {
-        let mut metrics = self.metrics.borrow_mut();
-        let id = u32::try_from(metrics.len()).map_err(|_| HostError)?;
-        metrics.push((name.to_owned(), 0));
-        Ok(MetricId(id))
-    }
-
-    fn add_to_metric(&self, MetricId(id): MetricId, count: u64) -> Result<(), HostError> {
-        self.metrics.borrow_mut().get_mut(id as usize).ok_or(HostError)?.1 += count;
-        Ok(())
-    }
-
-    fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
-        Ok(())
-    }
-
-    fn set_record(&self, _: &[u8]) -> Result<(), HostError> {
-        Ok(())
-    }
-
-    fn log(&self, _: LogLevel, _: &str) {}
-
-    fn log_level(&self) -> LogLevel {
-        LogLevel::Info
-    }
-}
 
 /// A request in a gateway, with what it shares with others.
 struct World {
@@ -189,7 +45,7 @@ impl World {
 
     fn enforced() -> Self {
         let (world, action) =
-            Self::of(Gateway { path: b"/enforced", received_bytes: Some(1000), ..Gateway::default() }, false);
+            Self::of(Gateway { received_bytes: Cell::new(Some(1000)), ..Gateway::posting(b"/enforced") }, false);
         assert_eq!(action, FilterAction::Pause);
         world
     }
@@ -200,7 +56,7 @@ impl World {
 
     /// A request that is observed on this path.
     fn passing(path: &'static [u8]) -> Self {
-        let (world, action) = Self::of(Gateway { path, ..Gateway::default() }, false);
+        let (world, action) = Self::of(Gateway::posting(path), false);
         assert_eq!(action, FilterAction::Continue);
         world
     }
@@ -208,7 +64,7 @@ impl World {
     /// A part of the body comes; the gateway buffers a request that waits.
     fn part(&mut self, part: &[u8], end_of_stream: bool) -> FilterAction {
         let mut body = self.gateway.body.borrow_mut();
-        if [&b"/observed"[..], b"/kept"].contains(&self.gateway.path) {
+        if [&b"/observed"[..], b"/kept"].contains(&self.gateway.request_path()) {
             body.clear();
         }
         body.extend(part);
@@ -370,7 +226,7 @@ fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
     assert_eq!((world.calls(), world.counted().len()), (0, 0));
 
     for end_of_stream in [false, true] {
-        let gateway = Gateway { path: b"/observed", refuses_edits: true, ..Gateway::default() };
+        let gateway = Gateway { refuses_edits: true, ..Gateway::posting(b"/observed") };
         let (mut world, action) = World::of(gateway, end_of_stream);
         assert_eq!(action, FilterAction::Pause);
         if !end_of_stream {
@@ -382,11 +238,11 @@ fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
 
 #[test]
 fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
-    let (mut world, _) = World::of(Gateway { path: b"/observed", refuses_calls: true, ..Gateway::default() }, false);
+    let (mut world, _) = World::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/observed") }, false);
     world.part(b"abc", true);
     assert_eq!(world.counted(), [("idempotency_lookup_total;store=guard;result=guard_failed".to_owned(), 1)]);
 
-    let (mut world, _) = World::of(Gateway { path: b"/enforced", refuses_calls: true, ..Gateway::default() }, false);
+    let (mut world, _) = World::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/enforced") }, false);
     assert_eq!(world.part(b"abc", true), FilterAction::Continue);
     assert_eq!(world.gateway.replies.borrow().len(), 0);
 }
@@ -396,7 +252,7 @@ fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
 fn a_body_that_the_gateway_does_not_give_whole_makes_no_claim() {
     for path in [&b"/enforced"[..], b"/canonical"] {
         for withheld in [1, 100] {
-            let (mut world, action) = World::of(Gateway { path, withheld, ..Gateway::default() }, false);
+            let (mut world, action) = World::of(Gateway { withheld, ..Gateway::posting(path) }, false);
             assert_eq!(action, FilterAction::Pause);
             world.part(b"[1]", false);
             assert_eq!(world.part(b" ", true), FilterAction::Pause);

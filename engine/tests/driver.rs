@@ -1,13 +1,12 @@
 //! What the driver does if a gateway ends a request's wait with a response of its own, and if it keeps a body back.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use edge_idempotency_engine::call::{Call, CallReply};
-use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
-use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, SharedLookups};
-use std::cell::{Cell, RefCell};
+mod common;
+
+use common::{Gateway, Line};
+use edge_idempotency_engine::call::CallReply;
+use edge_idempotency_engine::metrics::SeriesTable;
+use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups};
 use std::sync::Arc;
 
 const POLICY: &str = r#"{
@@ -31,8 +30,6 @@ fn recovery_policy(more: &str) -> String {
     .replace("MORE", more)
 }
 
-type Line = (&'static [u8], &'static [u8]);
-
 /// A delivery whose webhook has to be looked up.
 const DELIVERY: [Line; 4] = [
     (b":method", b"POST"),
@@ -51,152 +48,6 @@ const RECOVERY: [Line; 6] = [
     (b"x-s", b"u1"),
 ];
 
-/// A gateway with one request; counts what it is asked to do.
-#[derive(Default)]
-struct Gateway {
-    request: Vec<Line>,
-    replies: Cell<usize>,
-    resumed: Cell<usize>,
-    responses_resumed: Cell<usize>,
-    /// What the gateway has received of the request, in bytes
-    received_bytes: Cell<Option<u64>>,
-    metrics: RefCell<Vec<(String, u64)>>,
-    calls: Cell<usize>,
-    /// How often it was asked for the endpoint that its route names
-    endpoints: Cell<usize>,
-    request_trailers: Vec<Line>,
-    /// The response's headers; if there are none, the status 408
-    response: Vec<Line>,
-    /// Whether it refuses to set and to remove headers
-    refuses_edits: bool,
-    /// How often it was given another body of the response
-    bodies: Cell<usize>,
-    path: RefCell<String>,
-}
-
-impl Gateway {
-    fn with(request: &[Line]) -> Self {
-        Self { request: request.to_vec(), ..Self::default() }
-    }
-}
-
-struct Lines(Vec<(&'static [u8], &'static [u8])>);
-
-impl HeaderLines for Lines {
-    fn headers(&self) -> Option<Headers<'_>> {
-        Some(Headers::new(self.0.clone()))
-    }
-
-    fn size(&self) -> usize {
-        100
-    }
-}
-
-impl Attributes for Gateway {
-    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        self.endpoints.set(self.endpoints.get() + 1);
-        AttributeValue::Absent
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        1_000_000
-    }
-}
-
-impl Host for Gateway {
-    type Lines = Lines;
-
-    fn header_lines(&self, map: HeaderMapKind) -> Lines {
-        Lines(match map {
-            HeaderMapKind::Request => self.request.clone(),
-            HeaderMapKind::Response if self.response.is_empty() => vec![(b":status", b"408")],
-            HeaderMapKind::Response => self.response.clone(),
-            HeaderMapKind::RequestTrailers => self.request_trailers.clone(),
-            HeaderMapKind::ResponseTrailers => Vec::new(),
-        })
-    }
-
-    fn set_header(&self, _: HeaderMapKind, name: &str, value: &[u8]) -> Result<(), HostError> {
-        if name == ":path" {
-            *self.path.borrow_mut() = String::from_utf8(value.to_vec()).unwrap();
-        }
-        if self.refuses_edits { Err(HostError) } else { Ok(()) }
-    }
-
-    fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
-        if self.refuses_edits { Err(HostError) } else { Ok(()) }
-    }
-
-    fn request_body(&self, _: usize, _: usize) -> Result<Vec<u8>, HostError> {
-        Ok(b"{}".to_vec())
-    }
-
-    fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
-        Err(HostError)
-    }
-
-    fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
-        self.bodies.set(self.bodies.get() + 1);
-        Ok(())
-    }
-
-    fn reply(&self, _: &LocalReply<'_>) -> Result<(), HostError> {
-        self.replies.set(self.replies.get() + 1);
-        Ok(())
-    }
-
-    fn resume_response(&self) -> Result<(), HostError> {
-        self.responses_resumed.set(self.responses_resumed.get() + 1);
-        Ok(())
-    }
-
-    fn received_bytes(&self) -> Option<u64> {
-        self.received_bytes.get()
-    }
-
-    fn resume_request(&self) -> Result<(), HostError> {
-        self.resumed.set(self.resumed.get() + 1);
-        Ok(())
-    }
-
-    fn call<I>(&self, _: &Call<I>) -> Result<u32, HostError> {
-        self.calls.set(self.calls.get() + 1);
-        Ok(7)
-    }
-
-    fn define_metric(&self, _: MetricKind, name: &str) -> Result<MetricId, HostError> {
-        let mut metrics = self.metrics.borrow_mut();
-        let id = u32::try_from(metrics.len()).map_err(|_| HostError)?;
-        metrics.push((name.to_owned(), 0));
-        Ok(MetricId(id))
-    }
-
-    fn add_to_metric(&self, MetricId(id): MetricId, count: u64) -> Result<(), HostError> {
-        let mut metrics = self.metrics.borrow_mut();
-        let metric = metrics.get_mut(id as usize).ok_or(HostError)?;
-        metric.1 += count;
-        Ok(())
-    }
-
-    fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
-        Ok(())
-    }
-
-    fn set_record(&self, _: &[u8]) -> Result<(), HostError> {
-        Ok(())
-    }
-
-    fn log(&self, _: LogLevel, _: &str) {}
-
-    fn log_level(&self) -> LogLevel {
-        LogLevel::Info
-    }
-}
-
 /// The client gets the gateway's response. The lookup's result that comes later changes nothing, and nothing of the request
 /// goes to the backend.
 #[test]
@@ -212,7 +63,7 @@ fn a_result_behind_the_gateways_own_response_is_dropped() {
     assert!(lookups.next_answer().is_none(), "the request waits for the lookup still");
     assert_eq!(driver.on_request_body(&gateway, 2, true, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_request_trailers(&gateway, Some(&mut lookups)), FilterAction::Pause);
-    assert_eq!((gateway.replies.get(), gateway.resumed.get()), (0, 0));
+    assert_eq!((gateway.replies.borrow().len(), gateway.resumed.get()), (0, 0));
 }
 
 /// A driver without a lookup store that has paused its request, whose headers have 68 bytes.
@@ -243,7 +94,7 @@ fn a_request_is_refused_if_its_body_has_come_and_is_kept_back() {
     }
     gateway.received_bytes.set(Some(69));
     assert!(driver.end_stalled_wait(&gateway));
-    assert_eq!((gateway.replies.get(), gateway.resumed.get(), ticks(&mut driver)), (1, 0, None));
+    assert_eq!((gateway.replies.borrow().len(), gateway.resumed.get(), ticks(&mut driver)), (1, 0, None));
     assert!(!driver.awaited_body_arrived());
 }
 
@@ -278,7 +129,7 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
         let gateway = Gateway::with(&RECOVERY);
         let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
         assert_eq!(driver.on_request_headers(&gateway, true, Some(&mut lookups)), FilterAction::Pause);
-        assert_eq!(gateway.calls.get(), 1);
+        assert_eq!(gateway.calls.borrow().len(), 1);
         if ended_by_gateway {
             driver.on_response_headers(&gateway, true, Some(&mut lookups));
         }
@@ -291,7 +142,7 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
         assert!(lookups.next_answer().is_none(), "one reply is enough");
         let expected = if ended_by_gateway { (0, "") } else { (1, "/restate/attach/inv_1") };
         assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
-        assert_eq!((gateway.replies.get(), gateway.calls.get()), (0, 1));
+        assert_eq!((gateway.replies.borrow().len(), gateway.calls.borrow().len()), (0, 1));
     }
 }
 
@@ -338,7 +189,7 @@ fn a_refusal_after_the_decision_is_one_problem() {
         (format!("idempotency_key_present_total;case=A;form=bare;{labels}"), 1),
         (format!("idempotency_problem_total;code=policy_invalid;{labels}"), 1),
     ];
-    assert_eq!((gateway.replies.get(), counted(&gateway, &mut series).as_slice()), (1, expected.as_slice()));
+    assert_eq!((gateway.replies.borrow().len(), counted(&gateway, &mut series).as_slice()), (1, expected.as_slice()));
 }
 
 /// The backend answers before the request has ended, and the gateway refuses an edit of the request's trailers.
@@ -355,7 +206,7 @@ fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
     gateway.refuses_edits = true;
     assert_eq!(driver.on_request_trailers(&gateway, None), FilterAction::Pause);
     driver.on_response_body(&gateway, 2, true);
-    assert_eq!((gateway.replies.get(), gateway.bodies.get()), (1, 1));
+    assert_eq!((gateway.replies.borrow().len(), gateway.bodies.get()), (1, 1));
 }
 
 /// A success whose `Location` needs a body that the gateway keeps back passes with its status, and is counted as what it is.
@@ -377,7 +228,7 @@ fn a_success_whose_body_is_kept_back_passes() {
     driver.count(&gateway, &mut series);
     let unshaped = "idempotency_answer_unshaped_total;reason=body_kept_back;tenant=acme;project=shop;endpoint=refunds";
     assert!(counted(&gateway, &mut series).contains(&(unshaped.to_owned(), 1)), "{:?}", gateway.metrics);
-    assert_eq!((gateway.responses_resumed.get(), gateway.replies.get(), gateway.bodies.get()), (1, 0, 0));
+    assert_eq!((gateway.responses_resumed.get(), gateway.replies.borrow().len(), gateway.bodies.get()), (1, 0, 0));
 }
 
 /// A host is asked for the endpoint of its route only by a policy that uses it.

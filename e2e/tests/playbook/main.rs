@@ -90,11 +90,11 @@ impl World {
     }
 }
 
-/// The backticked names of scenarios in the page are those of the tables.
+/// The backticked names of scenarios in the page are those of the tables. Its commands name some of them again.
 fn documented(names: &BTreeSet<String>) -> Result<()> {
     let page = fs::read_to_string(repository().join("docs/playbook.md"))?;
-    let told: BTreeSet<String> =
-        page.split('`').skip(1).step_by(2).filter(|word| word.contains("::")).map(str::to_owned).collect();
+    let is_name = |word: &&str| word.contains("::") && !word.starts_with("cargo ");
+    let told: BTreeSet<String> = page.split('`').skip(1).step_by(2).filter(is_name).map(str::to_owned).collect();
     let lacks: Vec<_> = names.difference(&told).collect();
     let surplus: Vec<_> = told.difference(names).collect();
     ensure!(lacks.is_empty() && surplus.is_empty(), "the page lacks {lacks:?}, and names {surplus:?}");

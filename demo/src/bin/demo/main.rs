@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::{Parser, Subcommand};
-use edge_idempotency_demo::process::still_running;
+use edge_idempotency_demo::process::{interrupted, still_running};
 use edge_idempotency_demo::tools::{Tools, repository};
-use tokio::signal::unix::{SignalKind, signal};
 
 mod callers;
 mod narrator;
@@ -78,18 +77,4 @@ fn run_directory() -> PathBuf {
 /// Finds the programs without holding up Ctrl-C: cargo may have to build one of them.
 async fn tools() -> Result<Tools> {
     tokio::task::spawn_blocking(Tools::locate).await?
-}
-
-async fn interrupted() -> &'static str {
-    let wait = async |kind| match signal(kind) {
-        Ok(mut signal) => {
-            signal.recv().await;
-        }
-        Err(_) => std::future::pending().await,
-    };
-    tokio::select! {
-        () = wait(SignalKind::interrupt()) => "interrupted",
-        () = wait(SignalKind::terminate()) => "terminated",
-        () = wait(SignalKind::hangup()) => "hung up",
-    }
 }
