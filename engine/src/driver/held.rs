@@ -18,7 +18,7 @@ impl<L: HeaderLines> HeldLines<L> {
     /// Keeps the lines; `None` if they would exceed the limit.
     pub(super) fn keep(lines: L) -> Option<Self> {
         let size = lines.size();
-        HELD.take(size).then_some(Self { lines, size })
+        HELD.take(size).then(|| Self { lines, size })
     }
 
     /// The lines; `None` if the host's encoding of them is broken.

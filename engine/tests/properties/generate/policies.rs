@@ -217,6 +217,15 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                     route.query.clear();
                     route.collision = None;
                 }
+                // Routes of scope `caller` share claims, so they need the same fingerprint.
+                let of_callers = |route: &RouteModel| match route.collision {
+                    Some([_, fingerprint, "caller"]) => Some(fingerprint),
+                    _ => None,
+                };
+                let shared = routes.iter().find_map(of_callers);
+                if let (Some([_, fingerprint, "caller"]), Some(shared)) = (&mut route.collision, shared) {
+                    *fingerprint = shared;
+                }
                 route.in_flight &= restate && route.target.is_some();
                 if let Some(target) = &mut route.target {
                     // Methods share the target's results, and only Restate takes one-way requests.
