@@ -160,6 +160,20 @@ impl Problem {
         )
     }
 
+    /// The backend does not know the target's service or handler: the policy is wrong, or a node of the backend has just
+    /// started and does not know its services yet.
+    pub fn target_unknown() -> Self {
+        Self {
+            retry_after: Some(BACKEND_RETRY_AFTER),
+            advice: Some(Retry::SameKey),
+            ..Self::new(
+                Code::PolicyInvalid,
+                "The backend does not know this operation, so nothing was done. It may be starting: send the same request \
+                 again later. If this goes on, the operator has to mend the configuration.",
+            )
+        }
+    }
+
     /// The webhook id is unknown or belongs to another provider. Both have the same response, so that ids cannot be
     /// enumerated.
     pub fn webhook_unknown() -> Self {

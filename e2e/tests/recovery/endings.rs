@@ -235,8 +235,8 @@ async fn never_had(stack: &mut Stack) -> Result<()> {
     let many =
         (0..100).fold(refund("never", &json!({})), |request, number| request.header(&format!("x-{number}"), "1"));
     let refused = [
-        ("an unknown handler", elsewhere("/api/v1/no-handler"), 503, "policy_invalid", "never"),
-        ("an unknown service", elsewhere("/api/v1/no-service"), 503, "policy_invalid", "never"),
+        ("an unknown handler", elsewhere("/api/v1/no-handler"), 503, "policy_invalid", "same_key"),
+        ("an unknown service", elsewhere("/api/v1/no-service"), 503, "policy_invalid", "same_key"),
         ("another content type", text.body("x"), 400, "request_invalid", "never"),
         ("no content type", Request::post(REFUNDS).header("idempotency-key", "never"), 400, "request_invalid", "never"),
     ];

@@ -356,8 +356,10 @@ fn gateway_problem(head: &ResponseHead<'_>, to_target: bool, keyed: bool) -> Opt
         413 if ingress || to_target => Problem::body_refused(),
         431 if ingress || to_target => Problem::headers_too_large(),
         429 | 500.. if ingress => Problem::backend_unavailable(),
-        // Restate's 404 for a target means that the service or handler does not exist.
-        404 if ingress || to_target => Problem::policy_invalid(),
+        // The service or handler does not exist, or a node of a cluster has just started and does not know it yet.
+        404 if ingress => Problem::target_unknown(),
+        // The gateway has no route to the target.
+        404 if to_target => Problem::policy_invalid(),
         // The only method that arrives here and that Restate does not support is HEAD.
         405 if ingress => Problem::method_not_allowed(&["GET"]),
         status if ingress => Problem::request_invalid(status),
