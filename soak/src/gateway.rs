@@ -10,8 +10,6 @@ use edge_idempotency_demo::envoy::{EnvoyOptions, render};
 use edge_idempotency_demo::ports::loopback;
 use serde_json::{Value, json};
 
-use crate::policy::OPERATIONS_SECRET;
-
 const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
 /// How long the gateway waits for an answer. Longer than a new leader needs, and shorter than clients wait (30 s).
 const ROUTE_TIMEOUT: &str = "12s";
@@ -19,11 +17,6 @@ const ROUTE_TIMEOUT: &str = "12s";
 /// Writes the configuration of a gateway before the Restate nodes that listen on `ingress`.
 pub fn write_gateway(path: &Path, options: &EnvoyOptions, ingress: &[SocketAddr]) -> Result<()> {
     let mut config: Value = serde_saphyr::from_str(&render(options)).context("the shipped configuration")?;
-    let names = at(&mut config, &format!("{MANAGER}/http_filters/3/typed_config/config/vm_config"))?;
-    at(names, "/environment_variables/host_env_keys")?
-        .as_array_mut()
-        .context("the VM's variables are no list")?
-        .push(json!(OPERATIONS_SECRET));
     *at(&mut config, "/static_resources/clusters/0")? = backend(ingress);
     let routes = at(&mut config, &format!("{MANAGER}/route_config/virtual_hosts/0/routes"))?;
     for route in routes.as_array_mut().context("the routes are no list")? {
