@@ -1,5 +1,5 @@
 //! Requests with a body whose payload is compared with that of the key's first request, and a stand-in for the guard
-//! service that answers every claim as the first one.
+//! service, and for the backend, that answers every claim as the first one.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,10 +12,9 @@ use serde_json::{Value, json};
 use crate::client::{self, Request};
 use crate::policy;
 
-/// The name of the cluster in which claims are made.
+/// The name of the cluster in which claims are made. It is also the upstream of the requests: an answer of Envoy's own would
+/// come before the filter has seen the body.
 pub(crate) const GUARD: &str = "guard";
-/// The path at which the gateway forwards to that cluster.
-pub(crate) const PROXIED_PATH: &str = "/proxied";
 
 /// The length of a request's body, in bytes.
 const BODY: usize = 1 << 10;
@@ -67,7 +66,7 @@ pub(crate) fn body() -> Vec<u8> {
     order.to_string().into_bytes()
 }
 
-/// Answers claims at this socket as long as the program runs, each with its own body. It runs beside the gateway, whose
+/// Answers claims and requests at this socket as long as the program runs, each with its own body. It runs beside the gateway, whose
 /// worker's CPU time has no part of it.
 pub(crate) fn answer_claims(socket: &Path) -> Result<()> {
     let listener = UnixListener::bind(socket).with_context(|| format!("cannot listen at {}", socket.display()))?;

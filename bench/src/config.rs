@@ -62,10 +62,8 @@ fn stores(socket: &str) -> Value {
 }
 
 fn listener(name: &str, variant: &Variant, port: u16) -> Value {
-    // Envoy answers by itself, so without this filter it would answer before it has read the body.
-    let buffer = (variant.kind == Kind::Order).then(|| http_filter(name, &Filter::Buffer)).flatten();
-    let filters = [Some(metadata()), buffer, http_filter(name, &variant.filter), Some(router())];
-    let filters: Vec<Value> = filters.into_iter().flatten().collect();
+    let filters: Vec<Value> =
+        [Some(metadata()), http_filter(name, &variant.filter), Some(router())].into_iter().flatten().collect();
     let manager = typed(
         "envoy.filters.network.http_connection_manager",
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
@@ -74,7 +72,7 @@ fn listener(name: &str, variant: &Variant, port: u16) -> Value {
             "use_remote_address": true,
             "normalize_path": true,
             "merge_slashes": true,
-            "route_config": routes(),
+            "route_config": routes(variant.kind),
             "http_filters": filters,
         }),
     );
@@ -147,27 +145,30 @@ fn router() -> Value {
     typed("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router", json!({}))
 }
 
-/// The routes of the demo's gateway, answered by Envoy itself: an upstream's cost would drown what differs.
-fn routes() -> Value {
+/// The routes of the demo's gateway, answered by Envoy itself: an upstream's cost would drown what differs. Requests with a
+/// body go to an upstream.
+fn routes(kind: Kind) -> Value {
     let header = |name: &str, value: &str| json!({"header": {"key": name, "value": value}});
     let answer = |matched: Value, headers: &[Value]| {
-        json!({
-            "match": matched,
-            "direct_response": {"status": 200, "body": {"inline_string": "{\"ok\":true}\n"}},
-            "response_headers_to_add": headers,
-        })
+        let mut route = json!({"match": matched, "response_headers_to_add": headers});
+        let (name, action) = match kind {
+            Kind::Order => ("route", json!({"cluster": claims::GUARD})),
+            _ => ("direct_response", json!({"status": 200, "body": {"inline_string": "{\"ok\":true}\n"}})),
+        };
+        if let Some(members) = route.as_object_mut() {
+            members.insert(name.to_owned(), action);
+        }
+        route
     };
     let seen = header(SEEN, SEEN_FORMAT);
     let stored = [seen.clone(), header("x-restate-id", OPERATION)];
     let rewritten = json!({"prefix": "/", "headers": [{"name": "x-edge-idempotency", "present_match": true}]});
-    let proxied = json!({"match": {"path": claims::PROXIED_PATH}, "route": {"cluster": claims::GUARD}});
     json!({
         "name": "routes",
         "virtual_hosts": [{
             "name": "api",
             "domains": ["*"],
             "routes": [
-                proxied,
                 answer(rewritten, &stored),
                 answer(json!({"path": IDLE_PATH}), std::slice::from_ref(&seen)),
                 answer(json!({"path": delivery::PATH}), &[seen]),

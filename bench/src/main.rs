@@ -38,6 +38,7 @@ use backend::BackendFiles;
 use clap::Parser;
 use edge_idempotency_demo::tools::repository;
 use serde_json::Value;
+use variant::names;
 
 /// Measures what the filter costs in a real Envoy.
 #[derive(Parser)]
@@ -60,6 +61,9 @@ struct Options {
     /// Another build of the module, measured beside it: NAME=FILE.
     #[arg(long, value_parser = named_file)]
     compare: Vec<(String, PathBuf)>,
+    /// Measures only what comparing payloads costs, and two workers.
+    #[arg(long)]
+    collision: bool,
     /// Measures what Restate and the guard service spend on a claim, and nothing else.
     #[arg(long)]
     backend: bool,
@@ -110,11 +114,17 @@ fn main() -> Result<()> {
     let files = Files::locate()?;
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
     claims::answer_claims(&run_dir.path().join(gateway::GUARD_SOCKET))?;
-    let mut costs = cost::measure(&files, &options, &variant::all(&files, &options.compare), 1, run_dir.path())?;
+    let mut variants = variant::all(&files, &options.compare);
+    if options.collision {
+        variants.retain(|variant| [names::BARE, names::WHOLE, names::WHOLE_LARGE].contains(&variant.name.as_str()));
+    }
+    let mut costs = cost::measure(&files, &options, &variants, 1, run_dir.path())?;
     costs.extend(cost::measure(&files, &options, &variant::orders(&files, &options.compare), 1, run_dir.path())?);
     costs.extend(cost::measure(&files, &options, &variant::on_two_workers(&files), 2, run_dir.path())?);
-    let deliveries = variant::deliveries(&files, &options.compare);
-    costs.extend(cost::measure(&files, &options, &deliveries, 1, run_dir.path())?);
+    let deliveries = if options.collision { Vec::new() } else { variant::deliveries(&files, &options.compare) };
+    if !deliveries.is_empty() {
+        costs.extend(cost::measure(&files, &options, &deliveries, 1, run_dir.path())?);
+    }
     let starts = start::measure(&files, &options, run_dir.path())?;
     let report = report::Report::new(&files, &options, costs, starts)?;
     println!("{report}");

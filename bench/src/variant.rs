@@ -17,10 +17,8 @@ pub(crate) enum Kind {
     Keyed,
     /// A GET without a key, to an endpoint at which there is nothing to do.
     Idle,
-    /// A POST with a key and a body of 1 KiB, which Envoy's buffer filter has read before.
+    /// A POST with a key and a body of 1 KiB, which goes to an upstream.
     Order,
-    /// The same, to a path at which Envoy asks an upstream and does not answer by itself.
-    Proxied,
     /// A webhook's delivery.
     Delivery(Size),
 }
@@ -80,9 +78,7 @@ pub(crate) mod names {
     pub(crate) const NOOP_LINKED: &str = "wasm that does nothing, all callbacks";
     pub(crate) const IDLE: &str = "ours: nothing to do";
 
-    pub(crate) const BARE_ORDER: &str = "Envoy without a filter, a body of 1 KiB";
-
-    pub(crate) const PROXIED: &str = "Envoy without a filter, with an upstream";
+    pub(crate) const BARE_ORDER: &str = "Envoy without a filter, with an upstream";
 
     /// A keyed request with a body whose payload is compared, or not.
     pub(crate) fn compared(collision: CollisionVariant, routes: usize) -> String {
@@ -154,9 +150,7 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
 pub(crate) fn orders(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
     let order = |name: String, filter, expected| Variant { name, kind: Kind::Order, filter, expected };
     let wasm = |file: &PathBuf, policy| Filter::Wasm(file.clone(), Some(policy));
-    let bare =
-        |name: &str, kind| Variant { name: name.to_owned(), kind, filter: Filter::None, expected: Expected::Unchanged };
-    let mut variants = vec![bare(names::BARE_ORDER, Kind::Order), bare(names::PROXIED, Kind::Proxied)];
+    let mut variants = vec![order(names::BARE_ORDER.to_owned(), Filter::None, Expected::Unchanged)];
     let large = [CollisionVariant::OFF, CollisionVariant::OBSERVE, CollisionVariant::ENFORCE]
         .map(|collision| (collision, 10_000));
     for (collision, routes) in CollisionVariant::ALL.map(|collision| (collision, 10)).into_iter().chain(large) {
@@ -249,7 +243,6 @@ impl Kind {
             Self::Keyed => Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS)).with_key(),
             Self::Idle => Request::new("GET", policy::IDLE_PATH, HEADERS),
             Self::Order => claims::with_order(KEYED_PATH, order_headers()),
-            Self::Proxied => claims::with_order(claims::PROXIED_PATH, order_headers()),
             Self::Delivery(size) => size.request(),
         }
     }
@@ -259,7 +252,7 @@ impl Kind {
         match self {
             Self::Keyed => names::BARE.to_owned(),
             Self::Idle => names::BARE_IDLE.to_owned(),
-            Self::Order | Self::Proxied => names::BARE_ORDER.to_owned(),
+            Self::Order => names::BARE_ORDER.to_owned(),
             Self::Delivery(size) => names::buffered(size),
         }
     }
@@ -267,18 +260,17 @@ impl Kind {
     /// The requests of a turn in which others send `requests`.
     pub(crate) fn requests(self, requests: usize) -> usize {
         match self {
-            Self::Keyed | Self::Idle | Self::Order | Self::Proxied => requests,
+            Self::Keyed | Self::Idle | Self::Order => requests,
             Self::Delivery(size) => size.deliveries(requests),
         }
     }
 }
 
 impl Variant {
-    /// What Envoy must have seen behind the filter of a request with this key: path, key, tenant, project, subject, and the
-    /// first letters of the credentials. `None` if Envoy does not answer by itself.
-    pub(crate) fn seen(&self, key: &str) -> Option<String> {
-        Some(match (self.kind, self.expected) {
-            (Kind::Proxied, _) => return None,
+    /// What the upstream must have seen of a request with this key: path, key, tenant, project, subject, and the first
+    /// letters of the credentials.
+    pub(crate) fn seen(&self, key: &str) -> String {
+        match (self.kind, self.expected) {
             (Kind::Idle, _) => format!("{}|||||", policy::IDLE_PATH),
             (Kind::Delivery(_), Expected::Verified(sender)) => {
                 format!("{}|{}{}||||", delivery::PATH, delivery::NAMESPACE, sender.key())
@@ -292,13 +284,13 @@ impl Variant {
             (Kind::Keyed | Kind::Order, Expected::Whole) => {
                 format!("{KEYED_TARGET}|{NAMESPACE}{key}|acme|health-prod|user:alice|")
             }
-        })
+        }
     }
 
     /// Headers that the client must have got.
     pub(crate) const fn answer(&self) -> &'static [(&'static str, Option<&'static str>)] {
         match (self.kind, self.expected) {
-            (Kind::Idle | Kind::Proxied | Kind::Delivery(_), _) => &[],
+            (Kind::Idle | Kind::Delivery(_), _) => &[],
             (Kind::Keyed | Kind::Order, Expected::Whole) => &[
                 ("x-restate-id", None),
                 ("x-operation-id", Some(crate::config::OPERATION)),
