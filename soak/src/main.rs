@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Parser, Subcommand};
+use edge_idempotency_demo::process::interrupted;
 use edge_idempotency_demo::tools::{Tools, built, repository};
 use soak::policy::Sabotage;
 use soak::run::{RunOptions, run};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
 /// A file in a directory that a soak has made.
@@ -133,18 +133,4 @@ fn take(directory: &Path) -> Result<File> {
         }
     }
     Ok(file)
-}
-
-async fn interrupted() -> &'static str {
-    let wait = async |kind| match signal(kind) {
-        Ok(mut signal) => {
-            signal.recv().await;
-        }
-        Err(_) => std::future::pending().await,
-    };
-    tokio::select! {
-        () = wait(SignalKind::interrupt()) => "interrupted",
-        () = wait(SignalKind::terminate()) => "terminated",
-        () = wait(SignalKind::hangup()) => "hung up",
-    }
 }
