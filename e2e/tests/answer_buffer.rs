@@ -48,7 +48,7 @@ fn lengths(gateway: &Gateway) -> Result<()> {
         (WIDE, 200_000, 200, false),
         (NARROW, 1_000, 200, true),
         (NARROW, 60_000, 500, false),
-        // Its `content-length` tells that it is not waited for.
+        // Its `content-length` tells that it is too long, so nothing waits for it.
         (NARROW, 200_000, 200, false),
     ] {
         let headers = [("content-type", "application/json"), ("x-restate-id", "inv_1")];

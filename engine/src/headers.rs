@@ -47,6 +47,14 @@ impl<'a> Headers<'a> {
         }
         found
     }
+
+    /// The length of the body in bytes that `content-length` tells, if it is one number that fits.
+    pub fn content_length(&self) -> Option<u64> {
+        match self.field("content-length") {
+            FieldValue::One(digits) => std::str::from_utf8(digits).ok()?.trim().parse().ok(),
+            FieldValue::Absent | FieldValue::Many => None,
+        }
+    }
 }
 
 /// The headers that control a gateway's router for one request.

@@ -231,6 +231,25 @@ fn a_success_whose_body_is_kept_back_passes() {
     assert_eq!((gateway.responses_resumed.get(), gateway.replies.borrow().len(), gateway.bodies.get()), (1, 0, 0));
 }
 
+/// A success that is too long for a `Location`, as its `content-length` tells, passes at once.
+#[test]
+fn a_success_that_is_known_to_be_too_long_is_not_awaited() {
+    let route = r#""target": "Refunds/create", "answer": {"location": "/refunds/{body:/id}"}"#;
+    let policy = recovery_policy("").replace(r#""target": "Refunds/create""#, route);
+    for (length, expected) in [(b"65536", FilterAction::Pause), (b"65537", FilterAction::Continue)] {
+        let mut gateway = Gateway::with(&RECOVERY);
+        gateway.request[0].1 = b"POST";
+        gateway.request[2].1 = b"/refunds";
+        gateway.request.push((b"idempotency-key", b"k"));
+        gateway.response =
+            vec![(b":status", b"200"), (b"x-restate-id", b"inv_1"), (b"content-type", b"application/json")];
+        gateway.response.push((b"content-length", length));
+        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(policy.as_bytes()).unwrap())));
+        assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
+        assert_eq!(driver.on_response_headers(&gateway, false, None), expected);
+    }
+}
+
 /// A host is asked for the endpoint of its route only by a policy that uses it.
 #[test]
 fn route_metadata_is_read_on_demand() {

@@ -36,12 +36,16 @@ impl<H: Host> Driver<H> {
         let mut effects = Vec::new();
         let flow = self.exchange.response_headers(&policy, &headers, &mut effects);
         if let ResponseFlow::AwaitBody { limit } = flow {
-            if !end_of_stream {
+            if end_of_stream {
+                self.exchange.response_body(&policy, &[], &mut effects);
+            } else if headers.content_length().is_some_and(|length| length > limit) {
+                // The gateway would end a wait for it, if its own buffer is smaller than the limit.
+                self.exchange.response_body_too_large(&policy, &mut effects);
+            } else {
                 let _ = edit(host, &effects);
                 self.response = ResponseBody::Awaited(usize::try_from(limit).unwrap_or(usize::MAX));
                 return FilterAction::Pause;
             }
-            self.exchange.response_body(&policy, &[], &mut effects);
         }
         if end_of_stream && effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
             return self.reply_instead(host, &headers, &effects);

@@ -280,11 +280,8 @@ pub(super) fn body_can_be_awaited(headers: &Headers<'_>, limit: u64) -> Result<(
     if headers.field("upgrade") != FieldValue::Absent {
         return Err(Problem::upgrade_refused());
     }
-    let declared: Option<u64> = match headers.field("content-length") {
-        FieldValue::One(digits) => std::str::from_utf8(digits).ok().and_then(|digits| digits.trim().parse().ok()),
-        FieldValue::Absent | FieldValue::Many => None,
-    };
-    if declared.is_some_and(|length| length > limit) { Err(Problem::body_too_large(limit)) } else { Ok(()) }
+    let is_too_long = headers.content_length().is_some_and(|length| length > limit);
+    if is_too_long { Err(Problem::body_too_large(limit)) } else { Ok(()) }
 }
 
 fn is_encoded(headers: &Headers<'_>) -> bool {
