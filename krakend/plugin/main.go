@@ -39,6 +39,10 @@ func (r registerer) RegisterClients(register func(name string, handler func(cont
 // without the plugin. If anything is wrong the handler answers 503.
 func newHandler(ctx context.Context, extra map[string]interface{}) (http.Handler, error) {
 	endpoint, _ := gateway.EndpointOf(map[string]any{"plugin/http-client": extra})
+	if !wazeroIsKnown {
+		log(bridge.LevelCritical, gateway.Namespace+": the plugin was built with a wazero that it does not know: build it with the version of its go.mod")
+		return unavailable("the gateway was built wrongly, and its log says how"), nil
+	}
 	running := plugins.get(ctx, os.Args, log)
 	if running == nil {
 		return unavailable("the gateway's configuration is broken, and its log says where"), nil
