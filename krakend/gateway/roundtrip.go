@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"edge-idempotency/krakend/bridge"
+)
+
+// reserve is how long before the end of the endpoint's time the gateway answers: at the end KrakenD answers an empty 500.
+const reserve = 50 * time.Millisecond
+
+// RoundTrip answers one request of an endpoint that is bound to this name. ctx and request are those that KrakenD gives to
+// an executor. The caller closes the body of the response. An error says that the client is gone.
+//
+// KrakenD's deadline, which ctx has, is kept by 50 ms: a request that was forwarded by then is answered 504, which passes the
+// module as an answer of the upstream does, and any other 503. If the upstream breaks the response's body off, or the
+// deadline comes, its Read returns an error and the client's connection is ended.
+func (g *Gateway) RoundTrip(ctx context.Context, endpoint string, request *http.Request) (*http.Response, error) {
+	response, from, err := g.roundTrip(ctx, endpoint, request)
+	if response != nil && response.Body != http.NoBody {
+		response.Body = &cutBody{ReadCloser: response.Body, cut: from.breakOff}
+	}
+	return response, err
+}
+
+// cutBody calls a function when somebody reads it and it does not come to its end.
+type cutBody struct {
+	io.ReadCloser
+	cut    func()
+	closed atomic.Bool
+}
+
+// errClosed is the error of a body that is closed before its end: KrakenD closes it at the endpoint's timeout.
+var errClosed = errors.New("the response's body was closed before its end")
+
+// Read reads the body.
+func (b *cutBody) Read(into []byte) (int, error) {
+	count, err := b.ReadCloser.Read(into)
+	if b.closed.Load() {
+		err = errClosed
+	}
+	if err != nil && err != io.EOF {
+		b.cut()
+	}
+	return count, err
+}
+
+// Close closes the body.
+func (b *cutBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
+}
+
+func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (*http.Response, client, error) {
+	b := g.bindings[endpoint]
+	if b == nil {
+		return g.problems.unavailable("the gateway's configuration has no such endpoint"), client{}, nil
+	}
+	from, ok := clientOf(ctx)
+	if !ok {
+		g.fallback.Do(func() {
+			g.log(bridge.LevelWarn, Namespace+": the context has no request of gin's, so only what input_headers lists is known: path and query come as KrakenD writes them, and the scheme is taken to be http")
+		})
+		from.request = withoutClient(request)
+	}
+	if !b.serves(authority(from.request.Host)) {
+		return g.problems.notFound(), from, nil
+	}
+	v := newView(request, from.request, b)
+	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
+	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
+	inner, cancel := context.WithCancel(context.Background())
+	if deadline := keep(ctx); !deadline.IsZero() {
+		inner, cancel = context.WithDeadline(context.Background(), deadline)
+	}
+	unwatch := context.AfterFunc(ctx, cancel)
+	g.requests.begin()
+	finish := sync.OnceFunc(func() { unwatch(); cancel(); g.requests.end() })
+	message, err := g.bridge.Exchange(inner, &v.request, func(ctx context.Context, message *bridge.Message) (*bridge.Message, error) {
+		return b.upstream.send(ctx, message, v.unlisted, g.owned)
+	})
+	if err != nil {
+		finish()
+		return nil, from, err
+	}
+	response, err := toResponse(message, finish)
+	return response, from, err
+}
+
+// keep returns when the gateway has to answer; the zero time if ctx has no deadline.
+func keep(ctx context.Context) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	return deadline.Add(-min(reserve, time.Until(deadline)/2))
+}
+
+// withoutClient makes do with KrakenD's own request.
+func withoutClient(request *http.Request) *http.Request {
+	client := *request
+	if hosts := request.Header["X-Forwarded-Host"]; len(hosts) == 1 {
+		client.Host = hosts[0]
+	}
+	return &client
+}
+
+// toResponse makes net/http's response of the bridge's. Lines of one connection are left out; lines with the same name keep
+// their order. finish is called when the body is closed.
+func toResponse(message *bridge.Message, finish func()) (*http.Response, error) {
+	status, header, length := 0, http.Header{}, int64(-1)
+	for _, line := range message.Header {
+		switch {
+		case line.Name == ":status":
+			status, _ = strconv.Atoi(line.Value)
+		case connectionHeaders[line.Name] && line.Name != "proxy-authenticate":
+		default:
+			if line.Name == "content-length" {
+				if value, err := strconv.ParseInt(line.Value, 10, 64); err == nil {
+					length = value
+				}
+			}
+			header.Add(line.Name, line.Value)
+		}
+	}
+	if status < 200 || status > 999 {
+		closeBody(message.Body)
+		finish()
+		return nil, fmt.Errorf("the module's answer has the status %d", status)
+	}
+	if message.Body == nil {
+		finish()
+		return newResponse(status, header, http.NoBody, 0), nil
+	}
+	body := &endingBody{ReadCloser: message.Body, end: finish}
+	return newResponse(status, header, body, length), nil
+}
+
+// ServeHTTP answers a request as RoundTrip does, for KrakenD's plugins, which write into a recorder: an answer whose body
+// breaks off would look whole there, so the body is read to its end first, and a broken one becomes a 503.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, request *http.Request, endpoint string) {
+	response, _, err := g.roundTrip(request.Context(), endpoint, request)
+	if err != nil {
+		response = g.problems.unavailable("the request was given up")
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		g.log(bridge.LevelWarn, Namespace+": "+endpoint+": the answer broke off: "+err.Error())
+		response = g.problems.cutOff()
+		body, err = io.ReadAll(response.Body)
+		_ = errors.Join(err, response.Body.Close())
+	}
+	Write(w, response, body)
+}
+
+// Write writes a response whose body has been read.
+func Write(w http.ResponseWriter, response *http.Response, body []byte) {
+	for name, values := range response.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(response.StatusCode)
+	_, _ = w.Write(body)
+}
