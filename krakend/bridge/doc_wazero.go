@@ -1,0 +1,3 @@
+package bridge
+
+import _ "github.com/tetratelabs/wazero" // until the host is built
