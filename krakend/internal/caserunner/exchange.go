@@ -166,12 +166,8 @@ func counted(samples bridge.Samples) []string {
 		}
 	}
 	for name, sample := range samples.Histograms {
-		// The samples keep the number of the values and their sum only.
-		switch {
-		case sample.Count == 1:
-			metrics = append(metrics, fmt.Sprintf("%s %d", name, sample.Sum))
-		case sample.Count > 1:
-			metrics = append(metrics, fmt.Sprintf("%s has %d values with the sum %d", name, sample.Count, sample.Sum))
+		for _, value := range sample.Recent {
+			metrics = append(metrics, fmt.Sprintf("%s %d", name, value))
 		}
 	}
 	return metrics

@@ -156,11 +156,7 @@ func passedHeader(e *Endpoint, r *http.Request) http.Header {
 			passed[name] = append([]string(nil), values...)
 		}
 	}
-	client, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		client = r.RemoteAddr
-	}
-	passed["X-Forwarded-For"] = []string{client}
+	passed["X-Forwarded-For"] = []string{clientIP(r)}
 	passed["X-Forwarded-Host"] = []string{r.Host}
 	if _, found := passed["User-Agent"]; found {
 		passed["X-Forwarded-Via"] = []string{userAgent}
@@ -168,6 +164,21 @@ func passedHeader(e *Endpoint, r *http.Request) http.Header {
 		passed["User-Agent"] = []string{userAgent}
 	}
 	return passed
+}
+
+// clientIP is gin's ClientIP with its default settings, which believe what the client says of itself.
+func clientIP(r *http.Request) string {
+	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip"} {
+		first, _, _ := strings.Cut(r.Header.Get(name), ",")
+		if ip := net.ParseIP(strings.TrimSpace(first)); ip != nil {
+			return ip.String()
+		}
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return host
 }
 
 // Server is the gateway.
