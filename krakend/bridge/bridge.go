@@ -3,24 +3,291 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
-// Bridge runs the module.
-type Bridge struct{}
+// Bridge runs the module. Its methods can be called from several goroutines.
+type Bridge struct {
+	options     Options
+	level       Level
+	module      *Module
+	ownsModule  bool
+	metrics     *Metrics
+	environment []string
+	slots       []*slot
+	// pauseLimit is how long a paused stream waits for a tick to resume it, when nothing else can.
+	pauseLimit time.Duration
 
-// New compiles the module, checks what it imports, starts the first instance and gives it the policy.
-func New(ctx context.Context, o Options) (*Bridge, error) { return nil, errors.New("not built yet") }
+	// ticks counts the watchdog's ticks.
+	ticks      atomic.Uint64
+	watched    sync.Map
+	stop       chan struct{}
+	closed     atomic.Bool
+	goroutines sync.WaitGroup
+	calls      atomic.Int64
+	trapped    atomic.Uint64
+	timedOut   atomic.Uint64
+	// next spreads requests over instances that have the same number of streams.
+	next atomic.Uint32
+}
 
-// Exchange lets one request and its response pass the module.
-func (b *Bridge) Exchange(ctx context.Context, r *Request, f Forward) (*Message, error) {
-	return nil, errors.New("not built yet")
+const (
+	// deadlineTicks is the number of the watchdog's ticks in a deadline.
+	deadlineTicks = 8
+	startDeadline = 10 * time.Second
+	pauseLimit    = 10 * time.Second
+	// startPause is how long no instance is started after one did not start.
+	startPause = time.Second
+)
+
+// slot is the place of an instance in the pool.
+type slot struct {
+	mu       sync.Mutex
+	instance atomic.Pointer[instance]
+	failed   time.Time
+}
+
+// forget empties the slot of an instance that has ended.
+func (s *slot) forget(in *instance) { s.instance.CompareAndSwap(in, nil) }
+
+// New compiles the module, unless the options have a compiled one, checks that it fits, starts the first instance and gives
+// it the policy. A policy that the module refuses is an error with the module's own lines. Further instances start when
+// requests need them.
+func New(ctx context.Context, o Options) (*Bridge, error) {
+	b := &Bridge{options: o, level: LevelInfo, module: o.Compiled, metrics: &Metrics{}, stop: make(chan struct{}), pauseLimit: pauseLimit}
+	b.setDefaults()
+	if b.module == nil {
+		module, err := Compile(ctx, o.Module, CompileOptions{
+			Interpreter: o.Interpreter, MemoryPages: o.MemoryPages, unbounded: o.Deadline < 0,
+		})
+		if err != nil {
+			return nil, err
+		}
+		b.module, b.ownsModule = module, true
+	}
+	for _, name := range sortedNames(o.Environment) {
+		b.environment = append(b.environment, name+"="+o.Environment[name]+"\x00")
+	}
+	b.goroutines.Go(b.watchdog)
+	if _, err := b.slots[0].start(b); err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
+	}
+	return b, nil
+}
+
+func (b *Bridge) setDefaults() {
+	o := &b.options
+	if o.Instances <= 0 {
+		o.Instances = runtime.GOMAXPROCS(0)
+	}
+	if o.Deadline == 0 {
+		o.Deadline = DefaultDeadline
+	}
+	if o.RequestBuffer <= 0 {
+		o.RequestBuffer = DefaultBuffer
+	}
+	if o.ResponseBuffer <= 0 {
+		o.ResponseBuffer = DefaultBuffer
+	}
+	if o.LogLevel != nil {
+		b.level = *o.LogLevel
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	for range o.Instances {
+		b.slots = append(b.slots, &slot{})
+	}
+}
+
+func (b *Bridge) log(level Level, text string) {
+	if b.options.Log != nil {
+		b.options.Log(level, text)
+	}
+}
+
+// start gives the instance of a slot, and starts one if the slot is empty.
+func (s *slot) start(b *Bridge) (*instance, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.instance.Load(); in != nil {
+		return in, nil
+	}
+	if b.closed.Load() {
+		return nil, errors.New("the bridge is closed")
+	}
+	if since := time.Since(s.failed); since < startPause {
+		return nil, errors.New("an instance did not start a moment ago")
+	}
+	in, err := b.startInstance(s)
+	if err != nil {
+		s.failed = time.Now()
+		return nil, err
+	}
+	s.instance.Store(in)
+	if in.isDead() {
+		s.forget(in)
+	}
+	return in, nil
+}
+
+func (in *instance) isDead() bool {
+	select {
+	case <-in.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// pick chooses the instance for a stream: one without streams, else a new one, else the one with the fewest.
+func (b *Bridge) pick() (*instance, error) {
+	var best *instance
+	var empty *slot
+	var fewest int64
+	from := int(b.next.Add(1) % uint32(len(b.slots)))
+	for i := range b.slots {
+		slot := b.slots[(from+i)%len(b.slots)]
+		in := slot.instance.Load()
+		if in == nil {
+			empty = slot
+			continue
+		}
+		if open := in.open.Load(); best == nil || open < fewest {
+			best, fewest = in, open
+		}
+	}
+	if best != nil && (fewest == 0 || empty == nil) {
+		return best, nil
+	}
+	if best != nil && !empty.mu.TryLock() {
+		// Somebody starts an instance there already.
+		return best, nil
+	} else if best != nil {
+		empty.mu.Unlock()
+	}
+	in, err := empty.start(b)
+	if err != nil && best != nil {
+		return best, nil
+	}
+	if err != nil {
+		b.log(LevelCritical, fmt.Sprintf("edge-idempotency: no instance of the module is there, so requests are answered with 503: %v", err))
+	}
+	return in, err
 }
 
 // Metrics returns the metrics of all instances.
-func (b *Bridge) Metrics() *Metrics { return &Metrics{} }
+func (b *Bridge) Metrics() *Metrics { return b.metrics }
 
 // Stats returns what the bridge holds now.
-func (b *Bridge) Stats() Stats { return Stats{} }
+func (b *Bridge) Stats() Stats {
+	stats := Stats{Calls: int(b.calls.Load()), Trapped: b.trapped.Load(), TimedOut: b.timedOut.Load()}
+	for _, slot := range b.slots {
+		if in := slot.instance.Load(); in != nil {
+			stats.Instances++
+			stats.Streams += int(in.open.Load())
+		}
+	}
+	return stats
+}
 
-// Close ends all instances.
-func (b *Bridge) Close(ctx context.Context) error { return nil }
+// Tick lets the timer of each instance fire once, now. The guest writes what it has counted into the metrics on a tick, so
+// whoever shows the metrics can call it before.
+func (b *Bridge) Tick(ctx context.Context) {
+	for _, slot := range b.slots {
+		if in := slot.instance.Load(); in != nil && ctx.Err() == nil {
+			in.tick()
+		}
+	}
+}
+
+// Close ends all instances. Requests that are open are answered with 503. It returns when no goroutine of the bridge is left,
+// or ctx is done.
+func (b *Bridge) Close(ctx context.Context) error {
+	if b.closed.Swap(true) {
+		return nil
+	}
+	for _, slot := range b.slots {
+		slot.mu.Lock()
+		in := slot.instance.Load()
+		slot.mu.Unlock()
+		if in != nil {
+			in.shutDown()
+		}
+	}
+	close(b.stop)
+	done := make(chan struct{})
+	go func() {
+		b.goroutines.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return fmt.Errorf("calls to upstreams are still under way: %w", ctx.Err())
+	}
+	if b.ownsModule {
+		if err := b.module.Close(ctx); err != nil {
+			return fmt.Errorf("the module cannot be closed: %w", err)
+		}
+	}
+	return nil
+}
+
+// shutDown ends the configuration in the guest, which writes its last counts, and then the instance.
+func (in *instance) shutDown() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.callback(&in.onDone, nil, rootContext)
+	in.callback(&in.onDelete, nil, rootContext)
+	in.end()
+}
+
+// watchdog closes instances whose guest call takes too long. It counts its own ticks and not the clock's time, so a process
+// that stood still as a whole closes nothing.
+func (b *Bridge) watchdog() {
+	if b.options.Deadline < 0 {
+		return
+	}
+	ticker := time.NewTicker(max(b.options.Deadline/deadlineTicks, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case <-ticker.C:
+		}
+		now := b.ticks.Add(1)
+		b.watched.Range(func(key, _ any) bool {
+			if in, ok := key.(*instance); ok {
+				in.closeIfExpired(now)
+			}
+			return true
+		})
+	}
+}
+
+func (in *instance) closeIfExpired(now uint64) {
+	if expires := in.expires.Load(); expires != 0 && now > expires {
+		if module := in.watchedModule.Load(); module != nil {
+			// The call that runs ends with an error, and its caller ends the instance.
+			_ = (*module).CloseWithExitCode(context.Background(), exitDeadline)
+		}
+	}
+}
+
+// expiry is the watchdog's tick at which a call that starts now has taken too long.
+func (b *Bridge) expiry(life lifePart) uint64 {
+	ticks := uint64(deadlineTicks)
+	if life != running && b.options.Deadline > 0 {
+		ticks = max(ticks, uint64(startDeadline/max(b.options.Deadline/deadlineTicks, time.Millisecond)))
+	}
+	return b.ticks.Load() + ticks
+}
+
+func (b *Bridge) watch(in *instance)   { b.watched.Store(in, nil) }
+func (b *Bridge) unwatch(in *instance) { b.watched.Delete(in) }

@@ -82,6 +82,9 @@ func (l Level) String() string {
 type Options struct {
 	// Module is the .wasm file.
 	Module []byte
+	// Compiled is a compiled module, in place of Module, Interpreter and MemoryPages. Whoever compiled it closes it, after the
+	// bridge.
+	Compiled *Module
 	// Policy is the policy document, which the guest reads as the configuration of the plugin.
 	Policy []byte
 	// Environment holds the environment variables that the guest sees. It sees no others.
@@ -91,7 +94,8 @@ type Options struct {
 	Upstreams map[string]http.RoundTripper
 	// Instances is the number of instances of the module; 0 stands for GOMAXPROCS.
 	Instances int
-	// Deadline is the longest time that one call into the guest can take; 0 stands for DefaultDeadline.
+	// Deadline is the longest time that one call into the guest can take; 0 stands for DefaultDeadline. The bridge's watchdog
+	// counts it in eighths, and counts no time in which the whole process stands still. A start can take ten seconds.
 	Deadline time.Duration
 	// MemoryPages is the most memory that an instance can have, in pages of 64 KiB; 0 stands for DefaultMemoryPages.
 	MemoryPages uint32
@@ -115,9 +119,9 @@ type Options struct {
 // Defaults of Options.
 const (
 	// DefaultDeadline is the longest time for one call into the guest.
-	DefaultDeadline = 250 * time.Millisecond
-	// DefaultMemoryPages is 32 MiB.
-	DefaultMemoryPages = 512
+	DefaultDeadline = time.Second
+	// DefaultMemoryPages is 64 MiB.
+	DefaultMemoryPages = 1024
 	// DefaultBuffer is 1 MiB, the longest body that the module verifies, and 64 KiB for what surrounds it.
 	DefaultBuffer = 1<<20 + 64<<10
 )

@@ -1,3 +1,0 @@
-package bridge
-
-import _ "github.com/tetratelabs/wazero" // until the host is built

@@ -1,0 +1,349 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// exchange is the work on one request in the gateway: it feeds the guest, forwards the request, and gives the response out.
+type exchange struct {
+	bridge   *Bridge
+	ctx      context.Context
+	stream   stream
+	request  inlet
+	response inlet
+	once     sync.Once
+}
+
+// state is how far one side of a stream is.
+type state int
+
+const (
+	// waiting: the guest holds the message back.
+	waiting state = iota
+	// passedOn: the headers have gone on.
+	passedOn
+	// replied: a local reply takes the place of the request.
+	replied
+	// lost: the guest will not answer.
+	lost
+)
+
+// Exchange lets one request and its response pass the module. It calls f if the module lets the request through. The caller
+// owns r.Body and closes it after Exchange, and closes the returned Body, which ends the stream in the guest. The guest does
+// not change r.Header.
+//
+// An instance that traps or takes too long is answered with a 503 problem document, and so is a pause that nothing can end
+// and one that lasts beyond the deadline of ctx. The only error is that of a ctx that was canceled: then the client is gone.
+func (b *Bridge) Exchange(ctx context.Context, r *Request, f Forward) (*Message, error) {
+	x := &exchange{bridge: b, ctx: ctx}
+	x.request = newInlet(&r.Message)
+	x.stream.metadata, x.stream.routeMetadata = r.Metadata, r.RouteMetadata
+	if gone(ctx) {
+		return nil, x.clientGone()
+	}
+	if !x.open(r.Header) {
+		return unavailable(&x.stream), nil
+	}
+	message, err := x.run(f)
+	if err != nil {
+		x.finish()
+		return nil, err
+	}
+	if _, open := message.Body.(*outlet); !open {
+		x.finish()
+	}
+	return message, nil
+}
+
+// gone says that the client does not wait any more. A deadline of the gateway is not that.
+func gone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+func (x *exchange) clientGone() error {
+	return fmt.Errorf("the client has gone: %w", context.Cause(x.ctx))
+}
+
+// open opens the stream in an instance and shows the guest the request's headers.
+func (x *exchange) open(header Header) bool {
+	const attempts = 4
+	s := &x.stream
+	own := make(Header, len(header), len(header)+8)
+	for i, line := range header {
+		own[i] = Line{lower(line.Name), line.Value}
+	}
+	method, _ := own.Get(":method")
+	s.isHead = method == http.MethodHead
+	for range attempts {
+		in, err := x.bridge.pick()
+		if err != nil {
+			return false
+		}
+		in.open.Add(1)
+		in.mu.Lock()
+		if in.dead {
+			in.open.Add(-1)
+			in.mu.Unlock()
+			continue
+		}
+		s.received = uint64(own.size())
+		in.newStream(s)
+		if !in.dead {
+			in.headersArrive(s, toUpstream, own, x.request.body == nil)
+		}
+		in.mu.Unlock()
+		return true
+	}
+	return false
+}
+
+func (x *exchange) run(f Forward) (*Message, error) {
+	s := &x.stream
+	state, err := x.settle(toUpstream)
+	if err != nil {
+		return nil, err
+	}
+	if state == passedOn {
+		if err := x.forward(f); err != nil {
+			return nil, err
+		}
+	}
+	if state != lost {
+		if state, err = x.settle(toClient); err != nil {
+			return nil, err
+		}
+	}
+	if state == lost {
+		return unavailable(s), nil
+	}
+	return x.message(toClient), nil
+}
+
+// forward sends the request, and shows the guest the response's headers.
+func (x *exchange) forward(f Forward) error {
+	s := &x.stream
+	ctx, cancel := context.WithCancel(x.ctx)
+	s.in.mu.Lock()
+	s.cancel = cancel
+	stopped := s.over() || s.replied
+	s.in.mu.Unlock()
+	if stopped {
+		cancel()
+		return nil
+	}
+	response, err := f(ctx, x.message(toUpstream))
+	if err == nil && response == nil {
+		err = errors.New("there is no response")
+	}
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	if response != nil {
+		x.response = newInlet(response)
+	}
+	switch {
+	case gone(x.ctx):
+		return x.clientGone()
+	case s.over() || s.replied:
+	case errors.Is(err, context.DeadlineExceeded):
+		s.in.reply(s, gatewayReply(http.StatusGatewayTimeout, "upstream request timeout"))
+	case err != nil:
+		x.bridge.log(LevelWarn, fmt.Sprintf("edge-idempotency: the upstream gave no answer, so the request is answered with 503: %v", err))
+		s.in.reply(s, gatewayReply(http.StatusServiceUnavailable, "upstream connect error or disconnect/reset before headers"))
+	default:
+		s.in.headersArrive(s, toClient, append(make(Header, 0, len(response.Header)+8), response.Header...), x.response.body == nil)
+	}
+	return nil
+}
+
+// look gives the state of a side; with the mutex.
+func (s *stream) look(d direction) state {
+	side := s.side(d)
+	switch {
+	case s.failed || s.reset || s.closed:
+		return lost
+	case d == toUpstream && s.replied:
+		return replied
+	case d == toClient && s.replied && !side.complete:
+		return waiting
+	case side.passed:
+		return passedOn
+	}
+	return waiting
+}
+
+// settle feeds the guest with a message, until its headers have gone on or it is clear that they will not.
+func (x *exchange) settle(d direction) (state, error) {
+	s := &x.stream
+	side := s.side(d)
+	for {
+		s.in.mu.Lock()
+		state := s.look(d)
+		if state != waiting {
+			s.in.mu.Unlock()
+			return state, nil
+		}
+		wake := side.waiter()
+		ended := side.ended || d == toClient && s.replied
+		s.in.mu.Unlock()
+		switch {
+		case ended:
+			x.await(d, wake)
+		case d == toUpstream:
+			x.feedPumped(wake)
+		default:
+			x.feedRead()
+		}
+		if gone(x.ctx) {
+			return lost, x.clientGone()
+		}
+	}
+}
+
+// await waits until something happens to a side that is paused and has arrived as a whole. If nothing can happen any more, it
+// gives the stream up.
+func (x *exchange) await(d direction, wake <-chan struct{}) {
+	limit := x.bridge.pauseLimit
+	if x.giveUp(d, 0) {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-wake:
+			return
+		case <-x.ctx.Done():
+			if !gone(x.ctx) {
+				x.abandon("it was paused beyond the gateway's deadline")
+			}
+			return
+		case <-timer.C:
+			if x.giveUp(d, limit) {
+				return
+			}
+			timer.Reset(limit)
+		}
+	}
+}
+
+// giveUp gives the stream up if neither a call nor, within the limit, a tick can resume it. It says whether there is nothing
+// to wait for.
+func (x *exchange) giveUp(d direction, waited time.Duration) bool {
+	s := &x.stream
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	side := s.side(d)
+	switch {
+	case s.over(), !side.stopped, len(side.wake) > 0:
+		return true
+	case len(s.in.calls) > 0, s.in.tickPeriod > 0 && waited < x.bridge.pauseLimit:
+		return false
+	}
+	x.bridge.log(LevelError, "edge-idempotency: the module has paused a request that nothing can resume, so it is answered with 503")
+	s.fail()
+	return true
+}
+
+func (x *exchange) abandon(why string) {
+	s := &x.stream
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	x.bridge.log(LevelWarn, "edge-idempotency: a request is answered with 503: "+why)
+	s.fail()
+}
+
+// message gives a message whose headers have gone on.
+func (x *exchange) message(d direction) *Message {
+	s := &x.stream
+	side := s.side(d)
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	message := &Message{Header: side.header}
+	if side.headersVisible || s.in.onLog.exported() {
+		// The guest can read the lines later.
+		message.Header = append(Header(nil), side.header...)
+	}
+	if !side.complete {
+		message.Body = &outlet{exchange: x, direction: d}
+		message.Trailer = func() Header { return x.passedTrailer(d) }
+		return message
+	}
+	// Everything has gone on already, so the body needs the guest no more.
+	if trailer := side.trailer; side.hasTrailer && len(trailer) > 0 {
+		message.Trailer = func() Header { return trailer }
+	}
+	if len(side.out) > 0 || message.Trailer != nil {
+		message.Body = io.NopCloser(bytes.NewReader(side.out))
+	}
+	side.out = nil
+	return message
+}
+
+func (x *exchange) passedTrailer(d direction) Header {
+	s := &x.stream
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	if side := s.side(d); side.complete && side.hasTrailer {
+		return side.trailer
+	}
+	return nil
+}
+
+// finish ends the stream in the guest, and everything that belongs to the exchange.
+func (x *exchange) finish() {
+	x.once.Do(func() {
+		s := &x.stream
+		x.request.stop()
+		if s.in == nil {
+			return
+		}
+		s.in.mu.Lock()
+		s.in.closeStream(s)
+		record := s.record
+		s.in.mu.Unlock()
+		if x.response.body != nil {
+			// Whether the upstream's connection can be used again does not matter here.
+			_ = x.response.body.Close()
+		}
+		x.tell(record)
+	})
+}
+
+// tell gives the record of the request to whoever keeps records.
+func (x *exchange) tell(record []byte) {
+	if x.bridge.options.Record == nil || record == nil {
+		return
+	}
+	text, err := recordJSON(record)
+	if err != nil {
+		x.bridge.log(LevelError, "edge-idempotency: "+err.Error())
+		return
+	}
+	x.bridge.options.Record(text)
+}
+
+// unavailable is the answer of the bridge where the module cannot answer: the problem document dependency_unavailable.
+func unavailable(s *stream) *Message {
+	const document = `{"type":"about:blank","title":"Temporarily unavailable","status":503,` +
+		`"detail":"The service cannot be reached right now, or is busy. Send the same request again later, with the same ` +
+		`idempotency key if it had one: then nothing is done twice.","code":"dependency_unavailable","retry":"same_key"}`
+	message := &Message{Header: Header{
+		{":status", "503"},
+		{"content-type", "application/problem+json"},
+		{"cache-control", "no-store"},
+		{"content-language", "en"},
+		{"retry-after", "5"},
+		{"idempotency-retry", "same_key"},
+		{"content-length", fmt.Sprint(len(document))},
+	}}
+	if !s.isHead {
+		message.Body = io.NopCloser(strings.NewReader(document))
+	}
+	return message
+}

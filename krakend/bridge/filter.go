@@ -1,0 +1,263 @@
+package bridge
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// The order of callbacks is that of Envoy's filter manager with the wasm filter last before the router, and with
+// allow_on_headers_stop_iteration: while headers are paused, the callbacks for the body come.
+
+type answer int
+
+const (
+	answerContinue answer = iota
+	answerPause
+	// answerNothing: another answer is under way, so this part goes nowhere.
+	answerNothing
+)
+
+type deferKind int
+
+const (
+	deferReply deferKind = iota
+	deferContinue
+	deferReset
+)
+
+// deferredAction is what the guest asked for and what happens when its callback has returned.
+type deferredAction struct {
+	stream    *stream
+	kind      deferKind
+	direction direction
+	reply     *localReply
+}
+
+type callbackPart int
+
+const (
+	partHeaders callbackPart = iota
+	partBody
+	partTrailers
+)
+
+// headersArrive shows the headers of a message to the guest.
+func (in *instance) headersArrive(s *stream, d direction, header Header, end bool) {
+	side := s.side(d)
+	side.begun, side.ended, side.header = true, end, header
+	side.headersVisible = true
+	switch in.ask(s, d, partHeaders, uint64(len(header)), flag(end)) {
+	case answerContinue:
+		side.headersVisible = false
+		side.passHeaders(end)
+	case answerPause:
+		side.stopped = true
+	case answerNothing:
+	}
+}
+
+// bodyArrives shows a piece of a body to the guest. The piece belongs to the caller again when it returns, unless the guest
+// let it go on: then it is a part of side.out until that is taken.
+func (in *instance) bodyArrives(s *stream, d direction, piece []byte, end bool) {
+	side := s.side(d)
+	if !s.takes(d) {
+		return
+	}
+	side.ended = side.ended || end
+	length := len(piece)
+	if side.holding {
+		side.held = append(side.held, piece...)
+		if in.tooLarge(s, d) {
+			return
+		}
+		length = len(side.held)
+	} else {
+		side.piece = piece
+	}
+	side.pieceVisible = true
+	switch in.ask(s, d, partBody, uint64(length), flag(end)) {
+	case answerContinue:
+		side.holding, side.pieceVisible = false, false
+		current := side.piece
+		side.piece = nil
+		if side.stopped {
+			side.held = append(side.held, current...)
+			in.resume(s, d)
+			return
+		}
+		if len(side.held) > 0 {
+			current = append(side.held, current...)
+			side.held = nil
+		}
+		side.passBody(current, end)
+	case answerPause:
+		side.held = append(side.held, side.piece...)
+		side.piece = nil
+		side.holding, side.stopped = true, true
+		in.tooLarge(s, d)
+	case answerNothing:
+		side.piece = nil
+	}
+}
+
+// trailersArrive shows trailers to the guest. They end the message.
+func (in *instance) trailersArrive(s *stream, d direction, trailer Header) {
+	side := s.side(d)
+	if !s.takes(d) {
+		return
+	}
+	side.trailer, side.hasTrailer, side.trailersVisible, side.ended = trailer, true, true, true
+	switch in.ask(s, d, partTrailers, uint64(len(trailer))) {
+	case answerContinue:
+		side.trailersVisible = false
+		if side.stopped {
+			in.resume(s, d)
+		} else {
+			side.passTrailers()
+		}
+	case answerPause:
+		side.stopped = true
+	case answerNothing:
+	}
+}
+
+// resume lets go of what is held: headers, body, trailers.
+func (in *instance) resume(s *stream, d direction) {
+	side := s.side(d)
+	if !s.takes(d) || !side.stopped {
+		return
+	}
+	side.stopped = false
+	end := side.ended && !side.hasTrailer
+	held := side.held
+	side.held = nil
+	if !side.passed {
+		side.passHeaders(end && len(held) == 0)
+	}
+	if len(held) > 0 || end {
+		side.passBody(held, end)
+	}
+	if side.hasTrailer && side.ended {
+		side.passTrailers()
+	}
+}
+
+func (in *instance) runDeferred(action deferredAction) {
+	s := action.stream
+	if s.closed {
+		return
+	}
+	switch action.kind {
+	case deferReply:
+		in.reply(s, action.reply)
+	case deferContinue:
+		in.resume(s, action.direction)
+	case deferReset:
+		if !s.over() {
+			s.reset = true
+			s.interrupt()
+		}
+	}
+}
+
+// reply answers a stream locally. The reply passes the response callbacks unless a response was on its way through them
+// already. When the client has its headers, nothing is left but a reset.
+func (in *instance) reply(s *stream, reply *localReply) {
+	if s.over() || s.replied {
+		return
+	}
+	if s.response.passed {
+		s.reset = true
+		s.interrupt()
+		return
+	}
+	s.replied = true
+	begun := s.response.begun
+	header, body := reply.message()
+	if s.isHead {
+		body = nil
+	}
+	s.request.held, s.request.piece = nil, nil
+	if begun {
+		side := &s.response
+		side.hide()
+		side.header, side.held, side.trailer, side.hasTrailer = header, nil, nil, false
+		side.passHeaders(true)
+		side.passBody(body, true)
+	} else {
+		in.headersArrive(s, toClient, header, len(body) == 0)
+		if len(body) > 0 && s.takes(toClient) {
+			in.bodyArrives(s, toClient, body, true)
+		}
+	}
+	s.interrupt()
+}
+
+// message makes the response of a local reply: a body gets its length, and a type if it has none. Without a body both go.
+func (r *localReply) message() (Header, []byte) {
+	header := make(Header, 0, len(r.header)+4)
+	header = append(header, Line{":status", strconv.Itoa(r.status)})
+	for _, line := range r.header {
+		if line.Name != ":status" {
+			header.add(line.Name, line.Value)
+		}
+	}
+	if len(r.body) == 0 {
+		header.remove([]byte("content-length"))
+		header.remove([]byte("content-type"))
+		return header, nil
+	}
+	header.set("content-length", strconv.Itoa(len(r.body)))
+	if _, ok := header.Get("content-type"); !ok {
+		header.add("content-type", "text/plain")
+	}
+	return header, r.body
+}
+
+// gatewayReply is a local reply of the gateway's own, in the form that Envoy gives it.
+func gatewayReply(status int, body string) *localReply {
+	return &localReply{status: status, body: []byte(body)}
+}
+
+// tooLarge answers a stream whose paused body has more bytes than the bridge keeps.
+func (in *instance) tooLarge(s *stream, d direction) bool {
+	options := &in.bridge.options
+	switch {
+	case d == toUpstream && len(s.request.held) > options.RequestBuffer:
+		in.reply(s, gatewayReply(http.StatusRequestEntityTooLarge, "Payload Too Large"))
+	case d == toClient && len(s.response.held) > options.ResponseBuffer:
+		in.reply(s, gatewayReply(http.StatusInternalServerError, "Internal Server Error"))
+	default:
+		return false
+	}
+	return true
+}
+
+// ask asks the guest about a part of a message.
+func (in *instance) ask(s *stream, d direction, part callbackPart, arguments ...uint64) answer {
+	function := &in.parts[d][part]
+	var returned uint64
+	alive := true
+	switch {
+	case !function.exported():
+	case len(arguments) == 1:
+		returned, alive = in.callback(function, s, uint64(s.id), arguments[0])
+	default:
+		returned, alive = in.callback(function, s, uint64(s.id), arguments[0], arguments[1])
+	}
+	switch {
+	case !alive, !s.takes(d):
+		// The instance is gone, or the stream was answered meanwhile, so it does not matter what the callback returned.
+		return answerNothing
+	case uint32(returned) == 0:
+		return answerContinue
+	}
+	return answerPause
+}
+
+func flag(value bool) uint64 {
+	if value {
+		return 1
+	}
+	return 0
+}

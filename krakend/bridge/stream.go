@@ -1,0 +1,158 @@
+package bridge
+
+import "context"
+
+// direction is that of a message.
+type direction uint32
+
+const (
+	toUpstream direction = 0
+	toClient   direction = 1
+)
+
+// side is one direction of a stream: what has arrived, what the guest holds back, and what has gone on.
+type side struct {
+	// header are the header lines; they can be read and changed by the guest while headersVisible.
+	header  Header
+	trailer Header
+	// piece is the part of the body that the running callback is about. held is what the guest holds back; while holding, the
+	// callbacks show all of it in place of the piece.
+	piece []byte
+	held  []byte
+	// out is what has gone on from the guest, and nobody has taken yet.
+	out []byte
+	// wake is there while somebody waits for a change of this side.
+	wake chan struct{}
+
+	begun           bool
+	headersVisible  bool
+	trailersVisible bool
+	hasTrailer      bool
+	pieceVisible    bool
+	holding         bool
+	// ended says that the end has arrived with the headers or with the body.
+	ended bool
+	// stopped says that the guest holds the message back.
+	stopped bool
+	// passed says that the headers have gone on; complete, that everything has.
+	passed   bool
+	complete bool
+}
+
+// stream is one request with its response, as its context in the guest knows it. All members belong to the mutex of the
+// instance.
+type stream struct {
+	id            uint32
+	in            *instance
+	metadata      Metadata
+	routeMetadata Metadata
+	request       side
+	response      side
+	// received is the number of bytes of the request that have arrived: names and values of headers, and body.
+	received   uint64
+	record     []byte
+	properties map[string][]byte
+	// cancel ends what the gateway does for this stream at the upstream, if it does anything.
+	cancel context.CancelFunc
+
+	isHead bool
+	// replied says that the answer is a local reply.
+	replied bool
+	// reset says that nothing more can be sent.
+	reset bool
+	// failed says that the guest will not answer: its instance is gone, or nothing can resume the stream.
+	failed  bool
+	logging bool
+	closed  bool
+}
+
+func (s *stream) side(d direction) *side {
+	if d == toUpstream {
+		return &s.request
+	}
+	return &s.response
+}
+
+// over says that nothing that arrives matters any more.
+func (s *stream) over() bool { return s.reset || s.failed || s.closed || s.response.complete }
+
+// takes says whether messages of that direction still matter.
+func (s *stream) takes(d direction) bool { return !s.over() && (d == toClient || !s.replied) }
+
+// interrupt ends the exchange with the upstream, and wakes whoever waits for the stream.
+func (s *stream) interrupt() {
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.request.notify()
+	s.response.notify()
+}
+
+// fail gives the stream up: the bridge answers in place of the guest.
+func (s *stream) fail() {
+	s.failed = true
+	s.interrupt()
+}
+
+// notify wakes who waits for a change of this side.
+func (side *side) notify() {
+	if side.wake == nil {
+		return
+	}
+	select {
+	case side.wake <- struct{}{}:
+	default:
+	}
+}
+
+// waiter gives the channel by which notify wakes.
+func (side *side) waiter() chan struct{} {
+	if side.wake == nil {
+		side.wake = make(chan struct{}, 1)
+	}
+	return side.wake
+}
+
+// hide takes a message's maps and its piece of body out of the guest's sight.
+func (side *side) hide() {
+	side.headersVisible, side.trailersVisible, side.pieceVisible = false, false, false
+}
+
+// visibleBody is the body that the guest sees.
+func (side *side) visibleBody() []byte {
+	switch {
+	case side.holding:
+		return side.held
+	case side.pieceVisible:
+		return side.piece
+	}
+	return nil
+}
+
+func (side *side) passHeaders(end bool) {
+	side.passed, side.complete = true, end
+	side.notify()
+}
+
+// passBody lets a part of the body go on. The bytes belong to the stream until they are taken.
+func (side *side) passBody(body []byte, end bool) {
+	if len(side.out) == 0 {
+		side.out = body
+	} else {
+		side.out = append(side.out, body...)
+	}
+	side.complete = side.complete || end
+	side.notify()
+}
+
+func (side *side) passTrailers() {
+	side.complete = true
+	side.notify()
+}
+
+// localReply is an answer that is not the upstream's.
+type localReply struct {
+	status int
+	header Header
+	body   []byte
+}
