@@ -115,6 +115,9 @@ func (r *runner) exchange(ctx context.Context, o *exchangeOrder) *outcome {
 		fail("the client's answer: %v", err)
 	}
 
+	if err := rest(ctx, b); err != nil {
+		fail("%v", err)
+	}
 	b.Tick(ctx)
 	result.Metrics = counted(b.Metrics().Samples())
 	seen.mutex.Lock()
@@ -138,6 +141,20 @@ func (r *runner) exchange(ctx context.Context, o *exchangeOrder) *outcome {
 	}
 	result.Log = seen.log
 	return result
+}
+
+// rest waits until no call of the module is under way: it can make one that the request does not wait for.
+func rest(ctx context.Context, b *bridge.Bridge) error {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for b.Stats().Calls > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the bridge does not come to rest: %+v", b.Stats())
+		case <-ticker.C:
+		}
+	}
+	return nil
 }
 
 // start starts a bridge with a policy that is to be refused.

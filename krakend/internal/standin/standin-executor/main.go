@@ -28,10 +28,12 @@ func run(ctx context.Context) error {
 		return err
 	}
 	logger := standin.NewLogger(os.Stderr)
-	e, err := executor.New(ctx, arguments.Config, logger)
-	if err != nil {
+	e := executor.New()
+	e.SetLogger(logger)
+	if err := e.Load(arguments.Config); err != nil {
 		return err
 	}
+	defer e.Close(ctx)
 	factory := func(b *standin.Backend, next standin.Executor) standin.Executor {
 		execute, bound := e.For(b.ExtraConfig)
 		if !bound {
