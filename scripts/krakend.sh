@@ -35,12 +35,12 @@ fi
 CC_FOUND=
 if has "$(go env CC)"; then CC_FOUND=1; fi
 
-# build DIRECTORY [FLAG ...]: the programs, and the plugin beside them.
-build() {
+# stand_ins DIRECTORY [FLAG ...]: the stand-ins for the gateway, and the plugin.
+stand_ins() {
     local out=$1
     shift
     mkdir -p "$out/plugins"
-    go build -trimpath "$@" -o "$out/" ./internal/caserunner ./internal/standin/standin-executor
+    go build -trimpath "$@" -o "$out/" ./internal/standin/standin-executor
     rm -f "$out/plugins/edge-idempotency.so"
     [ -n "$CC_FOUND" ] || return 0
     CGO_ENABLED=1 go build -trimpath "$@" -o "$out/" ./internal/standin/standin-plugin
@@ -48,8 +48,10 @@ build() {
 }
 
 build_all() {
-    build "$OUT"
-    [ -z "$CC_FOUND" ] || CGO_ENABLED=1 build "$OUT/race" -race
+    mkdir -p "$OUT"
+    go build -trimpath -o "$OUT/" ./internal/caserunner
+    stand_ins "$OUT"
+    [ -z "$CC_FOUND" ] || CGO_ENABLED=1 stand_ins "$OUT/race" -race
 }
 
 if [ "${1:-}" = build ]; then

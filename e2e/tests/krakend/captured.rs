@@ -8,6 +8,7 @@ use e2e::deliveries::{github, now, stripe};
 use e2e::gateway::{Received, received};
 use e2e::harness::Test;
 use e2e::raw::{Reply, Request};
+use e2e::wire::Message;
 use edge_idempotency_demo::senders::{GITHUB_PATH, STRIPE_PATH, Senders};
 use edge_idempotency_demo::tokens::Signer;
 use serde_json::{Value, json};
@@ -70,7 +71,7 @@ impl World {
         let mut all = self.capture.take();
         let one = all.pop().ok_or_else(|| anyhow::anyhow!("the upstream got nothing"))?;
         ensure!(all.is_empty(), "the upstream got more than one request: {all:?}");
-        received(one)
+        as_received(one)
     }
 
     /// Sends a request that has to be refused with a problem document, and checks that nothing reaches the upstream.
@@ -90,6 +91,12 @@ impl World {
         ensure!(all.is_empty(), "the upstream got {all:?}");
         Ok(())
     }
+}
+
+/// A request as the upstream got it, without the lines that say how it was framed and when: names in lower case.
+pub(crate) fn as_received(mut message: Message) -> Result<Received> {
+    message.headers.iter_mut().for_each(|(name, _)| name.make_ascii_lowercase());
+    received(message)
 }
 
 /// The variables that the policy reads. The stores are not there in these tests.

@@ -8,13 +8,12 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::deliveries::{now, stripe};
-use e2e::gateway::received;
 use e2e::harness::Test;
 use e2e::raw::{Connection, Reply, Request};
 use edge_idempotency_demo::senders::STRIPE_PATH;
 use serde_json::{Value, json};
 
-use crate::captured::{DEVICES, MESSAGES, PROJECTS, REFUNDS, World, claims, shown, values};
+use crate::captured::{DEVICES, MESSAGES, PROJECTS, REFUNDS, World, as_received, claims, shown, values};
 use crate::standin::Way;
 
 const REQUESTS: usize = 9_000;
@@ -134,7 +133,7 @@ fn send_all(world: &World, count: usize) -> Result<()> {
 
     let mut seen = BTreeMap::new();
     for message in world.capture.take() {
-        let got = received(message)?;
+        let got = as_received(message)?;
         let body: Value = serde_json::from_slice(&got.body)?;
         let number = body.get("n").and_then(Value::as_u64).context("a body without its number")?;
         let key = values(&got, "idempotency-key");
