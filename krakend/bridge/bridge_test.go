@@ -48,7 +48,9 @@ var compiled = struct {
 }{modules: map[string]*Module{}}
 
 // compiledModule compiles the built module once for all tests.
-func compiledModule(t testing.TB) *Module { return compileOnce(t, "built", func() []byte { return builtModule(t) }) }
+func compiledModule(t testing.TB) *Module {
+	return compileOnce(t, "built", func() []byte { return builtModule(t) })
+}
 
 // compiledGuest compiles a test module of testdata.
 func compiledGuest(t testing.TB, name string) *Module {
