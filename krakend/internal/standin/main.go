@@ -37,9 +37,8 @@ func ParseArguments(arguments []string) (*Arguments, error) {
 	return a, nil
 }
 
-// Run serves until the listener fails. It writes "listening on host:port" to the log when it is ready. stats is for tests:
-// what /__standin/stats shows of the bridge; nil if the program cannot see it.
-func Run(a *Arguments, c *Config, factory ExecutorFactory, logger *Logger, stats func() any) error {
+// Run serves until the listener fails. It writes "listening on host:port" to the log when it is ready.
+func Run(a *Arguments, c *Config, factory ExecutorFactory, logger *Logger) error {
 	logger.Info("This is a stand-in for KrakenD, for tests. It is not KrakenD.")
 	s, err := New(c, factory, logger)
 	if err != nil {
@@ -54,5 +53,5 @@ func Run(a *Arguments, c *Config, factory ExecutorFactory, logger *Logger, stats
 		return fmt.Errorf("listen: %w", err)
 	}
 	logger.Info("listening on", listener.Addr())
-	return s.Serve(listener, stats)
+	return s.Serve(listener)
 }

@@ -208,7 +208,7 @@ func direct(ctx context.Context, r *http.Request) (*http.Response, error) {
 }
 
 // Serve serves until the listener is closed. Below /__standin/ it answers what tests ask: see debug.go.
-func (s *Server) Serve(listener net.Listener, stats func() any) error {
+func (s *Server) Serve(listener net.Listener) error {
 	mux := http.NewServeMux()
 	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
@@ -221,7 +221,7 @@ func (s *Server) Serve(listener net.Listener, stats func() any) error {
 			s.router.ServeHTTP(w, r)
 		}),
 	}
-	addDebug(mux, stats)
+	addDebug(mux)
 	return server.Serve(listener)
 }
 

@@ -10,10 +10,12 @@ import (
 // contextKey is what gin's context answers to with itself (gin's ContextKey).
 const contextKey = "_gin-gonic/gin/contextkey"
 
-// Context is the part of *gin.Context that plugins read by reflection: the client's own request. Contexts are used again
-// for other requests, as gin does: whoever reads one later than during its request reads another client's request.
+// Context is the part of *gin.Context that plugins read by reflection: the client's own request, and the writer of its
+// response. Contexts are used again for other requests, as gin does: whoever reads one later than during its request reads
+// another client's request.
 type Context struct {
 	Request *http.Request
+	Writer  http.ResponseWriter
 
 	params map[string]string
 }
@@ -78,10 +80,16 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		params[segment[1:len(segment)-1]] = value
 	}
 	c, _ := t.contexts.Get().(*Context)
-	c.Request, c.params = r, params
+	c.Request, c.Writer, c.params = r, ginWriter{w}, params
 	defer t.contexts.Put(c)
 	best.handle(w, c)
 }
+
+// ginWriter is the writer that gin puts around that of net/http.
+type ginWriter struct{ http.ResponseWriter }
+
+// Unwrap gives net/http's writer, as gin's does.
+func (w ginWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (t *router) match(segments []string, method string) *route {
 	var best *route

@@ -41,5 +41,5 @@ func run(ctx context.Context) error {
 		}
 		return execute
 	}
-	return standin.Run(arguments, config, factory, logger, nil)
+	return standin.Run(arguments, config, factory, logger)
 }

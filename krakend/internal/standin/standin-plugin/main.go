@@ -30,7 +30,7 @@ func run() error {
 	logger := standin.NewLogger(os.Stderr)
 	registered := standin.LoadPlugins(config.Plugin, open, logger)
 	factory := standin.PluginExecutors(context.Background(), registered, logger)
-	return standin.Run(arguments, config, factory, logger, nil)
+	return standin.Run(arguments, config, factory, logger)
 }
 
 // opened gives a plugin's symbols as values without a type.
