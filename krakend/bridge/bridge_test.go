@@ -249,7 +249,8 @@ func TestAKeyedPostIsRewrittenAndItsAnswerShaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := `idempotency_answer_total{outcome="stored",error="false",tenant="acme",project="shop",endpoint="refunds.create"} 1` + "\n"
-	if !strings.Contains(text.String(), line) {
+	own := "idempotency_bridge_instances 1\n# TYPE idempotency_bridge_streams gauge\nidempotency_bridge_streams 0\n"
+	if !strings.Contains(text.String(), line) || !strings.Contains(text.String(), own) {
 		t.Errorf("the metrics are\n%s", text.String())
 	}
 }
