@@ -1,0 +1,82 @@
+// Package executor puts the bridge into a custom build of KrakenD: a main.go of a few lines gives KrakenD's backend factory
+// the executors that this package makes (docs/krakend.md shows it). It fits lura's client.HTTPRequestExecutor without
+// importing lura.
+package executor
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"edge-idempotency/krakend/bridge"
+	"edge-idempotency/krakend/gateway"
+)
+
+// Executor makes the request executors of bound backends.
+type Executor struct {
+	running atomic.Pointer[gateway.Gateway]
+	log     atomic.Pointer[func(bridge.Level, string)]
+}
+
+// New makes an executor that has read no configuration yet. Until then it writes its log to the standard error, and all
+// requests to bound backends are answered 503.
+func New() *Executor {
+	e := new(Executor)
+	e.SetLogger(nil)
+	return e
+}
+
+// SetLogger gives the executor KrakenD's logger (lura's logging.Logger).
+func (e *Executor) SetLogger(logger any) {
+	write := gateway.LogTo(logger)
+	e.log.Store(&write)
+}
+
+// Load reads krakend.json, checks it, and starts the module. It takes the place of what was loaded before. main.go calls it
+// where KrakenD parses its configuration, and returns the error from there: then KrakenD does not start.
+func (e *Executor) Load(file string) error {
+	return e.LoadWith(file, gateway.LoadOptions{})
+}
+
+// LoadWith is Load with options, for tests. Its Log is the executor's own.
+func (e *Executor) LoadWith(file string, options gateway.LoadOptions) error {
+	options.Log = func(level bridge.Level, message string) { (*e.log.Load())(level, message) }
+	loaded, err := gateway.Load(file, options)
+	if err != nil {
+		return err
+	}
+	if before := e.running.Swap(loaded); before != nil {
+		return before.Close(context.Background())
+	}
+	return nil
+}
+
+// For returns the executor of a backend by its extra_config, as KrakenD has read it. bound is false if the backend is not
+// bound to the policy: then KrakenD's own factory makes it. A backend that is bound to nothing known is answered 503.
+func (e *Executor) For(extra map[string]any) (run func(ctx context.Context, request *http.Request) (*http.Response, error), bound bool) {
+	endpoint, bound := gateway.EndpointOf(extra)
+	if !bound {
+		return nil, false
+	}
+	return func(ctx context.Context, request *http.Request) (*http.Response, error) {
+		running := e.running.Load()
+		if running == nil {
+			if request.Body != nil {
+				_ = request.Body.Close()
+			}
+			return gateway.Unavailable("the gateway has no valid configuration"), nil
+		}
+		return running.RoundTrip(ctx, endpoint, request)
+	}, true
+}
+
+// Gateway returns what runs; nil if nothing is loaded.
+func (e *Executor) Gateway() *gateway.Gateway { return e.running.Load() }
+
+// Close ends the module.
+func (e *Executor) Close(ctx context.Context) error {
+	if running := e.running.Swap(nil); running != nil {
+		return running.Close(ctx)
+	}
+	return nil
+}

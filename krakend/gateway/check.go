@@ -1,0 +1,256 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"edge-idempotency/krakend/bridge"
+)
+
+// plan is what a krakend.json says, read and checked.
+type plan struct {
+	document   *krakendFile
+	service    serviceConfig
+	policy     policyView
+	policyText []byte
+	module     []byte
+	// environment holds the variables that the policy names and the process has.
+	environment map[string]string
+	bindings    map[string]*binding
+	upstreams   map[string]*upstream
+	mistakes    Mistakes
+	notes       Mistakes
+}
+
+// servicePointer is the place of the bridge's own configuration.
+var servicePointer = pointer("extra_config", Namespace)
+
+// read reads krakend.json and what it names. The error is about what cannot be read at all; mistakes are in the plan.
+func read(file string, o LoadOptions) (*plan, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("krakend.json cannot be read: %w; start KrakenD with -c FILE, or set %s", err, ConfigVariable)
+	}
+	document, err := parse(file, text)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{document: document, bindings: map[string]*binding{}, upstreams: map[string]*upstream{}}
+	own, ok := document.ExtraConfig[Namespace]
+	if !ok {
+		p.mistakes.add("/extra_config", "", "the service has no %q: add it, with module, policy_file and upstreams", Namespace)
+		return p, nil
+	}
+	if err := decode(own, &p.service); err != nil {
+		p.mistakes.add(servicePointer, "", "%v: see the members that the bridge has", err)
+		return p, nil
+	}
+	p.readModule(o)
+	known := p.readPolicy(o)
+	p.readUpstreams(o)
+	p.checkRouter()
+	if known {
+		p.checkPolicy()
+		p.checkEndpoints(o)
+	}
+	return p, nil
+}
+
+// options are the bridge's.
+func (p *plan) options(o LoadOptions) bridge.Options {
+	level := p.logLevel()
+	options := bridge.Options{
+		Module:         p.module,
+		Policy:         p.policyText,
+		Environment:    p.environment,
+		Instances:      p.service.Instances,
+		Deadline:       time.Duration(p.service.DeadlineMs) * time.Millisecond,
+		MemoryPages:    uint32(p.service.MemoryMiB) * 16,
+		RequestBuffer:  p.service.RequestBufferBytes,
+		ResponseBuffer: p.service.ResponseBufferBytes,
+		LogLevel:       &level,
+		Log:            o.Log,
+		Now:            o.Now,
+		Interpreter:    p.service.Interpreter,
+	}
+	if options.RequestBuffer == 0 {
+		longest := defaultMaxBody
+		for _, route := range p.policy.Routes {
+			longest = max(longest, route.MaxBodyBytes)
+		}
+		options.RequestBuffer = longest + 64<<10
+	}
+	options.Upstreams = roundTrippers(p.upstreams)
+	if p.service.LogRecords {
+		options.Record = func(record []byte) { o.Log(bridge.LevelInfo, Namespace+": record "+string(record)) }
+	}
+	return options
+}
+
+// logLevel is the level of telemetry/logging, since the module should not write what nobody shows.
+func (p *plan) logLevel() bridge.Level {
+	text, _ := p.document.ExtraConfig.get("telemetry/logging")
+	var logging struct{ Level string }
+	_ = json.Unmarshal(text, &logging)
+	levels := map[string]bridge.Level{
+		"DEBUG": bridge.LevelDebug, "WARNING": bridge.LevelWarn, "ERROR": bridge.LevelError, "CRITICAL": bridge.LevelCritical,
+	}
+	if level, ok := levels[logging.Level]; ok {
+		return level
+	}
+	return bridge.LevelInfo
+}
+
+func (p *plan) readModule(o LoadOptions) {
+	at := servicePointer + "/module"
+	if p.service.Module == "" {
+		p.mistakes.add(at, "", "name the .wasm file of the module")
+		return
+	}
+	module, err := os.ReadFile(resolve(o.Directory, p.service.Module))
+	if err != nil {
+		p.mistakes.add(at, "", "the module cannot be read: %v; name the .wasm file", err)
+		return
+	}
+	p.module = module
+	for _, number := range []struct {
+		name  string
+		value int
+	}{
+		{"instances", p.service.Instances}, {"deadline_ms", p.service.DeadlineMs}, {"memory_mib", p.service.MemoryMiB},
+		{"request_buffer_bytes", p.service.RequestBufferBytes}, {"response_buffer_bytes", p.service.ResponseBufferBytes},
+	} {
+		if number.value < 0 {
+			p.mistakes.add(servicePointer+"/"+number.name, "", "a number from 0 on; 0 stands for the default")
+		}
+	}
+	if p.service.MemoryMiB > 4096 {
+		p.mistakes.add(servicePointer+"/memory_mib", "", "at most 4096, which is all that a module can address")
+	}
+}
+
+// readPolicy reads the policy document. It returns false if the document is not known; its own mistakes are the module's to
+// tell.
+func (p *plan) readPolicy(o LoadOptions) bool {
+	at := servicePointer + "/policy_file"
+	switch {
+	case p.service.Policy != nil && p.service.PolicyFile != "":
+		p.mistakes.add(at, "", "the policy is there twice: keep policy or policy_file")
+		return false
+	case p.service.Policy != nil:
+		p.policyText = p.service.Policy
+	case p.service.PolicyFile != "":
+		text, err := os.ReadFile(resolve(o.Directory, p.service.PolicyFile))
+		if err != nil {
+			p.mistakes.add(at, "", "the policy cannot be read: %v; name the policy document", err)
+			return false
+		}
+		p.policyText = text
+	default:
+		p.mistakes.add(at, "", "there is no policy: write the document as policy, or name its file in policy_file")
+		return false
+	}
+	var whole any
+	if json.Unmarshal(p.policyText, &whole) != nil || json.Unmarshal(p.policyText, &p.policy) != nil {
+		return false // The module says what is wrong, with its place.
+	}
+	names := map[string]bool{}
+	variables(whole, names)
+	lookup := o.LookupEnv
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	p.environment = map[string]string{}
+	for name := range names {
+		if value, ok := lookup(name); ok {
+			p.environment[name] = value
+		}
+	}
+	return true
+}
+
+// resolve returns a path as seen from a directory.
+func resolve(directory, path string) string {
+	if directory == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(directory, path)
+}
+
+func (p *plan) readUpstreams(o LoadOptions) {
+	for name, config := range p.service.Upstreams {
+		at := servicePointer + pointer("upstreams", name)
+		target, err := url.Parse(config.URL)
+		if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" ||
+			(target.Path != "" && target.Path != "/") || target.RawQuery != "" || target.User != nil {
+			p.mistakes.add(at+"/url", "", "expected a scheme, a host and a port only, such as \"http://restate:8080\"")
+			continue
+		}
+		if config.TimeoutMs < 0 {
+			p.mistakes.add(at+"/timeout_ms", "", "expected a number of milliseconds from 0 on; 0 stands for 60000")
+		}
+		made, err := newUpstream(name, target, config, o.Directory)
+		if err != nil {
+			p.mistakes.add(at+"/ca_file", "", "%v", err)
+			continue
+		}
+		p.upstreams[name] = made
+	}
+}
+
+// checkRouter checks the service's own switches of the router.
+func (p *plan) checkRouter() {
+	text, _ := p.document.ExtraConfig.get("router")
+	var router struct {
+		FixedPath     bool `json:"disable_redirect_fixed_path"`
+		TrailingSlash bool `json:"disable_redirect_trailing_slash"`
+	}
+	_ = json.Unmarshal(text, &router)
+	const why = "set it to true: a client that follows a redirect may send a POST again as a GET"
+	if !router.FixedPath {
+		p.mistakes.add("/extra_config/router/disable_redirect_fixed_path", "", why)
+	}
+	if !router.TrailingSlash {
+		p.mistakes.add("/extra_config/router/disable_redirect_trailing_slash", "", why)
+	}
+}
+
+// checkPolicy checks what the policy cannot have behind KrakenD.
+func (p *plan) checkPolicy() {
+	if !p.policy.GatewayRoutes {
+		p.mistakes.add("policy#/gateway_routes", "", "set it to true: KrakenD chooses the endpoint, and the bridge tells the module its name")
+	}
+	for name, at := range p.policy.clusters() {
+		if p.upstreams[name] == nil {
+			p.mistakes.add(at, "", "the module calls %q, and %s/upstreams has no such name: add it", name, servicePointer)
+		}
+	}
+	p.checkSources("policy#/identity", p.policy.Identity)
+	for at := range p.policy.Routes {
+		p.checkSources("policy#"+pointer("routes", at, "identity"), p.policy.Routes[at].Identity)
+	}
+	for at := range p.policy.Routes {
+		for other := range p.policy.Routes[:at] {
+			one, two := &p.policy.Routes[other], &p.policy.Routes[at]
+			if shared := sharedMethod(one, two); shared != "" && sameTemplate(one.Path, krakendPath(two.Path)) {
+				p.mistakes.add("policy#"+pointer("routes", at), "", "%s %s is also the endpoint %s, and KrakenD does not choose by host: give one of the two another path, or run a gateway for each host",
+					shared, two.Path, one.Endpoint)
+			}
+		}
+	}
+}
+
+func sharedMethod(one, two *routeView) string {
+	for _, method := range one.methods() {
+		for _, other := range two.methods() {
+			if method == other {
+				return method
+			}
+		}
+	}
+	return ""
+}

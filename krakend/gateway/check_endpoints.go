@@ -1,0 +1,339 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Names of krakend.json.
+const (
+	clientPlugin  = "plugin/http-client"
+	noOp          = "no-op"
+	invalidDomain = ".invalid"
+)
+
+// attachMargin is the time that a request for a stored result takes besides its wait: the lookup of the invocation (1 s) and
+// room for the answer.
+const attachMargin = 2 * time.Second
+
+// Namespaces of backends that send the request somewhere else than to the bridge.
+var otherTransports = []string{
+	"backend/lambda", "github.com/devopsfaith/krakend-lambda", "backend/graphql", "github.com/devopsfaith/krakend/transport/http/client/graphql",
+	"backend/amqp/producer", "github.com/devopsfaith/krakend-amqp/produce", "backend/amqp/consumer", "github.com/devopsfaith/krakend-amqp/consume",
+	"backend/pubsub/publisher", "github.com/devopsfaith/krakend-pubsub/publisher", "backend/pubsub/subscriber", "github.com/devopsfaith/krakend-pubsub/subscriber",
+}
+
+// Namespaces of backends whose parts stand between KrakenD's backend factory and the bridge.
+var skippedParts = []string{
+	"modifier/martian", "github.com/devopsfaith/krakend-martian", "modifier/lua-backend", "github.com/devopsfaith/krakend-lua/proxy/backend",
+	"validation/cel", "github.com/devopsfaith/krakend-cel", "qos/circuit-breaker", "github.com/devopsfaith/krakend-circuitbreaker/gobreaker",
+	"qos/ratelimit/proxy", "github.com/devopsfaith/krakend-ratelimit/juju/proxy", "qos/http-cache", "github.com/devopsfaith/krakend-httpcache",
+}
+
+// endpointCheck checks one endpoint of krakend.json.
+type endpointCheck struct {
+	plan    *plan
+	at      string // JSON pointer of the endpoint
+	where   string // method and path
+	method  string
+	route   *krakendRoute
+	options LoadOptions
+}
+
+func (c *endpointCheck) add(member, format string, arguments ...any) {
+	c.plan.mistakes.add(c.at+member, c.where, format, arguments...)
+}
+
+// served says which way of a policy's route an endpoint of krakend.json serves.
+type served struct{ endpoint, method, path string }
+
+// checkEndpoints checks all endpoints and makes the bindings.
+func (p *plan) checkEndpoints(o LoadOptions) {
+	claimHeaders := p.claimHeaders()
+	seen := map[served]bool{}
+	ways := map[served]bool{}
+	for index := range p.document.Endpoints {
+		route := &p.document.Endpoints[index]
+		method := strings.ToUpper(route.Method)
+		if method == "" {
+			method = "GET"
+		}
+		c := &endpointCheck{plan: p, at: pointer("endpoints", index), where: method + " " + route.Endpoint, method: method, route: route, options: o}
+		if key := (served{"", method, anonymous(route.Endpoint)}); seen[key] {
+			c.add("", "an endpoint before has the same method and path: remove one of the two")
+		} else {
+			seen[key] = true
+		}
+		bound, backend := c.binding()
+		c.headers(bound != nil, claimHeaders)
+		if bound == nil {
+			continue
+		}
+		c.surroundings(backend)
+		if way, ok := c.way(bound.Endpoint); ok {
+			ways[way] = true
+			c.bind(bound, way)
+		}
+	}
+	p.missingEndpoints(ways)
+}
+
+// anonymous writes a path without the names of its parameters.
+func anonymous(path string) string {
+	segments := strings.Split(path, "/")
+	for at, segment := range segments {
+		if isParameter(segment) {
+			segments[at] = "{}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// binding finds what binds the endpoint to the policy, and the number of the backend that has it.
+func (c *endpointCheck) binding() (*boundBackend, int) {
+	var found *boundBackend
+	place := 0
+	for index := range c.route.Backend {
+		text, at, ok := c.boundText(index)
+		if !ok {
+			continue
+		}
+		bound := new(boundBackend)
+		if err := decode(text, bound); err != nil {
+			c.add(at, "%v: expected {\"endpoint\": …, \"upstream\": …}", err)
+			continue
+		}
+		found, place = bound, index
+	}
+	if found != nil && len(c.route.Backend) != 1 {
+		c.add("/backend", "an endpoint of the policy has one backend: remove the others")
+	}
+	return found, place
+}
+
+// boundText returns the object that binds a backend, and where it is.
+func (c *endpointCheck) boundText(index int) (json.RawMessage, string, bool) {
+	extra := c.route.Backend[index].ExtraConfig
+	own, direct := extra[Namespace]
+	if direct && c.options.Plugin {
+		c.add(pointer("backend", index, "extra_config", Namespace), "the plugin sees what stands in %s only: write {%q: {\"name\": %q, %q: …}}", clientPlugin, clientPlugin, Namespace, Namespace)
+	}
+	if text, ok := extra.get(clientPlugin); ok {
+		var named struct {
+			Name string          `json:"name"`
+			Own  json.RawMessage `json:"edge-idempotency"`
+		}
+		at := pointer("backend", index, "extra_config", clientPlugin)
+		if json.Unmarshal(text, &named) == nil && named.Name == Namespace {
+			if direct {
+				c.add(at, "the backend is bound twice: keep one of the two")
+			}
+			if named.Own == nil {
+				c.add(at, "add %q with the endpoint and the upstream", Namespace)
+				return nil, "", false
+			}
+			return named.Own, at + pointer(Namespace), true
+		}
+		if direct {
+			c.add(at, "another plugin takes the place of the bridge: remove it")
+		}
+	}
+	return own, pointer("backend", index, "extra_config", Namespace), direct
+}
+
+// headers checks the headers that the endpoint lets through.
+func (c *endpointCheck) headers(bound bool, claimHeaders []string) {
+	_, validated := c.route.ExtraConfig.get("auth/validator")
+	check := func(at string, names []string) {
+		for index, name := range names {
+			member := at + pointer(index)
+			switch {
+			case name == "*":
+				c.add(member, "`*` lets every header through, keys and forged identities among them: list the headers by name")
+			case !bound && sameHeader(name, "idempotency-key"):
+				c.add(member, "the endpoint is not bound, so a client's raw key would reach its backend: remove %q, or bind the endpoint", name)
+			case !validated && slices.ContainsFunc(claimHeaders, func(header string) bool { return sameHeader(header, name) }):
+				c.add(member, "%q carries a verified claim, and without auth/validator a client could set it: remove it, or add the validator", name)
+			}
+		}
+	}
+	check("/input_headers", c.route.InputHeaders)
+	for index, backend := range c.route.Backend {
+		check(pointer("backend", index, "input_headers"), backend.InputHeaders)
+	}
+}
+
+// surroundings checks the members of a bound endpoint that do not depend on its route.
+func (c *endpointCheck) surroundings(index int) {
+	if c.route.ConcurrentCalls > 1 {
+		c.add("/concurrent_calls", "KrakenD would send each request %d times: remove it", c.route.ConcurrentCalls)
+	}
+	encoding := c.route.OutputEncoding
+	if encoding == "" {
+		encoding = c.plan.document.OutputEncoding
+	}
+	if encoding != noOp {
+		c.add("/output_encoding", "set it to %q: another encoding changes bodies and statuses", noOp)
+	}
+	backend := &c.route.Backend[index]
+	at := pointer("backend", index)
+	if backend.Encoding != "" && backend.Encoding != noOp {
+		c.add(at+"/encoding", "set it to %q", noOp)
+	}
+	hosts, hostAt := backend.Host, at+"/host"
+	if len(hosts) == 0 {
+		hosts = c.plan.document.Host
+	}
+	if len(hosts) == 0 {
+		c.add(hostAt, "name one host below .invalid, e.g. [\"http://edge-idempotency.invalid\"]: without the bridge nothing may reach a backend")
+	}
+	for number, host := range hosts {
+		if !isInvalidHost(host) {
+			c.add(hostAt+pointer(number), "%q can be reached without the bridge, and then raw keys would be: write a name below .invalid, such as \"http://edge-idempotency.invalid\", and put the real one into upstreams", host)
+		}
+	}
+	if backend.SD != "" && backend.SD != "static" {
+		c.add(at+"/sd", "remove it: a name below .invalid has no servers to discover")
+	}
+	if backend.URLPattern != c.route.Endpoint {
+		c.add(at+"/url_pattern", "set it to the endpoint's path, %q: the module rewrites paths", c.route.Endpoint)
+	}
+	if backend.Method != "" && !strings.EqualFold(backend.Method, c.method) {
+		c.add(at+"/method", "set it to %q, or remove it", c.method)
+	}
+	if len(backend.InputHeaders) > 0 {
+		c.add(at+"/input_headers", "it cuts off headers that the endpoint lists: remove it")
+	}
+	for _, name := range otherTransports {
+		if _, ok := backend.ExtraConfig[name]; ok {
+			c.add(at+pointer("extra_config", name), "it sends the request past the bridge: remove it")
+		}
+	}
+	if !c.options.Plugin {
+		for _, name := range skippedParts {
+			if _, ok := backend.ExtraConfig[name]; ok {
+				c.plan.notes.add(c.at+at+pointer("extra_config", name), c.where, "the custom build of docs/krakend.md leaves this part out for bound backends: set it on the endpoint")
+			}
+		}
+	}
+	c.validator()
+}
+
+// isInvalidHost says whether a backend's host is a name below .invalid, which never resolves (RFC 6761 section 6.4).
+func isInvalidHost(host string) bool {
+	if !strings.Contains(host, "://") {
+		host = "http://" + host
+	}
+	target, err := url.Parse(host)
+	return err == nil && (strings.HasSuffix(strings.ToLower(target.Hostname()), invalidDomain))
+}
+
+// way finds which way of the policy the endpoint serves.
+func (c *endpointCheck) way(endpoint string) (served, bool) {
+	at := "/backend/0/extra_config/" + strings.ReplaceAll(Namespace, "/", "~1") + "/endpoint"
+	if endpoint == Operations {
+		operations := c.plan.policy.Backend.Operations
+		if operations == nil {
+			c.add(at, "the policy has no backend.operations: remove the endpoint")
+			return served{}, false
+		}
+		for _, path := range []string{operations.Path, operations.Path + "/" + outputSegment} {
+			if c.method == "GET" && sameTemplate(path, c.route.Endpoint) {
+				return served{endpoint, "GET", path}, true
+			}
+		}
+		c.add("", "%s serves GET %s and GET %s/%s: correct the method or the path", Operations, operations.Path, operations.Path, outputSegment)
+		return served{}, false
+	}
+	route := c.plan.route(endpoint)
+	if route == nil {
+		c.add(at, "the policy has no endpoint %q: %s", endpoint, c.plan.suggestion(c.method, c.route.Endpoint))
+		return served{}, false
+	}
+	for _, way := range c.plan.waysOf(route) {
+		if way.method == c.method && sameTemplate(way.path, c.route.Endpoint) {
+			return way, true
+		}
+	}
+	var ways []string
+	for _, way := range c.plan.waysOf(route) {
+		ways = append(ways, way.method+" "+krakendPath(way.path))
+	}
+	c.add("", "the policy's endpoint %s has %s: correct the method, the path or the name", endpoint, strings.Join(ways, ", "))
+	return served{}, false
+}
+
+// route finds a route by its endpoint's name.
+func (p *plan) route(endpoint string) *routeView {
+	for at := range p.policy.Routes {
+		if p.policy.Routes[at].Endpoint == endpoint {
+			return &p.policy.Routes[at]
+		}
+	}
+	return nil
+}
+
+// suggestion names the endpoint that has the method and the path.
+func (p *plan) suggestion(method, path string) string {
+	for at := range p.policy.Routes {
+		for _, way := range p.waysOf(&p.policy.Routes[at]) {
+			if way.method == method && sameTemplate(way.path, path) {
+				return fmt.Sprintf("this method and path are those of %q", way.endpoint)
+			}
+		}
+	}
+	return "take a name of its routes"
+}
+
+// waysOf lists the methods and paths that a route needs in krakend.json.
+func (p *plan) waysOf(route *routeView) []served {
+	var ways []served
+	for _, method := range route.methods() {
+		ways = append(ways, served{route.Endpoint, method, route.Path})
+	}
+	if p.policy.recovers(route) {
+		base := strings.TrimSuffix(route.Path, "/") + "/" + recoverySegment + "/{key}"
+		ways = append(ways, served{route.Endpoint, "GET", base}, served{route.Endpoint, "GET", base + "/" + outputSegment})
+	}
+	return ways
+}
+
+// missingEndpoints notes the routes that no endpoint serves, and refuses routes of which a part is missing.
+func (p *plan) missingEndpoints(served map[served]bool) {
+	for at := range p.policy.Routes {
+		route := &p.policy.Routes[at]
+		ways := p.waysOf(route)
+		count := 0
+		for _, way := range ways {
+			if served[way] {
+				count++
+			}
+		}
+		if count == 0 {
+			p.notes.add("policy#"+pointer("routes", at), "", "no endpoint of krakend.json is bound to %s, so KrakenD answers 404 there", route.Endpoint)
+			continue
+		}
+		for _, way := range ways {
+			switch {
+			case served[way] || way.method == "HEAD" || way.method == "OPTIONS":
+			case way.path == route.Path:
+				p.mistakes.add("/endpoints", "", "%s has no endpoint %s %s: add it, or remove the method from the policy", way.endpoint, way.method, krakendPath(way.path))
+			default:
+				p.mistakes.add("/endpoints", "", "%s has no endpoint %s %s, with which results are asked for: add it, or set `\"recovery\": false` in the policy", way.endpoint, way.method, krakendPath(way.path))
+			}
+		}
+	}
+	if operations := p.policy.Backend.Operations; operations != nil {
+		for _, path := range []string{operations.Path, operations.Path + "/" + outputSegment} {
+			if !served[(wayOfOperation(path))] {
+				p.mistakes.add("/endpoints", "", "there is no endpoint GET %s bound to %q, to which answers send clients: add it, or remove backend.operations from the policy", path, Operations)
+			}
+		}
+	}
+}
+
+func wayOfOperation(path string) served { return served{Operations, "GET", path} }

@@ -1,0 +1,189 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edge-idempotency/krakend/bridge"
+)
+
+// ginContextKey is the key under which gin's context returns itself (gin.ContextKey).
+const ginContextKey = "_gin-gonic/gin/contextkey"
+
+// clientRequest returns the client's own request, which KrakenD's router keeps in the context of each call; nil if it is not
+// there. It has what KrakenD's request to the backend lacks: the raw URI, the host, all header lines, the length and the
+// trailers. It is read by reflection, so gin is not imported. It has to be read at the start of a call, because gin uses its
+// contexts again.
+func clientRequest(ctx context.Context) *http.Request {
+	value := reflect.ValueOf(ctx.Value(ginContextKey))
+	if value.Kind() != reflect.Pointer || value.IsNil() || value.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	field := value.Elem().FieldByName("Request")
+	if !field.IsValid() || !field.CanInterface() {
+		return nil
+	}
+	request, _ := field.Interface().(*http.Request)
+	return request
+}
+
+// view is a request as the module sees it, and what of it the upstream may see.
+type view struct {
+	request bridge.Request
+	// unlisted are the client's lines that input_headers does not let through: the module reads them, the upstream does not
+	// get them.
+	unlisted map[bridge.Line]bool
+}
+
+// connectionHeaders belong to one connection (RFC 9110 section 7.6.1). The module sees `connection` and `upgrade`, and no
+// other party does.
+var connectionHeaders = map[string]bool{
+	"connection": true, "keep-alive": true, "proxy-connection": true, "te": true, "trailer": true, "transfer-encoding": true,
+	"upgrade": true, "expect": true, "proxy-authenticate": true, "proxy-authorization": true,
+}
+
+// newView makes the module's view of a request. own is what KrakenD would send to the backend; client is the client's own
+// request, or own itself if it is not known.
+//
+// net/http keeps neither the order of lines with different names nor the letter case of names: lines come in the order of
+// their names, and lines with the same name in the client's order.
+func newView(own, client *http.Request, b *binding) *view {
+	v := &view{unlisted: map[bridge.Line]bool{}}
+	v.request.Metadata = b.identity.metadata(client)
+	if b.endpoint != Operations {
+		v.request.RouteMetadata = bridge.Metadata{"edge.idempotency": {"endpoint": b.endpoint}}
+	}
+	scheme := "http"
+	if client.TLS != nil {
+		scheme = "https"
+	}
+	lines := bridge.Header{{Name: ":method", Value: client.Method}, {Name: ":scheme", Value: scheme},
+		{Name: ":authority", Value: authority(client.Host)}, {Name: ":path", Value: rawPath(client)}}
+	lines = append(lines, bridge.Line{Name: "x-request-id", Value: newUUID()})
+	for _, name := range headerNames(own.Header, client.Header) {
+		if b.hides(name) {
+			continue
+		}
+		values, listed := own.Header[name]
+		if !listed {
+			values = client.Header[name]
+		}
+		for _, value := range values {
+			line := bridge.Line{Name: strings.ToLower(name), Value: value}
+			lines = append(lines, line)
+			if !listed {
+				v.unlisted[line] = true
+			}
+		}
+	}
+	body := own.Body
+	if body == http.NoBody {
+		body = nil
+	}
+	if length := client.ContentLength; length > 0 && sameBody(body, client.Body) {
+		lines = append(lines, bridge.Line{Name: "content-length", Value: strconv.FormatInt(length, 10)})
+	} else if body == nil && client.Header.Get("Content-Length") == "0" {
+		lines = append(lines, bridge.Line{Name: "content-length", Value: "0"})
+	}
+	v.request.Header, v.request.Body = lines, body
+	if sameBody(body, client.Body) {
+		v.request.Trailer = func() bridge.Header { return toLines(client.Trailer) }
+	}
+	return v
+}
+
+// sameBody says whether both are the same body. If a part of KrakenD has read the client's and made another, the client's
+// length and trailers say nothing about it.
+func sameBody(body, client io.ReadCloser) bool {
+	return body != nil && client != nil && reflect.TypeOf(body).Comparable() && body == client
+}
+
+// hides says whether a header is neither the module's nor the upstream's: the gateway makes it by itself, it would control
+// the gateway, or it has told the gateway a claim.
+func (b *binding) hides(name string) bool {
+	folded := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	if folded == "content-length" || folded == "transfer-encoding" || folded == "host" || folded == "x-request-id" ||
+		folded == "x-edge-idempotency" || strings.HasPrefix(folded, hintPrefix) {
+		return true
+	}
+	return b.identity != nil && slices.ContainsFunc(b.identity.claims, func(c claim) bool { return sameHeader(c.header, name) })
+}
+
+// headerNames are the names of both headers, sorted.
+func headerNames(one, other http.Header) []string {
+	names := make([]string, 0, len(one)+len(other))
+	for name := range one {
+		names = append(names, name)
+	}
+	for name := range other {
+		if _, ok := one[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// toLines returns the lines of a header in the order of names.
+func toLines(header http.Header) bridge.Header {
+	var lines bridge.Header
+	for _, name := range headerNames(header, nil) {
+		for _, value := range header[name] {
+			lines = append(lines, bridge.Line{Name: strings.ToLower(name), Value: value})
+		}
+	}
+	return lines
+}
+
+// rawPath is the path and the query as the client sent them. A proxy's form of the URI loses its scheme and host.
+func rawPath(r *http.Request) string {
+	if r.RequestURI == "" {
+		return r.URL.RequestURI()
+	}
+	if strings.HasPrefix(r.RequestURI, "/") {
+		return r.RequestURI
+	}
+	if _, rest, ok := strings.Cut(r.RequestURI, "://"); ok {
+		if slash := strings.IndexAny(rest, "/?"); slash >= 0 {
+			return "/" + strings.TrimPrefix(rest[slash:], "/")
+		}
+		return "/"
+	}
+	return r.RequestURI
+}
+
+// authority is the host without a port and without a final dot, as in the Envoy configurations of this project: the policy's
+// hosts are compared with it.
+func authority(host string) string {
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
+		if _, err := strconv.ParseUint(host[colon+1:], 10, 16); err == nil {
+			host = host[:colon]
+		}
+	}
+	return strings.TrimSuffix(host, ".")
+}
+
+// serves says whether the route has this host.
+func (b *binding) serves(host string) bool {
+	return len(b.hosts) == 0 || slices.ContainsFunc(b.hosts, func(allowed string) bool {
+		if suffix, ok := strings.CutPrefix(allowed, "*"); ok {
+			return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
+		}
+		return allowed == host
+	})
+}
+
+// newUUID makes a random UUID (RFC 9562, version 4), the id of a request.
+func newUUID() string {
+	var bytes [16]byte
+	_, _ = io.ReadFull(rand.Reader, bytes[:])
+	bytes[6], bytes[8] = bytes[6]&0x0f|0x40, bytes[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", bytes[:4], bytes[4:6], bytes[6:8], bytes[8:10], bytes[10:])
+}

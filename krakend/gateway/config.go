@@ -1,0 +1,219 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// The environment variables that tell where krakend.json is.
+const (
+	// ConfigVariable names krakend.json itself. It takes precedence over the others.
+	ConfigVariable = "EDGE_IDEMPOTENCY_KRAKEND_CONFIG"
+	// KrakenD's own: flexible configuration is on, and the file that it writes.
+	flexibleEnable, flexibleOut = "FC_ENABLE", "FC_OUT"
+)
+
+// ConfigFile finds the krakend.json that the process runs with: the file that ConfigVariable names, else with flexible
+// configuration the file that it writes (FC_OUT), else what -c or --config says in arguments (os.Args). The error says what
+// to set.
+func ConfigFile(arguments []string) (string, error) {
+	if file := os.Getenv(ConfigVariable); file != "" {
+		return file, nil
+	}
+	if os.Getenv(flexibleEnable) != "" {
+		if file := os.Getenv(flexibleOut); file != "" {
+			return file, nil
+		}
+		return "", fmt.Errorf("flexible configuration is on (%s), and the bridge reads the expanded file: set %s to the file that KrakenD should write",
+			flexibleEnable, flexibleOut)
+	}
+	for at, argument := range arguments {
+		name, value, joined := strings.Cut(argument, "=")
+		switch {
+		case (name == "-c" || name == "--config") && joined:
+			return value, nil
+		case (argument == "-c" || argument == "--config") && at+1 < len(arguments):
+			return arguments[at+1], nil
+		case strings.HasPrefix(argument, "-c") && len(argument) > 2 && !joined:
+			return argument[2:], nil
+		}
+	}
+	return "", fmt.Errorf("the bridge does not find krakend.json: start KrakenD with -c FILE, or set %s", ConfigVariable)
+}
+
+// krakendFile is the part of krakend.json that the checks read. Names of members are compared without letter case, as
+// KrakenD does.
+type krakendFile struct {
+	Timeout        duration        `json:"timeout"`
+	Host           []string        `json:"host"`
+	OutputEncoding string          `json:"output_encoding"`
+	Endpoints      []krakendRoute  `json:"endpoints"`
+	ExtraConfig    extraConfig     `json:"extra_config"`
+	AsyncAgents    json.RawMessage `json:"async_agent"`
+}
+
+// krakendRoute is one item of endpoints.
+type krakendRoute struct {
+	Endpoint        string           `json:"endpoint"`
+	Method          string           `json:"method"`
+	Backend         []krakendBackend `json:"backend"`
+	ConcurrentCalls int              `json:"concurrent_calls"`
+	Timeout         duration         `json:"timeout"`
+	InputHeaders    []string         `json:"input_headers"`
+	OutputEncoding  string           `json:"output_encoding"`
+	ExtraConfig     extraConfig      `json:"extra_config"`
+}
+
+// krakendBackend is one item of backend.
+type krakendBackend struct {
+	Host         []string    `json:"host"`
+	Method       string      `json:"method"`
+	URLPattern   string      `json:"url_pattern"`
+	Encoding     string      `json:"encoding"`
+	SD           string      `json:"sd"`
+	InputHeaders []string    `json:"input_headers"`
+	ExtraConfig  extraConfig `json:"extra_config"`
+}
+
+// extraConfig is an extra_config by namespace.
+type extraConfig map[string]json.RawMessage
+
+// The namespaces that have an older name as well (krakend-ce, cmd/krakend-ce/main.go).
+var aliases = map[string]string{
+	"plugin/http-client": "github.com/devopsfaith/krakend/transport/http/client/executor",
+	"auth/validator":     "github.com/devopsfaith/krakend-jose/validator",
+	"router":             "github_com/luraproject/lura/router/gin",
+	"telemetry/logging":  "github_com/devopsfaith/krakend-gologging",
+}
+
+// get returns the value of a namespace under its name or its older one.
+func (e extraConfig) get(name string) (json.RawMessage, bool) {
+	value, ok := e[name]
+	if !ok {
+		value, ok = e[aliases[name]]
+	}
+	return value, ok
+}
+
+// duration is a time as KrakenD reads it: "3s", or a number of nanoseconds.
+type duration time.Duration
+
+// UnmarshalJSON reads the two forms.
+func (d *duration) UnmarshalJSON(text []byte) error {
+	var written string
+	if json.Unmarshal(text, &written) == nil {
+		value, err := time.ParseDuration(written)
+		if err != nil {
+			return fmt.Errorf("%q is no duration: write it as \"3s\" or \"1500ms\"", written)
+		}
+		*d = duration(value)
+		return nil
+	}
+	return json.Unmarshal(text, (*int64)(d))
+}
+
+// serviceConfig is extra_config["edge-idempotency"] of the service.
+type serviceConfig struct {
+	// Module is the path of the .wasm file.
+	Module string `json:"module"`
+	// Policy is the policy document.
+	Policy json.RawMessage `json:"policy"`
+	// PolicyFile is the path of the policy document, in place of Policy.
+	PolicyFile string `json:"policy_file"`
+	// Upstreams are the real backends and the services that the module calls, by the policy's names of clusters.
+	Upstreams map[string]upstreamConfig `json:"upstreams"`
+	// MetricsListen is the address of a listener that serves /metrics.
+	MetricsListen string `json:"metrics_listen"`
+	// LogRecords writes the record of each request into the log.
+	LogRecords bool `json:"log_records"`
+	// Instances is the number of instances of the module; 0 stands for one for each core.
+	Instances int `json:"instances"`
+	// DeadlineMs is the longest time of one call into the module, in milliseconds.
+	DeadlineMs int `json:"deadline_ms"`
+	// MemoryMiB is the most memory of one instance.
+	MemoryMiB int `json:"memory_mib"`
+	// RequestBufferBytes and ResponseBufferBytes are the most bytes kept of a body that the module waits for.
+	RequestBufferBytes  int `json:"request_buffer_bytes"`
+	ResponseBufferBytes int `json:"response_buffer_bytes"`
+	// Interpreter runs the module in wazero's interpreter.
+	Interpreter bool `json:"interpreter"`
+}
+
+// upstreamConfig is one item of upstreams.
+type upstreamConfig struct {
+	// URL is the scheme, the host and the port.
+	URL string `json:"url"`
+	// TimeoutMs is the longest wait for the headers of an answer; 0 stands for one minute.
+	TimeoutMs int `json:"timeout_ms"`
+	// CAFile is a PEM file of the authorities that sign the upstream's certificate; empty stands for the system's.
+	CAFile string `json:"ca_file"`
+}
+
+// boundBackend is extra_config["edge-idempotency"] of a backend.
+type boundBackend struct {
+	// Endpoint is the policy's name of the route, or Operations.
+	Endpoint string `json:"endpoint"`
+	// Upstream is the name of the real backend in upstreams.
+	Upstream string `json:"upstream"`
+}
+
+// validatorConfig is the part of auth/validator that identity depends on.
+type validatorConfig struct {
+	AuthHeaderName  string     `json:"auth_header_name"`
+	CookieKey       string     `json:"cookie_key"`
+	Cache           bool       `json:"cache"`
+	JWKLocalPath    string     `json:"jwk_local_path"`
+	PropagateClaims [][]string `json:"propagate_claims"`
+}
+
+// parse reads krakend.json. A template of flexible configuration is named as what it is.
+func parse(file string, text []byte) (*krakendFile, error) {
+	document := new(krakendFile)
+	err := json.Unmarshal(text, document)
+	if err == nil {
+		return document, nil
+	}
+	if bytes.Contains(text, []byte("{{")) {
+		return nil, fmt.Errorf("%s is a template of flexible configuration, and the bridge reads the expanded file: start KrakenD with %s set to the file that it should write, e.g. %s=/tmp/krakend.json",
+			file, flexibleOut, flexibleOut)
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		before := text[:min(int(syntax.Offset), len(text))]
+		line := bytes.Count(before, []byte("\n")) + 1
+		return nil, fmt.Errorf("%s, line %d: %w; the bridge reads krakend.json as JSON only: convert a YAML or TOML file", file, line, err)
+	}
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		return nil, fmt.Errorf("%s: the member %s is a %s, and KrakenD expects a %s", file, kind.Field, kind.Value, kind.Type)
+	}
+	return nil, fmt.Errorf("%s: %w", file, err)
+}
+
+// decode reads an object of the bridge's own configuration; a member that it does not have is an error.
+func decode(text json.RawMessage, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
+}
+
+// pointer joins the parts of a JSON pointer (RFC 6901).
+func pointer(parts ...any) string {
+	var text strings.Builder
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	for _, part := range parts {
+		text.WriteByte('/')
+		text.WriteString(escape.Replace(fmt.Sprint(part)))
+	}
+	return text.String()
+}
+
+// sameHeader says whether two header names are the same where `_` counts as `-` and letter case does not count.
+func sameHeader(one, other string) bool {
+	return strings.EqualFold(strings.ReplaceAll(one, "_", "-"), strings.ReplaceAll(other, "_", "-"))
+}

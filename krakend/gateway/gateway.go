@@ -1,0 +1,139 @@
+// Package gateway connects the module (package bridge) with KrakenD: it reads krakend.json, checks that what surrounds the
+// module is safe, gives the module the client's own request and the verified claims, and sends what the module lets through
+// to the real upstream.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"edge-idempotency/krakend/bridge"
+)
+
+// Namespace is the name under which krakend.json's extra_config has the gateway's configuration, and the name of the plugin.
+const Namespace = "edge-idempotency"
+
+// Operations is the endpoint name to which the endpoints of the policy's backend.operations are bound.
+const Operations = "_operations"
+
+// Gateway answers the requests of the bound endpoints of one krakend.json.
+type Gateway struct {
+	bridge    *bridge.Bridge
+	bindings  map[string]*binding
+	problems  problems
+	owned     func(name string) bool
+	log       func(bridge.Level, string)
+	metrics   *metricsListener
+	fallback  sync.Once
+	upstreams map[string]*upstream
+}
+
+// binding is what the endpoints of one route have in common.
+type binding struct {
+	// endpoint is the policy's name of the route, or Operations.
+	endpoint string
+	// hosts are the route's hosts; none stands for all.
+	hosts    []string
+	upstream *upstream
+	// identity is nil if no validator stands before the endpoints.
+	identity *identitySource
+}
+
+// LoadOptions says what krakend.json does not.
+type LoadOptions struct {
+	// Directory is the directory that relative paths in krakend.json start from; empty stands for the working directory,
+	// which KrakenD itself uses.
+	Directory string
+	// Plugin says that the gateway runs as KrakenD's plugin, which sees backends only that name it in plugin/http-client.
+	Plugin bool
+	// Log gets the lines of the module and of the gateway. It is called from several goroutines. Nil: no log.
+	Log func(level bridge.Level, message string)
+	// LookupEnv reads environment variables that the policy names; nil stands for os.LookupEnv.
+	LookupEnv func(name string) (value string, ok bool)
+	// Now is the clock; nil stands for time.Now.
+	Now func() time.Time
+}
+
+// Load reads krakend.json, checks it, and starts the module. All mistakes come in one error, each with its place and with
+// what to change; those of the policy document are the module's own.
+func Load(file string, o LoadOptions) (*Gateway, error) {
+	if o.Log == nil {
+		o.Log = func(bridge.Level, string) {}
+	}
+	plan, err := read(file, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range plan.notes {
+		o.Log(bridge.LevelWarn, Namespace+": "+note.String())
+	}
+	mistakes := plan.mistakes
+	var host *bridge.Bridge
+	if plan.module != nil && plan.policyText != nil {
+		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
+			mistakes.add("/extra_config/"+Namespace, "", "the module does not start: %v", err)
+		}
+	}
+	if len(mistakes) > 0 {
+		if host != nil {
+			_ = host.Close(context.Background())
+		}
+		return nil, fmt.Errorf("%s: %w", file, mistakes)
+	}
+	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
+		owned: plan.policy.ownedHeaders(), log: o.Log, upstreams: plan.upstreams}
+	if plan.service.MetricsListen != "" {
+		if g.metrics, err = listen(plan.service.MetricsListen, host); err != nil {
+			_ = g.Close(context.Background())
+			return nil, fmt.Errorf("%s#/extra_config/%s/metrics_listen: nobody can listen there: %w; choose another address", file, Namespace, err)
+		}
+	}
+	return g, nil
+}
+
+// Check validates krakend.json as Load does, without starting the module. The notes are what is allowed and probably not
+// meant.
+func Check(file string, o LoadOptions) (notes []string, err error) {
+	plan, err := read(file, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range plan.notes {
+		notes = append(notes, note.String())
+	}
+	if len(plan.mistakes) > 0 {
+		return notes, fmt.Errorf("%s: %w", file, plan.mistakes)
+	}
+	return notes, nil
+}
+
+// Has says whether endpoints are bound to this name.
+func (g *Gateway) Has(endpoint string) bool { return g.bindings[endpoint] != nil }
+
+// Bridge returns the running module.
+func (g *Gateway) Bridge() *bridge.Bridge { return g.bridge }
+
+// MetricsAddress returns the address on which /metrics is served, or "" if there is none.
+func (g *Gateway) MetricsAddress() string {
+	if g.metrics == nil {
+		return ""
+	}
+	return g.metrics.address
+}
+
+// Close ends the listener, the module and the idle connections to upstreams. Requests under way are answered 503.
+func (g *Gateway) Close(ctx context.Context) error {
+	if g.metrics != nil {
+		g.metrics.close(ctx)
+	}
+	err := g.bridge.Close(ctx)
+	for _, u := range g.upstreams {
+		u.transport.CloseIdleConnections()
+	}
+	return err
+}
+
+var _ http.RoundTripper = (*upstream)(nil)

@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"edge-idempotency/krakend/bridge"
+)
+
+// metricsListener serves /metrics in Prometheus's text format.
+type metricsListener struct {
+	address string
+	server  *http.Server
+}
+
+// listen opens the listener at an address, `host:port`.
+func listen(address string, host *bridge.Bridge) (*metricsListener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_ = host.Metrics().WriteText(w)
+	})
+	server := &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	return &metricsListener{address: listener.Addr().String(), server: server}, nil
+}
+
+func (m *metricsListener) close(ctx context.Context) { _ = m.server.Shutdown(ctx) }

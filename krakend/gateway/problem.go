@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// problems makes the gateway's own problem documents (docs/contract.md section 8), for requests that the module cannot answer.
+type problems struct {
+	docsURL      string
+	retryHeaders []string
+	errorMember  bool
+}
+
+func newProblems(policy *policyView) problems {
+	return problems{docsURL: policy.DocsURL, retryHeaders: policy.Answers.RetryHeaders, errorMember: policy.Answers.ErrorMember}
+}
+
+// document is a problem document; the order of members is that of the module.
+type document struct {
+	Type   string         `json:"type"`
+	Title  string         `json:"title"`
+	Status int            `json:"status"`
+	Detail string         `json:"detail"`
+	Code   string         `json:"code"`
+	Retry  string         `json:"retry"`
+	Error  *documentError `json:"error,omitempty"`
+}
+
+// documentError is the member `error` of documents with answers.error_member.
+type documentError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	DocURL  string `json:"doc_url,omitempty"`
+}
+
+// Unavailable is the answer to a request that cannot be decided: 503 dependency_unavailable, to be sent again with the same
+// key.
+func Unavailable(detail string) *http.Response { return problems{}.unavailable(detail) }
+
+func (p problems) unavailable(detail string) *http.Response {
+	return p.make(document{Title: "Temporarily unavailable", Status: http.StatusServiceUnavailable, Detail: detail, Code: "dependency_unavailable", Retry: "same_key"})
+}
+
+func (p problems) notFound() *http.Response {
+	return p.make(document{Title: "Not found", Status: http.StatusNotFound, Detail: "there is no such path on this host", Code: "not_found", Retry: "never"})
+}
+
+func (p problems) cutOff() *http.Response {
+	return p.make(document{Title: "Temporarily unavailable", Status: http.StatusServiceUnavailable,
+		Detail: "the answer of the service broke off", Code: "dependency_unavailable", Retry: "same_key"})
+}
+
+func (p problems) make(d document) *http.Response {
+	d.Type = "about:blank"
+	header := http.Header{}
+	if p.docsURL != "" {
+		d.Type = p.docsURL + "#" + d.Code
+		header.Set("Link", "<"+p.docsURL+`>; rel="describedby"`)
+	}
+	if p.errorMember {
+		d.Error = &documentError{Code: d.Code, Message: d.Detail, Type: "invalid_request_error"}
+		if d.Status >= 500 {
+			d.Error.Type = "api_error"
+		}
+		if p.docsURL != "" {
+			d.Error.DocURL = d.Type
+		}
+	}
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(d)
+	text := bytes.TrimRight(body.Bytes(), "\n")
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Language", "en")
+	header.Set("Content-Length", strconv.Itoa(len(text)))
+	header.Set("Idempotency-Retry", d.Retry)
+	again := d.Retry == "same_key"
+	if again {
+		header.Set("Retry-After", "5")
+	}
+	for _, name := range p.retryHeaders {
+		header.Set(name, strconv.FormatBool(again))
+	}
+	return newResponse(d.Status, header, io.NopCloser(bytes.NewReader(text)), int64(len(text)))
+}
+
+func newResponse(status int, header http.Header, body io.ReadCloser, length int64) *http.Response {
+	return &http.Response{
+		Status: strconv.Itoa(status) + " " + http.StatusText(status), StatusCode: status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: body, ContentLength: length,
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"sync"
+
+	"edge-idempotency/krakend/bridge"
+	"edge-idempotency/krakend/gateway"
+)
+
+// pool holds the gateways of the process, one for each krakend.json that KrakenD runs with.
+type pool struct {
+	mutex   sync.Mutex
+	running map[string]*instance
+}
+
+// instance is a gateway and the number of KrakenD's contexts that use it. gateway is nil if the configuration is broken.
+type instance struct {
+	gateway *gateway.Gateway
+	users   map[context.Context]bool
+}
+
+// get returns the gateway for the krakend.json that the process runs with now, and starts it at the first call. Nil: it is
+// broken, and the log has said why. KrakenD gives each of its runs a context of its own: when the context ends, the gateway
+// closes if no other run uses it.
+func (p *pool) get(ctx context.Context, arguments []string, log func(bridge.Level, string)) *gateway.Gateway {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	file, err := gateway.ConfigFile(arguments)
+	if err != nil {
+		log(bridge.LevelCritical, gateway.Namespace+": "+err.Error())
+		return nil
+	}
+	key := digest(file)
+	used := p.running[key]
+	if used == nil {
+		used = &instance{users: map[context.Context]bool{}}
+		used.gateway, err = gateway.Load(file, gateway.LoadOptions{Plugin: true, Log: log})
+		if err != nil {
+			log(bridge.LevelCritical, gateway.Namespace+": all bound endpoints answer 503: "+err.Error())
+		}
+		p.running[key] = used
+	}
+	if !used.users[ctx] {
+		used.users[ctx] = true
+		context.AfterFunc(ctx, func() { p.release(key, ctx) })
+	}
+	return used.gateway
+}
+
+// release forgets a run of KrakenD.
+func (p *pool) release(key string, ctx context.Context) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	used := p.running[key]
+	if used == nil {
+		return
+	}
+	delete(used.users, ctx)
+	if len(used.users) == 0 {
+		delete(p.running, key)
+		if used.gateway != nil {
+			_ = used.gateway.Close(context.Background())
+		}
+	}
+}
+
+// digest tells configurations apart: the file's name and content.
+func digest(file string) string {
+	text, _ := os.ReadFile(file)
+	return fmt.Sprintf("%s\x00%x", file, sha256.Sum256(text))
+}
