@@ -210,6 +210,9 @@ func (p *plan) checkRouter() {
 		TrailingSlash bool `json:"disable_redirect_trailing_slash"`
 	}
 	_ = json.Unmarshal(text, &router)
+	if p.document.ReadTimeout == 0 {
+		p.notes.add("/read_timeout", "", "without it a client that stops in the middle of a body keeps its request longer than the endpoint's timeout: set it, for example to \"60s\"")
+	}
 	const why = "set it to true: a client that follows a redirect may send a POST again as a GET"
 	if !router.FixedPath {
 		p.mistakes.add("/extra_config/router/disable_redirect_fixed_path", "", why)

@@ -49,12 +49,12 @@ func ConfigFile(arguments []string) (string, error) {
 // krakendFile is the part of krakend.json that the checks read. Names of members are compared without letter case, as
 // KrakenD does.
 type krakendFile struct {
-	Timeout        duration        `json:"timeout"`
-	Host           []string        `json:"host"`
-	OutputEncoding string          `json:"output_encoding"`
-	Endpoints      []krakendRoute  `json:"endpoints"`
-	ExtraConfig    extraConfig     `json:"extra_config"`
-	AsyncAgents    json.RawMessage `json:"async_agent"`
+	Timeout        duration       `json:"timeout"`
+	ReadTimeout    duration       `json:"read_timeout"`
+	Host           []string       `json:"host"`
+	OutputEncoding string         `json:"output_encoding"`
+	Endpoints      []krakendRoute `json:"endpoints"`
+	ExtraConfig    extraConfig    `json:"extra_config"`
 }
 
 // krakendRoute is one item of endpoints.

@@ -74,7 +74,7 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	var host *bridge.Bridge
 	if plan.module != nil && plan.policyText != nil {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
-			mistakes.add("/extra_config/"+Namespace, "", "the module does not start: %v", err)
+			mistakes.add("/extra_config/"+Namespace, "", "%v", err)
 		}
 	}
 	if len(mistakes) > 0 {

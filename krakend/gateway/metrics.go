@@ -24,6 +24,7 @@ func listen(address string, host *bridge.Bridge) (*metricsListener, error) {
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		host.Tick(r.Context()) // The module writes what it has counted on a tick.
 		_ = host.Metrics().WriteText(w)
 	})
 	server := &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}

@@ -12,15 +12,14 @@ import (
 	"edge-idempotency/krakend/bridge"
 )
 
-// KrakenD answers an empty 500 when the endpoint's time is over, so the gateway answers reserve before that; grace is the time
-// in which the module makes its answer to a backend that did not answer in time.
-const reserve, grace = 50 * time.Millisecond, 20 * time.Millisecond
+// reserve is how long before the end of the endpoint's time the gateway answers: at the end KrakenD answers an empty 500.
+const reserve = 50 * time.Millisecond
 
 // RoundTrip answers one request of an endpoint that is bound to this name. ctx and request are those that KrakenD gives to
 // an executor. The caller closes the body of the response. An error says that the client is gone.
 //
-// KrakenD's deadline, which ctx has, is kept by 50 ms: a request that was forwarded by then is answered 504 by the module, and
-// any other 503. The body of a response ends with an error at the deadline, or if the upstream breaks it off.
+// KrakenD's deadline, which ctx has, is kept by 50 ms: a request that was forwarded by then is answered 504, which passes the
+// module as an answer of the upstream does, and any other 503. The body of a response ends with an error at the deadline, or if the upstream breaks it off.
 func (g *Gateway) RoundTrip(ctx context.Context, endpoint string, request *http.Request) (*http.Response, error) {
 	b := g.bindings[endpoint]
 	if b == nil {
@@ -39,51 +38,24 @@ func (g *Gateway) RoundTrip(ctx context.Context, endpoint string, request *http.
 		return g.problems.notFound(), nil
 	}
 	v := newView(request, client, b)
-	deadline := keep(ctx)
 
-	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx.
+	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
+	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
+	deadline := keep(ctx)
 	inner, cancel := context.WithCancel(context.Background())
+	if !deadline.IsZero() {
+		inner, cancel = context.WithDeadline(context.Background(), deadline)
+	}
 	unwatch := context.AfterFunc(ctx, cancel)
 	finish := func() { unwatch(); cancel() }
-	type outcome struct {
-		message *bridge.Message
-		err     error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		message, err := g.bridge.Exchange(inner, &v.request, func(ctx context.Context, message *bridge.Message) (*bridge.Message, error) {
-			return b.upstream.send(ctx, message, deadline, v.unlisted, g.owned)
-		})
-		done <- outcome{message, err}
-	}()
-	var late <-chan time.Time
-	if !deadline.IsZero() {
-		timer := time.NewTimer(time.Until(deadline) + grace)
-		defer timer.Stop()
-		late = timer.C
-	}
-	abandon := func() {
+	message, err := g.bridge.Exchange(inner, &v.request, func(ctx context.Context, message *bridge.Message) (*bridge.Message, error) {
+		return b.upstream.send(ctx, message, v.unlisted, g.owned)
+	})
+	if err != nil {
 		finish()
-		go func() {
-			if given := <-done; given.message != nil {
-				closeBody(given.message.Body)
-			}
-		}()
+		return nil, err
 	}
-	select {
-	case given := <-done:
-		if given.err != nil {
-			finish()
-			return nil, given.err
-		}
-		return toResponse(given.message, finish)
-	case <-late:
-		abandon()
-		return g.problems.unavailable("the request could not be decided in time"), nil
-	case <-ctx.Done():
-		abandon()
-		return nil, ctx.Err()
-	}
+	return toResponse(message, finish)
 }
 
 // keep returns when the gateway has to answer; the zero time if ctx has no deadline.

@@ -100,9 +100,9 @@ func quietAgent(header http.Header) {
 }
 
 // send sends a request that the module let through, and returns the answer. It waits for the headers of the answer until the
-// upstream's timeout, the module's own, or the deadline: then the error is context.DeadlineExceeded. The body ends with an
-// error at the deadline.
-func (u *upstream) send(ctx context.Context, message *bridge.Message, deadline time.Time, unlisted map[bridge.Line]bool, owned func(string) bool) (*bridge.Message, error) {
+// upstream's timeout, the module's own, or the deadline of ctx: then the error is context.DeadlineExceeded. The body ends
+// with an error when ctx does.
+func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted map[bridge.Line]bool, owned func(string) bool) (*bridge.Message, error) {
 	if u == nil {
 		return nil, errors.New("the endpoint has no upstream")
 	}
@@ -142,8 +142,7 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, deadline t
 	}
 	wait, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
-	ends := stopAt(deadline, func() { cancel(context.DeadlineExceeded) })
-	finish := func() { timer.Stop(); ends(); cancel(context.Canceled) }
+	finish := func() { timer.Stop(); cancel(context.Canceled) }
 
 	rawPath, query, _ := strings.Cut(path, "?")
 	request := (&http.Request{
@@ -233,15 +232,6 @@ func (b *endingBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.end()
 	return err
-}
-
-// stopAt calls a function at a time, and returns what stops it. The zero time is never.
-func stopAt(at time.Time, call func()) (stop func()) {
-	if at.IsZero() {
-		return func() {}
-	}
-	timer := time.AfterFunc(time.Until(at), call)
-	return func() { timer.Stop() }
 }
 
 func closeBody(body io.Closer) {

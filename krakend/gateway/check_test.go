@@ -1,0 +1,226 @@
+package gateway
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const own, ownAt = "edge-idempotency", "/extra_config/edge-idempotency"
+
+// change is one change of testConfig, and the mistake that it makes.
+type change struct {
+	path    []any
+	value   any
+	pointer string
+	text    string
+}
+
+func at(path ...any) []any { return path }
+
+func policyAt(path ...any) []any { return append(at("extra_config", own, "policy"), path...) }
+
+func changes() map[string]change {
+	plugin := "/endpoints/0/backend/0/extra_config/plugin~1http-client"
+	return map[string]change{
+		"no own configuration":     {at("extra_config", own), nil, "/extra_config", `has no "edge-idempotency"`},
+		"unknown member":           {at("extra_config", own, "polcy"), 1, ownAt, "polcy"},
+		"no module":                {at("extra_config", own, "module"), nil, ownAt + "/module", "name the .wasm file"},
+		"module unreadable":        {at("extra_config", own, "module"), "/none.wasm", ownAt + "/module", "cannot be read"},
+		"no policy":                {at("extra_config", own, "policy"), nil, ownAt + "/policy_file", "there is no policy"},
+		"policy twice":             {at("extra_config", own, "policy_file"), "x.json", ownAt + "/policy_file", "there twice"},
+		"negative number":          {at("extra_config", own, "instances"), -1, ownAt + "/instances", "from 0 on"},
+		"much memory":              {at("extra_config", own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
+		"upstream with a path":     {at("extra_config", own, "upstreams", "backend", "url"), "http://a/b", ownAt + "/upstreams/backend/url", "a port only"},
+		"upstream's authorities":   {at("extra_config", own, "upstreams", "backend", "ca_file"), "/none.pem", ownAt + "/upstreams/backend/ca_file", "cannot be read"},
+		"upstream's timeout":       {at("extra_config", own, "upstreams", "backend", "timeout_ms"), -1, ownAt + "/upstreams/backend/timeout_ms", "from 0 on"},
+		"redirects":                {at("extra_config", "router", "disable_redirect_fixed_path"), false, "/extra_config/router/disable_redirect_fixed_path", "set it to true"},
+		"slash redirects":          {at("extra_config", "router", "disable_redirect_trailing_slash"), nil, "/extra_config/router/disable_redirect_trailing_slash", "set it to true"},
+		"gateway_routes":           {policyAt("gateway_routes"), nil, "policy#/gateway_routes", "set it to true"},
+		"cluster":                  {policyAt("backend", "cluster"), "restate", "policy#/backend/cluster", `calls "restate"`},
+		"source reads headers":     {policyAt("identity", "sources", 0), object{"name": "a", "headers_owned_by": "b", "tenant": "x-t", "subject": object{"field": "x-s"}}, "policy#/identity/sources/0/headers_owned_by", "no filter that owns headers"},
+		"two metadata paths":       {policyAt("routes", 0, "identity"), object{"sources": list{object{"name": "a", "metadata": list{"other"}, "tenant": "t", "subject": object{"field": "s"}}}}, "policy#/routes/0/identity/sources/0/metadata", "claims of one token"},
+		"dotted claim":             {policyAt("identity", "sources", 0, "tenant"), "a.b", "policy#/identity/sources", "reads a dot"},
+		"hosts alone":              {policyAt("routes", 1), object{"endpoint": "other", "hosts": list{"a.example"}, "path": "/api/refunds", "policy": "PROHIBITED"}, "policy#/routes/1", "does not choose by host"},
+		"same endpoint twice":      {at("endpoints", 4), testEndpoint("POST", "/api/carts/{other}/checkout", "carts.checkout"), "/endpoints/4", "same method and path"},
+		"two backends":             {at("endpoints", 0, "backend"), list{object{"host": list{"http://a.invalid"}, "url_pattern": "/api/refunds", "extra_config": bind("refunds.create")}, object{"host": list{"http://b"}, "url_pattern": "/b"}}, "/endpoints/0/backend", "one backend"},
+		"unknown member of bind":   {at("endpoints", 0, "backend", 0, "extra_config", "plugin/http-client", own, "endpont"), "x", plugin + "/edge-idempotency", "endpont"},
+		"no object to bind":        {at("endpoints", 0, "backend", 0, "extra_config", "plugin/http-client", own), nil, plugin, "add \"edge-idempotency\""},
+		"form of the custom build": {at("endpoints", 0, "backend", 0, "extra_config"), object{own: object{"endpoint": "refunds.create", "upstream": "backend"}}, "/endpoints/0/backend/0/extra_config/edge-idempotency", "the plugin sees"},
+		"wildcard header":          {at("endpoints", 0, "input_headers", 0), "*", "/endpoints/0/input_headers/0", "every header"},
+		"raw key elsewhere":        {at("endpoints", 4), object{"endpoint": "/api/other", "method": "POST", "input_headers": list{"idempotency_KEY"}, "backend": list{object{"host": list{"http://b"}, "url_pattern": "/b"}}}, "/endpoints/4/input_headers/0", "raw key"},
+		"raw key of a backend":     {at("endpoints", 4), object{"endpoint": "/api/other", "backend": list{object{"host": list{"http://b"}, "input_headers": list{"*"}}}}, "/endpoints/4/backend/0/input_headers/0", "every header"},
+		"claim without validator":  {at("endpoints", 4), object{"endpoint": "/api/other", "input_headers": list{"x-claim-tenant"}, "backend": list{object{"host": list{"http://b"}}}}, "/endpoints/4/input_headers/0", "a client could set it"},
+		"concurrent calls":         {at("endpoints", 0, "concurrent_calls"), 2, "/endpoints/0/concurrent_calls", "2 times"},
+		"encoding":                 {at("endpoints", 0, "output_encoding"), nil, "/endpoints/0/output_encoding", `"no-op"`},
+		"backend's encoding":       {at("endpoints", 0, "backend", 0, "encoding"), "json", "/endpoints/0/backend/0/encoding", `"no-op"`},
+		"reachable host":           {at("endpoints", 0, "backend", 0, "host", 0), "http://restate:8080", "/endpoints/0/backend/0/host/0", "below .invalid"},
+		"host that looks like it":  {at("endpoints", 0, "backend", 0, "host", 0), "http://a.invalid.example.com", "/endpoints/0/backend/0/host/0", "below .invalid"},
+		"no host":                  {at("endpoints", 0, "backend", 0, "host"), nil, "/endpoints/0/backend/0/host", "name one host"},
+		"discovery":                {at("endpoints", 0, "backend", 0, "sd"), "dns", "/endpoints/0/backend/0/sd", "remove it"},
+		"other url_pattern":        {at("endpoints", 0, "backend", 0, "url_pattern"), "/Refunds/create", "/endpoints/0/backend/0/url_pattern", `"/api/refunds"`},
+		"other method":             {at("endpoints", 0, "backend", 0, "method"), "PUT", "/endpoints/0/backend/0/method", `"POST"`},
+		"backend's headers":        {at("endpoints", 0, "backend", 0, "input_headers"), list{"Accept"}, "/endpoints/0/backend/0/input_headers", "remove it"},
+		"lambda":                   {at("endpoints", 0, "backend", 0, "extra_config", "backend/lambda"), object{}, "/endpoints/0/backend/0/extra_config/backend~1lambda", "past the bridge"},
+		"unknown endpoint":         {at("endpoints", 0, "backend", 0, "extra_config"), bind("refund.create"), "/endpoints/0/backend/0/extra_config/edge-idempotency/endpoint", `those of "refunds.create"`},
+		"wrong path":               {at("endpoints", 3), testEndpoint("POST", "/api/carts/checkout", "carts.checkout"), "/endpoints/3", "has POST /api/carts/{cart_id}/checkout"},
+		"wrong method":             {at("endpoints", 4), testEndpoint("POST", "/api/files", "files.list"), "/endpoints/4", "has GET /api/files"},
+		"no operations":            {at("endpoints", 4), testEndpoint("GET", "/api/operations/{id}", "_operations"), "/endpoints/4/backend/0/extra_config/edge-idempotency/endpoint", "no backend.operations"},
+		"recovery is missing":      {at("endpoints", 1), testEndpoint("GET", "/api/files/x", ""), "/endpoints", "has no endpoint GET /api/refunds/by-idempotency-key/{key}"},
+		"operations are missing":   {policyAt("backend", "operations"), object{"path": "/api/operations/{operation_id}", "secret": object{"env": "S"}}, "/endpoints", "no endpoint GET /api/operations/{operation_id}/output"},
+		"unknown upstream":         {at("endpoints", 4, "backend", 0, "extra_config", "plugin/http-client", own, "upstream"), "x", "/endpoints/4/backend/0/extra_config", `no upstream "x"`},
+		"another upstream":         {at("endpoints", 1, "backend", 0, "extra_config", "plugin/http-client", own, "upstream"), "x", "/endpoints/1/backend/0/extra_config", "with another upstream"},
+		"no validator":             {at("endpoints", 0, "extra_config"), nil, "/endpoints/0/extra_config/auth~1validator", "propagate_claims for tenant_id, project_id, sub"},
+		"validator that differs":   {at("endpoints", 1, "extra_config", "auth/validator", "cookie_key"), "other", "/endpoints/1/extra_config/auth~1validator", "another validator"},
+		"cache of a local file":    {at("endpoints", 0, "extra_config", "auth/validator"), object{"cache": true, "jwk_local_path": "x", "propagate_claims": testValidator()["propagate_claims"]}, "/endpoints/0/extra_config/auth~1validator/cache", "remove cache"},
+		"claim not propagated":     {at("endpoints", 0, "extra_config", "auth/validator", "propagate_claims", 1), list{"other", "X-Other"}, "/endpoints/0/extra_config/auth~1validator/propagate_claims", `claim "project_id"`},
+		"claim with one word":      {at("endpoints", 0, "extra_config", "auth/validator", "propagate_claims", 1), list{"project_id"}, "/endpoints/0/extra_config/auth~1validator/propagate_claims/1", "a claim and a header"},
+		"two claims, one header":   {at("endpoints", 0, "extra_config", "auth/validator", "propagate_claims", 1), list{"project_id", "x-claim-tenant"}, "/endpoints/0/extra_config/auth~1validator/propagate_claims/0", "a header of its own"},
+		"claim's header unlisted":  {at("endpoints", 0, "input_headers"), list{"X-Claim-Tenant", "X-Claim-Project"}, "/endpoints/0/input_headers", `add "X-Claim-Subject"`},
+		"short timeout":            {at("endpoints", 1, "timeout"), "31s", "/endpoints/1/timeout", `"32s" or more`},
+		"short service timeout":    {at("timeout"), nil, "/endpoints/1/timeout", "after 2s"},
+	}
+}
+
+func TestEachMistakeIsToldWithItsPlaceAndWhatToChange(t *testing.T) {
+	for name, test := range changes() {
+		config := clone(t, testConfig(t, "http://backend:1"))
+		set(config, clone(t, object{"value": test.value})["value"], test.path...)
+		_, err := Check(writeConfig(t, config), LoadOptions{Plugin: true})
+		var mistakes Mistakes
+		if !errors.As(err, &mistakes) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		found := false
+		for _, mistake := range mistakes {
+			found = found || mistake.Pointer == test.pointer && strings.Contains(mistake.Text, test.text)
+		}
+		if !found {
+			t.Errorf("%s: %q at %s is not among\n%v", name, test.text, test.pointer, err)
+		}
+	}
+}
+
+func TestTheConfigurationWithoutMistakesHasNone(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	for _, form := range []string{"plugin", "older names", "custom build"} {
+		endpoints := config["endpoints"].(list)
+		for index := range endpoints {
+			extra := endpoints[index].(object)["extra_config"].(object)
+			backend := endpoints[index].(object)["backend"].(list)[0].(object)
+			bound := backend["extra_config"].(object)
+			switch form {
+			case "older names":
+				extra["github.com/devopsfaith/krakend-jose/validator"] = extra["auth/validator"]
+				bound[aliases[clientPlugin]] = bound[clientPlugin]
+				delete(extra, "auth/validator")
+				delete(bound, clientPlugin)
+			case "custom build":
+				backend["extra_config"] = object{own: bound[aliases[clientPlugin]].(object)[own]}
+			}
+		}
+		notes, err := Check(writeConfig(t, config), LoadOptions{Plugin: form != "custom build"})
+		if err != nil || len(notes) != 0 {
+			t.Errorf("%s: %q, %v", form, notes, err)
+		}
+	}
+}
+
+func TestAllMistakesComeAtOnceTheModulesToo(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	set(config, "NONE", "extra_config", own, "policy", "routes", 1, "policy")
+	set(config, 2, "endpoints", 0, "concurrent_calls")
+	set(config, "json", "endpoints", 1, "output_encoding")
+	_, err := Load(writeConfig(t, config), LoadOptions{Plugin: true})
+	for _, wanted := range []string{"3 mistakes", "/routes/1/policy", "/endpoints/0/concurrent_calls (POST /api/refunds)", "/endpoints/1/output_encoding"} {
+		if err == nil || !strings.Contains(err.Error(), wanted) {
+			t.Errorf("%q is not in %v", wanted, err)
+		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	set(config, config["endpoints"].(list)[:4], "endpoints")
+	delete(config, "read_timeout")
+	notes, err := Check(writeConfig(t, config), LoadOptions{Plugin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(notes, "\n")
+	for _, wanted := range []string{"no endpoint of krakend.json is bound to files.list", "/read_timeout"} {
+		if !strings.Contains(all, wanted) {
+			t.Errorf("%q is not in %s", wanted, all)
+		}
+	}
+}
+
+func TestAFileThatIsNoExpandedJSONIsNamedAsWhatItIs(t *testing.T) {
+	for text, wanted := range map[string]string{
+		"{\"version\": 3,\n {{ include \"x\" }}}": "FC_OUT",
+		"version: 3\n":            "line 1",
+		"{\"endpoints\": 3}":      "endpoints",
+		"{\"timeout\": \"soon\"}": "no duration",
+	} {
+		if _, err := Check(writeText(t, text), LoadOptions{}); err == nil || !strings.Contains(err.Error(), wanted) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := Check("/none.json", LoadOptions{}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Error(err)
+	}
+}
+
+func TestTheFileIsFound(t *testing.T) {
+	for _, test := range []struct {
+		variables map[string]string
+		arguments []string
+		wanted    string
+	}{
+		{nil, []string{"krakend", "run", "-c", "a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-ca.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-c=a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "--config", "a.json", "-d"}, "a.json"},
+		{nil, []string{"krakend", "run", "--config=a.json"}, "a.json"},
+		{nil, []string{"krakend", "run"}, ""},
+		{map[string]string{"FC_ENABLE": "1"}, []string{"krakend", "-c", "a.json"}, ""},
+		{map[string]string{"FC_ENABLE": "1", "FC_OUT": "b.json"}, []string{"krakend", "-c", "a.json"}, "b.json"},
+		{map[string]string{"FC_OUT": "b.json"}, []string{"krakend", "-c", "a.json"}, "a.json"},
+		{map[string]string{ConfigVariable: "c.json", "FC_ENABLE": "1"}, []string{"krakend", "-c", "a.json"}, "c.json"},
+	} {
+		for _, name := range []string{ConfigVariable, flexibleEnable, flexibleOut} {
+			t.Setenv(name, test.variables[name])
+		}
+		file, err := ConfigFile(test.arguments)
+		if file != test.wanted || (err == nil) == (test.wanted == "") {
+			t.Errorf("%v %v: %q, %v", test.variables, test.arguments, file, err)
+		}
+	}
+}
+
+func TestTheModuleSeesTheVariablesThatThePolicyNames(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	set(config, object{"path": "/api/operations/{operation_id}", "secret": list{object{"env": "ONE"}, object{"env": "TWO"}}}, "extra_config", own, "policy", "backend", "operations")
+	plan, err := read(writeConfig(t, config), LoadOptions{LookupEnv: func(name string) (string, bool) { return "value of " + name, name != "TWO" }})
+	if err != nil || len(plan.environment) != 1 || plan.environment["ONE"] != "value of ONE" {
+		t.Errorf("%v %v", plan.environment, err)
+	}
+}
+
+func TestPolicyFilesAreReadFromTheGivenDirectory(t *testing.T) {
+	directory := t.TempDir()
+	config := testConfig(t, "http://backend:1")
+	policy := config["extra_config"].(object)[own].(object)["policy"]
+	text := writeConfig(t, policy.(object))
+	if err := os.Rename(text, filepath.Join(directory, "policy.json")); err != nil {
+		t.Fatal(err)
+	}
+	set(config, nil, "extra_config", own, "policy")
+	set(config, "policy.json", "extra_config", own, "policy_file")
+	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true, Directory: directory}); err != nil {
+		t.Error(err)
+	}
+}
