@@ -23,7 +23,9 @@ type plan struct {
 	bindings    map[string]*binding
 	upstreams   map[string]*upstream
 	mistakes    Mistakes
-	notes       Mistakes
+	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
+	compared Mistakes
+	notes    Mistakes
 }
 
 // servicePointer is the place of the bridge's own configuration.

@@ -75,8 +75,10 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	if plan.module != nil && plan.policyText != nil {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
 			mistakes.add("/extra_config/"+Namespace, "", "%v", err)
+			plan.compared = nil
 		}
 	}
+	mistakes = append(mistakes, plan.compared...)
 	if len(mistakes) > 0 {
 		if host != nil {
 			_ = host.Close(context.Background())
@@ -104,8 +106,8 @@ func Check(file string, o LoadOptions) (notes []string, err error) {
 	for _, note := range plan.notes {
 		notes = append(notes, note.String())
 	}
-	if len(plan.mistakes) > 0 {
-		return notes, fmt.Errorf("%s: %w", file, plan.mistakes)
+	if mistakes := append(plan.mistakes, plan.compared...); len(mistakes) > 0 {
+		return notes, fmt.Errorf("%s: %w", file, mistakes)
 	}
 	return notes, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -266,3 +267,53 @@ func TestMetricsAndRecordsAreThere(t *testing.T) {
 		t.Error("the listener is still open")
 	}
 }
+
+// A real connection: KrakenD copies the body into gin's writer and ends the response as if it was whole.
+func TestAnAnswerThatBreaksOffEndsTheClientsConnection(t *testing.T) {
+	upstream := newRecorder(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Restate-Id", "inv_1")
+		_, _ = io.WriteString(w, strings.Repeat("x", 50_000))
+		_ = http.NewResponseController(w).Flush()
+		if r.Header.Get("Idempotency-Key") == "t-acme:health:user:alice:broken" {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	g := load(t, testConfig(t, upstream.URL))
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, client *http.Request) {
+		own, _ := http.NewRequest(client.Method, "http://edge-idempotency.invalid"+client.URL.Path, client.Body)
+		response, err := g.RoundTrip(&ginContext{client.Context(), client, &ginWriter{w}}, "refunds.create", own)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for name, values := range response.Header {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(response.StatusCode)
+		if client.Header.Get("Idempotency-Key") == "closed" { // as at the endpoint's timeout
+			_ = response.Body.Close()
+		}
+		_, _ = io.Copy(w, response.Body)
+		_ = response.Body.Close()
+	}))
+	defer gateway.Close()
+	for key, whole := range map[string]bool{"whole": true, "broken": false, "closed": false} {
+		request, _ := http.NewRequest("POST", gateway.URL+"/api/refunds", strings.NewReader("{}"))
+		request.Header = alice()
+		request.Header.Set("Idempotency-Key", key)
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			_, err = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+		}
+		if (err == nil) != whole {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+// ginWriter is gin's writer as far as the gateway reads it.
+type ginWriter struct{ http.ResponseWriter }
+
+// Unwrap returns net/http's writer.
+func (w *ginWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
