@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ func (b *Bridge) Exchange(ctx context.Context, r *Request, f Forward) (*Message,
 		return nil, x.clientGone()
 	}
 	if !x.open(r.Header) {
-		return unavailable(&x.stream), nil
+		return x.unavailable(), nil
 	}
 	message, err := x.run(f)
 	if err != nil {
@@ -74,10 +75,7 @@ func (x *exchange) clientGone() error {
 func (x *exchange) open(header Header) bool {
 	const attempts = 4
 	s := &x.stream
-	own := make(Header, len(header), len(header)+8)
-	for i, line := range header {
-		own[i] = Line{lower(line.Name), line.Value}
-	}
+	own := header.own()
 	method, _ := own.Get(":method")
 	s.isHead = method == http.MethodHead
 	for range attempts {
@@ -104,7 +102,6 @@ func (x *exchange) open(header Header) bool {
 }
 
 func (x *exchange) run(f Forward) (*Message, error) {
-	s := &x.stream
 	state, err := x.settle(toUpstream)
 	if err != nil {
 		return nil, err
@@ -120,7 +117,7 @@ func (x *exchange) run(f Forward) (*Message, error) {
 		}
 	}
 	if state == lost {
-		return unavailable(s), nil
+		return x.unavailable(), nil
 	}
 	return x.message(toClient), nil
 }
@@ -156,7 +153,7 @@ func (x *exchange) forward(f Forward) error {
 		x.bridge.log(LevelWarn, fmt.Sprintf("edge-idempotency: the upstream gave no answer, so the request is answered with 503: %v", err))
 		s.in.reply(s, gatewayReply(http.StatusServiceUnavailable, "upstream connect error or disconnect/reset before headers"))
 	default:
-		s.in.headersArrive(s, toClient, append(make(Header, 0, len(response.Header)+8), response.Header...), x.response.body == nil)
+		s.in.headersArrive(s, toClient, response.Header.own(), x.response.body == nil)
 	}
 	return nil
 }
@@ -209,6 +206,11 @@ func (x *exchange) settle(d direction) (state, error) {
 // gives the stream up.
 func (x *exchange) await(d direction, wake <-chan struct{}) {
 	limit := x.bridge.pauseLimit
+	select {
+	case <-wake:
+		return
+	default:
+	}
 	if x.giveUp(d, 0) {
 		return
 	}
@@ -240,7 +242,7 @@ func (x *exchange) giveUp(d direction, waited time.Duration) bool {
 	defer s.in.mu.Unlock()
 	side := s.side(d)
 	switch {
-	case s.over(), !side.stopped, len(side.wake) > 0:
+	case s.over(), !side.stopped:
 		return true
 	case len(s.in.calls) > 0, s.in.tickPeriod > 0 && waited < x.bridge.pauseLimit:
 		return false
@@ -328,22 +330,34 @@ func (x *exchange) tell(record []byte) {
 	x.bridge.options.Record(text)
 }
 
-// unavailable is the answer of the bridge where the module cannot answer: the problem document dependency_unavailable.
-func unavailable(s *stream) *Message {
+// unavailable is the answer of the bridge where the module cannot answer.
+func (x *exchange) unavailable() *Message {
+	answer := x.bridge.options.Unavailable
+	if answer == nil {
+		answer = unavailable
+	}
+	message := answer()
+	if x.stream.isHead {
+		message.Body = nil
+	}
+	return message
+}
+
+// unavailable is the problem document dependency_unavailable.
+func unavailable() *Message {
 	const document = `{"type":"about:blank","title":"Temporarily unavailable","status":503,` +
 		`"detail":"The service cannot be reached right now, or is busy. Send the same request again later, with the same ` +
 		`idempotency key if it had one: then nothing is done twice.","code":"dependency_unavailable","retry":"same_key"}`
-	message := &Message{Header: Header{
-		{":status", "503"},
-		{"content-type", "application/problem+json"},
-		{"cache-control", "no-store"},
-		{"content-language", "en"},
-		{"retry-after", "5"},
-		{"idempotency-retry", "same_key"},
-		{"content-length", fmt.Sprint(len(document))},
-	}}
-	if !s.isHead {
-		message.Body = io.NopCloser(strings.NewReader(document))
+	return &Message{
+		Header: Header{
+			{":status", "503"},
+			{"content-type", "application/problem+json"},
+			{"cache-control", "no-store"},
+			{"content-language", "en"},
+			{"retry-after", "5"},
+			{"idempotency-retry", "same_key"},
+			{"content-length", strconv.Itoa(len(document))},
+		},
+		Body: io.NopCloser(strings.NewReader(document)),
 	}
-	return message
 }

@@ -39,16 +39,33 @@ func clientOf(ctx context.Context) (c client, ok bool) {
 		c.writer, _ = field.Interface().(http.ResponseWriter)
 	}
 	for {
-		wrapper, isWrapper := c.writer.(interface{ Unwrap() http.ResponseWriter })
-		if !isWrapper {
+		inner := unwrap(c.writer)
+		if inner == nil {
 			break
 		}
-		c.writer = wrapper.Unwrap()
+		c.writer = inner
 	}
 	if field := value.Elem().FieldByName("Request"); field.IsValid() && field.CanInterface() {
 		c.request, _ = field.Interface().(*http.Request)
 	}
 	return c, c.request != nil
+}
+
+// unwrap returns what a writer wraps; nil if it wraps nothing that is known. lura's safeCast hides what it wraps in its field w,
+// and with it the deadlines of the connection.
+func unwrap(writer http.ResponseWriter) http.ResponseWriter {
+	if wrapper, ok := writer.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return wrapper.Unwrap()
+	}
+	value := reflect.ValueOf(writer)
+	if value.Kind() != reflect.Pointer || value.IsNil() || value.Elem().Kind() != reflect.Struct || value.Elem().Type().Name() != "safeCast" {
+		return nil
+	}
+	field := value.Elem().FieldByName("w")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[http.ResponseWriter]() {
+		return nil
+	}
+	return *(*http.ResponseWriter)(field.Addr().UnsafePointer())
 }
 
 // past is a time before all reads and writes.
