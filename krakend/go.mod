@@ -1,7 +1,8 @@
 module edge-idempotency/krakend
 
-go 1.26
+// KrakenD 2.13.8 is built with Go 1.25, and its builder image builds the plugin.
+go 1.25.0
 
 require github.com/tetratelabs/wazero v1.12.0
 
-require golang.org/x/sys v0.44.0 // indirect
+require golang.org/x/sys v0.45.0 // indirect; the version of KrakenD 2.13.8: a plugin and the gateway need the same one

@@ -54,13 +54,16 @@ func compiledModule(t testing.TB) *Module {
 
 // compiledGuest compiles a test module of testdata.
 func compiledGuest(t testing.TB, name string) *Module {
-	return compileOnce(t, name, func() []byte {
-		module, err := os.ReadFile(filepath.Join("testdata", name+".wasm"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return module
-	})
+	return compileOnce(t, name, func() []byte { return guestFile(t, name) })
+}
+
+func guestFile(t testing.TB, name string) []byte {
+	t.Helper()
+	module, err := os.ReadFile(filepath.Join("testdata", name+".wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
 }
 
 func compileOnce(t testing.TB, name string, read func() []byte) *Module {

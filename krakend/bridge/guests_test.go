@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -453,21 +451,14 @@ func TestTheClientGoesInEachPhase(t *testing.T) {
 }
 
 func TestAModuleThatDoesNotFitIsRefused(t *testing.T) {
-	read := func(name string) []byte {
-		module, err := os.ReadFile(filepath.Join("testdata", name+".wasm"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return module
-	}
 	for _, test := range []struct {
 		name   string
 		module []byte
 		want   []string
 	}{
 		{"no module", []byte("text"), []string{"make wasm"}},
-		{"an unknown import", read("unknown"), []string{"env.proxy_not_there", "env.proxy_log as Iii>i (the bridge has it as iii>i)"}},
-		{"another ABI", read("other_abi"), []string{"proxy_abi_version_0_2_1"}},
+		{"an unknown import", guestFile(t, "unknown"), []string{"env.proxy_not_there", "env.proxy_log as Iii>i (the bridge has it as iii>i)"}},
+		{"another ABI", guestFile(t, "other_abi"), []string{"proxy_abi_version_0_2_1"}},
 	} {
 		_, err := New(context.Background(), Options{Module: test.module})
 		for _, text := range test.want {

@@ -42,10 +42,16 @@ type endpointCheck struct {
 	method  string
 	route   *krakendRoute
 	options LoadOptions
+	// compares says that the mistakes found now depend on what the policy says.
+	compares bool
 }
 
 func (c *endpointCheck) add(member, format string, arguments ...any) {
-	c.plan.mistakes.add(c.at+member, c.where, format, arguments...)
+	into := &c.plan.mistakes
+	if c.compares {
+		into = &c.plan.compared
+	}
+	into.add(c.at+member, c.where, format, arguments...)
 }
 
 // served says which way of a policy's route an endpoint of krakend.json serves.
@@ -74,6 +80,7 @@ func (p *plan) checkEndpoints(o LoadOptions) {
 			continue
 		}
 		c.surroundings(backend)
+		c.compares = true
 		if way, ok := c.way(bound.Endpoint); ok {
 			ways[way] = true
 			c.bind(bound, way)
@@ -321,16 +328,16 @@ func (p *plan) missingEndpoints(served map[served]bool) {
 			switch {
 			case served[way] || way.method == "HEAD" || way.method == "OPTIONS":
 			case way.path == route.Path:
-				p.mistakes.add("/endpoints", "", "%s has no endpoint %s %s: add it, or remove the method from the policy", way.endpoint, way.method, krakendPath(way.path))
+				p.compared.add("/endpoints", "", "%s has no endpoint %s %s: add it, or remove the method from the policy", way.endpoint, way.method, krakendPath(way.path))
 			default:
-				p.mistakes.add("/endpoints", "", "%s has no endpoint %s %s, with which results are asked for: add it, or set `\"recovery\": false` in the policy", way.endpoint, way.method, krakendPath(way.path))
+				p.compared.add("/endpoints", "", "%s has no endpoint %s %s, with which results are asked for: add it, or set `\"recovery\": false` in the policy", way.endpoint, way.method, krakendPath(way.path))
 			}
 		}
 	}
 	if operations := p.policy.Backend.Operations; operations != nil {
 		for _, path := range []string{operations.Path, operations.Path + "/" + outputSegment} {
 			if !served[(wayOfOperation(path))] {
-				p.mistakes.add("/endpoints", "", "there is no endpoint GET %s bound to %q, to which answers send clients: add it, or remove backend.operations from the policy", path, Operations)
+				p.compared.add("/endpoints", "", "there is no endpoint GET %s bound to %q, to which answers send clients: add it, or remove backend.operations from the policy", path, Operations)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"edge-idempotency/krakend/bridge"
 )
@@ -17,21 +18,64 @@ import (
 // ginContextKey is the key under which gin's context returns itself (gin.ContextKey).
 const ginContextKey = "_gin-gonic/gin/contextkey"
 
-// clientRequest returns the client's own request, which KrakenD's router keeps in the context of each call; nil if it is not
-// there. It has what KrakenD's request to the backend lacks: the raw URI, the host, all header lines, the length and the
+// client is the client's side of a call: its own request, and the way to its connection.
+type client struct {
+	request *http.Request
+	// writer is net/http's own; nil if it is not known.
+	writer http.ResponseWriter
+}
+
+// clientOf returns the client's own request, which KrakenD's router keeps in the context of each call; ok is false if it is
+// not there. It has what KrakenD's request to the backend lacks: the raw URI, the host, all header lines, the length and the
 // trailers. It is read by reflection, so gin is not imported. It has to be read at the start of a call, because gin uses its
-// contexts again.
-func clientRequest(ctx context.Context) *http.Request {
+// contexts, and the writers in them, again.
+func clientOf(ctx context.Context) (c client, ok bool) {
 	value := reflect.ValueOf(ctx.Value(ginContextKey))
 	if value.Kind() != reflect.Pointer || value.IsNil() || value.Elem().Kind() != reflect.Struct {
+		return client{}, false
+	}
+	if field := value.Elem().FieldByName("Writer"); field.IsValid() && field.CanInterface() {
+		c.writer, _ = field.Interface().(http.ResponseWriter)
+	}
+	for {
+		inner := unwrap(c.writer)
+		if inner == nil {
+			break
+		}
+		c.writer = inner
+	}
+	if field := value.Elem().FieldByName("Request"); field.IsValid() && field.CanInterface() {
+		c.request, _ = field.Interface().(*http.Request)
+	}
+	return c, c.request != nil
+}
+
+// unwrap returns what a writer wraps; nil if it wraps nothing that is known. lura's safeCast hides what it wraps in its field w,
+// and with it the deadlines of the connection.
+func unwrap(writer http.ResponseWriter) http.ResponseWriter {
+	if wrapper, ok := writer.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return wrapper.Unwrap()
+	}
+	value := reflect.ValueOf(writer)
+	if value.Kind() != reflect.Pointer || value.IsNil() || value.Elem().Kind() != reflect.Struct || value.Elem().Type().Name() != "safeCast" {
 		return nil
 	}
-	field := value.Elem().FieldByName("Request")
-	if !field.IsValid() || !field.CanInterface() {
+	field := value.Elem().FieldByName("w")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[http.ResponseWriter]() {
 		return nil
 	}
-	request, _ := field.Interface().(*http.Request)
-	return request
+	return *(*http.ResponseWriter)(field.Addr().UnsafePointer())
+}
+
+// past is a time before all reads and writes.
+var past = time.Unix(1, 0)
+
+// breakOff ends the client's connection (under HTTP/2 its stream) before the response has its end. KrakenD ends a response
+// whose body fails as if it was whole.
+func (c client) breakOff() {
+	if c.writer != nil {
+		_ = http.NewResponseController(c.writer).SetWriteDeadline(past)
+	}
 }
 
 // view is a request as the module sees it, and what of it the upstream may see.

@@ -105,7 +105,11 @@ func TestTheModulesViewOfARequest(t *testing.T) {
 	header["X-Edge-Idempotency"], header["X-Envoy-Retry-On"] = []string{"1"}, []string{"5xx"}
 	ctx, own := call{method: "GET", path: "http://other/api/files?b=2&a=%7e", host: "API.example.com.:443", header: header, listed: []string{"X-Two"}}.requests(context.Background())
 	source := &identitySource{namespace: jwt.namespace, authHeader: "Authorization", cookie: "access_token", claims: jwt.claims[:1]}
-	v := newView(own, clientRequest(ctx), &binding{endpoint: "files.list", identity: source})
+	from, ok := clientOf(ctx)
+	if !ok {
+		t.Fatal("the client's request was not found")
+	}
+	v := newView(own, from.request, &binding{endpoint: "files.list", identity: source})
 	var got [][2]string
 	for _, line := range v.request.Header {
 		if line.Name != "x-request-id" && line.Name != "authorization" {
@@ -126,7 +130,7 @@ func TestTheModulesViewOfARequest(t *testing.T) {
 	if v.request.RouteMetadata["edge.idempotency"]["endpoint"] != "files.list" {
 		t.Errorf("%v", v.request.RouteMetadata)
 	}
-	operation := newView(own, clientRequest(ctx), &binding{endpoint: Operations})
+	operation := newView(own, from.request, &binding{endpoint: Operations})
 	if operation.request.RouteMetadata != nil || operation.request.Metadata != nil {
 		t.Errorf("%v %v", operation.request.RouteMetadata, operation.request.Metadata)
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"edge-idempotency/krakend/bridge"
@@ -19,52 +21,84 @@ const reserve = 50 * time.Millisecond
 // an executor. The caller closes the body of the response. An error says that the client is gone.
 //
 // KrakenD's deadline, which ctx has, is kept by 50 ms: a request that was forwarded by then is answered 504, which passes the
-// module as an answer of the upstream does, and any other 503. The body of a response ends with an error at the deadline, or if the upstream breaks it off.
+// module as an answer of the upstream does, and any other 503. If the upstream breaks the response's body off, or the
+// deadline comes, its Read returns an error and the client's connection is ended.
 func (g *Gateway) RoundTrip(ctx context.Context, endpoint string, request *http.Request) (*http.Response, error) {
+	response, from, err := g.roundTrip(ctx, endpoint, request)
+	if response != nil && response.Body != http.NoBody {
+		response.Body = &cutBody{ReadCloser: response.Body, cut: from.breakOff}
+	}
+	return response, err
+}
+
+// cutBody calls a function when somebody reads it and it does not come to its end.
+type cutBody struct {
+	io.ReadCloser
+	cut    func()
+	closed atomic.Bool
+}
+
+// errClosed is the error of a body that is closed before its end: KrakenD closes it at the endpoint's timeout.
+var errClosed = errors.New("the response's body was closed before its end")
+
+// Read reads the body.
+func (b *cutBody) Read(into []byte) (int, error) {
+	count, err := b.ReadCloser.Read(into)
+	if b.closed.Load() {
+		err = errClosed
+	}
+	if err != nil && err != io.EOF {
+		b.cut()
+	}
+	return count, err
+}
+
+// Close closes the body.
+func (b *cutBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
+}
+
+func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (*http.Response, client, error) {
 	b := g.bindings[endpoint]
 	if b == nil {
-		closeBody(request.Body)
-		return g.problems.unavailable("the gateway's configuration has no such endpoint"), nil
+		return g.problems.unavailable("the gateway's configuration has no such endpoint"), client{}, nil
 	}
-	client := clientRequest(ctx)
-	if client == nil {
+	from, ok := clientOf(ctx)
+	if !ok {
 		g.fallback.Do(func() {
 			g.log(bridge.LevelWarn, Namespace+": the context has no request of gin's, so only what input_headers lists is known: path and query come as KrakenD writes them, and the scheme is taken to be http")
 		})
-		client = withoutClient(request)
+		from.request = withoutClient(request)
 	}
-	if !b.serves(authority(client.Host)) {
-		closeBody(request.Body)
-		return g.problems.notFound(), nil
+	if !b.serves(authority(from.request.Host)) {
+		return g.problems.notFound(), from, nil
 	}
-	v := newView(request, client, b)
-
+	v := newView(request, from.request, b)
 	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
 	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
-	deadline := keep(ctx)
-	inner, cancel := context.WithCancel(context.Background())
-	if !deadline.IsZero() {
-		inner, cancel = context.WithDeadline(context.Background(), deadline)
-	}
+	inner, cancel := untilReserve(ctx)
 	unwatch := context.AfterFunc(ctx, cancel)
-	finish := func() { unwatch(); cancel() }
+	g.requests.begin()
+	finish := sync.OnceFunc(func() { unwatch(); cancel(); g.requests.end() })
 	message, err := g.bridge.Exchange(inner, &v.request, func(ctx context.Context, message *bridge.Message) (*bridge.Message, error) {
 		return b.upstream.send(ctx, message, v.unlisted, g.owned)
 	})
 	if err != nil {
 		finish()
-		return nil, err
+		return nil, from, err
 	}
-	return toResponse(message, finish)
+	response, err := toResponse(message, finish)
+	return response, from, err
 }
 
-// keep returns when the gateway has to answer; the zero time if ctx has no deadline.
-func keep(ctx context.Context) time.Time {
+// untilReserve makes a context without values that ends before ctx's deadline, if ctx has one.
+func untilReserve(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return time.Time{}
+		return context.WithCancel(context.Background())
 	}
-	return deadline.Add(-min(reserve, time.Until(deadline)/2))
+	return context.WithDeadline(context.Background(), deadline.Add(-min(reserve, time.Until(deadline)/2)))
 }
 
 // withoutClient makes do with KrakenD's own request.
@@ -110,7 +144,7 @@ func toResponse(message *bridge.Message, finish func()) (*http.Response, error) 
 // ServeHTTP answers a request as RoundTrip does, for KrakenD's plugins, which write into a recorder: an answer whose body
 // breaks off would look whole there, so the body is read to its end first, and a broken one becomes a 503.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, request *http.Request, endpoint string) {
-	response, err := g.RoundTrip(request.Context(), endpoint, request)
+	response, _, err := g.roundTrip(request.Context(), endpoint, request)
 	if err != nil {
 		response = g.problems.unavailable("the request was given up")
 	}

@@ -159,6 +159,7 @@ func writeText(t *testing.T, text string) string {
 type ginContext struct {
 	context.Context
 	Request *http.Request
+	Writer  http.ResponseWriter
 }
 
 // Value returns the context itself under gin's key.
@@ -195,7 +196,7 @@ func (c call) requests(parent context.Context) (context.Context, *http.Request) 
 			own.Header[name] = lines
 		}
 	}
-	return &ginContext{parent, client}, own
+	return &ginContext{parent, client, nil}, own
 }
 
 // withClaims is a header with a token that has these claims, and with what KrakenD's validator makes of them.

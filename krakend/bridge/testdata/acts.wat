@@ -124,6 +124,7 @@
 
   (func $resume
     (if (call $effective (global.get $waiting)) (then (return)))
+    (i32.store8 (call $slot (global.get $waiting)) (i32.const 0))
     (drop (call $continue (i32.const 0))))
   (func (export "proxy_on_http_call_response") (param i32 i32) (param $headers i32) (param $body i32) (param i32)
     (call $say (i32.const 0x64616568) (local.get $headers))

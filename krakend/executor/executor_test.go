@@ -1,0 +1,256 @@
+package executor_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"edge-idempotency/krakend/executor"
+	"edge-idempotency/krakend/gateway"
+)
+
+// What follows stands in for lura (github.com/luraproject/lura/v2), which the public module proxy has and this repository's
+// builds do not need: config.ExtraConfig, config.Backend, client.HTTPRequestExecutor, and the part of proxy/http.go that
+// calls it.
+
+type extraConfig map[string]interface{}
+
+type backend struct {
+	Method      string
+	URLPattern  string
+	ExtraConfig extraConfig
+}
+
+type httpRequestExecutor func(ctx context.Context, req *http.Request) (*http.Response, error)
+
+type proxyRequest struct {
+	Header http.Header
+	Body   io.ReadCloser
+}
+
+type proxy func(ctx context.Context, request *proxyRequest) (*http.Response, error)
+
+// newHTTPProxy is proxy.NewHTTPProxyWithHTTPExecutor for no-op.
+func newHTTPProxy(remote *backend, run httpRequestExecutor) proxy {
+	return func(ctx context.Context, request *proxyRequest) (*http.Response, error) {
+		toBackend, err := http.NewRequest(remote.Method, "http://edge-idempotency.invalid"+remote.URLPattern, request.Body)
+		if err != nil {
+			return nil, err
+		}
+		toBackend.Header = request.Header
+		response, err := run(ctx, toBackend)
+		if toBackend.Body != nil {
+			_ = toBackend.Body.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		default:
+		}
+		return response, err
+	}
+}
+
+// factory is what a custom build's BackendFactory returns (docs/krakend.md).
+func factory(e *executor.Executor, next func(*backend) proxy) func(*backend) proxy {
+	return func(remote *backend) proxy {
+		run, bound := e.For(remote.ExtraConfig)
+		if !bound {
+			return next(remote)
+		}
+		return newHTTPProxy(remote, run)
+	}
+}
+
+type ginContext struct {
+	context.Context
+	Request *http.Request
+}
+
+func (c *ginContext) Value(key any) any {
+	if key == "_gin-gonic/gin/contextkey" {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// logger has the methods of lura's logger.
+type logger struct {
+	mutex sync.Mutex
+	lines []string
+}
+
+func (l *logger) add(level string, v []interface{}) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.lines = append(l.lines, level+" "+fmt.Sprint(v...))
+}
+func (l *logger) Debug(v ...interface{})    { l.add("debug", v) }
+func (l *logger) Info(v ...interface{})     { l.add("info", v) }
+func (l *logger) Warning(v ...interface{})  { l.add("warning", v) }
+func (l *logger) Error(v ...interface{})    { l.add("error", v) }
+func (l *logger) Critical(v ...interface{}) { l.add("critical", v) }
+func (l *logger) Fatal(v ...interface{})    { l.add("fatal", v) }
+
+const config = `{
+ "version": 3, "timeout": "60s", "read_timeout": "60s",
+ "extra_config": {
+  "router": {"disable_redirect_fixed_path": true, "disable_redirect_trailing_slash": true},
+  "edge-idempotency": {
+   "module": "MODULE",
+   "upstreams": {"backend": {"url": "UPSTREAM"}},
+   "policy": {
+    "version": 1, "gateway_routes": true,
+    "identity": {"sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+     "tenant": "tenant_id", "project": {"value": "shop"}, "subject": {"field": "sub", "type": "user"}}]},
+    "backend": {"kind": "generic"},
+    "routes": [{"endpoint": "orders", "path": "/orders", "policy": "REQUIRED_A"}]}}},
+ "endpoints": [{
+  "endpoint": "/orders", "method": "POST", "output_encoding": "no-op", "input_headers": ["X-Claim-Tenant", "X-Claim-Subject"],
+  "extra_config": {"auth/validator": {"alg": "ES256", "jwk_url": "https://id.example/jwks.json",
+   "propagate_claims": [["tenant_id", "X-Claim-Tenant"], ["sub", "X-Claim-Subject"]]}},
+  "backend": [{"host": ["http://edge-idempotency.invalid"], "url_pattern": "/orders",
+   "extra_config": {"edge-idempotency": {"endpoint": "orders", "upstream": "backend"}}}]}]
+}`
+
+var orders = &backend{Method: "POST", URLPattern: "/orders", ExtraConfig: extraConfig{
+	"edge-idempotency": map[string]interface{}{"endpoint": "orders", "upstream": "backend"},
+}}
+
+func write(t *testing.T, upstream string, changes ...string) string {
+	t.Helper()
+	module := os.Getenv("EDGE_WASM")
+	if module == "" {
+		module = filepath.Join("..", "..", "dist", "edge_idempotency.wasm")
+	}
+	module, err := filepath.Abs(module)
+	if err == nil {
+		_, err = os.Stat(module)
+	}
+	if err != nil {
+		t.Fatalf("the module is not built: %v; run make wasm", err)
+	}
+	text := strings.NewReplacer(append([]string{"MODULE", module, "UPSTREAM", upstream}, changes...)...).Replace(config)
+	file := filepath.Join(t.TempDir(), "krakend.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// order sends a client's order through the proxy.
+func order(t *testing.T, through proxy, key string) (*http.Response, string) {
+	t.Helper()
+	client := httptest.NewRequest("POST", "/orders", strings.NewReader("order"))
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"tenant_id":"acme","sub":"alice"}`))
+	client.Header = http.Header{"Authorization": {"Bearer e30." + claims + ".c2ln"}, "X-Claim-Tenant": {"acme"}, "X-Claim-Subject": {"alice"}}
+	if key != "" {
+		client.Header.Set("Idempotency-Key", key)
+	}
+	listed := http.Header{"X-Claim-Tenant": {"acme"}, "X-Claim-Subject": {"alice"}}
+	response, err := through(&ginContext{context.Background(), client}, &proxyRequest{listed, client.Body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response, string(body)
+}
+
+func TestBoundBackendsGoThroughTheModuleAndOthersDoNot(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("Idempotency-Key")+" "+string(body))
+	}))
+	defer upstream.Close()
+	e := executor.New()
+	log := new(logger)
+	e.SetLogger(log)
+	if err := e.Load(write(t, upstream.URL)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close(context.Background()) }()
+	make := factory(e, func(*backend) proxy {
+		return func(context.Context, *proxyRequest) (*http.Response, error) {
+			return &http.Response{StatusCode: 299, Body: http.NoBody}, nil
+		}
+	})
+
+	if response, body := order(t, make(orders), "key-1"); response.StatusCode != 200 || body != "/orders t-acme:shop:user:alice:key-1 order" {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	if response, body := order(t, make(orders), ""); response.StatusCode != 400 || !strings.Contains(body, "idempotency_key_required") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	if response, _ := order(t, make(&backend{ExtraConfig: extraConfig{"qos/http-cache": map[string]interface{}{}}}), "key-1"); response.StatusCode != 299 {
+		t.Errorf("a backend that is not bound: %d", response.StatusCode)
+	}
+	for _, extra := range []extraConfig{
+		{"edge-idempotency": map[string]interface{}{"endpoint": "other"}}, {"edge-idempotency": "orders"},
+		{"plugin/http-client": map[string]interface{}{"name": "edge-idempotency"}},
+	} {
+		if response, _ := order(t, make(&backend{Method: "POST", URLPattern: "/orders", ExtraConfig: extra}), "key-1"); response.StatusCode != 503 {
+			t.Errorf("%v: %d", extra, response.StatusCode)
+		}
+	}
+	named := extraConfig{"github.com/devopsfaith/krakend/transport/http/client/executor": map[string]interface{}{
+		"name": "edge-idempotency", "edge-idempotency": map[string]interface{}{"endpoint": "orders"}}}
+	if response, _ := order(t, make(&backend{Method: "POST", URLPattern: "/orders", ExtraConfig: named}), "key-1"); response.StatusCode != 200 {
+		t.Errorf("the plugin's form: %d", response.StatusCode)
+	}
+	if !strings.Contains(strings.Join(log.lines, "\n"), "info edge-idempotency: policy with 1 route,") {
+		t.Errorf("%q", log.lines)
+	}
+}
+
+func TestWithoutAValidConfigurationNothingIsForwarded(t *testing.T) {
+	hits := 0
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits++ }))
+	defer upstream.Close()
+	e := executor.New()
+	e.SetLogger(new(logger))
+	err := e.Load(write(t, upstream.URL, "REQUIRED_A", "REQUIRED"))
+	if err == nil || !strings.Contains(err.Error(), "/routes/0/policy") {
+		t.Errorf("a broken policy: %v", err)
+	}
+	run := factory(e, func(*backend) proxy { return nil })(orders)
+	if response, body := order(t, run, "key-1"); response.StatusCode != 503 || !strings.Contains(body, "dependency_unavailable") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	if hits != 0 {
+		t.Errorf("%d requests reached the upstream", hits)
+	}
+}
+
+func TestANewConfigurationTakesThePlaceOfTheOld(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Idempotency-Key"))
+	}))
+	defer upstream.Close()
+	e := executor.New()
+	e.SetLogger(new(logger))
+	run := factory(e, func(*backend) proxy { return nil })(orders)
+	for _, project := range []string{"shop", "other"} {
+		if err := e.LoadWith(write(t, upstream.URL, `"value": "shop"`, `"value": "`+project+`"`), gateway.LoadOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, body := order(t, run, "key-1"); body != "t-acme:"+project+":user:alice:key-1" {
+			t.Errorf("%s: %s", project, body)
+		}
+	}
+	first := e.Gateway()
+	if err := e.Close(context.Background()); err != nil || e.Gateway() != nil || first.Bridge().Stats().Instances != 0 {
+		t.Errorf("%v, %v", err, first.Bridge().Stats())
+	}
+}
