@@ -14,6 +14,7 @@ EDGE_OPENBAO ?= .tools/bin/bao
 EDGE_PROMETHEUS ?= .tools/bin/prometheus
 EDGE_PROMTOOL ?= .tools/bin/promtool
 EDGE_SDKS ?= .tools/sdks
+EDGE_KRAKEND ?= target/krakend
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
 override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
@@ -21,7 +22,8 @@ override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
 override EDGE_PROMETHEUS := $(abspath $(EDGE_PROMETHEUS))
 override EDGE_PROMTOOL := $(abspath $(EDGE_PROMTOOL))
 override EDGE_SDKS := $(abspath $(EDGE_SDKS))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS
+override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_KRAKEND
 
 # The dev profile shares its build with the tests; CLI_PROFILE=release takes longer and makes a small and fast binary.
 CLI_PROFILE ?= dev
@@ -123,6 +125,12 @@ behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
 e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
 	@echo "== e2e"
 	@cargo test --no-fail-fast -p e2e -p soak
+
+# It does not use Envoy. Where Go is missing it says what it leaves out.
+.PHONY: krakend
+krakend: tools $(WASM_NEEDED) ## the Go bridge for KrakenD: vet, tests, the behaviour cases through it, and a stand-in gateway with it
+	@echo "== krakend"
+	@scripts/krakend.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
 SOAK_ARGS ?=

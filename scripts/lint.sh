@@ -35,3 +35,5 @@ say "lint: Cargo.lock"
 cargo metadata --locked --format-version 1 >/dev/null || die "Cargo.lock does not match the manifests" "cargo check, and commit it"
 say "lint: clippy"
 cargo clippy --quiet --workspace --all-targets -- -D warnings
+# Targets that `cargo test` leaves out unless they are named.
+cargo clippy --quiet -p wasm-tests -p e2e --test krakend -- -D warnings

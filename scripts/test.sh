@@ -2,18 +2,19 @@
 # Runs the stages of the test suite as make targets, shows their output and ends with one line:
 #   N passed, N failed, N skipped
 # The line sums the results of all stages. A stage that fails without a failing test (a lint, a build) counts as one
-# failure, and so does a stage in which no test ran. A stage runs even if an earlier one failed.
+# failure, and so does a stage in which no test ran or was skipped. A stage runs even if an earlier one failed. Lines that
+# begin with "SKIPPED: " are shown again at the end.
 #
-# usage: scripts/test.sh [STAGE ...]     default: lint unit behaviour e2e; those left out are reported
+# usage: scripts/test.sh [STAGE ...]     default: lint unit behaviour krakend e2e; those left out are reported
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 1
 
-ALL=(lint unit behaviour e2e)
+ALL=(lint unit behaviour krakend e2e)
 LOGS=$ROOT/target/test-logs
 MAKE=${MAKE:-make}
 PASSED=0 FAILED=0 SKIPPED=0
-BROKEN=()
+BROKEN=() LEFT_OUT=()
 
 stages=("$@")
 [ ${#stages[@]} -gt 0 ] || stages=("${ALL[@]}")
@@ -27,6 +28,7 @@ summary() {
     for stage in "${ALL[@]}"; do
         case " ${stages[*]} " in *" $stage "*) ;; *) echo "NOT RUN: $stage" ;; esac
     done
+    [ ${#LEFT_OUT[@]} -eq 0 ] || printf '%s\n' "${LEFT_OUT[@]}"
     [ ${#BROKEN[@]} -eq 0 ] || printf 'FAILED: %s\n' "${BROKEN[@]}"
     echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
 }
@@ -53,11 +55,12 @@ for stage in "${stages[@]}"; do
     "$MAKE" --no-print-directory "$stage" </dev/null 2>&1 | tee "$log"
     status=${PIPESTATUS[0]}
     read -r passed failed ignored < <(count "$log")
+    while IFS= read -r line; do LEFT_OUT+=("$line"); done < <(grep -a '^SKIPPED: ' "$log")
     PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + ignored))
     if [ "$status" -ne 0 ]; then
         [ "$failed" -gt 0 ] || FAILED=$((FAILED + 1))
         BROKEN+=("$stage (log: target/test-logs/$stage.log)")
-    elif [ "$stage" != lint ] && [ $((passed + failed)) -eq 0 ]; then
+    elif [ "$stage" != lint ] && [ $((passed + failed + ignored)) -eq 0 ]; then
         FAILED=$((FAILED + 1))
         BROKEN+=("$stage: no test ran")
     fi

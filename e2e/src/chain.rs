@@ -1,5 +1,7 @@
 //! Restate and the sample service behind an Envoy whose configuration a test changes.
 
+use std::path::Path;
+
 use anyhow::Result;
 use edge_idempotency_demo::ports::{Ports, loopback};
 use edge_idempotency_demo::restate::{Invocation, Restate, RestateOptions};
@@ -27,21 +29,7 @@ impl Chain {
     pub fn start(around: Surroundings, listeners: &[(String, ListenerSpec)]) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let ports = Ports::free()?;
-        let tools = tools()?;
-        let (restate, service) = runtime()?.block_on(async {
-            let mut restate = Restate::start(RestateOptions {
-                program: tools.restate,
-                run_dir: directory.path().to_owned(),
-                ingress_port: ports.restate_ingress,
-                admin_port: ports.restate_admin,
-                node_port: ports.restate_node,
-                env: Vec::new(),
-            })
-            .await?;
-            let service = Service::start(&tools.service, directory.path(), ports.service, ports.ledger).await?;
-            restate.register(&service.url()).await?;
-            anyhow::Ok((restate, service))
-        })?;
+        let (restate, service) = start_backend(directory.path(), &ports)?;
         let around = Surroundings { backend: Some(loopback(ports.restate_ingress)), ..around };
         let gateway = Gateway::start_within(&around, listeners)?;
         Ok(Self { gateway, restate, service, directory })
@@ -57,4 +45,23 @@ impl Chain {
     pub fn effects(&self, id: &str) -> Result<u64> {
         Ok(runtime()?.block_on(self.service.effects())?.get(id).copied().unwrap_or_default())
     }
+}
+
+/// Starts Restate on these ports, and the sample service, which Restate then knows. Data and logs go to `directory`.
+pub fn start_backend(directory: &Path, ports: &Ports) -> Result<(Restate, Service)> {
+    let tools = tools()?;
+    runtime()?.block_on(async {
+        let mut restate = Restate::start(RestateOptions {
+            program: tools.restate,
+            run_dir: directory.to_owned(),
+            ingress_port: ports.restate_ingress,
+            admin_port: ports.restate_admin,
+            node_port: ports.restate_node,
+            env: Vec::new(),
+        })
+        .await?;
+        let service = Service::start(&tools.service, directory, ports.service, ports.ledger).await?;
+        restate.register(&service.url()).await?;
+        Ok((restate, service))
+    })
 }

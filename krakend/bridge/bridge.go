@@ -60,6 +60,7 @@ func (s *slot) forget(in *instance) { s.instance.CompareAndSwap(in, nil) }
 func New(ctx context.Context, o Options) (*Bridge, error) {
 	b := &Bridge{options: o, level: LevelInfo, module: o.Compiled, metrics: &Metrics{}, stop: make(chan struct{}), pauseLimit: pauseLimit}
 	b.setDefaults()
+	b.metrics.stats = b.Stats
 	if b.module == nil {
 		module, err := Compile(ctx, o.Module, CompileOptions{
 			Interpreter: o.Interpreter, MemoryPages: o.MemoryPages, unbounded: o.Deadline < 0,

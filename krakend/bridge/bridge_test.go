@@ -48,17 +48,22 @@ var compiled = struct {
 }{modules: map[string]*Module{}}
 
 // compiledModule compiles the built module once for all tests.
-func compiledModule(t testing.TB) *Module { return compileOnce(t, "built", func() []byte { return builtModule(t) }) }
+func compiledModule(t testing.TB) *Module {
+	return compileOnce(t, "built", func() []byte { return builtModule(t) })
+}
 
 // compiledGuest compiles a test module of testdata.
 func compiledGuest(t testing.TB, name string) *Module {
-	return compileOnce(t, name, func() []byte {
-		module, err := os.ReadFile(filepath.Join("testdata", name+".wasm"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return module
-	})
+	return compileOnce(t, name, func() []byte { return guestFile(t, name) })
+}
+
+func guestFile(t testing.TB, name string) []byte {
+	t.Helper()
+	module, err := os.ReadFile(filepath.Join("testdata", name+".wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
 }
 
 func compileOnce(t testing.TB, name string, read func() []byte) *Module {
@@ -244,7 +249,8 @@ func TestAKeyedPostIsRewrittenAndItsAnswerShaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := `idempotency_answer_total{outcome="stored",error="false",tenant="acme",project="shop",endpoint="refunds.create"} 1` + "\n"
-	if !strings.Contains(text.String(), line) {
+	own := "idempotency_bridge_instances 1\n# TYPE idempotency_bridge_streams gauge\nidempotency_bridge_streams 0\n"
+	if !strings.Contains(text.String(), line) || !strings.Contains(text.String(), own) {
 		t.Errorf("the metrics are\n%s", text.String())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ func (b *Bridge) Exchange(ctx context.Context, r *Request, f Forward) (*Message,
 		return nil, x.clientGone()
 	}
 	if !x.open(r.Header) {
-		return unavailable(&x.stream), nil
+		return x.unavailable(), nil
 	}
 	message, err := x.run(f)
 	if err != nil {
@@ -104,7 +105,6 @@ func (x *exchange) open(header Header) bool {
 }
 
 func (x *exchange) run(f Forward) (*Message, error) {
-	s := &x.stream
 	state, err := x.settle(toUpstream)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (x *exchange) run(f Forward) (*Message, error) {
 		}
 	}
 	if state == lost {
-		return unavailable(s), nil
+		return x.unavailable(), nil
 	}
 	return x.message(toClient), nil
 }
@@ -328,22 +328,34 @@ func (x *exchange) tell(record []byte) {
 	x.bridge.options.Record(text)
 }
 
-// unavailable is the answer of the bridge where the module cannot answer: the problem document dependency_unavailable.
-func unavailable(s *stream) *Message {
+// unavailable is the answer of the bridge where the module cannot answer.
+func (x *exchange) unavailable() *Message {
+	answer := x.bridge.options.Unavailable
+	if answer == nil {
+		answer = unavailable
+	}
+	message := answer()
+	if x.stream.isHead {
+		message.Body = nil
+	}
+	return message
+}
+
+// unavailable is the problem document dependency_unavailable.
+func unavailable() *Message {
 	const document = `{"type":"about:blank","title":"Temporarily unavailable","status":503,` +
 		`"detail":"The service cannot be reached right now, or is busy. Send the same request again later, with the same ` +
 		`idempotency key if it had one: then nothing is done twice.","code":"dependency_unavailable","retry":"same_key"}`
-	message := &Message{Header: Header{
-		{":status", "503"},
-		{"content-type", "application/problem+json"},
-		{"cache-control", "no-store"},
-		{"content-language", "en"},
-		{"retry-after", "5"},
-		{"idempotency-retry", "same_key"},
-		{"content-length", fmt.Sprint(len(document))},
-	}}
-	if !s.isHead {
-		message.Body = io.NopCloser(strings.NewReader(document))
+	return &Message{
+		Header: Header{
+			{":status", "503"},
+			{"content-type", "application/problem+json"},
+			{"cache-control", "no-store"},
+			{"content-language", "en"},
+			{"retry-after", "5"},
+			{"idempotency-retry", "same_key"},
+			{"content-length", strconv.Itoa(len(document))},
+		},
+		Body: io.NopCloser(strings.NewReader(document)),
 	}
-	return message
 }

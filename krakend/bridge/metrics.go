@@ -16,6 +16,8 @@ import (
 type Metrics struct {
 	mu     sync.Mutex
 	series map[metricName]*series
+	// stats tells what the bridge itself holds; nil leaves that out of the text.
+	stats func() Stats
 }
 
 // Samples are the counters, gauges and histograms by the guest's own names (`name;label=value;…`).
@@ -141,7 +143,7 @@ func (m *Metrics) Samples() Samples {
 }
 
 // WriteText writes the metrics in Prometheus's text format. Labels are taken out of the guest's names: `x_total;case=A` is
-// `x_total{case="A"}`.
+// `x_total{case="A"}`. The metrics of the bridge itself, `idempotency_bridge_…`, show its Stats.
 func (m *Metrics) WriteText(w io.Writer) error {
 	type row struct {
 		name, labels string
@@ -171,10 +173,24 @@ func (m *Metrics) WriteText(w io.Writer) error {
 		}
 		row.series.write(out, row.name, row.labels)
 	}
+	if m.stats != nil {
+		m.stats().write(out)
+	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("the metrics cannot be written: %w", err)
 	}
 	return nil
+}
+
+func (s Stats) write(out io.Writer) {
+	for _, gauge := range []struct {
+		name  string
+		value int
+	}{{"instances", s.Instances}, {"streams", s.Streams}, {"calls", s.Calls}} {
+		fmt.Fprintf(out, "# TYPE idempotency_bridge_%[1]s gauge\nidempotency_bridge_%[1]s %[2]d\n", gauge.name, gauge.value)
+	}
+	const closed = "idempotency_bridge_instances_closed_total"
+	fmt.Fprintf(out, "# TYPE %[1]s counter\n%[1]s{reason=\"trap\"} %[2]d\n%[1]s{reason=\"deadline\"} %[3]d\n", closed, s.Trapped, s.TimedOut)
 }
 
 func (s *series) write(out io.Writer, name, labels string) {

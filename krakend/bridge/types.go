@@ -110,6 +110,9 @@ type Options struct {
 	Log func(level Level, message string)
 	// Record gets the record of each request as a JSON object. It is called from several goroutines. Nil: no records.
 	Record func(record []byte)
+	// Unavailable makes the answer to a request that the module cannot answer. Nil: the problem document
+	// dependency_unavailable without the policy's docs_url. The body of a request with HEAD is left out.
+	Unavailable func() *Message
 	// Now is the clock that the guest reads; nil stands for time.Now.
 	Now func() time.Time
 	// Interpreter chooses wazero's interpreter in place of its compiler, for machines that it cannot compile for.

@@ -41,6 +41,10 @@ func read(file string, o LoadOptions) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.LookupEnv == nil {
+		o.LookupEnv = os.LookupEnv
+	}
+	document.override(o.LookupEnv)
 	p := &plan{document: document, bindings: map[string]*binding{}, upstreams: map[string]*upstream{}}
 	own, ok := document.ExtraConfig[Namespace]
 	if !ok {
@@ -162,13 +166,9 @@ func (p *plan) readPolicy(o LoadOptions) bool {
 	}
 	names := map[string]bool{}
 	variables(whole, names)
-	lookup := o.LookupEnv
-	if lookup == nil {
-		lookup = os.LookupEnv
-	}
 	p.environment = map[string]string{}
 	for name := range names {
-		if value, ok := lookup(name); ok {
+		if value, ok := o.LookupEnv(name); ok {
 			p.environment[name] = value
 		}
 	}

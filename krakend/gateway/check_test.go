@@ -224,3 +224,17 @@ func TestPolicyFilesAreReadFromTheGivenDirectory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestKrakenDsOwnVariablesTakeThePlaceOfMembers(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	delete(config["endpoints"].(list)[0].(object), "output_encoding")
+	for value, wanted := range map[string]string{
+		"KRAKEND_TIMEOUT=5s": "/endpoints/1/timeout", "KRAKEND_OUTPUT_ENCODING=json": "/endpoints/0/output_encoding", "KRAKEND_OUTPUT_ENCODING=no-op": "",
+	} {
+		name, value, _ := strings.Cut(value, "=")
+		_, err := Check(writeConfig(t, config), LoadOptions{Plugin: true, LookupEnv: func(asked string) (string, bool) { return value, asked == name }})
+		if wanted == "" && err != nil || wanted != "" && (err == nil || !strings.Contains(err.Error(), wanted)) {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+}

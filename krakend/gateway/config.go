@@ -171,6 +171,20 @@ type validatorConfig struct {
 	PropagateClaims [][]string `json:"propagate_claims"`
 }
 
+// override applies the environment variables that take the place of top-level members when KrakenD reads the file
+// (krakend-koanf), as far as the checks read these members.
+func (k *krakendFile) override(lookup func(string) (string, bool)) {
+	for name, into := range map[string]*duration{"KRAKEND_TIMEOUT": &k.Timeout, "KRAKEND_READ_TIMEOUT": &k.ReadTimeout} {
+		if text, ok := lookup(name); ok {
+			value, _ := time.ParseDuration(text) // KrakenD itself refuses what is no duration.
+			*into = duration(value)
+		}
+	}
+	if encoding, ok := lookup("KRAKEND_OUTPUT_ENCODING"); ok {
+		k.OutputEncoding = encoding
+	}
+}
+
 // parse reads krakend.json. A template of flexible configuration is named as what it is.
 func parse(file string, text []byte) (*krakendFile, error) {
 	document := new(krakendFile)

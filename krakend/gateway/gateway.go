@@ -28,6 +28,7 @@ type Gateway struct {
 	log       func(bridge.Level, string)
 	metrics   *metricsListener
 	fallback  sync.Once
+	requests  inFlight
 	upstreams map[string]*upstream
 }
 
@@ -51,7 +52,7 @@ type LoadOptions struct {
 	Plugin bool
 	// Log gets the lines of the module and of the gateway. It is called from several goroutines. Nil: no log.
 	Log func(level bridge.Level, message string)
-	// LookupEnv reads environment variables that the policy names; nil stands for os.LookupEnv.
+	// LookupEnv reads environment variables: those that the policy names, and KrakenD's own. Nil stands for os.LookupEnv.
 	LookupEnv func(name string) (value string, ok bool)
 	// Now is the clock; nil stands for time.Now.
 	Now func() time.Time
@@ -124,6 +125,48 @@ func (g *Gateway) MetricsAddress() string {
 		return ""
 	}
 	return g.metrics.address
+}
+
+// Drain waits until no request is under way, or ctx is done.
+func (g *Gateway) Drain(ctx context.Context) { g.requests.wait(ctx) }
+
+// inFlight counts requests.
+type inFlight struct {
+	mutex sync.Mutex
+	count int
+	idle  chan struct{}
+}
+
+func (f *inFlight) begin() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.count++
+}
+
+func (f *inFlight) end() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.count--; f.count == 0 && f.idle != nil {
+		close(f.idle)
+		f.idle = nil
+	}
+}
+
+func (f *inFlight) wait(ctx context.Context) {
+	f.mutex.Lock()
+	if f.count == 0 {
+		f.mutex.Unlock()
+		return
+	}
+	if f.idle == nil {
+		f.idle = make(chan struct{})
+	}
+	idle := f.idle
+	f.mutex.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
 }
 
 // Close ends the listener, the module and the idle connections to upstreams. Requests under way are answered 503.

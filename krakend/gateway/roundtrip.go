@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +82,8 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 		inner, cancel = context.WithDeadline(context.Background(), deadline)
 	}
 	unwatch := context.AfterFunc(ctx, cancel)
-	finish := func() { unwatch(); cancel() }
+	g.requests.begin()
+	finish := sync.OnceFunc(func() { unwatch(); cancel(); g.requests.end() })
 	message, err := g.bridge.Exchange(inner, &v.request, func(ctx context.Context, message *bridge.Message) (*bridge.Message, error) {
 		return b.upstream.send(ctx, message, v.unlisted, g.owned)
 	})

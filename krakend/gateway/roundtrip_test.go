@@ -2,9 +2,12 @@ package gateway
 
 import (
 	"context"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -317,3 +320,66 @@ type ginWriter struct{ http.ResponseWriter }
 
 // Unwrap returns net/http's writer.
 func (w *ginWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func TestAnUpstreamWithTLSAndATimeoutOfItsOwn(t *testing.T) {
+	protocols := make(chan string, 2)
+	upstream := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocols <- r.Proto + " " + r.RequestURI
+		if r.Header.Get("Idempotency-Key") == "t-acme:health:user:alice:slow" {
+			<-r.Context().Done()
+		}
+		w.Header().Set("X-Restate-Id", "inv_1")
+	}))
+	upstream.EnableHTTP2 = true
+	upstream.StartTLS()
+	defer upstream.Close()
+	authorities := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: upstream.Certificate().Raw})
+	if err := os.WriteFile(authorities, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := testConfig(t, upstream.URL)
+	set(config, object{"url": upstream.URL, "ca_file": authorities, "timeout_ms": 200}, "extra_config", "edge-idempotency", "upstreams", "backend")
+	g := load(t, config)
+	if response, body := exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", header: alice(), body: strings.NewReader("{}")}); response.StatusCode != 200 {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	if seen := <-protocols; seen != "HTTP/2.0 /Refunds/create" {
+		t.Error(seen)
+	}
+	slow := alice()
+	slow.Set("Idempotency-Key", "slow")
+	if response, body := exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", header: slow}); response.StatusCode != 504 {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+}
+
+func TestTrailersOfARequestPassTheModule(t *testing.T) {
+	got := make(chan http.Header, 1)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		got <- r.Trailer
+		w.Header().Set("X-Restate-Id", "inv_1")
+	}))
+	defer upstream.Close()
+	g := load(t, testConfig(t, upstream.URL))
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, client *http.Request) {
+		own, _ := http.NewRequest(client.Method, "http://edge-idempotency.invalid"+client.URL.Path, client.Body)
+		response, err := g.RoundTrip(&ginContext{client.Context(), client, w}, "refunds.create", own)
+		if err == nil {
+			w.WriteHeader(response.StatusCode)
+			_ = response.Body.Close()
+		}
+	}))
+	defer gateway.Close()
+	request, _ := http.NewRequest("POST", gateway.URL+"/api/refunds", io.NopCloser(strings.NewReader("{}")))
+	request.Header, request.Trailer = alice(), http.Header{"X-Sum": {"1"}, "Idempotency-Key": {"raw"}}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil || response.StatusCode != 200 {
+		t.Fatal(response, err)
+	}
+	_ = response.Body.Close()
+	if trailer := <-got; trailer.Get("X-Sum") != "1" || trailer.Get("Idempotency-Key") != "" {
+		t.Errorf("%v", trailer)
+	}
+}

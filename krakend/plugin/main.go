@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"edge-idempotency/krakend/bridge"
 	"edge-idempotency/krakend/gateway"
@@ -19,7 +20,7 @@ var ClientRegisterer = registerer(gateway.Namespace)
 type registerer string
 
 // plugins is the state of the process: KrakenD calls the factory for each backend, and all share one module.
-var plugins = pool{running: map[string]*instance{}}
+var plugins = pool{running: map[string]*instance{}, settle: 5 * time.Second}
 
 // logger is KrakenD's, once it has given it.
 var logger atomic.Pointer[func(bridge.Level, string)]

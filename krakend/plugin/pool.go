@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"edge-idempotency/krakend/bridge"
 	"edge-idempotency/krakend/gateway"
@@ -15,6 +16,9 @@ import (
 type pool struct {
 	mutex   sync.Mutex
 	running map[string]*instance
+	// settle is how long a gateway stays when its context has ended. KrakenD closes its listener and then lets requests that
+	// are under way come to their end.
+	settle time.Duration
 }
 
 // instance is a gateway and the number of KrakenD's contexts that use it. gateway is nil if the configuration is broken.
@@ -46,25 +50,28 @@ func (p *pool) get(ctx context.Context, arguments []string, log func(bridge.Leve
 	}
 	if !used.users[ctx] {
 		used.users[ctx] = true
-		context.AfterFunc(ctx, func() { p.release(key, ctx) })
+		context.AfterFunc(ctx, func() {
+			time.AfterFunc(p.settle, func() { p.release(key, ctx) })
+		})
 	}
 	return used.gateway
 }
 
-// release forgets a run of KrakenD.
+// release forgets a run of KrakenD. The gateway of the last one closes when its requests have ended.
 func (p *pool) release(key string, ctx context.Context) {
 	p.mutex.Lock()
-	defer p.mutex.Unlock()
 	used := p.running[key]
-	if used == nil {
-		return
+	if used != nil {
+		delete(used.users, ctx)
 	}
-	delete(used.users, ctx)
-	if len(used.users) == 0 {
+	last := used != nil && len(used.users) == 0
+	if last {
 		delete(p.running, key)
-		if used.gateway != nil {
-			_ = used.gateway.Close(context.Background())
-		}
+	}
+	p.mutex.Unlock()
+	if last && used.gateway != nil {
+		used.gateway.Drain(context.Background())
+		_ = used.gateway.Close(context.Background())
 	}
 }
 

@@ -6,19 +6,20 @@ use std::path::PathBuf;
 use edge_idempotency_engine::lookup::FakeStores;
 
 use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
+use crate::trials::Engine;
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample, workspace};
 use testkit::http::Message;
 use testkit::records;
 use testkit::stores::{answer, fake_stores};
 
 /// The clusters of every case's gateway, beside those that only Envoy knows.
-const CLUSTERS: [&str; 3] = ["unkey", "openbao", "backend"];
+pub(crate) const CLUSTERS: [&str; 3] = ["unkey", "openbao", "backend"];
 
 /// The property with the record of a request.
 const RECORD: &str = "edge_idempotency";
 
 /// What the module puts in front of each error of a policy.
-const ERROR_PREFIX: &str = "edge-idempotency: policy ";
+pub(crate) const ERROR_PREFIX: &str = "edge-idempotency: policy ";
 
 /// Runs cases through the module.
 #[derive(Clone)]
@@ -42,9 +43,11 @@ impl Wasm {
     pub fn program(&self) -> &Program {
         &self.program
     }
+}
 
+impl Engine for Wasm {
     /// Runs a case in a VM of its own, and then a plain request on that VM, which has to be answered as ever.
-    pub fn run(&self, case: &Case) -> CaseOutcome {
+    fn run(&self, case: &Case) -> CaseOutcome {
         let options = options(&case.policy, &case.environment);
         let mut vm = match Vm::boot(&self.program, options) {
             Ok(vm) => vm,
@@ -91,8 +94,7 @@ impl Wasm {
         CaseOutcome { upstream, client, metrics, record, log, failures }
     }
 
-    /// The errors of a policy, each as `pointer: message`; none if it starts.
-    pub fn start(&self, case: &StartErrors) -> Vec<String> {
+    fn start(&self, case: &StartErrors) -> Vec<String> {
         let options = options(&case.policy, &case.environment);
         match Vm::boot(&self.program, options) {
             Ok(mut vm) => vm.take_failures(),

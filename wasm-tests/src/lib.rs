@@ -1,5 +1,8 @@
-//! Tests for the built module: a proxy-wasm host ([`host`]) that keeps Envoy's rules, and an engine ([`engine`]) that
-//! runs the behaviour cases of `testkit` in it.
+//! Tests for the built module: a proxy-wasm host ([`host`]) that keeps Envoy's rules, an engine ([`engine`]) that runs the
+//! behaviour cases of `testkit` in it, one that runs them through the Go bridge ([`bridge`]), and the trials that compare
+//! what comes of it ([`trials`]).
 
+pub mod bridge;
 pub mod engine;
 pub mod host;
+pub mod trials;

@@ -1,221 +1,23 @@
 //! Every provider vector through a whole exchange, in the native engine and in the built module, as tests of their own:
-//! `provider::vector::native` and `provider::vector::wasm`. Vectors and expectations are those of the engine's own tests
-//! (`engine/tests/providers`).
-//!
-//! Each delivery comes to three routes with one binding: `REQUIRED_B` (where the provider has identifiers), `ACCEPTED`
-//! and `HANDLER_INTERNAL_C`.
+//! `provider::vector::native` and `provider::vector::wasm`.
 
-// Tests say what went wrong by panicking.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
+mod vector_cases;
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use serde_json::{Map, Value, json};
-use testkit::cases::{Case, CaseOutcome, Client, Difference, compare, compare_outcomes, workspace};
-use testkit::http::{Headers, Message};
-use testkit::native::Native;
-use testkit::vectors::{self, ExpectedKey, Vector, expected};
+use libtest_mimic::Arguments;
 use wasm_tests::engine::Wasm;
-
-const WEBHOOK_ID: &str = "wh_01JABC";
-const NAMESPACE: &str = "t-acme:shop:service:webhook-ingest";
+use wasm_tests::trials::{Engine, Source};
 
 static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(Wasm::load);
 
+const ENGINES: [(&str, Source); 2] = [("native", || Ok(&testkit::native::Native)), ("wasm", module)];
+
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let mut trials = Vec::new();
-    for vector in vectors::all() {
-        let vector = Arc::new(vector);
-        let mut add = |engine: &str, test: fn(&Vector) -> Result<(), Failed>| {
-            let vector = Arc::clone(&vector);
-            let name = format!("{}::{}::{engine}", vector.provider, vector.id);
-            trials.push(Trial::test(name, move || test(&vector)));
-        };
-        add("native", |vector| on_every_route(vector, |case| Ok(compare(case, &Native.run(case)))));
-        add("wasm", |vector| on_every_route(vector, in_module));
-    }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), vector_cases::trials(&ENGINES)).exit_code()
 }
 
-fn in_module(case: &Case) -> Result<Vec<Difference>, Failed> {
-    let outcome: CaseOutcome = MODULE.as_ref().map_err(Failed::from)?.run(case);
-    let mut differences = compare(case, &outcome);
-    differences.extend(compare_outcomes(&Native.run(case), &outcome));
-    Ok(differences)
-}
-
-fn on_every_route(vector: &Vector, run: impl Fn(&Case) -> Result<Vec<Difference>, Failed>) -> Result<(), Failed> {
-    let file = ProviderFile::read(&vector.provider);
-    let mut differences = Vec::new();
-    for policy in ["REQUIRED_B", "ACCEPTED", "HANDLER_INTERNAL_C"] {
-        if policy == "REQUIRED_B" && !file.has_identifiers() {
-            continue;
-        }
-        for difference in run(&case(vector, &file, policy))? {
-            differences.push(format!("{policy}: {difference}"));
-        }
-    }
-    if differences.is_empty() { Ok(()) } else { Err(differences.join("\n").into()) }
-}
-
-/// What has to come of a delivery.
-enum Answer {
-    /// Forwarded, with this key or with none.
-    Forwarded(Option<String>),
-    Refused(u16, &'static str),
-}
-
-fn answer(vector: &Vector, policy: &str) -> Answer {
-    if !vector.valid {
-        return match vector.reason.as_str() {
-            "secret_invalid" => Answer::Refused(503, "dependency_unavailable"),
-            _ => Answer::Refused(401, "webhook_signature_invalid"),
-        };
-    }
-    let absent = ["delivery_id_missing", "delivery_id_empty", "multiple_events", "no_delivery_id"];
-    match (policy, expected(vector)) {
-        ("HANDLER_INTERNAL_C", _) => Answer::Forwarded(None),
-        (_, ExpectedKey::Key(raw)) => Answer::Forwarded(Some(format!("{NAMESPACE}:{raw}"))),
-        ("ACCEPTED", ExpectedKey::None(why)) if absent.contains(&why.as_str()) => Answer::Forwarded(None),
-        (_, ExpectedKey::None(_)) => Answer::Refused(400, "transport_translation_failed"),
-    }
-}
-
-fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
-    let (base, target) = split_url(&vector.url);
-    let (scheme, authority) = base.split_once("://").unwrap();
-    let authority = authority.rsplit('@').next().unwrap();
-    let mut head = Headers::from([(":method", vector.method.as_str()), (":scheme", scheme), (":authority", authority)]);
-    head.add(":path", target);
-    // What a third party says of keys and identity is never believed. GitLab's identifier is in this very header.
-    let mut lines = vector.headers.clone();
-    if !file.identifies_by("idempotency-key") {
-        lines.push(("idempotency-key".to_owned(), b"a-key-of-ones-own".to_vec()));
-    }
-    lines.push(("x-tenant-id".to_owned(), b"somebody-elses".to_vec()));
-    for (name, value) in &lines {
-        head.add(name, value.as_slice());
-    }
-
-    let (status, problem, upstream) = match answer(vector, policy) {
-        Answer::Refused(status, code) => (status, json!({"code": code, "status": status}).as_object().cloned(), None),
-        Answer::Forwarded(key) => {
-            let mut head = Headers::from([
-                (":method", vector.method.as_str()),
-                (":scheme", scheme),
-                (":authority", authority),
-                (":path", "/Webhooks/ingest"),
-                ("x-edge-idempotency", "1"),
-                ("x-tenant-id", "acme"),
-            ]);
-            if let Some(key) = key {
-                head.add("idempotency-key", key);
-            }
-            for (name, value) in lines.iter().filter(|(name, _)| !file.stays_here(name)) {
-                head.add(name, value.as_slice());
-            }
-            (200, None, Some(Message::new(head, vector.body.as_slice())))
-        }
-    };
-    Case {
-        name: vector.id.clone(),
-        policy: document(vector, policy, public_base_url(base, policy)),
-        environment: BTreeMap::new(),
-        now_unix_ms: Some(vector.now_ms),
-        request: Message::new(head, vector.body.as_slice()),
-        lookups: None,
-        metadata: Map::new(),
-        // Whatever path a vector was recorded at.
-        route_metadata: json!({"edge.idempotency": {"endpoint": "hook"}}).as_object().unwrap().clone(),
-        response: Message::new([(":status", "200")], ""),
-        upstream,
-        client: Client { status, headers: Vec::new(), problem, body: None, trailers: None },
-        metrics: None,
-        record: None,
-    }
-}
-
-/// On one of the routes the public URL is left to be what the request says, which has no user in it.
-fn public_base_url<'a>(base: &'a str, policy: &str) -> Option<&'a str> {
-    (policy != "ACCEPTED" || base.contains('@')).then_some(base)
-}
-
-fn document(vector: &Vector, policy: &str, public_base_url: Option<&str>) -> Vec<u8> {
-    let secrets: Vec<&str> = vector.secrets.iter().map(|secret| std::str::from_utf8(secret).unwrap()).collect();
-    let subject = json!({"field": "sub", "type": "user"});
-    let source = json!({"name": "jwt", "metadata": ["jwt"], "tenant": "t", "project": "p", "subject": subject});
-    let mut document = json!({
-        "version": 1,
-        "gateway_routes": true,
-        "allow_inline_secrets": true,
-        "identity": {"sources": [source], "forward": {"tenant": "x-tenant-id"}},
-        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
-        "routes": [{
-            "endpoint": "hook",
-            "path": "/hook",
-            "methods": [vector.method],
-            "policy": policy,
-            "target": "Webhooks/ingest",
-            "max_body_bytes": 2 << 20,
-            "webhook": {"provider": vector.provider, "id": WEBHOOK_ID},
-        }],
-        "webhooks": {
-            "static": {WEBHOOK_ID: {
-                "tenant": "acme",
-                "project": "shop",
-                "provider": vector.provider,
-                "secrets": secrets,
-                "key_scope": "project",
-                "bind_body": false,
-            }},
-        },
-    });
-    if let Some(url) = public_base_url {
-        document["webhooks"]["public_base_url"] = url.into();
-    }
-    document.to_string().into_bytes()
-}
-
-/// Scheme and authority, and what a request line says.
-fn split_url(url: &str) -> (&str, &str) {
-    let authority = url.find("://").unwrap() + 3;
-    let path = url[authority..].find('/').map_or(url.len(), |at| authority + at);
-    (&url[..path], &url[path..])
-}
-
-/// What a provider's file says of headers, read in another way than the filter's.
-struct ProviderFile(Value);
-
-impl ProviderFile {
-    fn read(provider: &str) -> Self {
-        let file = workspace().join(format!("policies/providers/{provider}.json"));
-        Self(serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap())
-    }
-
-    fn has_identifiers(&self) -> bool {
-        self.0["identifiers"].as_array().is_some_and(|identifiers| !identifiers.is_empty())
-    }
-
-    fn identifies_by(&self, name: &str) -> bool {
-        let places = self.0["identifiers"].as_array().into_iter().flatten();
-        places.filter_map(|place| place["header"].as_str()).any(|header| header.eq_ignore_ascii_case(name))
-    }
-
-    /// Whether a header of a delivery is the filter's to remove or to set anew.
-    fn stays_here(&self, name: &str) -> bool {
-        let always = ["authorization", "cookie", "proxy-authorization", "x-api-key", "origin", "idempotency-key"];
-        let named = |value: &Value| value.as_str().is_some_and(|header| header.eq_ignore_ascii_case(name));
-        always.contains(&name)
-            || name == "x-tenant-id"
-            || self.0["schemes"].as_array().unwrap().iter().map(|scheme| &scheme["signature"]).any(|signature| {
-                let numbered = signature["numbered_headers"].as_str().map(str::to_ascii_lowercase);
-                named(&signature["header"])
-                    || signature["headers"].as_array().is_some_and(|headers| headers.iter().any(named))
-                    || numbered.is_some_and(|prefix| name.starts_with(&prefix))
-            })
-    }
+fn module() -> Result<&'static dyn Engine, String> {
+    MODULE.as_ref().map(|module| module as &dyn Engine).map_err(Clone::clone)
 }

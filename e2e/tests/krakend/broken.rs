@@ -1,0 +1,111 @@
+//! Parts that are missing or broken: nothing that an upstream could use gets there.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{bail, ensure};
+use e2e::capture::Capture;
+use e2e::harness::Test;
+use edge_idempotency_demo::senders::Senders;
+use edge_idempotency_demo::tokens::Signer;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::captured::{MESSAGES, claims, environment, keyed, shown};
+use crate::config::policy;
+use crate::standin::{Options, StandIn, Way};
+
+pub(crate) fn tests(way: Way) -> Vec<Test<()>> {
+    let mut tests = vec![
+        test(way, "the module is not there", |parts| parts.module = Some(parts.directory.path().join("gone.wasm"))),
+        test(way, "the module is no module", |parts| {
+            let file = parts.directory.path().join("broken.wasm");
+            // A file that cannot be written shows as a module that is not there.
+            drop(fs::write(&file, b"\0asm\x01\0\0"));
+            parts.module = Some(file);
+        }),
+        test(way, "the policy has an unknown member", |parts| set(&mut parts.policy, "", "versoin", json!(1))),
+        test(way, "a secret is not in the environment", |parts| {
+            parts.environment.retain(|(name, _)| name != "STRIPE_WHSEC")
+        }),
+        test(way, "a route of the policy names no such target", |parts| {
+            set(&mut parts.policy, "/routes/0", "target", json!("x"))
+        }),
+    ];
+    if way == Way::Plugin {
+        tests.push(test(way, "the plugin is not there", |parts| {
+            parts.plugins = Some(parts.directory.path().to_owned())
+        }));
+    }
+    tests.into_iter().map(|test| test.within(way.name()).within("broken")).collect()
+}
+
+fn set(value: &mut Value, at: &str, name: &str, new: Value) {
+    if let Some(object) = value.pointer_mut(at).and_then(Value::as_object_mut) {
+        object.insert(name.to_owned(), new);
+    }
+}
+
+struct Parts {
+    directory: TempDir,
+    module: Option<PathBuf>,
+    plugins: Option<PathBuf>,
+    policy: Value,
+    environment: Vec<(String, String)>,
+}
+
+/// A custom build does not start. KrakenD starts without a plugin, and with one that cannot start: then every endpoint of the
+/// policy answers an error, and the upstream gets nothing.
+fn test(way: Way, name: &str, break_it: fn(&mut Parts)) -> Test<()> {
+    Test::new(name, move |()| {
+        let (capture, signer) = (Capture::start()?, Signer::generate());
+        let mut parts = Parts {
+            directory: tempfile::tempdir()?,
+            module: None,
+            plugins: None,
+            policy: policy()?,
+            environment: environment(&Senders::generate()),
+        };
+        break_it(&mut parts);
+        let upstream = json!({"url": format!("http://{}", capture.address())});
+        let started = StandIn::start(Options {
+            way,
+            race: false,
+            module: parts.module.as_deref(),
+            plugins: parts.plugins.as_deref(),
+            policy: &parts.policy,
+            upstreams: json!({"backend": upstream, "unkey": upstream, "openbao": upstream}),
+            environment: parts.environment,
+            signer: &signer,
+            directory: parts.directory.path(),
+        });
+        match (way, started) {
+            (Way::Executor, Ok(_)) => bail!("it starts"),
+            (Way::Executor, Err(error)) => {
+                let error = format!("{error:#}");
+                ensure!(error.contains("ended with exit status: 1"), "it does not end by itself: {error}");
+                ensure!(
+                    error.contains("standin-executor: ") && !error.contains("panic"),
+                    "it does not say why: {error}"
+                );
+            }
+            (Way::Plugin, started) => {
+                let gateway = started?;
+                let token = signer.mint(&claims("acme", "alice"))?;
+                for _ in 0..3 {
+                    let reply = gateway.send(&keyed(MESSAGES, "raw-key").bearer(&token))?;
+                    if parts.plugins.is_some() {
+                        // KrakenD itself looks for the host, which no resolver knows.
+                        ensure!(reply.status == 500, "{}\n{}", shown(&reply), gateway.log()?);
+                    } else {
+                        ensure!(reply.status == 503, "{}\n{}", shown(&reply), gateway.log()?);
+                        let code = reply.json().get("code").and_then(Value::as_str).map(str::to_owned);
+                        ensure!(code.as_deref() == Some("dependency_unavailable"), "{}", shown(&reply));
+                    }
+                }
+            }
+        }
+        ensure!(capture.take().is_empty(), "the upstream got a request");
+        Ok(())
+    })
+}

@@ -1,0 +1,306 @@
+//! What reaches a recording upstream behind the stand-in, and what clients get.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Result, ensure};
+use e2e::capture::Capture;
+use e2e::deliveries::{github, now, stripe};
+use e2e::gateway::{Received, received};
+use e2e::harness::Test;
+use e2e::raw::{Reply, Request};
+use e2e::wire::Message;
+use edge_idempotency_demo::senders::{GITHUB_PATH, STRIPE_PATH, Senders};
+use edge_idempotency_demo::tokens::Signer;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::config::{CLAIM_HEADERS, policy};
+use crate::standin::{Options, StandIn, Way};
+
+pub(crate) const REFUNDS: &str = "/api/v1/refunds";
+pub(crate) const MESSAGES: &str = "/api/v1/conversations/send-message";
+pub(crate) const DEVICES: &str = "/api/v1/notifications/devices";
+pub(crate) const PROJECTS: &str = "/api/v1/projects";
+
+/// A stand-in in front of a capture.
+pub(crate) struct World {
+    pub(crate) gateway: StandIn,
+    pub(crate) capture: Capture,
+    pub(crate) signer: Signer,
+    pub(crate) senders: Senders,
+    turn: Mutex<()>,
+    _directory: TempDir,
+}
+
+impl World {
+    pub(crate) fn start(way: Way, race: bool) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let (capture, signer, senders) = (Capture::start()?, Signer::generate(), Senders::generate());
+        let upstream = json!({"url": format!("http://{}", capture.address())});
+        let gateway = StandIn::start(Options {
+            way,
+            race,
+            module: None,
+            plugins: None,
+            policy: &policy()?,
+            upstreams: json!({"backend": upstream, "unkey": upstream, "openbao": upstream}),
+            environment: environment(&senders),
+            signer: &signer,
+            directory: directory.path(),
+        })?;
+        Ok(Self { gateway, capture, signer, senders, turn: Mutex::new(()), _directory: directory })
+    }
+
+    /// One test at a time: what the upstream gets belongs to it.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a test before this one left, if it failed.
+        self.capture.take();
+        turn
+    }
+
+    /// The request with a token for these claims.
+    pub(crate) fn signed(&self, request: Request, claims: &Value) -> Result<Request> {
+        Ok(request.bearer(&self.signer.mint(claims)?))
+    }
+
+    /// Sends a request that has to be forwarded, and returns what the upstream got.
+    pub(crate) fn forwarded(&self, request: &Request) -> Result<Received> {
+        let reply = self.gateway.send(request)?;
+        ensure!(reply.status == 200, "{}\n{}", shown(&reply), self.gateway.log()?);
+        let mut all = self.capture.take();
+        let one = all.pop().ok_or_else(|| anyhow::anyhow!("the upstream got nothing"))?;
+        ensure!(all.is_empty(), "the upstream got more than one request: {all:?}");
+        as_received(one)
+    }
+
+    /// Sends a request that has to be refused with a problem document, and checks that nothing reaches the upstream.
+    pub(crate) fn refused(&self, request: &Request, status: u16, code: &str) -> Result<Reply> {
+        let reply = self.gateway.send(request)?;
+        let told = reply.json().get("code").and_then(Value::as_str).unwrap_or_default().to_owned();
+        ensure!((reply.status, told.as_str()) == (status, code), "not {status} {code}: {}", shown(&reply));
+        let kind = reply.text_header("content-type");
+        ensure!(kind == Some("application/problem+json"), "no problem document: {}", shown(&reply));
+        self.nothing_forwarded()?;
+        Ok(reply)
+    }
+
+    /// Nothing has reached the upstream.
+    pub(crate) fn nothing_forwarded(&self) -> Result<()> {
+        let all = self.capture.take();
+        ensure!(all.is_empty(), "the upstream got {all:?}");
+        Ok(())
+    }
+}
+
+/// A request as the upstream got it, without the lines that say how it was framed and when: names in lower case.
+pub(crate) fn as_received(mut message: Message) -> Result<Received> {
+    message.headers.iter_mut().for_each(|(name, _)| name.make_ascii_lowercase());
+    received(message)
+}
+
+/// The variables that the policy reads. The stores are not there in these tests.
+pub(crate) fn environment(senders: &Senders) -> Vec<(String, String)> {
+    let mut environment = senders.environment();
+    environment.extend(["UNKEY_ROOT_KEY", "OPENBAO_TOKEN"].map(|name| (name.to_owned(), "planted".to_owned())));
+    environment
+}
+
+pub(crate) fn shown(reply: &Reply) -> String {
+    format!("{} {:?} {}", reply.status, reply.headers, String::from_utf8_lossy(&reply.body))
+}
+
+/// The values under a name, as text.
+pub(crate) fn values(received: &Received, name: &str) -> Vec<String> {
+    let of_name = received.headers.iter().filter(|(known, _)| known == name);
+    of_name.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect()
+}
+
+pub(crate) fn claims(tenant: &str, user: &str) -> Value {
+    json!({"tenant_id": tenant, "project_id": "health-prod", "sub": user})
+}
+
+pub(crate) fn keyed(path: &str, key: &str) -> Request {
+    Request::post(path).header("Idempotency-Key", key)
+}
+
+/// A test that is alone with its world.
+fn test(way: Way, name: &str, body: fn(&World) -> Result<()>) -> Test<World> {
+    let test = Test::new(name, move |world: &World| {
+        let _turn = world.turn();
+        body(world)
+    });
+    test.within(way.name())
+}
+
+pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
+    vec![
+        test(way, "a key is namespaced, and the rest of the request arrives as it was", namespaced),
+        test(way, "a request without a key, and one with a bad key, are refused", bad_keys),
+        test(way, "keys are removed or refused where the route says so", other_policies),
+        test(way, "deliveries are verified, and forged ones go nowhere", deliveries),
+        test(way, "forged identity headers change nothing", forged),
+        test(way, "trailers with a key do not reach the upstream", trailers),
+        test(way, "methods and paths that no endpoint has", unknown),
+        test(way, "a body of every byte, and the upstream's answer with its header lines", exact),
+    ]
+}
+
+fn namespaced(world: &World) -> Result<()> {
+    for (sent, raw) in [("order-7", "order-7"), ("\"order-7\"", "order-7")] {
+        let request = keyed(MESSAGES, sent).header("Cookie", "a=b").header("X-Restate-Limit", "1");
+        let got = world.forwarded(&world.signed(request, &claims("acme", "alice"))?)?;
+        ensure!(got.target == b"/restate/call/Conversations/sendMessage", "{got}");
+        ensure!(values(&got, "idempotency-key") == [format!("t-acme:health-prod:user:alice:{raw}")], "{got}");
+        ensure!(values(&got, "x-tenant-id") == ["acme"] && values(&got, "x-subject") == ["user:alice"], "{got}");
+        ensure!(values(&got, "content-type") == ["application/json"] && got.body == b"{}", "{got}");
+        for removed in ["authorization", "cookie", "x-restate-limit", "x-claim-tenant", "x-claim-subject"] {
+            ensure!(values(&got, removed).is_empty(), "{removed} reached the upstream:\n{got}");
+        }
+    }
+    Ok(())
+}
+
+fn bad_keys(world: &World) -> Result<()> {
+    let who = claims("acme", "alice");
+    world.refused(&world.signed(Request::post(MESSAGES), &who)?, 400, "idempotency_key_required")?;
+    for bad in ["t-acme:x", "a b", "a,b", "ü", ""] {
+        world.refused(&world.signed(keyed(MESSAGES, bad), &who)?, 400, "idempotency_key_invalid")?;
+    }
+    let twice = keyed(MESSAGES, "a").header("Idempotency-Key", "b");
+    world.refused(&world.signed(twice, &who)?, 400, "idempotency_key_invalid")?;
+    let spelt_otherwise = Request::post(MESSAGES).header("idempotency_key", "abc");
+    world.refused(&world.signed(spelt_otherwise, &who)?, 400, "idempotency_key_required")?;
+    Ok(())
+}
+
+fn other_policies(world: &World) -> Result<()> {
+    let who = claims("acme", "alice");
+    let got = world.forwarded(&world.signed(keyed(DEVICES, "k"), &who)?)?;
+    ensure!(
+        values(&got, "idempotency-key").is_empty() && got.target == b"/restate/call/Notifications/register",
+        "{got}"
+    );
+    let asked = Request::new("GET", PROJECTS);
+    world.refused(
+        &world.signed(asked.clone().header("Idempotency-Key", "k"), &who)?,
+        400,
+        "idempotency_key_prohibited",
+    )?;
+    let got = world.forwarded(&world.signed(asked, &who)?)?;
+    ensure!(values(&got, "idempotency-key").is_empty() && values(&got, "x-tenant-id") == ["acme"], "{got}");
+    Ok(())
+}
+
+fn deliveries(world: &World) -> Result<()> {
+    let body = r#"{"id": "evt_1", "type": "charge.succeeded"}"#;
+    let stripe_key = ["t-acme:health-prod:service:webhook-ingest:stripe-evt_1"];
+    for secret in [&world.senders.stripe, &world.senders.stripe_previous] {
+        let delivery = stripe(STRIPE_PATH, &[secret], now(), body);
+        // The lines that a validator would propagate claims into are a client's own here.
+        let forged = CLAIM_HEADERS.iter().fold(delivery, |delivery, (_, name)| delivery.header(name, "victim"));
+        let got = world.forwarded(&forged.header("Idempotency-Key", "mine").header("X-Tenant-Id", "victim"))?;
+        ensure!(values(&got, "idempotency-key") == stripe_key && values(&got, "x-tenant-id") == ["acme"], "{got}");
+        ensure!(got.body == body.as_bytes() && !got.to_string().contains("victim"), "{got}");
+    }
+    let hub = github(GITHUB_PATH, &world.senders.github, "guid-1", body);
+    let got = world.forwarded(&hub)?;
+    ensure!(values(&got, "idempotency-key").iter().all(|key| key.contains(":github-~")), "{got}");
+    let wrong = stripe(STRIPE_PATH, &["whsec_other"], now(), body);
+    world.refused(&wrong, 401, "webhook_signature_invalid")?;
+    let old = stripe(STRIPE_PATH, &[&world.senders.stripe], now() - 4000, body);
+    world.refused(&old, 401, "webhook_signature_invalid")?;
+    let mut changed = stripe(STRIPE_PATH, &[&world.senders.stripe], now(), body);
+    changed.body.push(b' ');
+    world.refused(&changed, 401, "webhook_signature_invalid")?;
+    world.refused(
+        &stripe("/webhooks/github/wh_01JSTRIPE", &[&world.senders.stripe], now(), body),
+        404,
+        "webhook_unknown",
+    )?;
+    let long = stripe(STRIPE_PATH, &[&world.senders.stripe], now(), vec![b'x'; (1 << 20) + 1]);
+    world.refused(&long, 413, "body_too_large")?;
+    Ok(())
+}
+
+fn forged(world: &World) -> Result<()> {
+    let honest = world.forwarded(&world.signed(keyed(MESSAGES, "k"), &claims("acme", "alice"))?)?;
+    let names = [
+        "X-Claim-Tenant",
+        "x_claim_tenant",
+        "X-Claim-Subject",
+        "X-Tenant-Id",
+        "X_Tenant_Id",
+        "X-Subject",
+        "X-Project-Id",
+    ];
+    let names =
+        names.into_iter().chain(["X-Edge-Idempotency", "X-Envoy-Upstream-Rq-Timeout-Ms", "X-Http-Method-Override"]);
+    for name in names {
+        let request = keyed(MESSAGES, "k").header(name, "victim").header(name, "victim");
+        let got = world.forwarded(&world.signed(request, &claims("acme", "alice"))?)?;
+        ensure!(got == honest, "{name} changes what the upstream gets:\n{got}\n  instead of\n{honest}");
+    }
+    Ok(())
+}
+
+fn trailers(world: &World) -> Result<()> {
+    let request = Request::post(MESSAGES).trailer("Idempotency-Key", "k").trailer("X-Tenant-Id", "victim");
+    let who = claims("acme", "alice");
+    world.refused(&world.signed(request, &who)?, 400, "idempotency_key_required")?;
+    let request = keyed(MESSAGES, "k").trailer("Idempotency-Key", "other").trailer("X-Tenant-Id", "victim");
+    let got = world.forwarded(&world.signed(request, &who)?)?;
+    ensure!(got.trailers.is_empty() && !got.to_string().contains("victim"), "{got}");
+    ensure!(values(&got, "idempotency-key") == ["t-acme:health-prod:user:alice:k"], "{got}");
+    Ok(())
+}
+
+/// What KrakenD answers by itself.
+fn unknown(world: &World) -> Result<()> {
+    let who = claims("acme", "alice");
+    let requests = [
+        ("HEAD", PROJECTS, 405),
+        ("OPTIONS", MESSAGES, 405),
+        ("DELETE", MESSAGES, 405),
+        ("POST", "/restate/call/Conversations/sendMessage", 404),
+        ("POST", "//api/v1/refunds", 404),
+        ("POST", "/api/v1/refunds/", 404),
+        ("POST", "/API/v1/refunds", 404),
+        ("POST", "/api/v1/x/../refunds", 404),
+        ("GET", "/api/v1/refunds/by-idempotency-key/a%2Fb", 404),
+        ("GET", "/api/v1/refunds/by-idempotency-key/a%252Fb", 400),
+        ("GET", "/api/v1/refunds/by-idempotency-key/a%00b", 500),
+    ];
+    for (method, path, status) in requests {
+        let request = Request::new(method, path).header("Idempotency-Key", "k");
+        let reply = world.gateway.send(&world.signed(request, &who)?)?;
+        ensure!(reply.status == status, "{method} {path}: {}", shown(&reply));
+        world.nothing_forwarded()?;
+    }
+    let nobody = world.gateway.send(&keyed(MESSAGES, "k"))?;
+    ensure!(nobody.status == 401 && nobody.body.is_empty(), "without a token: {}", shown(&nobody));
+    let forged = Signer::generate().mint(&who)?;
+    let reply = world.gateway.send(&keyed(MESSAGES, "k").bearer(&forged))?;
+    ensure!(reply.status == 401, "with a forged token: {}", shown(&reply));
+    world.nothing_forwarded()
+}
+
+fn exact(world: &World) -> Result<()> {
+    let body: Vec<u8> = (0..300_000_u32).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
+    let answer = e2e::capture::Answer {
+        status: 202,
+        headers: vec![("x-twice".to_owned(), b"1".to_vec()), ("x-twice".to_owned(), b"2".to_vec())],
+        body: body.iter().rev().copied().collect(),
+        trailers: Vec::new(),
+    };
+    world.capture.answer(answer.clone());
+    let reply = world.gateway.send(&world.signed(keyed(MESSAGES, "k").body(body.clone()), &claims("acme", "alice"))?);
+    world.capture.answer(e2e::capture::Answer::default());
+    let reply = reply?;
+    ensure!(reply.status == 202 && reply.body == answer.body, "status {}, {} bytes", reply.status, reply.body.len());
+    let twice: Vec<_> = reply.headers.iter().filter(|(name, _)| name == "x-twice").collect();
+    ensure!(twice.len() == 2, "{:?}", reply.headers);
+    let got = world.capture.take();
+    ensure!(got.len() == 1 && got.iter().all(|got| got.body == body), "another body reached the upstream");
+    Ok(())
+}

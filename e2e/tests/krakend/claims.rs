@@ -1,0 +1,100 @@
+//! Claims of every type: KrakenD propagates them as text, and different values become the same text. The bridge believes a
+//! claim only if the verified token has it as a string.
+
+use anyhow::{Result, ensure};
+use e2e::harness::Test;
+use e2e::raw::Request;
+use serde_json::{Map, Value, json};
+
+use crate::captured::{MESSAGES, World, claims, keyed, shown, values};
+use crate::standin::Way;
+
+pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
+    let test = |name: &str, body: fn(&World) -> Result<()>| {
+        let test = Test::new(name, move |world: &World| {
+            let _turn = world.turn();
+            body(world)
+        });
+        test.within(way.name()).within("claims")
+    };
+    vec![
+        test("only strings are identities", types),
+        test("a string that looks like another type stays what it is", look_alikes),
+        test("the token is the one that KrakenD verified", tokens),
+    ]
+}
+
+/// The request with a token whose claim has this JSON text, and with what the client says of itself in every header.
+fn request(world: &World, claim: &str, value: Option<Value>) -> Result<Request> {
+    let mut all = claims("acme", "alice").as_object().cloned().unwrap_or_else(Map::new);
+    all.remove(claim);
+    all.extend(value.map(|value| (claim.to_owned(), value)));
+    let spoofed = keyed(MESSAGES, "k").header("X-Claim-Tenant", "victim").header("X-Claim-Subject", "victim");
+    world.signed(spoofed.header("X-Tenant-Id", "victim"), &all.into())
+}
+
+fn types(world: &World) -> Result<()> {
+    // Numbers beyond int64 all become the same text in KrakenD, and so do 2^53 and 2^53 + 1.
+    let numbers = ["5", "0", "-1", "1.5", "9007199254740992", "9007199254740993", "18446744073709551616", "1e400"];
+    let numbers = numbers.iter().filter_map(|number| serde_json::from_str::<Value>(number).ok());
+    let mut wrong = vec![
+        None,
+        Some(Value::Null),
+        Some(json!(["a", "b"])),
+        Some(json!(["acme"])),
+        Some(json!([])),
+        Some(json!(true)),
+        Some(json!({"a": 1})),
+        Some(json!("")),
+    ];
+    wrong.extend(numbers.map(Some));
+    for claim in ["tenant_id", "project_id"] {
+        for value in &wrong {
+            let reply = world.refused(&request(world, claim, value.clone())?, 401, "identity_missing");
+            reply.map_err(|error| error.context(format!("{claim} is {value:?}")))?;
+        }
+        for invalid in ["a,b", "a b", ":", "ü", "..", "null\u{1}"] {
+            let reply = world.refused(&request(world, claim, Some(json!(invalid)))?, 403, "identity_invalid");
+            reply.map_err(|error| error.context(format!("{claim} is {invalid:?}")))?;
+        }
+    }
+    for value in [None, Some(Value::Null), Some(json!(""))] {
+        world.refused(&request(world, "sub", value.clone())?, 401, "identity_missing")?;
+    }
+    // A registered claim of another type is KrakenD's own 401.
+    for value in [json!(5), json!(["alice"]), json!(true)] {
+        let reply = world.gateway.send(&request(world, "sub", Some(value))?)?;
+        ensure!(reply.status == 401 && reply.body.is_empty(), "{}", shown(&reply));
+        world.nothing_forwarded()?;
+    }
+    Ok(())
+}
+
+fn look_alikes(world: &World) -> Result<()> {
+    for text in ["null", "true", "5", "9007199254740993", "-9223372036854775808", "9223372036854775807"] {
+        let got = world.forwarded(&request(world, "tenant_id", Some(json!(text)))?)?;
+        ensure!(values(&got, "x-tenant-id") == [text], "{got}");
+        ensure!(values(&got, "idempotency-key") == [format!("t-{text}:health-prod:user:alice:k")], "{got}");
+        ensure!(!got.to_string().contains("victim"), "{got}");
+    }
+    Ok(())
+}
+
+/// KrakenD reads the first line of the header, and the cookie only without the header.
+fn tokens(world: &World) -> Result<()> {
+    let (alice, bob) = (world.signer.mint(&claims("acme", "alice"))?, world.signer.mint(&claims("globex", "bob"))?);
+    let sent = [
+        keyed(MESSAGES, "k").bearer(&alice),
+        keyed(MESSAGES, "k").bearer(&alice).bearer(&bob),
+        keyed(MESSAGES, "k").bearer(&alice).header("Cookie", format!("access_token={bob}")),
+        keyed(MESSAGES, "k").header("Cookie", format!("access_token={alice}")),
+        keyed(MESSAGES, "k").header("Authorization", format!("bEaReR {alice}")),
+        keyed(MESSAGES, "k").header("Authorization", alice.clone()),
+    ];
+    for request in sent {
+        let got = world.forwarded(&request)?;
+        ensure!(values(&got, "idempotency-key") == ["t-acme:health-prod:user:alice:k"], "{got}");
+        ensure!(values(&got, "x-tenant-id") == ["acme"] && values(&got, "x-subject") == ["user:alice"], "{got}");
+    }
+    Ok(())
+}

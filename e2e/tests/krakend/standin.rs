@@ -1,0 +1,162 @@
+//! The stand-in for KrakenD as a process.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::harness::{runtime, until};
+use e2e::raw::{Reply, Request, exchange};
+use edge_idempotency_demo::ports::{Ports, loopback};
+use edge_idempotency_demo::process::Process;
+use edge_idempotency_demo::tokens::Signer;
+use edge_idempotency_demo::tools::repository;
+use serde_json::Value;
+
+use crate::config::{Surroundings, krakend};
+
+/// Between two questions whether something has happened.
+const POLL: Duration = Duration::from_millis(10);
+const READY: Duration = Duration::from_secs(60);
+
+/// How the bridge gets into the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// As a plugin, which the gateway opens.
+    Plugin,
+    /// Built into the gateway.
+    Executor,
+}
+
+impl Way {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Plugin => "plugin",
+            Self::Executor => "executor",
+        }
+    }
+
+    /// Whether `make krakend` could not build this way, and has said so.
+    pub(crate) fn is_left_out(self) -> bool {
+        self == Self::Plugin && std::env::var_os("EDGE_KRAKEND_WITHOUT_PLUGIN").is_some()
+    }
+}
+
+/// What a stand-in is started with.
+pub(crate) struct Options<'a> {
+    pub(crate) way: Way,
+    /// With the race detector.
+    pub(crate) race: bool,
+    /// The module; the built one if there is none.
+    pub(crate) module: Option<&'a Path>,
+    /// The folder of plugins; that of the built plugin if there is none.
+    pub(crate) plugins: Option<&'a Path>,
+    pub(crate) policy: &'a Value,
+    /// The bridge's `upstreams`.
+    pub(crate) upstreams: Value,
+    /// What the policy reads.
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) signer: &'a Signer,
+    /// Where configuration and log go.
+    pub(crate) directory: &'a Path,
+}
+
+/// A running stand-in.
+pub(crate) struct StandIn {
+    process: Process,
+    address: SocketAddr,
+    metrics: SocketAddr,
+}
+
+impl StandIn {
+    /// Starts it and waits until it takes requests. The error holds the end of its log.
+    pub(crate) fn start(options: Options<'_>) -> Result<Self> {
+        let Options { way, race, directory, .. } = options;
+        let built = built()?;
+        let built = if race { built.join("race") } else { built };
+        let keys = directory.join("keys.json");
+        fs::write(&keys, options.signer.jwks())?;
+        let metrics = loopback(Ports::free()?.admin);
+        let around = Surroundings {
+            module: &options.module.map_or_else(module, |module| Ok(module.to_owned()))?,
+            keys: &keys,
+            plugins: &options.plugins.map_or_else(|| built.join("plugins"), Path::to_owned),
+            metrics_port: metrics.port(),
+            upstreams: options.upstreams,
+        };
+        let file = directory.join("krakend.json");
+        fs::write(&file, serde_json::to_vec_pretty(&krakend(way, options.policy, &around)?)?)?;
+        let mut command = Command::new(built.join(format!("standin-{}", way.name())));
+        command.args(["run", "-c"]).arg(&file).args(["--listen", "127.0.0.1:0"]);
+        command.envs(options.environment);
+        let mut process = Process::spawn("the stand-in for KrakenD", &mut command, &directory.join("krakend.log"))?;
+        let log = process.log().to_owned();
+        runtime()?.block_on(process.ready(READY, async || listening(&log).map(drop)))?;
+        let address = listening(&log)?;
+        Ok(Self { process, address, metrics })
+    }
+
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends a request over a connection of its own.
+    pub(crate) fn send(&self, request: &Request) -> Result<Reply> {
+        exchange(self.address, &request.method, &request.http1())
+    }
+
+    /// Its log so far.
+    pub(crate) fn log(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(self.process.log())?).into_owned())
+    }
+
+    /// The goroutines of the process, but for those of connections.
+    pub(crate) fn goroutines(&self) -> Result<u64> {
+        let reply = self.send(&Request::new("GET", "/__standin/stats"))?;
+        reply.json().get("goroutines").and_then(Value::as_u64).context("no number of goroutines")
+    }
+
+    /// The stacks of all goroutines.
+    pub(crate) fn stacks(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.send(&Request::new("GET", "/__standin/goroutines"))?.body).into_owned())
+    }
+
+    /// The sum of the samples of a metric, of all its labels.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64> {
+        let request = Request::new("GET", "/metrics");
+        let reply = exchange(self.metrics, "GET", &request.http1())?;
+        ensure!(reply.status == 200, "/metrics: {}", reply.status);
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        let of_metric = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        let mut lines = text.lines().filter(of_metric).peekable();
+        ensure!(lines.peek().is_some(), "there is no metric {name}:\n{text}");
+        Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    }
+
+    /// Asks until it is so.
+    pub(crate) fn until(&self, what: &str, so: impl Fn(&Self) -> Result<bool>) -> Result<()> {
+        until(what, POLL, || so(self))
+    }
+}
+
+/// The address that the log tells.
+fn listening(log: &Path) -> Result<SocketAddr> {
+    let log = fs::read_to_string(log)?;
+    let address = log.lines().find_map(|line| line.split_once(" listening on ")).context("it does not listen yet")?.1;
+    Ok(address.trim().parse()?)
+}
+
+/// Where `make krakend` leaves what it builds.
+fn built() -> Result<PathBuf> {
+    let directory = std::env::var_os("EDGE_KRAKEND").map_or_else(|| repository().join("target/krakend"), PathBuf::from);
+    ensure!(directory.is_dir(), "{} is not there: run `make krakend`", directory.display());
+    Ok(directory)
+}
+
+/// The built module.
+fn module() -> Result<PathBuf> {
+    Ok(e2e::gateway::tools()?.wasm)
+}

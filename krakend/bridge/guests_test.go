@@ -1,0 +1,493 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// acts starts a bridge with the guest of testdata/acts.wat.
+func acts(t *testing.T, o Options) *Bridge {
+	o.Compiled = compiledGuest(t, "acts")
+	if o.Deadline == 0 {
+		// Long enough for a busy machine: only the guest that loops meets it.
+		o.Deadline = 2 * time.Second
+	}
+	return startBridge(t, o)
+}
+
+func ask(path, body string) *Request {
+	r := &Request{Message: Message{Header: Header{{":method", "POST"}, {":path", path}, {":authority", "a"}}}}
+	if body != "" {
+		r.Body = io.NopCloser(strings.NewReader(body))
+	}
+	return r
+}
+
+func answering(body string) Forward {
+	return func(_ context.Context, m *Message) (*Message, error) {
+		if _, err := readBody(m); err != nil {
+			return nil, err
+		}
+		return response("200", body), nil
+	}
+}
+
+func isUnavailable(header Header, body string) bool {
+	return value(header, ":status") == "503" && value(header, "idempotency-retry") == "same_key" &&
+		value(header, "retry-after") == "5" && strings.Contains(body, `"code":"dependency_unavailable"`)
+}
+
+func TestATrapOrALoopClosesTheInstanceAndTheNextRequestWorks(t *testing.T) {
+	for _, test := range []struct {
+		name, path string
+		timedOut   uint64
+	}{
+		{"trap in the request's headers", "/t", 0},
+		{"trap in the request's body", "/d", 0},
+		{"trap in the response's headers", "/r", 0},
+		{"loop in the request's headers", "/l", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log logLines
+			b := acts(t, Options{Instances: 1, Deadline: 300 * time.Millisecond, Log: log.add})
+			header, body := mustExchange(t, b, ask(test.path, "body"), answering("answer"))
+			if !isUnavailable(header, body) {
+				t.Errorf("the client got %v %q", header, body)
+			}
+			stats := b.Stats()
+			if stats.TimedOut != test.timedOut || stats.Trapped != 1-test.timedOut || stats.Instances != 0 {
+				t.Errorf("the bridge holds %+v", stats)
+			}
+			if !log.contains("its instance is closed") {
+				t.Errorf("the log is %q", log.lines)
+			}
+			if header, body := mustExchange(t, b, ask("/z", "body"), answering("answer")); value(header, ":status") != "200" || body != "answer" {
+				t.Errorf("the next client got %v %q", header, body)
+			}
+		})
+	}
+}
+
+func TestALoopInTheResponsesBodyCutsTheBodyOff(t *testing.T) {
+	b := acts(t, Options{Deadline: 300 * time.Millisecond})
+	m, err := b.Exchange(context.Background(), ask("/s", ""), answering("answer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := readBody(m); !errors.Is(err, errCutOff) || body != "" {
+		t.Errorf("the body is %q with the error %v", body, err)
+	}
+}
+
+func TestATrapAtTheEndOfAStreamHarmsNobody(t *testing.T) {
+	b := acts(t, Options{Instances: 1})
+	if header, body := mustExchange(t, b, ask("/x", ""), answering("answer")); value(header, ":status") != "200" || body != "answer" {
+		t.Errorf("the client got %v %q", header, body)
+	}
+	if got := b.Stats().Trapped; got != 1 {
+		t.Errorf("%d instances trapped", got)
+	}
+	mustExchange(t, b, ask("/z", ""), answering("answer"))
+}
+
+// The other streams of an instance that traps are answered, wherever they wait.
+func TestStreamsOfAClosedInstanceAreAnswered(t *testing.T) {
+	b := acts(t, Options{Instances: 1, Upstreams: map[string]http.RoundTripper{"store": never{}}})
+	arrived := make(chan struct{}, 3)
+	waiting := func(ctx context.Context, _ *Message) (*Message, error) {
+		arrived <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	var clients sync.WaitGroup
+	for _, path := range []string{"/z", "/b"} {
+		clients.Go(func() {
+			r := ask(path, "body")
+			if header, body := mustExchange(t, b, r, waiting); !isUnavailable(header, body) {
+				t.Errorf("%s: the client got %v %q", path, header, body)
+			}
+		})
+		<-arrived
+	}
+	silent, writer := io.Pipe()
+	clients.Go(func() {
+		r := ask("/b", "")
+		r.Body = silent
+		if header, body := mustExchange(t, b, r, answering("")); !isUnavailable(header, body) {
+			t.Errorf("the client that sends nothing got %v %q", header, body)
+		}
+		silent.Close()
+	})
+	if !eventually(func() bool { return b.Stats().Streams == 3 }) {
+		t.Fatal("the streams are not open")
+	}
+	mustExchange(t, b, ask("/t", ""), answering(""))
+	clients.Wait()
+	writer.Close()
+}
+
+// never answers no call.
+type never struct{}
+
+func (never) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestAPauseThatNothingEndsIsAnswered(t *testing.T) {
+	for _, path := range []string{"/p", "/q"} {
+		var log logLines
+		b := acts(t, Options{Log: log.add})
+		if header, body := mustExchange(t, b, ask(path, "body"), answering("answer")); !isUnavailable(header, body) {
+			t.Errorf("%s: the client got %v %q", path, header, body)
+		}
+		if !log.contains("nothing can resume") || b.Stats().Trapped != 0 {
+			t.Errorf("%s: the log is %q", path, log.lines)
+		}
+	}
+}
+
+func TestAPauseUnderTicksEndsAfterTheLimit(t *testing.T) {
+	b := acts(t, Options{Instances: 1})
+	b.pauseLimit = 30 * time.Millisecond
+	if header, _ := mustExchange(t, b, ask("/k", "body"), answering("answer")); value(header, ":status") != "200" {
+		t.Errorf("a tick does not resume: %v", header)
+	}
+	if header, body := mustExchange(t, b, ask("/p", "body"), answering("answer")); !isUnavailable(header, body) {
+		t.Errorf("the client got %v %q", header, body)
+	}
+}
+
+func TestTheDeadlineOfTheGatewayEndsAPauseAndTheWaitForTheUpstream(t *testing.T) {
+	b := acts(t, Options{Upstreams: map[string]http.RoundTripper{"store": never{}}})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	silent, writer := io.Pipe()
+	defer writer.Close()
+	r := ask("/b", "")
+	r.Body = silent
+	m, err := b.Exchange(ctx, r, answering(""))
+	silent.Close()
+	if err != nil || !isUnavailable(m.Header, "\"code\":\"dependency_unavailable\"") {
+		t.Errorf("a pause: %v %v", m, err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	m, err = b.Exchange(ctx, ask("/z", ""), func(ctx context.Context, _ *Message) (*Message, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	if err != nil || value(m.Header, ":status") != "504" {
+		t.Errorf("the wait for the upstream: %v %v", m, err)
+	}
+}
+
+func TestAnUpstreamThatFailsIsA503(t *testing.T) {
+	b := acts(t, Options{})
+	header, body := mustExchange(t, b, ask("/z", ""), func(context.Context, *Message) (*Message, error) {
+		return nil, errors.New("connection refused")
+	})
+	if value(header, ":status") != "503" || !strings.HasPrefix(body, "upstream connect error") {
+		t.Errorf("the client got %v %q", header, body)
+	}
+}
+
+// replies answers calls with a function.
+type replies func(*http.Request) (*http.Response, error)
+
+func (f replies) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestCalls(t *testing.T) {
+	reply := func(body io.Reader) replies {
+		return func(r *http.Request) (*http.Response, error) {
+			if r.Host != "store" || r.URL.RequestURI() != "/" || r.Method != http.MethodGet {
+				return nil, errors.New("not the call that the guest made")
+			}
+			header := http.Header{"X-A": {"1", "2"}}
+			return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(body)}, nil
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		store http.RoundTripper
+		want  []string
+	}{
+		{"a reply", reply(strings.NewReader("x")), []string{"call0", "head3", "body1"}},
+		{"a timeout is a 504", never{}, []string{"call0", "head3", "body1"}},
+		{"no connection is a reply without headers", replies(func(*http.Request) (*http.Response, error) {
+			return nil, errors.New("connection refused")
+		}), []string{"call0", "head0", "body0"}},
+		{"a reply that is too long", reply(bytes.NewReader(make([]byte, maxReplyBody+1))), []string{"call0", "head0", "body0"}},
+		{"a reply that breaks off", reply(io.MultiReader(strings.NewReader("x"), broken{})), []string{"call0", "head0", "body0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log logLines
+			b := acts(t, Options{Log: log.add, Upstreams: map[string]http.RoundTripper{"store": test.store}})
+			if header, _ := mustExchange(t, b, ask("/c", "body"), answering("answer")); value(header, ":status") != "200" {
+				t.Errorf("the client got %v", header)
+			}
+			for _, line := range test.want {
+				if !log.contains("info " + line) {
+					t.Errorf("there is no %q in %q", line, log.lines)
+				}
+			}
+		})
+	}
+	t.Run("an unknown upstream", func(t *testing.T) {
+		var log logLines
+		b := acts(t, Options{Log: log.add})
+		mustExchange(t, b, ask("/u", ""), answering("answer"))
+		if !log.contains("info call2") {
+			t.Errorf("the log is %q", log.lines)
+		}
+	})
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
+
+func TestHeaderChanges(t *testing.T) {
+	var log logLines
+	b := acts(t, Options{Log: log.add})
+	r := ask("/n", "")
+	r.Header = append(r.Header, Line{"X-Gone", "1"}, Line{"x-twice", "1"}, Line{"x-kept", "\xff"}, Line{"x-gone", "2"}, Line{"x-twice", "2"})
+	var got Header
+	mustExchange(t, b, r, func(_ context.Context, m *Message) (*Message, error) {
+		got = m.Header
+		return response("200", ""), nil
+	})
+	want := Header{{":method", "POST"}, {":path", "/n"}, {":authority", "a"}, {"x-kept", "\xff"}, {"x-twice", "one"}, {"x-new", "one"}}
+	if len(got) != len(want) {
+		t.Fatalf("the upstream got %v", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("line %d is %v", i, got[i])
+		}
+	}
+	if !log.contains("info line2") || !log.contains("info fuch6") {
+		t.Errorf("the log is %q", log.lines)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	b := acts(t, Options{})
+	if header, _ := mustExchange(t, b, ask("/m", ""), answering("answer")); value(header, ":status") != "507" {
+		t.Errorf("the guest got its memory: %v", header)
+	}
+}
+
+func TestAPausedBodyHasALimit(t *testing.T) {
+	b := acts(t, Options{RequestBuffer: 100_000, ResponseBuffer: 100_000})
+	for _, test := range []struct{ path, request, response, status string }{
+		{"/b", strings.Repeat("x", 100_000), "answer", "200"},
+		{"/b", strings.Repeat("x", 100_001), "answer", "413"},
+		{"/h", "body", strings.Repeat("x", 100_000), "200"},
+		{"/h", "body", strings.Repeat("x", 100_001), "500"},
+		{"/z", strings.Repeat("x", 1_000_000), strings.Repeat("y", 1_000_000), "200"},
+	} {
+		var sent string
+		header, body := mustExchange(t, b, ask(test.path, test.request), func(_ context.Context, m *Message) (*Message, error) {
+			var err error
+			sent, err = readBody(m)
+			return response("200", test.response), err
+		})
+		if value(header, ":status") != test.status {
+			t.Errorf("%s: the client got %v", test.path, header)
+		}
+		if test.status == "200" && (body != test.response || sent != test.request) {
+			t.Errorf("%s: the upstream got %d bytes and the client %d", test.path, len(sent), len(body))
+		}
+	}
+}
+
+// A body that the guest lets pass is not kept: the upstream has a part of it while the client still sends.
+func TestBodiesStream(t *testing.T) {
+	b := acts(t, Options{RequestBuffer: 1000, ResponseBuffer: 1000})
+	const rounds = 200
+	piece := bytes.Repeat([]byte("0123456789abcdef"), 2048)
+	client, clientWriter := io.Pipe()
+	backend, backendWriter := io.Pipe()
+	r := ask("/z", "")
+	r.Body = client
+	defer client.Close()
+	m, err := b.Exchange(context.Background(), r, func(_ context.Context, m *Message) (*Message, error) {
+		echo := func() {
+			_, err := io.Copy(backendWriter, m.Body)
+			backendWriter.CloseWithError(err)
+		}
+		go echo()
+		return &Message{Header: Header{{":status", "200"}}, Body: backend, Trailer: func() Header { return Header{{"X-End", "1"}} }}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(piece))
+	for range rounds {
+		go clientWriter.Write(piece)
+		if _, err := io.ReadFull(m.Body, got); err != nil || !bytes.Equal(got, piece) {
+			t.Fatal("a piece did not come back", err)
+		}
+	}
+	clientWriter.Close()
+	if rest, err := io.ReadAll(m.Body); err != nil || len(rest) > 0 {
+		t.Errorf("the end is %q %v", rest, err)
+	}
+	if trailer := m.Trailer(); len(trailer) != 1 || trailer[0] != (Line{"x-end", "1"}) {
+		t.Errorf("the trailers are %v", trailer)
+	}
+	m.Body.Close()
+}
+
+func TestALocalReplyInTheMiddleOfABody(t *testing.T) {
+	b := acts(t, Options{})
+	header, body := mustExchange(t, b, ask("/a", "body"), answering("answer"))
+	if value(header, ":status") != "403" || body != "store" || value(header, "content-type") != "text/plain" || value(header, "content-length") != "5" {
+		t.Errorf("the client got %v %q", header, body)
+	}
+	// The client has the headers of the response already.
+	m, err := b.Exchange(context.Background(), ask("/o", ""), answering("answer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := readBody(m); !errors.Is(err, errCutOff) {
+		t.Errorf("the body is %q with the error %v", body, err)
+	}
+}
+
+func TestTheClientGoesInEachPhase(t *testing.T) {
+	b := acts(t, Options{Instances: 1, Upstreams: map[string]http.RoundTripper{"store": never{}}})
+	silent := func() (io.ReadCloser, func()) {
+		r, w := io.Pipe()
+		return r, func() { w.Close(); r.Close() }
+	}
+	var arrived atomic.Int64
+	upstream := func(ctx context.Context, m *Message) (*Message, error) {
+		arrived.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	phases := []struct {
+		name, path string
+		body       bool
+		forward    Forward
+	}{
+		{"the guest waits for a call", "/c", false, upstream},
+		{"the guest waits for the body", "/b", true, upstream},
+		{"the upstream works", "/z", false, upstream},
+		{"the upstream reads the body", "/z", true, func(ctx context.Context, m *Message) (*Message, error) {
+			read := make(chan error, 1)
+			go func() {
+				_, err := readBody(m)
+				read <- err
+			}()
+			select {
+			case err := <-read:
+				return nil, err
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}},
+		{"the guest waits for the response's body", "/h", false, func(ctx context.Context, m *Message) (*Message, error) {
+			r, w := io.Pipe()
+			context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+			return &Message{Header: Header{{":status", "200"}}, Body: r}, nil
+		}},
+	}
+	for _, phase := range phases {
+		t.Run(phase.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			r := ask(phase.path, "")
+			closeBody := func() {}
+			if phase.body {
+				r.Body, closeBody = silent()
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := b.Exchange(ctx, r, phase.forward)
+				done <- err
+			}()
+			if !eventually(func() bool { return b.Stats().Streams == 1 }) {
+				t.Fatal("the stream is not open")
+			}
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("the error is %v", err)
+			}
+			closeBody()
+			if !eventually(func() bool { return b.Stats().Streams == 0 }) {
+				t.Errorf("the stream is open: %+v", b.Stats())
+			}
+		})
+	}
+	t.Run("while the response's body goes out", func(t *testing.T) {
+		m, err := b.Exchange(context.Background(), ask("/z", ""), answering(strings.Repeat("x", 100_000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(m.Body, make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+		m.Body.Close()
+		if _, err := m.Body.Read(make([]byte, 10)); err == nil {
+			t.Error("a closed body can be read")
+		}
+		if got := b.Stats().Streams; got != 0 {
+			t.Errorf("%d streams are open", got)
+		}
+	})
+	if b.Stats().Trapped != 0 {
+		t.Errorf("the bridge holds %+v", b.Stats())
+	}
+}
+
+func TestAModuleThatDoesNotFitIsRefused(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		module []byte
+		want   []string
+	}{
+		{"no module", []byte("text"), []string{"make wasm"}},
+		{"an unknown import", guestFile(t, "unknown"), []string{"env.proxy_not_there", "env.proxy_log as Iii>i (the bridge has it as iii>i)"}},
+		{"another ABI", guestFile(t, "other_abi"), []string{"proxy_abi_version_0_2_1"}},
+	} {
+		_, err := New(context.Background(), Options{Module: test.module})
+		for _, text := range test.want {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: there is no %q in the error %v", test.name, text, err)
+			}
+		}
+	}
+}
+
+func TestStreamsAreSpreadOverTheInstances(t *testing.T) {
+	b := acts(t, Options{Instances: 4})
+	release, arrived := make(chan struct{}), make(chan struct{})
+	var clients sync.WaitGroup
+	for range 40 {
+		clients.Go(func() {
+			mustExchange(t, b, ask("/z", ""), func(context.Context, *Message) (*Message, error) {
+				arrived <- struct{}{}
+				<-release
+				return response("200", "answer"), nil
+			})
+		})
+		<-arrived
+	}
+	for _, slot := range b.slots {
+		if in := slot.instance.Load(); in == nil || in.open.Load() != 10 {
+			t.Errorf("an instance does not have a fourth of the streams: %+v", b.Stats())
+		}
+	}
+	close(release)
+	clients.Wait()
+}

@@ -1,0 +1,57 @@
+package standin
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+)
+
+// Arguments is what a stand-in is started with: `run -c krakend.json --listen 127.0.0.1:0`, as KrakenD's own command but for
+// --listen.
+type Arguments struct {
+	// Config is the path of krakend.json.
+	Config string
+	// Listen is host:port; port 0 lets the system choose. Without it the port is that of krakend.json.
+	Listen string
+}
+
+// ParseArguments reads os.Args.
+func ParseArguments(arguments []string) (*Arguments, error) {
+	if len(arguments) < 2 || arguments[1] != "run" {
+		return nil, errors.New("usage: run -c krakend.json [--listen host:port]")
+	}
+	a := &Arguments{}
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&a.Config, "c", "", "krakend.json")
+	flags.StringVar(&a.Config, "config", "", "krakend.json")
+	flags.StringVar(&a.Listen, "listen", "", "host:port")
+	if err := flags.Parse(arguments[2:]); err != nil {
+		return nil, err
+	}
+	if a.Config == "" {
+		return nil, errors.New("name the configuration: run -c krakend.json")
+	}
+	return a, nil
+}
+
+// Run serves until the listener fails. It writes "listening on host:port" to the log when it is ready.
+func Run(a *Arguments, c *Config, factory ExecutorFactory, logger *Logger) error {
+	logger.Info("This is a stand-in for KrakenD, for tests. It is not KrakenD.")
+	s, err := New(c, factory, logger)
+	if err != nil {
+		return err
+	}
+	listen := a.Listen
+	if listen == "" {
+		listen = fmt.Sprintf(":%d", c.Port)
+	}
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	logger.Info("listening on", listener.Addr())
+	return s.Serve(listener)
+}

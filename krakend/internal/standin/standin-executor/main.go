@@ -1,0 +1,45 @@
+// A stand-in for a custom build of KrakenD 2.13 with the package executor, for tests: see the package standin. A
+// configuration or policy that is broken stops its start.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"edge-idempotency/krakend/executor"
+	"edge-idempotency/krakend/internal/standin"
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "standin-executor:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	arguments, err := standin.ParseArguments(os.Args)
+	if err != nil {
+		return err
+	}
+	config, err := standin.ReadConfig(arguments.Config)
+	if err != nil {
+		return err
+	}
+	logger := standin.NewLogger(os.Stderr)
+	e := executor.New()
+	e.SetLogger(logger)
+	if err := e.Load(arguments.Config); err != nil {
+		return err
+	}
+	defer e.Close(ctx)
+	factory := func(b *standin.Backend, next standin.Executor) standin.Executor {
+		execute, bound := e.For(b.ExtraConfig)
+		if !bound {
+			return next
+		}
+		return execute
+	}
+	return standin.Run(arguments, config, factory, logger)
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Checks and tests the Go bridge for KrakenD (krakend/): format, vet and tests of the Go code, then the Rust tests that run the
+# behaviour cases through the bridge and requests through a stand-in for the gateway. The programs that the Rust tests
+# start are built into target/krakend/ (EDGE_KRAKEND). Go fetches its modules from the Go module proxy.
+#
+# Where Go or a C compiler is missing it says what it leaves out, and counts that as skipped.
+#
+# usage: scripts/krakend.sh [build]     build: the programs only
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT/krakend"
+
+OUT=${EDGE_KRAKEND:-$ROOT/target/krakend}
+# The oldest Go that can fetch the version which go.mod names.
+GO_MINIMUM=1.21
+
+# skip COUNT WHY: COUNT parts of the tests are left out.
+skip() {
+    printf 'SKIPPED: krakend: %s\n' "$2"
+    printf 'test result: ok. 0 passed; 0 failed; %d ignored; 0 measured\n' "$1"
+}
+
+# The version of the go on PATH, without what go.mod makes of it.
+go_version() { GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | sed 's/^go//'; }
+
+if ! has go; then
+    skip 3 "Go is missing: no Go tests, no behaviour cases through the bridge, no requests through the stand-in gateway (install Go $(sed -n 's/^go //p' go.mod) or newer)"
+    exit 0
+elif ! at_least "$(go_version)" "$GO_MINIMUM"; then
+    skip 3 "Go $(go_version) is too old: no Go tests, no behaviour cases through the bridge, no requests through the stand-in gateway (install Go $(sed -n 's/^go //p' go.mod) or newer)"
+    exit 0
+fi
+
+# A plugin and the race detector need cgo.
+CC_FOUND=
+if has "$(go env CC)"; then CC_FOUND=1; fi
+
+# stand_ins DIRECTORY [FLAG ...]: the stand-ins for the gateway, and the plugin.
+stand_ins() {
+    local out=$1
+    shift
+    mkdir -p "$out/plugins"
+    go build -trimpath "$@" -o "$out/" ./internal/standin/standin-executor
+    rm -f "$out/plugins/edge-idempotency.so"
+    [ -n "$CC_FOUND" ] || return 0
+    CGO_ENABLED=1 go build -trimpath "$@" -o "$out/" ./internal/standin/standin-plugin
+    CGO_ENABLED=1 go build -trimpath "$@" -buildmode=plugin -o "$out/plugins/edge-idempotency.so" ./plugin
+}
+
+build_all() {
+    mkdir -p "$OUT"
+    go build -trimpath -o "$OUT/" ./internal/caserunner
+    stand_ins "$OUT"
+    [ -z "$CC_FOUND" ] || CGO_ENABLED=1 stand_ins "$OUT/race" -race
+}
+
+if [ "${1:-}" = build ]; then
+    build_all
+    exit
+fi
+
+say "krakend: gofmt"
+unformatted=$(gofmt -l .)
+[ -z "$unformatted" ] || die "gofmt would change these files" "$unformatted" "gofmt -w krakend"
+say "krakend: go vet"
+go vet ./...
+
+# The lines of a passed test are left out; the counts become the line that scripts/test.sh sums. Go counts tests, and the
+# cases of a test that it runs by name (t.Run), too.
+say "krakend: go test"
+status=0
+go test -v ./... 2>&1 | awk '
+    /^ *--- PASS: / { passed++; next }
+    /^ *--- FAIL: / { failed++ }
+    /^ *--- SKIP: / { ignored++ }
+    /^=== (RUN|PAUSE|CONT|NAME) / || /^PASS$/ || /no test files/ { next }
+    { print }
+    END { printf "test result: %s. %d passed; %d failed; %d ignored; 0 measured\n", failed ? "FAILED" : "ok", passed, failed, ignored }' ||
+    status=1
+
+say "krakend: build"
+build_all
+
+cd "$ROOT"
+export EDGE_KRAKEND=$OUT
+if [ -z "$CC_FOUND" ]; then
+    skip 1 "a C compiler is missing: the plugin (.so) and the race detector are not tested (Debian: apt-get install gcc libc6-dev)"
+    export EDGE_KRAKEND_WITHOUT_PLUGIN=1
+fi
+cargo test --no-fail-fast -p wasm-tests --test krakend -- --quiet || status=1
+cargo test --no-fail-fast -p e2e --test krakend || status=1
+exit "$status"

@@ -1,0 +1,100 @@
+//! Every behaviour case through one or several engines, as tests of their own: `file::case::engine`. Each run is compared
+//! with what the case says, and, whole, with the run of the native engine.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use testkit::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
+use testkit::native::Native;
+
+/// What runs behaviour cases.
+pub trait Engine: Sync {
+    /// Runs a case.
+    fn run(&self, case: &Case) -> CaseOutcome;
+
+    /// The errors of a policy, each as `pointer: message`; none if it starts.
+    fn start(&self, case: &StartErrors) -> Vec<String>;
+}
+
+impl Engine for Native {
+    fn run(&self, case: &Case) -> CaseOutcome {
+        Native::run(*self, case)
+    }
+
+    fn start(&self, case: &StartErrors) -> Vec<String> {
+        Native::start(*self, case)
+    }
+}
+
+/// An engine that is made when the first trial needs it, or why there is none.
+pub type Source = fn() -> Result<&'static dyn Engine, String>;
+
+/// Runs the trials that `trials` makes of the repository's case files, as `cargo test` expects it.
+pub fn run(trials: impl FnOnce(Vec<CaseFile>) -> Vec<Trial>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    match cases::load_dir(&cases::directory()) {
+        Ok(files) => libtest_mimic::run(&arguments, trials(files)).exit_code(),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A trial for each case of a file and each engine, which stands here with its name.
+pub fn of_file(file: CaseFile, engines: &[(&'static str, Source)]) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    let mut add = |name: &str, test: Arc<dyn Fn(Source) -> Result<(), Failed> + Send + Sync>| {
+        for (engine, source) in engines.iter().copied() {
+            let test = Arc::clone(&test);
+            trials.push(Trial::test(format!("{}::{name}::{engine}", file.name), move || test(source)));
+        }
+    };
+    for case in file.cases {
+        add(&case.name.clone(), Arc::new(move |source: Source| run_case(source()?, &case)));
+    }
+    for case in file.start_errors {
+        add(&case.name.clone(), Arc::new(move |source: Source| run_start(source()?, &case)));
+    }
+    trials
+}
+
+fn run_case(engine: &dyn Engine, case: &Case) -> Result<(), Failed> {
+    let (differences, log) = differences(engine, case);
+    told(&differences, &log)
+}
+
+/// Everything in which an engine's run of a case is not what the case says, or not what the native engine comes to; and what
+/// was logged.
+pub fn differences(engine: &dyn Engine, case: &Case) -> (Vec<Difference>, Vec<String>) {
+    let outcome = engine.run(case);
+    let mut differences = cases::compare(case, &outcome);
+    let unlike = cases::compare_outcomes(&Native.run(case), &outcome);
+    differences.extend(unlike.into_iter().map(|Difference { what, expected, seen }| Difference {
+        what: format!("unlike the native engine: {what}"),
+        expected,
+        seen,
+    }));
+    (differences, outcome.log)
+}
+
+fn run_start(engine: &dyn Engine, case: &StartErrors) -> Result<(), Failed> {
+    let errors = engine.start(case);
+    let mut differences = case.compare(&errors);
+    let native = Native.start(case);
+    if native != errors {
+        let what = "unlike the native engine: the errors".to_owned();
+        differences.push(Difference { what, expected: native.join("\n"), seen: errors.join("\n") });
+    }
+    told(&differences, &[])
+}
+
+fn told(differences: &[Difference], log: &[String]) -> Result<(), Failed> {
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let mut lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    lines.extend(log.iter().map(|line| format!("log: {line}")));
+    Err(lines.join("\n").into())
+}
