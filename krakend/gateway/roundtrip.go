@@ -77,10 +77,7 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 	v := newView(request, from.request, b)
 	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
 	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
-	inner, cancel := context.WithCancel(context.Background())
-	if deadline := keep(ctx); !deadline.IsZero() {
-		inner, cancel = context.WithDeadline(context.Background(), deadline)
-	}
+	inner, cancel := untilReserve(ctx)
 	unwatch := context.AfterFunc(ctx, cancel)
 	g.requests.begin()
 	finish := sync.OnceFunc(func() { unwatch(); cancel(); g.requests.end() })
@@ -95,13 +92,13 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 	return response, from, err
 }
 
-// keep returns when the gateway has to answer; the zero time if ctx has no deadline.
-func keep(ctx context.Context) time.Time {
+// untilReserve makes a context without values that ends before ctx's deadline, if ctx has one.
+func untilReserve(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return time.Time{}
+		return context.WithCancel(context.Background())
 	}
-	return deadline.Add(-min(reserve, time.Until(deadline)/2))
+	return context.WithDeadline(context.Background(), deadline.Add(-min(reserve, time.Until(deadline)/2)))
 }
 
 // withoutClient makes do with KrakenD's own request.
