@@ -79,23 +79,23 @@ func (c client) breakOff() {
 	}
 }
 
-// freeReads is how long a read of the client's body may last on when the answer is given.
+// freeReads is how long net/http may read on in a client's body when the answer is given.
 const freeReads = time.Second
 
 // leaveBody keeps a client that stopped in the middle of its body from holding up the answer. KrakenD closes the body of its
 // request before it looks at the answer, and net/http looks at the client's body before it writes the first header; both wait
 // for a read that is under way. So KrakenD gets another body to close, net/http is told that the connection ends with the
-// answer, and the read ends a moment later.
+// answer, and at last reads of the body are ended, since net/http reads on when the answer is out.
 func (c client) leaveBody(request *http.Request, answer *http.Response) {
 	request.Body = http.NoBody
 	answer.Header.Set("Connection", "close")
-	if c.writer != nil {
-		_ = http.NewResponseController(c.writer).SetReadDeadline(time.Now().Add(freeReads))
+	if c.request.ProtoMajor == 1 { // Under HTTP/2 nothing waits, and the writer must not be used later.
+		time.AfterFunc(freeReads, c.stopReading)
 	}
 }
 
-// stopReading ends a read of the client's body that is under way, where KrakenD's own request is out of reach. net/http takes
-// this for a client that is gone, so KrakenD answers an empty 500.
+// stopReading ends a read of the client's body that is under way. net/http takes this for a client that is gone, so KrakenD
+// answers an empty 500 if it has not answered yet.
 func (c client) stopReading() {
 	if c.writer != nil {
 		_ = http.NewResponseController(c.writer).SetReadDeadline(past)

@@ -66,7 +66,7 @@ func (b *cutBody) Close() error {
 func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (answer *http.Response, from client, stalled bool, err error) {
 	b := g.bindings[endpoint]
 	if b == nil {
-		return g.problems.unavailable("the gateway's configuration has no such endpoint"), client{}, false, nil
+		return g.problems.unavailable("The gateway's configuration has no such endpoint."), client{}, false, nil
 	}
 	from, ok := clientOf(ctx)
 	if !ok {
@@ -158,7 +158,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, request *http.Request, endpoi
 		from.stopReading()
 	}
 	if err != nil {
-		response = g.problems.unavailable("the request was given up")
+		response = g.problems.unavailable("The request was given up.")
 	}
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()

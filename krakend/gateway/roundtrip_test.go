@@ -118,6 +118,7 @@ func TestARequestWhoseBodyStallsIsA503BeforeKrakenDsDeadline(t *testing.T) {
 	policy := config["extra_config"].(object)["edge-idempotency"].(object)["policy"].(object)
 	policy["backend"].(object)["guard"] = object{"service": "IdempotencyGuard", "retention": "8d"}
 	policy["backend"].(object)["cluster"] = "backend"
+	policy["docs_url"], policy["answers"] = "https://docs.example/i", object{"retry_headers": list{"x-should-retry"}, "error_member": true}
 	g := load(t, config)
 	parent, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
@@ -128,8 +129,19 @@ func TestARequestWhoseBodyStallsIsA503BeforeKrakenDsDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	body, _ := io.ReadAll(response.Body)
 	if response.StatusCode != 503 || upstream.count() != 0 {
 		t.Errorf("%d, %d requests", response.StatusCode, upstream.count())
+	}
+	for _, part := range []string{`"type":"https://docs.example/i#dependency_unavailable"`, `"error":{"code":"dependency_unavailable"`} {
+		if !strings.Contains(string(body), part) {
+			t.Errorf("%s is not in %s", part, body)
+		}
+	}
+	for name, wanted := range map[string]string{"X-Should-Retry": "true", "Link": `<https://docs.example/i>; rel="describedby"`, "Retry-After": "5", "Idempotency-Retry": "same_key"} {
+		if value := response.Header.Get(name); value != wanted {
+			t.Errorf("%s: %q", name, value)
+		}
 	}
 	_ = response.Body.Close()
 }
