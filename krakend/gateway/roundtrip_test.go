@@ -49,7 +49,7 @@ func TestAKeyedRequestReachesTheRealUpstreamWithANamespacedKey(t *testing.T) {
 			t.Errorf("%s: %q, not %q", name, value, wanted)
 		}
 	}
-	if id := got.Header.Get("X-Request-Id"); len(id) != 36 {
+	if id := got.Header.Values("X-Request-Id"); len(id) != 1 || len(id[0]) != 36 {
 		t.Errorf("x-request-id is %q", id)
 	}
 	if cookies := strings.Join(response.Header.Values("Set-Cookie"), ","); cookies != "b=1,a=2" {
