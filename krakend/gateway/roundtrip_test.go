@@ -200,9 +200,19 @@ func TestRecoveryIsA202WhenTheWaitIsOver(t *testing.T) {
 	g := load(t, config)
 	header := alice()
 	header.Del("Idempotency-Key")
-	response, _ := exchange(t, g, "refunds.create", call{method: "GET", path: "/api/refunds/by-idempotency-key/key-1", header: header})
+	parent, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	ctx, request := call{method: "GET", path: "/api/refunds/by-idempotency-key/key-1", header: header}.requests(parent)
+	response, err := g.RoundTrip(ctx, "refunds.create", request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
 	if response.StatusCode != 202 || response.Header.Get("Idempotency-Status") != "processing" {
 		t.Errorf("%d %v", response.StatusCode, response.Header)
+	}
+	if parent.Err() != nil {
+		t.Error("not the policy's wait ended the request, but KrakenD's deadline")
 	}
 }
 
