@@ -238,3 +238,15 @@ func TestKrakenDsOwnVariablesTakeThePlaceOfMembers(t *testing.T) {
 		}
 	}
 }
+
+func TestTheBufferTakesTheLongestBodyOfThePolicy(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	set(config, 5<<20, "extra_config", own, "policy", "routes", 0, "max_body_bytes")
+	for given, wanted := range map[int]int{0: 5<<20 + 64<<10, 100: 100} {
+		set(config, given, "extra_config", own, "request_buffer_bytes")
+		plan, err := read(writeConfig(t, config), LoadOptions{Plugin: true})
+		if err != nil || plan.options(LoadOptions{}).RequestBuffer != wanted {
+			t.Errorf("%d: %v", given, err)
+		}
+	}
+}

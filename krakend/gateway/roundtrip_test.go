@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edge-idempotency/krakend/bridge"
 )
 
 func answerOK(w http.ResponseWriter, _ *http.Request) {
@@ -457,5 +459,19 @@ func TestAClientThatStopsInItsBodyGetsTheAnswer(t *testing.T) {
 			t.Errorf("%s: the connection is still open: %v", name, err)
 		}
 		_ = connection.Close()
+	}
+}
+
+func TestLinesOfAConnectionStayThere(t *testing.T) {
+	response, err := toResponse(&bridge.Message{Header: bridge.Header{
+		{Name: ":status", Value: "204"}, {Name: "connection", Value: "x"}, {Name: "keep-alive", Value: "1"}, {Name: "transfer-encoding", Value: "chunked"}, {Name: "etag", Value: "1"},
+	}}, func() {})
+	if err != nil || len(response.Header) != 1 || response.Header.Get("Etag") != "1" || response.StatusCode != 204 {
+		t.Errorf("%v %v", response, err)
+	}
+	for _, status := range []string{"", "x", "101"} {
+		if _, err := toResponse(&bridge.Message{Header: bridge.Header{{Name: ":status", Value: status}}}, func() {}); err == nil {
+			t.Errorf("the status %q is taken", status)
+		}
 	}
 }
