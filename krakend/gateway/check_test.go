@@ -250,3 +250,21 @@ func TestTheBufferTakesTheLongestBodyOfThePolicy(t *testing.T) {
 		}
 	}
 }
+
+func TestRoutesWithoutRecoveryNeedNoEndpointsForIt(t *testing.T) {
+	for name, path := range map[string][]any{
+		"shadow": policyAt("routes", 0, "mode"), "document in shadow": policyAt("mode"), "generic": policyAt("backend", "kind"), "off": policyAt("routes", 0, "recovery"),
+	} {
+		config := testConfig(t, "http://backend:1")
+		var value any = strings.Fields(name)[len(strings.Fields(name))-1]
+		if name == "off" {
+			value = false
+		}
+		set(config, value, path...)
+		endpoints := config["endpoints"].(list)
+		set(config, list{endpoints[0], endpoints[3], endpoints[4]}, "endpoints")
+		if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
