@@ -135,3 +135,23 @@ func TestTheModulesViewOfARequest(t *testing.T) {
 		t.Errorf("%v %v", operation.request.RouteMetadata, operation.request.Metadata)
 	}
 }
+
+func TestClaimsAreNamedAsKrakenDReadsThem(t *testing.T) {
+	for _, test := range []struct {
+		path   []string
+		wanted string
+		ok     bool
+	}{
+		{[]string{"sub"}, "sub", true},
+		{[]string{"a", "b"}, "a.b", true},
+		{[]string{"https://example.com/tenant"}, "https://example.com/tenant", true},
+		{[]string{"a.b"}, "", false},
+		{[]string{"a", "b.c"}, "", false},
+		{[]string{"a", ""}, "", false},
+		{[]string{"http", "b"}, "", false},
+	} {
+		if name, ok := claimName(test.path); ok != test.ok || ok && name != test.wanted {
+			t.Errorf("%q: %q, %v", test.path, name, ok)
+		}
+	}
+}
