@@ -39,11 +39,7 @@ func (i *inlet) trailers() Header {
 	if i.trailer == nil {
 		return nil
 	}
-	var own Header
-	for _, line := range i.trailer() {
-		own = append(own, Line{lower(line.Name), line.Value})
-	}
-	return own
+	return i.trailer().own()
 }
 
 // piece is a part of a body, and the error that came with it or behind it.

@@ -75,10 +75,7 @@ func (x *exchange) clientGone() error {
 func (x *exchange) open(header Header) bool {
 	const attempts = 4
 	s := &x.stream
-	own := make(Header, len(header), len(header)+8)
-	for i, line := range header {
-		own[i] = Line{lower(line.Name), line.Value}
-	}
+	own := header.own()
 	method, _ := own.Get(":method")
 	s.isHead = method == http.MethodHead
 	for range attempts {
@@ -156,7 +153,7 @@ func (x *exchange) forward(f Forward) error {
 		x.bridge.log(LevelWarn, fmt.Sprintf("edge-idempotency: the upstream gave no answer, so the request is answered with 503: %v", err))
 		s.in.reply(s, gatewayReply(http.StatusServiceUnavailable, "upstream connect error or disconnect/reset before headers"))
 	default:
-		s.in.headersArrive(s, toClient, append(make(Header, 0, len(response.Header)+8), response.Header...), x.response.body == nil)
+		s.in.headersArrive(s, toClient, response.Header.own(), x.response.body == nil)
 	}
 	return nil
 }
@@ -209,6 +206,11 @@ func (x *exchange) settle(d direction) (state, error) {
 // gives the stream up.
 func (x *exchange) await(d direction, wake <-chan struct{}) {
 	limit := x.bridge.pauseLimit
+	select {
+	case <-wake:
+		return
+	default:
+	}
 	if x.giveUp(d, 0) {
 		return
 	}
@@ -240,7 +242,7 @@ func (x *exchange) giveUp(d direction, waited time.Duration) bool {
 	defer s.in.mu.Unlock()
 	side := s.side(d)
 	switch {
-	case s.over(), !side.stopped, len(side.wake) > 0:
+	case s.over(), !side.stopped:
 		return true
 	case len(s.in.calls) > 0, s.in.tickPeriod > 0 && waited < x.bridge.pauseLimit:
 		return false

@@ -491,3 +491,32 @@ func TestStreamsAreSpreadOverTheInstances(t *testing.T) {
 	close(release)
 	clients.Wait()
 }
+
+// A stream that is woken while nothing has changed waits on: it does not ask again and again.
+func TestAWakeIsTakenOnce(t *testing.T) {
+	b := acts(t, Options{Instances: 1, Upstreams: map[string]http.RoundTripper{"store": never{}}})
+	done := make(chan struct{})
+	go func() {
+		mustExchange(t, b, ask("/c", ""), answering("answer"))
+		close(done)
+	}()
+	in := b.slots[0].instance.Load()
+	woken := false
+	taken := eventually(func() bool {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		for _, s := range in.streams {
+			if s.request.wake != nil && !woken && len(in.calls) == 1 {
+				s.request.notify()
+				woken = true
+				return false
+			}
+			return woken && len(s.request.wake) == 0
+		}
+		return woken
+	})
+	if !taken {
+		t.Error("the wake was not taken")
+	}
+	<-done
+}

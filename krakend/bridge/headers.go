@@ -5,6 +5,16 @@ import "strings"
 // lower gives a name in lower case; names that are in lower case already are not copied.
 func lower(name string) string { return strings.ToLower(name) }
 
+// own gives a copy with names in lower case and some room, which the guest can change.
+func (h Header) own() Header {
+	const room = 8
+	own := make(Header, len(h), len(h)+room)
+	for i, line := range h {
+		own[i] = Line{lower(line.Name), line.Value}
+	}
+	return own
+}
+
 // sameName compares a name of a header, which is in lower case, with one that the guest gives.
 func sameName(name string, given []byte) bool {
 	if len(name) != len(given) {

@@ -1,6 +1,9 @@
 package bridge
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // status is what a host function answers (proxy_status_t).
 type status uint32
@@ -43,7 +46,7 @@ func (in *instance) writeUint64(pointer uint64, value uint64) status {
 // views that were taken before are not valid any more.
 func (in *instance) allocate(size int, pointer, length uint64) ([]byte, status) {
 	var address uint32
-	if uint64(size) > uint64(in.memory.Size()) && uint64(size) > 1<<31 {
+	if size > math.MaxInt32 {
 		return nil, statusInvalidMemoryAccess
 	}
 	if size > 0 {
