@@ -27,6 +27,9 @@ func TestPairsAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("the first %d bytes are %v", end, got)
 		}
 	}
+	if _, ok := readPairs(bytes.Replace(encoded, []byte("/\x00a"), []byte("/_a"), 1)); ok {
+		t.Error("a value without its NUL is taken")
+	}
 	if _, ok := readPairs(append(encoded, 0)); ok {
 		t.Error("a byte too many is taken")
 	}

@@ -490,6 +490,17 @@ func TestStreamsAreSpreadOverTheInstances(t *testing.T) {
 	}
 	close(release)
 	clients.Wait()
+	for i, open := range []int64{5, 1, 3, 2} {
+		b.slots[i].instance.Load().open.Store(open)
+	}
+	for range 4 {
+		if in, err := b.pick(); err != nil || in != b.slots[1].instance.Load() {
+			t.Error("a stream goes to an instance with more streams than another", err)
+		}
+	}
+	for _, slot := range b.slots {
+		slot.instance.Load().open.Store(0)
+	}
 }
 
 // A stream that is woken while nothing has changed waits on: it does not ask again and again.
