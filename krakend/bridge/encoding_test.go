@@ -65,7 +65,7 @@ func TestARecordBecomesJSON(t *testing.T) {
 	if err != nil || string(text) != `{"a":"x","b":true}` {
 		t.Errorf("%s %v", text, err)
 	}
-	members := map[string]any{"n": nil, "f": -1.5, "s": "x", "b": false, "o": map[string]any{"l": []any{"y", 2.0, nil}}}
+	members := map[string]any{"n": nil, "f": -1.5, "s": "x", "b": true, "c": false, "o": map[string]any{"l": []any{"y", 2.0, nil}}}
 	encoded := appendStruct(nil, members)
 	got, err := readStruct(encoded, maxRecordDepth)
 	if err != nil || !reflect.DeepEqual(got, members) {
