@@ -115,6 +115,7 @@ func BenchmarkExchange(b *testing.B) {
 			empty := newEmptyGuest(b, benchModule(b, h, func() []byte { return guestFile(b, "empty") }))
 			var inBridge, inEmpty time.Duration // of CPU
 			b.ReportAllocs()
+			b.ResetTimer()
 			const turn = 500
 			for done := 0; done < b.N; done += turn {
 				rounds := min(turn, b.N-done)

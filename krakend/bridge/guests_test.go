@@ -354,6 +354,9 @@ func TestALocalReplyInTheMiddleOfABody(t *testing.T) {
 	if value(header, ":status") != "403" || body != "store" || value(header, "content-type") != "text/plain" || value(header, "content-length") != "5" {
 		t.Errorf("the client got %v %q", header, body)
 	}
+	if value(header, "x-new") != "one" {
+		t.Errorf("the reply has not passed the response callbacks: %v", header)
+	}
 	// The client has the headers of the response already.
 	m, err := b.Exchange(context.Background(), ask("/o", ""), answering("answer"))
 	if err != nil {
