@@ -159,6 +159,7 @@ func BenchmarkEmptyGuestInTheBridge(b *testing.B) {
 func BenchmarkInstance(b *testing.B) {
 	bridge := benchBridge(b, benchModule(b, hosts[0], func() []byte { return builtModule(b) }), hosts[0])
 	b.ReportAllocs()
+	start := cpuTime(b)
 	for b.Loop() {
 		in, err := bridge.startInstance(&slot{})
 		if err != nil {
@@ -166,11 +167,13 @@ func BenchmarkInstance(b *testing.B) {
 		}
 		in.shutDown()
 	}
+	b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N), "cpu-ns/op")
 }
 
 // BenchmarkCompile measures the compilation of the module.
 func BenchmarkCompile(b *testing.B) {
 	module := builtModule(b)
+	start := cpuTime(b)
 	for b.Loop() {
 		m, err := Compile(context.Background(), module, CompileOptions{})
 		if err != nil {
@@ -178,4 +181,5 @@ func BenchmarkCompile(b *testing.B) {
 		}
 		_ = m.Close(context.Background())
 	}
+	b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N), "cpu-ns/op")
 }
