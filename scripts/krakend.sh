@@ -65,18 +65,9 @@ unformatted=$(gofmt -l .)
 say "krakend: go vet"
 go vet ./...
 
-# The lines of a passed test are left out; the counts become the line that scripts/test.sh sums. Go counts tests, and the
-# cases of a test that it runs by name (t.Run), too.
 say "krakend: go test"
 status=0
-go test -v ./... 2>&1 | awk '
-    /^ *--- PASS: / { passed++; next }
-    /^ *--- FAIL: / { failed++ }
-    /^ *--- SKIP: / { ignored++ }
-    /^=== (RUN|PAUSE|CONT|NAME) / || /^PASS$/ || /no test files/ { next }
-    { print }
-    END { printf "test result: %s. %d passed; %d failed; %d ignored; 0 measured\n", failed ? "FAILED" : "ok", passed, failed, ignored }' ||
-    status=1
+go test -json ./... 2>&1 | "$ROOT/scripts/go-test.py" || status=1
 
 say "krakend: build"
 build_all

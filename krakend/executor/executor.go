@@ -64,7 +64,7 @@ func (e *Executor) For(extra map[string]any) (run func(ctx context.Context, requ
 			if request.Body != nil {
 				_ = request.Body.Close()
 			}
-			return gateway.Unavailable("the gateway has no valid configuration"), nil
+			return gateway.Unavailable("The gateway has no valid configuration."), nil
 		}
 		return running.RoundTrip(ctx, endpoint, request)
 	}, true

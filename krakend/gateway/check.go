@@ -90,6 +90,7 @@ func (p *plan) options(o LoadOptions) bridge.Options {
 		}
 		options.RequestBuffer = longest + 64<<10
 	}
+	options.Unavailable = newProblems(&p.policy).message
 	options.Upstreams = roundTrippers(p.upstreams)
 	if p.service.LogRecords {
 		options.Record = func(record []byte) { o.Log(bridge.LevelInfo, Namespace+": record "+string(record)) }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"edge-idempotency/krakend/bridge"
@@ -78,9 +79,47 @@ func (c client) breakOff() {
 	}
 }
 
+// freeReads is how long net/http may read on in a client's body when the answer is given.
+const freeReads = time.Second
+
+// leaveBody keeps a client that stopped in the middle of its body from holding up the answer. KrakenD closes the body of its
+// request before it looks at the answer, and net/http looks at the client's body before it writes the first header; both wait
+// for a read that is under way. So KrakenD gets another body to close, net/http is told that the connection ends with the
+// answer, and at last reads of the body are ended, since net/http reads on when the answer is out.
+func (c client) leaveBody(request *http.Request, answer *http.Response) {
+	request.Body = http.NoBody
+	answer.Header.Set("Connection", "close")
+	if c.request.ProtoMajor == 1 { // Under HTTP/2 nothing waits, and the writer must not be used later.
+		time.AfterFunc(freeReads, c.stopReading)
+	}
+}
+
+// stopReading ends a read of the client's body that is under way. net/http takes this for a client that is gone, so KrakenD
+// answers an empty 500 if it has not answered yet.
+func (c client) stopReading() {
+	if c.writer != nil {
+		_ = http.NewResponseController(c.writer).SetReadDeadline(past)
+	}
+}
+
+// watchedBody knows whether somebody reads it.
+type watchedBody struct {
+	io.ReadCloser
+	reading atomic.Bool
+}
+
+// Read reads the body.
+func (b *watchedBody) Read(into []byte) (int, error) {
+	b.reading.Store(true)
+	defer b.reading.Store(false)
+	return b.ReadCloser.Read(into)
+}
+
 // view is a request as the module sees it, and what of it the upstream may see.
 type view struct {
 	request bridge.Request
+	// body is the request's body; nil if there is none.
+	body *watchedBody
 	// unlisted are the client's lines that input_headers does not let through: the module reads them, the upstream does not
 	// get them.
 	unlisted map[bridge.Line]bool
@@ -136,7 +175,11 @@ func newView(own, client *http.Request, b *binding) *view {
 	} else if body == nil && client.Header.Get("Content-Length") == "0" {
 		lines = append(lines, bridge.Line{Name: "content-length", Value: "0"})
 	}
-	v.request.Header, v.request.Body = lines, body
+	v.request.Header = lines
+	if body != nil {
+		v.body = &watchedBody{ReadCloser: body}
+		v.request.Body = v.body
+	}
 	if sameBody(body, client.Body) {
 		v.request.Trailer = func() bridge.Header { return toLines(client.Trailer) }
 	}

@@ -176,8 +176,9 @@ type validatorConfig struct {
 func (k *krakendFile) override(lookup func(string) (string, bool)) {
 	for name, into := range map[string]*duration{"KRAKEND_TIMEOUT": &k.Timeout, "KRAKEND_READ_TIMEOUT": &k.ReadTimeout} {
 		if text, ok := lookup(name); ok {
-			value, _ := time.ParseDuration(text) // KrakenD itself refuses what is no duration.
-			*into = duration(value)
+			if value, err := time.ParseDuration(text); err == nil { // KrakenD itself refuses what is no duration.
+				*into = duration(value)
+			}
 		}
 	}
 	if encoding, ok := lookup("KRAKEND_OUTPUT_ENCODING"); ok {

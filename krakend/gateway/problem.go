@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+
+	"edge-idempotency/krakend/bridge"
 )
 
 // problems makes the gateway's own problem documents (docs/contract.md section 8), for requests that the module cannot answer.
@@ -42,17 +44,24 @@ type documentError struct {
 // key.
 func Unavailable(detail string) *http.Response { return problems{}.unavailable(detail) }
 
+// message is the bridge's own answer where the module cannot answer.
+func (p problems) message() *bridge.Message {
+	response := p.unavailable("The service cannot be reached right now, or is busy. Send the same request again later, with the same idempotency key if it had one: then nothing is done twice.")
+	header := append(bridge.Header{{Name: ":status", Value: strconv.Itoa(response.StatusCode)}}, toLines(response.Header)...)
+	return &bridge.Message{Header: header, Body: response.Body}
+}
+
 func (p problems) unavailable(detail string) *http.Response {
 	return p.make(document{Title: "Temporarily unavailable", Status: http.StatusServiceUnavailable, Detail: detail, Code: "dependency_unavailable", Retry: "same_key"})
 }
 
 func (p problems) notFound() *http.Response {
-	return p.make(document{Title: "Not found", Status: http.StatusNotFound, Detail: "there is no such path on this host", Code: "not_found", Retry: "never"})
+	return p.make(document{Title: "Not found", Status: http.StatusNotFound, Detail: "There is no such path on this host.", Code: "not_found", Retry: "never"})
 }
 
 func (p problems) cutOff() *http.Response {
 	return p.make(document{Title: "Temporarily unavailable", Status: http.StatusServiceUnavailable,
-		Detail: "the answer of the service broke off", Code: "dependency_unavailable", Retry: "same_key"})
+		Detail: "The answer of the service broke off. Send the same request again, with the same idempotency key if it had one.", Code: "dependency_unavailable", Retry: "same_key"})
 }
 
 func (p problems) make(d document) *http.Response {

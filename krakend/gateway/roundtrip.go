@@ -24,7 +24,10 @@ const reserve = 50 * time.Millisecond
 // module as an answer of the upstream does, and any other 503. If the upstream breaks the response's body off, or the
 // deadline comes, its Read returns an error and the client's connection is ended.
 func (g *Gateway) RoundTrip(ctx context.Context, endpoint string, request *http.Request) (*http.Response, error) {
-	response, from, err := g.roundTrip(ctx, endpoint, request)
+	response, from, stalled, err := g.roundTrip(ctx, endpoint, request)
+	if stalled && response != nil {
+		from.leaveBody(request, response)
+	}
 	if response != nil && response.Body != http.NoBody {
 		response.Body = &cutBody{ReadCloser: response.Body, cut: from.breakOff}
 	}
@@ -59,10 +62,11 @@ func (b *cutBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (*http.Response, client, error) {
+// roundTrip answers a request. stalled says that the deadline came while the client's body was read.
+func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (answer *http.Response, from client, stalled bool, err error) {
 	b := g.bindings[endpoint]
 	if b == nil {
-		return g.problems.unavailable("the gateway's configuration has no such endpoint"), client{}, nil
+		return g.problems.unavailable("The gateway's configuration has no such endpoint."), client{}, false, nil
 	}
 	from, ok := clientOf(ctx)
 	if !ok {
@@ -72,24 +76,29 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 		from.request = withoutClient(request)
 	}
 	if !b.serves(authority(from.request.Host)) {
-		return g.problems.notFound(), from, nil
+		return g.problems.notFound(), from, false, nil
 	}
 	v := newView(request, from.request, b)
 	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
 	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
 	inner, cancel := untilReserve(ctx)
-	unwatch := context.AfterFunc(ctx, cancel)
+	unwatch := context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // inner has a deadline of its own for that.
+			cancel()
+		}
+	})
 	g.requests.begin()
 	finish := sync.OnceFunc(func() { unwatch(); cancel(); g.requests.end() })
 	message, err := g.bridge.Exchange(inner, &v.request, func(ctx context.Context, message *bridge.Message) (*bridge.Message, error) {
 		return b.upstream.send(ctx, message, v.unlisted, g.owned)
 	})
+	stalled = v.body != nil && v.body.reading.Load() && errors.Is(inner.Err(), context.DeadlineExceeded)
 	if err != nil {
 		finish()
-		return nil, from, err
+		return nil, from, stalled, err
 	}
-	response, err := toResponse(message, finish)
-	return response, from, err
+	answer, err = toResponse(message, finish)
+	return answer, from, stalled, err
 }
 
 // untilReserve makes a context without values that ends before ctx's deadline, if ctx has one.
@@ -144,9 +153,12 @@ func toResponse(message *bridge.Message, finish func()) (*http.Response, error) 
 // ServeHTTP answers a request as RoundTrip does, for KrakenD's plugins, which write into a recorder: an answer whose body
 // breaks off would look whole there, so the body is read to its end first, and a broken one becomes a 503.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, request *http.Request, endpoint string) {
-	response, _, err := g.roundTrip(request.Context(), endpoint, request)
+	response, from, stalled, err := g.roundTrip(request.Context(), endpoint, request)
+	if stalled {
+		from.stopReading()
+	}
 	if err != nil {
-		response = g.problems.unavailable("the request was given up")
+		response = g.problems.unavailable("The request was given up.")
 	}
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()

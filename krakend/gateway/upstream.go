@@ -153,10 +153,10 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 		Host: u.target.Host,
 	}).WithContext(wait)
 	if message.Body != nil {
-		request.Body, request.ContentLength = message.Body, length
+		request.Body, request.ContentLength = endingWith(wait, message.Body), length
 		if message.Trailer != nil && length < 0 {
 			request.Trailer = http.Header{}
-			request.Body = &trailingBody{ReadCloser: message.Body, trailer: message.Trailer, into: request.Trailer}
+			request.Body = &trailingBody{ReadCloser: request.Body, trailer: message.Trailer, into: request.Trailer}
 		}
 	}
 	for attempt := 1; ; attempt++ {
@@ -181,6 +181,23 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 		timer.Stop()
 		return answer(response, finish), nil
 	}
+}
+
+// endingWith returns a body whose reads end when ctx does. A read of the client's body lasts until the client sends something,
+// and net/http returns no error of a request before the reads of its body have ended.
+func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
+	if _, whole := body.(io.WriterTo); whole { // It is in memory.
+		return body
+	}
+	reader, writer := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		_, err := io.Copy(writer, body)
+		stop()
+		_ = writer.CloseWithError(err)
+		_ = body.Close()
+	}()
+	return reader
 }
 
 // trailingBody is a request's body that fills the request's trailers at its end. The module can change trailers until then, so
