@@ -4,7 +4,7 @@ import "unsafe"
 
 // wazero 1.12.0 (and later, as its source shows) compiles memory.copy into a call of runtime.memmove and takes R15 to be
 // kept. In a plugin, Go code reaches global variables through R15, and memmove reads one, so memmove changes R15: under load
-// most calls into the module trap. As long as wazero does not save the register, it gets a memmove that keeps it. A program
+// most calls into the module trap, and KrakenD 2.13.8 itself ended with SIGSEGV at start. As long as wazero does not save the register, it gets a memmove that keeps it. A program
 // that is no plugin needs none of this.
 //
 // wazero takes the address from this variable for each call engine that it makes.

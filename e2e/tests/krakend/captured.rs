@@ -1,8 +1,10 @@
 //! What reaches a recording upstream behind the stand-in, and what clients get.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use e2e::capture::Capture;
 use e2e::deliveries::{github, now, stripe};
 use e2e::gateway::{Received, received};
@@ -28,6 +30,7 @@ pub(crate) struct World {
     pub(crate) capture: Capture,
     pub(crate) signer: Signer,
     pub(crate) senders: Senders,
+    way: Way,
     turn: Mutex<()>,
     _directory: TempDir,
 }
@@ -48,7 +51,7 @@ impl World {
             signer: &signer,
             directory: directory.path(),
         })?;
-        Ok(Self { gateway, capture, signer, senders, turn: Mutex::new(()), _directory: directory })
+        Ok(Self { gateway, capture, signer, senders, way, turn: Mutex::new(()), _directory: directory })
     }
 
     /// One test at a time: what the upstream gets belongs to it.
@@ -142,6 +145,7 @@ pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
         test(way, "forged identity headers change nothing", forged),
         test(way, "trailers with a key do not reach the upstream", trailers),
         test(way, "methods and paths that no endpoint has", unknown),
+        test(way, "an answer that breaks off is not a whole one", broken_off),
         test(way, "a body of every byte, and the upstream's answer with its header lines", exact),
     ]
 }
@@ -283,6 +287,47 @@ fn unknown(world: &World) -> Result<()> {
     let reply = world.gateway.send(&keyed(MESSAGES, "k").bearer(&forged))?;
     ensure!(reply.status == 401, "with a forged token: {}", shown(&reply));
     world.nothing_forwarded()
+}
+
+/// The upstream promises more than it sends.
+fn broken_off(world: &World) -> Result<()> {
+    for framing in ["content-length: 200000", "transfer-encoding: chunked"] {
+        let chunk = if framing.starts_with('t') { "186a0\r\n" } else { "" };
+        let begun = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n{chunk}{}", "x".repeat(100_000));
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let gateway = StandIn::start(Options {
+            way: world.way,
+            race: false,
+            module: None,
+            plugins: None,
+            policy: &policy()?,
+            upstreams: {
+                let upstream = json!({"url": format!("http://{}", listener.local_addr()?)});
+                json!({"backend": upstream, "unkey": upstream, "openbao": upstream})
+            },
+            environment: environment(&world.senders),
+            signer: &world.signer,
+            directory: tempfile::tempdir()?.path(),
+        })?;
+        let answered = std::thread::spawn(move || {
+            let mut stream = listener.accept()?.0;
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request)?;
+            stream.write_all(begun.as_bytes())
+        });
+        let reply = gateway.send(&world.signed(keyed(MESSAGES, "k"), &claims("acme", "alice"))?);
+        match answered.join() {
+            Ok(answered) => answered?,
+            Err(_) => bail!("the upstream panicked"),
+        }
+        match (world.way, reply) {
+            // The gateway has the whole response in memory before the client gets any of it.
+            (Way::Plugin, Ok(reply)) => ensure!(reply.status >= 500, "{framing}: status {}", reply.status),
+            (Way::Executor, Err(_)) => {}
+            (_, reply) => bail!("{framing}: {:?}", reply.map(|reply| (reply.status, reply.body.len()))),
+        }
+    }
+    Ok(())
 }
 
 fn exact(world: &World) -> Result<()> {

@@ -218,7 +218,7 @@ func (s *Server) Serve(listener net.Listener) error {
 				return
 			}
 			defer recovered(w, s.logger)
-			s.router.ServeHTTP(w, r)
+			s.router.ServeHTTP(&safeCast{w}, r)
 		}),
 	}
 	addDebug(mux)

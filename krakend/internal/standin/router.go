@@ -80,16 +80,10 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		params[segment[1:len(segment)-1]] = value
 	}
 	c, _ := t.contexts.Get().(*Context)
-	c.Request, c.Writer, c.params = r, ginWriter{w}, params
+	c.Request, c.Writer, c.params = r, &ginWriter{w}, params
 	defer t.contexts.Put(c)
-	best.handle(w, c)
+	best.handle(c.Writer, c)
 }
-
-// ginWriter is the writer that gin puts around that of net/http.
-type ginWriter struct{ http.ResponseWriter }
-
-// Unwrap gives net/http's writer, as gin's does.
-func (w ginWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (t *router) match(segments []string, method string) *route {
 	var best *route
