@@ -354,6 +354,9 @@ func TestALocalReplyInTheMiddleOfABody(t *testing.T) {
 	if value(header, ":status") != "403" || body != "store" || value(header, "content-type") != "text/plain" || value(header, "content-length") != "5" {
 		t.Errorf("the client got %v %q", header, body)
 	}
+	if value(header, "x-new") != "one" {
+		t.Errorf("the reply has not passed the response callbacks: %v", header)
+	}
 	// The client has the headers of the response already.
 	m, err := b.Exchange(context.Background(), ask("/o", ""), answering("answer"))
 	if err != nil {
@@ -490,33 +493,50 @@ func TestStreamsAreSpreadOverTheInstances(t *testing.T) {
 	}
 	close(release)
 	clients.Wait()
+	for i, open := range []int64{5, 1, 3, 2} {
+		b.slots[i].instance.Load().open.Store(open)
+	}
+	for range 4 {
+		if in, err := b.pick(); err != nil || in != b.slots[1].instance.Load() {
+			t.Error("a stream goes to an instance with more streams than another", err)
+		}
+	}
+	for _, slot := range b.slots {
+		slot.instance.Load().open.Store(0)
+	}
 }
 
 // A stream that is woken while nothing has changed waits on: it does not ask again and again.
 func TestAWakeIsTakenOnce(t *testing.T) {
-	b := acts(t, Options{Instances: 1, Upstreams: map[string]http.RoundTripper{"store": never{}}})
-	done := make(chan struct{})
-	go func() {
-		mustExchange(t, b, ask("/c", ""), answering("answer"))
-		close(done)
-	}()
-	in := b.slots[0].instance.Load()
-	woken := false
-	taken := eventually(func() bool {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		for _, s := range in.streams {
-			if s.request.wake != nil && !woken && len(in.calls) == 1 {
-				s.request.notify()
-				woken = true
-				return false
-			}
-			return woken && len(s.request.wake) == 0
-		}
-		return woken
-	})
-	if !taken {
-		t.Error("the wake was not taken")
+	b := acts(t, Options{Upstreams: map[string]http.RoundTripper{"store": never{}}})
+	x := &exchange{bridge: b, ctx: context.Background()}
+	if !x.open(ask("/c", "").Header) {
+		t.Fatal("the stream is not open")
 	}
-	<-done
+	s := &x.stream
+	s.in.mu.Lock()
+	wake := s.request.waiter()
+	s.request.notify()
+	s.in.mu.Unlock()
+	x.await(toUpstream, wake)
+	if len(wake) > 0 {
+		t.Error("the wake is still there")
+	}
+	x.finish()
+}
+
+// The module reads how much of a request has arrived.
+func TestTheSizeOfARequestCountsWhatHasArrived(t *testing.T) {
+	b := acts(t, Options{})
+	r := ask("/b", "body")
+	x := &exchange{bridge: b, ctx: context.Background(), request: newInlet(&r.Message)}
+	if !x.open(r.Header) {
+		t.Fatal("the stream is not open")
+	}
+	x.feed(toUpstream, piece{[]byte("12345"), nil})
+	x.feed(toUpstream, piece{[]byte("678"), nil})
+	if got, want := x.stream.received, uint64(r.Header.size()+8); got != want {
+		t.Errorf("%d bytes are counted, and %d have arrived", got, want)
+	}
+	x.finish()
 }
