@@ -33,7 +33,7 @@ fi
 
 # A plugin and the race detector need cgo.
 CC_FOUND=
-if has "$(go env CC)"; then CC_FOUND=1; fi
+if has "$(go env CC)"; then CC_FOUND=1; else export CGO_ENABLED=0; fi
 
 # stand_ins DIRECTORY [FLAG ...]: the stand-ins for the gateway, and the plugin.
 stand_ins() {
@@ -51,6 +51,7 @@ build_all() {
     mkdir -p "$OUT"
     go build -trimpath -o "$OUT/" ./internal/caserunner
     stand_ins "$OUT"
+    [ -n "$CC_FOUND" ] || rm -rf "$OUT/race"
     [ -z "$CC_FOUND" ] || CGO_ENABLED=1 stand_ins "$OUT/race" -race
 }
 

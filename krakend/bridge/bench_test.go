@@ -115,6 +115,7 @@ func BenchmarkExchange(b *testing.B) {
 			empty := newEmptyGuest(b, benchModule(b, h, func() []byte { return guestFile(b, "empty") }))
 			var inBridge, inEmpty time.Duration // of CPU
 			b.ReportAllocs()
+			b.ResetTimer()
 			const turn = 500
 			for done := 0; done < b.N; done += turn {
 				rounds := min(turn, b.N-done)
@@ -158,6 +159,7 @@ func BenchmarkEmptyGuestInTheBridge(b *testing.B) {
 func BenchmarkInstance(b *testing.B) {
 	bridge := benchBridge(b, benchModule(b, hosts[0], func() []byte { return builtModule(b) }), hosts[0])
 	b.ReportAllocs()
+	start := cpuTime(b)
 	for b.Loop() {
 		in, err := bridge.startInstance(&slot{})
 		if err != nil {
@@ -165,11 +167,13 @@ func BenchmarkInstance(b *testing.B) {
 		}
 		in.shutDown()
 	}
+	b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N), "cpu-ns/op")
 }
 
 // BenchmarkCompile measures the compilation of the module.
 func BenchmarkCompile(b *testing.B) {
 	module := builtModule(b)
+	start := cpuTime(b)
 	for b.Loop() {
 		m, err := Compile(context.Background(), module, CompileOptions{})
 		if err != nil {
@@ -177,4 +181,5 @@ func BenchmarkCompile(b *testing.B) {
 		}
 		_ = m.Close(context.Background())
 	}
+	b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N), "cpu-ns/op")
 }

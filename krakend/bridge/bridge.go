@@ -21,6 +21,8 @@ type Bridge struct {
 	slots       []*slot
 	// pauseLimit is how long a paused stream waits for a tick to resume it, when nothing else can.
 	pauseLimit time.Duration
+	// startPause is how long no instance is started after one did not start.
+	startPause time.Duration
 
 	// ticks counts the watchdog's ticks.
 	ticks      atomic.Uint64
@@ -40,8 +42,7 @@ const (
 	deadlineTicks = 8
 	startDeadline = 10 * time.Second
 	pauseLimit    = 10 * time.Second
-	// startPause is how long no instance is started after one did not start.
-	startPause = time.Second
+	startPause    = time.Second
 )
 
 // slot is the place of an instance in the pool.
@@ -58,7 +59,10 @@ func (s *slot) forget(in *instance) { s.instance.CompareAndSwap(in, nil) }
 // it the policy. A policy that the module refuses is an error with the module's own lines. Further instances start when
 // requests need them.
 func New(ctx context.Context, o Options) (*Bridge, error) {
-	b := &Bridge{options: o, level: LevelInfo, module: o.Compiled, metrics: &Metrics{}, stop: make(chan struct{}), pauseLimit: pauseLimit}
+	b := &Bridge{
+		options: o, level: LevelInfo, module: o.Compiled, metrics: &Metrics{}, stop: make(chan struct{}),
+		pauseLimit: pauseLimit, startPause: startPause,
+	}
 	b.setDefaults()
 	b.metrics.stats = b.Stats
 	if b.module == nil {
@@ -121,7 +125,7 @@ func (s *slot) start(b *Bridge) (*instance, error) {
 	if b.closed.Load() {
 		return nil, errors.New("the bridge is closed")
 	}
-	if since := time.Since(s.failed); since < startPause {
+	if since := time.Since(s.failed); since < b.startPause {
 		return nil, errors.New("an instance did not start a moment ago")
 	}
 	in, err := b.startInstance(s)

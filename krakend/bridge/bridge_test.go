@@ -93,15 +93,19 @@ func (l *logLines) add(level Level, text string) {
 	l.lines = append(l.lines, level.String()+" "+text)
 }
 
-func (l *logLines) contains(text string) bool {
+func (l *logLines) contains(text string) bool { return l.count(text) > 0 }
+
+// count gives the number of lines with a text.
+func (l *logLines) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	count := 0
 	for _, line := range l.lines {
 		if strings.Contains(line, text) {
-			return true
+			count++
 		}
 	}
-	return false
+	return count
 }
 
 // startBridge starts a bridge and closes it at the end of the test, which fails if a stream, a call or a goroutine is left.

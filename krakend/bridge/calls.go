@@ -42,9 +42,9 @@ func hostHTTPCall(in *instance, a []uint64) status {
 	}
 	header, okHeader := readPairs(rawHeader)
 	trailer, okTrailer := readPairs(rawTrailer)
-	upstream, known := in.bridge.options.Upstreams[cluster]
+	upstream := in.bridge.options.Upstreams[cluster]
 	milliseconds := uint32(a[8])
-	if !okHeader || !okTrailer || !known || upstream == nil || int32(milliseconds) < 0 || !validHeader(header) || !validHeader(trailer) {
+	if !okHeader || !okTrailer || upstream == nil || int32(milliseconds) < 0 || !validHeader(header) || !validHeader(trailer) {
 		return statusBadArgument
 	}
 	request, err := callRequest(cluster, header, append([]byte(nil), rawBody...), trailer)

@@ -27,6 +27,9 @@ func TestPairsAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("the first %d bytes are %v", end, got)
 		}
 	}
+	if _, ok := readPairs(bytes.Replace(encoded, []byte("/\x00a"), []byte("/_a"), 1)); ok {
+		t.Error("a value without its NUL is taken")
+	}
 	if _, ok := readPairs(append(encoded, 0)); ok {
 		t.Error("a byte too many is taken")
 	}
@@ -62,7 +65,7 @@ func TestARecordBecomesJSON(t *testing.T) {
 	if err != nil || string(text) != `{"a":"x","b":true}` {
 		t.Errorf("%s %v", text, err)
 	}
-	members := map[string]any{"n": nil, "f": -1.5, "s": "x", "b": false, "o": map[string]any{"l": []any{"y", 2.0, nil}}}
+	members := map[string]any{"n": nil, "f": -1.5, "s": "x", "b": true, "c": false, "o": map[string]any{"l": []any{"y", 2.0, nil}}}
 	encoded := appendStruct(nil, members)
 	got, err := readStruct(encoded, maxRecordDepth)
 	if err != nil || !reflect.DeepEqual(got, members) {

@@ -107,9 +107,11 @@ func TestABrokenPolicyDoesNotStart(t *testing.T) {
 
 // When a fresh instance cannot be made, requests are answered, and the bridge does not try at every request.
 func TestWithoutAnInstanceRequestsAreAnswered(t *testing.T) {
-	o := Options{Compiled: compiledModule(t), Policy: []byte(policy), Instances: 1,
+	var log logLines
+	o := Options{Compiled: compiledModule(t), Policy: []byte(policy), Instances: 1, Log: log.add,
 		Unavailable: func() *Message { return response("503", "the gateway's own") }}
 	b := startBridge(t, o)
+	b.startPause = time.Hour
 	in := b.slots[0].instance.Load()
 	b.options.Policy = []byte("{")
 	in.mu.Lock()
@@ -120,6 +122,9 @@ func TestWithoutAnInstanceRequestsAreAnswered(t *testing.T) {
 		if value(header, ":status") != "503" || body != "the gateway's own" {
 			t.Errorf("the client got %v %q", header, body)
 		}
+	}
+	if starts := log.count("error edge-idempotency: policy"); starts != 1 {
+		t.Errorf("%d instances were started in vain: %q", starts, log.lines)
 	}
 	b.options.Policy = []byte(policy)
 	b.slots[0].failed = time.Time{}

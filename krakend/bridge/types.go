@@ -96,6 +96,7 @@ type Options struct {
 	Instances int
 	// Deadline is the longest time that one call into the guest can take; 0 stands for DefaultDeadline. The bridge's watchdog
 	// counts it in eighths, and counts no time in which the whole process stands still. A start can take ten seconds.
+	// A negative deadline is none, for measurements only: a call that does not end then stops the whole process.
 	Deadline time.Duration
 	// MemoryPages is the most memory that an instance can have, in pages of 64 KiB; 0 stands for DefaultMemoryPages.
 	MemoryPages uint32

@@ -37,11 +37,11 @@ impl Way {
             Self::Executor => "executor",
         }
     }
+}
 
-    /// Whether `make krakend` could not build this way, and has said so.
-    pub(crate) fn is_left_out(self) -> bool {
-        self == Self::Plugin && std::env::var_os("EDGE_KRAKEND_WITHOUT_PLUGIN").is_some()
-    }
+/// Whether `make krakend` could build neither the plugin nor anything with the race detector, and has said so.
+pub(crate) fn without_c_compiler() -> bool {
+    std::env::var_os("EDGE_KRAKEND_WITHOUT_PLUGIN").is_some()
 }
 
 /// What a stand-in is started with.

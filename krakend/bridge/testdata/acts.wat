@@ -8,7 +8,7 @@
 ;;   u     calls the cluster "unknown", and logs the status
 ;;   k     sets a tick of 10 ms and goes on with the next tick
 ;;   m     grows its memory beyond any limit, and answers 507 if it gets none
-;;   a     answers 403 in the middle of the request's body
+;;   a     answers 403 in the middle of the request's body, and adds "x-new: one" to the response's headers
 ;;   o     answers 409 in the middle of the response's body
 ;;   n     removes, replaces and adds header lines
 ;; Any other request it lets pass.
@@ -111,6 +111,8 @@
 
   (func (export "proxy_on_response_headers") (param $id i32) (param i32) (param $end i32) (result i32)
     (if (call $is (local.get $id) (i32.const 0x72)) (then (unreachable))) ;; r
+    (if (call $is (local.get $id) (i32.const 0x61)) (then ;; a
+      (drop (call $add (i32.const 2) (i32.const 1220) (i32.const 5) (i32.const 1230) (i32.const 3)))))
     (if (call $is (local.get $id) (i32.const 0x68)) (then (return (i32.eqz (local.get $end))))) ;; h
     (call $is (local.get $id) (i32.const 0x71))) ;; q
 
