@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -137,7 +138,9 @@ var connectionHeaders = map[string]bool{
 //
 // net/http keeps neither the order of lines with different names nor the letter case of names: lines come in the order of
 // their names, and lines with the same name in the client's order.
-func newView(own, client *http.Request, b *binding) *view {
+//
+// Trailers are left out: KrakenD has no list of those that a backend may get, and passes none by itself.
+func newView(own, client *http.Request, path string, b *binding) *view {
 	v := &view{unlisted: map[bridge.Line]bool{}}
 	v.request.Metadata = b.identity.metadata(client)
 	if b.endpoint != Operations {
@@ -148,7 +151,7 @@ func newView(own, client *http.Request, b *binding) *view {
 		scheme = "https"
 	}
 	lines := bridge.Header{{Name: ":method", Value: client.Method}, {Name: ":scheme", Value: scheme},
-		{Name: ":authority", Value: authority(client.Host)}, {Name: ":path", Value: rawPath(client)}}
+		{Name: ":authority", Value: authority(client.Host)}, {Name: ":path", Value: path}}
 	lines = append(lines, bridge.Line{Name: "x-request-id", Value: newUUID()})
 	for _, name := range headerNames(own.Header, client.Header) {
 		if b.hides(name) {
@@ -179,9 +182,6 @@ func newView(own, client *http.Request, b *binding) *view {
 	if body != nil {
 		v.body = &watchedBody{ReadCloser: body}
 		v.request.Body = v.body
-	}
-	if sameBody(body, client.Body) {
-		v.request.Trailer = func() bridge.Header { return toLines(client.Trailer) }
 	}
 	return v
 }
@@ -229,21 +229,30 @@ func toLines(header http.Header) bridge.Header {
 	return lines
 }
 
-// rawPath is the path and the query as the client sent them. A proxy's form of the URI loses its scheme and host.
-func rawPath(r *http.Request) string {
-	if r.RequestURI == "" {
-		return r.URL.RequestURI()
+// rawPath is the path and the query as the client sent them; a URI with a scheme and a host loses both. KrakenD has chosen the
+// endpoint by what net/http makes of the URI (URL.Path), and the module decides by this path, which it normalises. So ok is
+// false where the two could be about different paths: a URI of another form or scheme, a path that decodes to another one, and
+// dot segments, which the router takes for text.
+func rawPath(r *http.Request) (path string, ok bool) {
+	switch {
+	case strings.HasPrefix(r.RequestURI, "/"):
+		path = r.RequestURI
+	case r.RequestURI == "" || r.URL.Opaque == "" && (r.URL.Scheme == "http" || r.URL.Scheme == "https"):
+		path = r.URL.RequestURI()
+	default:
+		return "", false
 	}
-	if strings.HasPrefix(r.RequestURI, "/") {
-		return r.RequestURI
+	encoded, _, _ := strings.Cut(path, "?")
+	decoded, err := url.PathUnescape(encoded)
+	if err != nil || decoded != r.URL.Path || !strings.HasPrefix(decoded, "/") {
+		return "", false
 	}
-	if _, rest, ok := strings.Cut(r.RequestURI, "://"); ok {
-		if slash := strings.IndexAny(rest, "/?"); slash >= 0 {
-			return "/" + strings.TrimPrefix(rest[slash:], "/")
+	for segment := range strings.SplitSeq(decoded, "/") {
+		if segment == "." || segment == ".." {
+			return "", false
 		}
-		return "/"
 	}
-	return r.RequestURI
+	return path, true
 }
 
 // authority is the host without a port and without a final dot, as in the Envoy configurations of this project: the policy's

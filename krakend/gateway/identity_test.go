@@ -109,7 +109,11 @@ func TestTheModulesViewOfARequest(t *testing.T) {
 	if !ok {
 		t.Fatal("the client's request was not found")
 	}
-	v := newView(own, from.request, &binding{endpoint: "files.list", identity: source})
+	path, ok := rawPath(from.request)
+	if !ok {
+		t.Fatal("the path is refused")
+	}
+	v := newView(own, from.request, path, &binding{endpoint: "files.list", identity: source})
 	var got [][2]string
 	for _, line := range v.request.Header {
 		if line.Name != "x-request-id" && line.Name != "authorization" {
@@ -130,7 +134,7 @@ func TestTheModulesViewOfARequest(t *testing.T) {
 	if v.request.RouteMetadata["edge.idempotency"]["endpoint"] != "files.list" {
 		t.Errorf("%v", v.request.RouteMetadata)
 	}
-	operation := newView(own, from.request, &binding{endpoint: Operations})
+	operation := newView(own, from.request, path, &binding{endpoint: Operations})
 	if operation.request.RouteMetadata != nil || operation.request.Metadata != nil {
 		t.Errorf("%v %v", operation.request.RouteMetadata, operation.request.Metadata)
 	}

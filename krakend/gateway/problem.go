@@ -59,6 +59,11 @@ func (p problems) notFound() *http.Response {
 	return p.make(document{Title: "Not found", Status: http.StatusNotFound, Detail: "There is no such path on this host.", Code: "not_found", Retry: "never"})
 }
 
+func (p problems) pathAmbiguous() *http.Response {
+	return p.make(document{Title: "Path ambiguous", Status: http.StatusBadRequest, Code: "path_ambiguous", Retry: "never",
+		Detail: "The path could be read in more than one way: send it in its plain form, without dot segments."})
+}
+
 func (p problems) cutOff() *http.Response {
 	return p.make(document{Title: "Temporarily unavailable", Status: http.StatusServiceUnavailable,
 		Detail: "The answer of the service broke off. Send the same request again, with the same idempotency key if it had one.", Code: "dependency_unavailable", Retry: "same_key"})

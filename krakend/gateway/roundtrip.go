@@ -29,7 +29,10 @@ func (g *Gateway) RoundTrip(ctx context.Context, endpoint string, request *http.
 		from.leaveBody(request, response)
 	}
 	if response != nil && response.Body != http.NoBody {
-		response.Body = &cutBody{ReadCloser: response.Body, cut: from.breakOff}
+		body := &cutBody{ReadCloser: response.Body, cut: from.breakOff}
+		// KrakenD does not close the body of an answer that comes when ctx has ended.
+		body.unwatch = context.AfterFunc(ctx, func() { _ = body.end() })
+		response.Body = body
 	}
 	return response, err
 }
@@ -37,8 +40,9 @@ func (g *Gateway) RoundTrip(ctx context.Context, endpoint string, request *http.
 // cutBody calls a function when somebody reads it and it does not come to its end.
 type cutBody struct {
 	io.ReadCloser
-	cut    func()
-	closed atomic.Bool
+	cut     func()
+	unwatch func() bool
+	closed  atomic.Bool
 }
 
 // errClosed is the error of a body that is closed before its end: KrakenD closes it at the endpoint's timeout.
@@ -58,7 +62,15 @@ func (b *cutBody) Read(into []byte) (int, error) {
 
 // Close closes the body.
 func (b *cutBody) Close() error {
-	b.closed.Store(true)
+	b.unwatch()
+	return b.end()
+}
+
+// end closes the body once.
+func (b *cutBody) end() error {
+	if b.closed.Swap(true) {
+		return nil
+	}
 	return b.ReadCloser.Close()
 }
 
@@ -78,7 +90,11 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 	if !b.serves(authority(from.request.Host)) {
 		return g.problems.notFound(), from, false, nil
 	}
-	v := newView(request, from.request, b)
+	path, ok := rawPath(from.request)
+	if !ok {
+		return g.problems.pathAmbiguous(), from, false, nil
+	}
+	v := newView(request, from.request, path, b)
 	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
 	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
 	inner, cancel := untilReserve(ctx)

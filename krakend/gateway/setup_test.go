@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,6 +184,9 @@ type call struct {
 func (c call) requests(parent context.Context) (context.Context, *http.Request) {
 	client := httptest.NewRequest(c.method, "http://api.example.com/", c.body)
 	client.RequestURI, client.Host = c.path, "api.example.com"
+	if target, err := url.ParseRequestURI(c.path); err == nil { // as net/http's server does
+		client.URL = target
+	}
 	if c.host != "" {
 		client.Host = c.host
 	}

@@ -154,10 +154,6 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 	}).WithContext(wait)
 	if message.Body != nil {
 		request.Body, request.ContentLength = endingWith(wait, message.Body), length
-		if message.Trailer != nil && length < 0 {
-			request.Trailer = http.Header{}
-			request.Body = &trailingBody{ReadCloser: request.Body, trailer: message.Trailer, into: request.Trailer}
-		}
 	}
 	for attempt := 1; ; attempt++ {
 		response, err := u.transport.RoundTrip(request)
@@ -198,27 +194,6 @@ func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 		_ = body.Close()
 	}()
 	return reader
-}
-
-// trailingBody is a request's body that fills the request's trailers at its end. The module can change trailers until then, so
-// they cannot be announced before; HTTP/1.1 allows this, and net/http writes what the map has.
-type trailingBody struct {
-	io.ReadCloser
-	trailer func() bridge.Header
-	into    http.Header
-}
-
-// Read reads the body, and takes the trailers at its end.
-func (b *trailingBody) Read(into []byte) (int, error) {
-	count, err := b.ReadCloser.Read(into)
-	if err == io.EOF {
-		for _, line := range b.trailer() {
-			if !connectionHeaders[line.Name] {
-				b.into.Add(line.Name, line.Value)
-			}
-		}
-	}
-	return count, err
 }
 
 // answer makes the bridge's message of an upstream's answer.
