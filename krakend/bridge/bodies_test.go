@@ -108,7 +108,7 @@ func TestTheClientGoesInEachPhase(t *testing.T) {
 		body       bool
 		forward    Forward
 	}{
-		{"the guest waits for a call", "/c", false, upstream},
+		{"the guest waits for a call", "/e", false, upstream},
 		{"the guest waits for the body", "/b", true, upstream},
 		{"the upstream works", "/z", false, upstream},
 		{"the upstream reads the body", "/z", true, func(ctx context.Context, m *Message) (*Message, error) {

@@ -156,10 +156,11 @@ func TestAPauseThatNothingEndsIsAnswered(t *testing.T) {
 
 func TestAPauseUnderTicksEndsAfterTheLimit(t *testing.T) {
 	b := acts(t, Options{Instances: 1})
-	b.pauseLimit = 30 * time.Millisecond
 	if header, _ := mustExchange(t, b, ask("/k", "body"), answering("answer")); value(header, ":status") != "200" {
 		t.Errorf("a tick does not resume: %v", header)
 	}
+	// The ticks go on, and resume nothing.
+	b.pauseLimit = 30 * time.Millisecond
 	if header, body := mustExchange(t, b, ask("/p", "body"), answering("answer")); !isUnavailable(header, body) {
 		t.Errorf("the client got %v %q", header, body)
 	}
@@ -178,14 +179,31 @@ func TestTheDeadlineOfTheGatewayEndsAPauseAndTheWaitForTheUpstream(t *testing.T)
 	if err != nil || !isUnavailable(m.Header, "\"code\":\"dependency_unavailable\"") {
 		t.Errorf("a pause: %v %v", m, err)
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	m, err = b.Exchange(ctx, ask("/z", ""), func(ctx context.Context, _ *Message) (*Message, error) {
+	expiring := expiring{context.Background(), make(chan struct{})}
+	m, err = b.Exchange(expiring, ask("/z", ""), func(ctx context.Context, _ *Message) (*Message, error) {
+		close(expiring.done)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
 	if err != nil || value(m.Header, ":status") != "504" {
 		t.Errorf("the wait for the upstream: %v %v", m, err)
+	}
+}
+
+// expiring is a context whose deadline passes when done is closed.
+type expiring struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.done }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 
@@ -215,22 +233,22 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		name  string
-		store http.RoundTripper
-		want  []string
+		name, path string
+		store      http.RoundTripper
+		want       []string
 	}{
-		{"a reply", reply(strings.NewReader("x")), []string{"call0", "head3", "body1"}},
-		{"a timeout is a 504", never{}, []string{"call0", "head3", "body1"}},
-		{"no connection is a reply without headers", replies(func(*http.Request) (*http.Response, error) {
+		{"a reply", "/c", reply(strings.NewReader("x")), []string{"call0", "head3", "body1"}},
+		{"a timeout is a 504", "/e", never{}, []string{"call0", "head3", "body1"}},
+		{"no connection is a reply without headers", "/c", replies(func(*http.Request) (*http.Response, error) {
 			return nil, errors.New("connection refused")
 		}), []string{"call0", "head0", "body0"}},
-		{"a reply that is too long", reply(bytes.NewReader(make([]byte, maxReplyBody+1))), []string{"call0", "head0", "body0"}},
-		{"a reply that breaks off", reply(io.MultiReader(strings.NewReader("x"), broken{})), []string{"call0", "head0", "body0"}},
+		{"a reply that is too long", "/c", reply(bytes.NewReader(make([]byte, maxReplyBody+1))), []string{"call0", "head0", "body0"}},
+		{"a reply that breaks off", "/c", reply(io.MultiReader(strings.NewReader("x"), broken{})), []string{"call0", "head0", "body0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var log logLines
 			b := acts(t, Options{Log: log.add, Upstreams: map[string]http.RoundTripper{"store": test.store}})
-			if header, _ := mustExchange(t, b, ask("/c", "body"), answering("answer")); value(header, ":status") != "200" {
+			if header, _ := mustExchange(t, b, ask(test.path, "body"), answering("answer")); value(header, ":status") != "200" {
 				t.Errorf("the client got %v", header)
 			}
 			for _, line := range test.want {
@@ -341,7 +359,11 @@ func TestStreamsAreSpreadOverTheInstances(t *testing.T) {
 
 // A stream that is woken while nothing has changed waits on: it does not ask again and again.
 func TestAWakeIsTakenOnce(t *testing.T) {
-	b := acts(t, Options{Upstreams: map[string]http.RoundTripper{"store": never{}}})
+	release := make(chan struct{})
+	b := acts(t, Options{Upstreams: map[string]http.RoundTripper{"store": replies(func(*http.Request) (*http.Response, error) {
+		<-release
+		return nil, errors.New("released")
+	})}})
 	x := &exchange{bridge: b, ctx: context.Background()}
 	if !x.open(ask("/c", "").Header) {
 		t.Fatal("the stream is not open")
@@ -356,6 +378,7 @@ func TestAWakeIsTakenOnce(t *testing.T) {
 		t.Error("the wake is still there")
 	}
 	x.finish()
+	close(release)
 }
 
 // The module reads how much of a request has arrived.

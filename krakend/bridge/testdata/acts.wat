@@ -4,7 +4,7 @@
 ;;   x     traps when the stream is deleted
 ;;   p, q  pauses the request, or the response, for ever
 ;;   b, h  holds the request, or the response, back until its body has arrived
-;;   c     calls the cluster "store" with 100 ms, and goes on with the reply, whose numbers it logs
+;;   c, e  calls the cluster "store" with one minute, or 100 ms, and goes on with the reply, whose numbers it logs
 ;;   u     calls the cluster "unknown", and logs the status
 ;;   k     sets a tick of 10 ms and goes on with the next tick
 ;;   m     grows its memory beyond any limit, and answers 507 if it gets none
@@ -54,6 +54,8 @@
     (i32.add (i32.const 4096) (i32.and (local.get $id) (i32.const 16383))))
   (func $is (param $id i32) (param $letter i32) (result i32)
     (i32.eq (i32.load8_u (call $slot (local.get $id))) (local.get $letter)))
+  (func $calls (param $id i32) (result i32)
+    (i32.or (call $is (local.get $id) (i32.const 0x63)) (call $is (local.get $id) (i32.const 0x65))))
   (func $hang (loop $again (br $again)))
   ;; Logs a word of four letters and a number below 10.
   (func $say (param $word i32) (param $number i32)
@@ -78,11 +80,12 @@
       (global.set $waiting (local.get $id))
       (drop (call $tick (i32.const 10)))
       (return (i32.const 1))))
-    (if (call $is (local.get $id) (i32.const 0x63)) (then ;; c
+    (if (call $calls (local.get $id)) (then ;; c, e
       (global.set $waiting (local.get $id))
       (drop (call $effective (i32.const 1)))
       (call $say (i32.const 0x6c6c6163) (call $call (i32.const 1040) (i32.const 5) (i32.const 1072) (i32.const 65)
-        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 100) (i32.const 8)))
+        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+        (select (i32.const 60000) (i32.const 100) (call $is (local.get $id) (i32.const 0x63))) (i32.const 8)))
       (return (i32.const 1))))
     (if (call $is (local.get $id) (i32.const 0x75)) (then ;; u
       (call $say (i32.const 0x6c6c6163) (call $call (i32.const 1050) (i32.const 7) (i32.const 1072) (i32.const 65)
@@ -106,7 +109,7 @@
       (call $answer (i32.const 403))
       (return (i32.const 1))))
     (if (call $is (local.get $id) (i32.const 0x62)) (then (return (i32.eqz (local.get $end)))))
-    (i32.or (i32.or (call $is (local.get $id) (i32.const 0x70)) (call $is (local.get $id) (i32.const 0x63)))
+    (i32.or (i32.or (call $is (local.get $id) (i32.const 0x70)) (call $calls (local.get $id)))
       (call $is (local.get $id) (i32.const 0x6b))))
 
   (func (export "proxy_on_response_headers") (param $id i32) (param i32) (param $end i32) (result i32)
