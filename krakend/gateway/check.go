@@ -20,9 +20,11 @@ type plan struct {
 	module     []byte
 	// environment holds the variables that the policy names and the process has.
 	environment map[string]string
-	bindings    map[string]*binding
-	upstreams   map[string]*upstream
-	mistakes    Mistakes
+	// startable says that the module can be started with the numbers of the service.
+	startable bool
+	bindings  map[string]*binding
+	upstreams map[string]*upstream
+	mistakes  Mistakes
 	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
 	compared Mistakes
 	notes    Mistakes
@@ -56,9 +58,11 @@ func read(file string, o LoadOptions) (*plan, error) {
 		return p, nil
 	}
 	p.readModule(o)
+	p.startable = p.checkNumbers()
 	known := p.readPolicy(o)
 	p.readUpstreams(o)
 	p.checkRouter()
+	p.checkNames(o)
 	if known {
 		p.checkPolicy()
 		p.checkEndpoints(o)
@@ -124,20 +128,34 @@ func (p *plan) readModule(o LoadOptions) {
 		return
 	}
 	p.module = module
+}
+
+// The largest values of numbers.
+const (
+	mostInstances    = 1024
+	mostDeadlineMs   = 60_000
+	mostMemoryMiB    = 4096 // all that a module can address
+	mostBufferBytes  = 1 << 30
+	mostTimeoutMs    = 3_600_000
+	numberOutOfRange = "expected a number from 0 to %d; 0 stands for the default"
+)
+
+// checkNumbers says whether all numbers are such that the module can be started with them.
+func (p *plan) checkNumbers() bool {
+	before := len(p.mistakes)
 	for _, number := range []struct {
-		name  string
-		value int
+		name        string
+		value, most int
 	}{
-		{"instances", p.service.Instances}, {"deadline_ms", p.service.DeadlineMs}, {"memory_mib", p.service.MemoryMiB},
-		{"request_buffer_bytes", p.service.RequestBufferBytes}, {"response_buffer_bytes", p.service.ResponseBufferBytes},
+		{"instances", p.service.Instances, mostInstances}, {"deadline_ms", p.service.DeadlineMs, mostDeadlineMs},
+		{"memory_mib", p.service.MemoryMiB, mostMemoryMiB}, {"request_buffer_bytes", p.service.RequestBufferBytes, mostBufferBytes},
+		{"response_buffer_bytes", p.service.ResponseBufferBytes, mostBufferBytes},
 	} {
-		if number.value < 0 {
-			p.mistakes.add(servicePointer+"/"+number.name, "", "a number from 0 on; 0 stands for the default")
+		if number.value < 0 || number.value > number.most {
+			p.mistakes.add(servicePointer+"/"+number.name, "", numberOutOfRange, number.most)
 		}
 	}
-	if p.service.MemoryMiB > 4096 {
-		p.mistakes.add(servicePointer+"/memory_mib", "", "at most 4096, which is all that a module can address")
-	}
+	return len(p.mistakes) == before
 }
 
 // readPolicy reads the policy document. It returns false if the document is not known; its own mistakes are the module's to
@@ -162,8 +180,13 @@ func (p *plan) readPolicy(o LoadOptions) bool {
 		return false
 	}
 	var whole any
-	if json.Unmarshal(p.policyText, &whole) != nil || json.Unmarshal(p.policyText, &p.policy) != nil {
-		return false // The module says what is wrong, with its place.
+	err := json.Unmarshal(p.policyText, &whole)
+	if err == nil {
+		err = json.Unmarshal(p.policyText, &p.policy)
+	}
+	if err != nil { // If the module refuses the document, its own lines take the place of this one.
+		p.compared.add("policy#", "", "the bridge cannot read it, so nothing can be checked: %v; write integers without a fraction", err)
+		return false
 	}
 	names := map[string]bool{}
 	variables(whole, names)
@@ -193,8 +216,8 @@ func (p *plan) readUpstreams(o LoadOptions) {
 			p.mistakes.add(at+"/url", "", "expected a scheme, a host and a port only, such as \"http://restate:8080\"")
 			continue
 		}
-		if config.TimeoutMs < 0 {
-			p.mistakes.add(at+"/timeout_ms", "", "expected a number of milliseconds from 0 on; 0 stands for 60000")
+		if config.TimeoutMs < 0 || config.TimeoutMs > mostTimeoutMs {
+			p.mistakes.add(at+"/timeout_ms", "", numberOutOfRange, mostTimeoutMs)
 		}
 		made, err := newUpstream(name, target, config, o.Directory)
 		if err != nil {

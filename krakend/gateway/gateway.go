@@ -26,6 +26,7 @@ type Gateway struct {
 	problems  problems
 	owned     func(name string) bool
 	log       func(bridge.Level, string)
+	mutex     sync.Mutex // of metrics
 	metrics   *metricsListener
 	fallback  sync.Once
 	requests  inFlight
@@ -50,6 +51,12 @@ type LoadOptions struct {
 	Directory string
 	// Plugin says that the gateway runs as KrakenD's plugin, which sees backends only that name it in plugin/http-client.
 	Plugin bool
+	// Aliases is config.ExtraConfigAlias of a custom build: KrakenD reads a short name such as auth/validator only if it is
+	// there. It is not asked for with Plugin, because KrakenD's own build has all of them.
+	Aliases map[string]string
+	// Replaces is a gateway of the same process that this one will take the place of, or nil. Its listener for metrics goes on
+	// with the new one if both have the same address.
+	Replaces *Gateway
 	// Log gets the lines of the module and of the gateway. It is called from several goroutines. Nil: no log.
 	Log func(level bridge.Level, message string)
 	// LookupEnv reads environment variables: those that the policy names, and KrakenD's own. Nil stands for os.LookupEnv.
@@ -73,7 +80,7 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	}
 	mistakes := plan.mistakes
 	var host *bridge.Bridge
-	if plan.module != nil && plan.policyText != nil {
+	if plan.startable && plan.module != nil && plan.policyText != nil {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
 			mistakes.add("/extra_config/"+Namespace, "", "%v", err)
 			plan.compared = nil
@@ -89,7 +96,7 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
 		owned: plan.policy.ownedHeaders(), log: o.Log, upstreams: plan.upstreams}
 	if plan.service.MetricsListen != "" {
-		if g.metrics, err = listen(plan.service.MetricsListen, host); err != nil {
+		if g.metrics, err = listen(plan.service.MetricsListen, host, o.Replaces); err != nil {
 			_ = g.Close(context.Background())
 			return nil, fmt.Errorf("%s#/extra_config/%s/metrics_listen: nobody can listen there: %w; choose another address", file, Namespace, err)
 		}
@@ -121,6 +128,8 @@ func (g *Gateway) Bridge() *bridge.Bridge { return g.bridge }
 
 // MetricsAddress returns the address on which /metrics is served, or "" if there is none.
 func (g *Gateway) MetricsAddress() string {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
 	if g.metrics == nil {
 		return ""
 	}
@@ -171,8 +180,8 @@ func (f *inFlight) wait(ctx context.Context) {
 
 // Close ends the listener, the module and the idle connections to upstreams. Requests under way are answered 503.
 func (g *Gateway) Close(ctx context.Context) error {
-	if g.metrics != nil {
-		g.metrics.close(ctx)
+	if metrics := g.takeMetrics(""); metrics != nil {
+		metrics.close(ctx)
 	}
 	err := g.bridge.Close(ctx)
 	for _, u := range g.upstreams {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"edge-idempotency/krakend/bridge"
@@ -11,25 +12,48 @@ import (
 
 // metricsListener serves /metrics in Prometheus's text format.
 type metricsListener struct {
-	address string
-	server  *http.Server
+	// configured is the address in krakend.json, address the one that it became.
+	configured, address string
+	host                atomic.Pointer[bridge.Bridge]
+	server              *http.Server
 }
 
-// listen opens the listener at an address, `host:port`.
-func listen(address string, host *bridge.Bridge) (*metricsListener, error) {
+// listen opens the listener at an address, `host:port`, or goes on with that of another gateway.
+func listen(address string, host *bridge.Bridge, replaced *Gateway) (*metricsListener, error) {
+	if replaced != nil {
+		if open := replaced.takeMetrics(address); open != nil {
+			open.host.Store(host)
+			return open, nil
+		}
+	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
+	m := &metricsListener{configured: address, address: listener.Addr().String()}
+	m.host.Store(host)
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		host := m.host.Load()
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		host.Tick(r.Context()) // The module writes what it has counted on a tick.
 		_ = host.Metrics().WriteText(w)
 	})
-	server := &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(listener) }()
-	return &metricsListener{address: listener.Addr().String(), server: server}, nil
+	m.server = &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = m.server.Serve(listener) }()
+	return m, nil
+}
+
+// takeMetrics takes the listener out of the gateway if it has this address in krakend.json, or any if it is empty.
+func (g *Gateway) takeMetrics(configured string) *metricsListener {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	m := g.metrics
+	if m == nil || configured != "" && m.configured != configured {
+		return nil
+	}
+	g.metrics = nil
+	return m
 }
 
 func (m *metricsListener) close(ctx context.Context) { _ = m.server.Shutdown(ctx) }
