@@ -277,7 +277,7 @@ func TestTheModuleIsNotStartedWithNumbersOutOfRange(t *testing.T) {
 	for _, memory := range []int{-1, 5000} {
 		config := testConfig(t, "http://backend:1")
 		set(config, memory, "extra_config", own, "memory_mib")
-		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: expected a number") {
+		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: expected a number") || !strings.Contains(err.Error(), "1 mistake,") {
 			t.Errorf("%d: %v", memory, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"reflect"
 	"testing"
 
@@ -159,6 +160,15 @@ func TestClaimsAreNamedAsKrakenDReadsThem(t *testing.T) {
 	} {
 		if name, ok := claimName(test.path); ok != test.ok || ok && name != test.wanted {
 			t.Errorf("%q: %q, %v", test.path, name, ok)
+		}
+	}
+}
+
+// HTTP/2 lets such bytes pass.
+func TestAPathThatBreaksARequestLineIsRefused(t *testing.T) {
+	for uri, wanted := range map[string]bool{"/a?b=c": true, "/a?b=c HTTP/1.1": false, "/a?b\tc": false, "/a?b\x7f": false, "/a?b#c": false} {
+		if path, ok := rawPath(&http.Request{RequestURI: uri, URL: &url.URL{Path: "/a"}}); ok != wanted || ok && path != uri {
+			t.Errorf("%q: %q, %v", uri, path, ok)
 		}
 	}
 }
