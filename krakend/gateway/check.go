@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,8 +29,14 @@ type plan struct {
 	notes    Mistakes
 }
 
-// servicePointer is the place of the bridge's own configuration.
-var servicePointer = pointer("extra_config", Namespace)
+// servicePointer is the place of the bridge's own configuration, metricsPointer that of its metrics_listen.
+var (
+	servicePointer = pointer("extra_config", Namespace)
+	metricsPointer = servicePointer + "/metrics_listen"
+)
+
+// Bounds of memory_mib.
+const leastMemoryMiB, mostMemoryMiB = 8, 4096
 
 // read reads krakend.json and what it names. The error is about what cannot be read at all; mistakes are in the plan.
 func read(file string, o LoadOptions) (*plan, error) {
@@ -51,9 +58,15 @@ func read(file string, o LoadOptions) (*plan, error) {
 		p.mistakes.add("/extra_config", "", "the service has no %q: add it, with module, policy_file and upstreams", Namespace)
 		return p, nil
 	}
-	if err := decode(own, &p.service); err != nil {
-		p.mistakes.add(servicePointer, "", "%v: see the members that the bridge has", err)
-		return p, nil
+	decode(own, &p.service, servicePointer, func(at, format string, arguments ...any) {
+		p.mistakes.add(at, "", format, arguments...)
+	})
+	p.checkNumbers()
+	if listen := p.service.MetricsListen; listen != "" {
+		if _, _, err := net.SplitHostPort(listen); err != nil {
+			p.mistakes.add(metricsPointer, "", "%v: expected host:port, such as \"127.0.0.1:9464\"", err)
+			p.service.MetricsListen = ""
+		}
 	}
 	p.readModule(o)
 	known := p.readPolicy(o)
@@ -124,19 +137,25 @@ func (p *plan) readModule(o LoadOptions) {
 		return
 	}
 	p.module = module
+}
+
+// checkNumbers refuses numbers outside of their bounds, and puts the default in their place, with which the other checks go on.
+func (p *plan) checkNumbers() {
 	for _, number := range []struct {
 		name  string
-		value int
+		value *int
 	}{
-		{"instances", p.service.Instances}, {"deadline_ms", p.service.DeadlineMs}, {"memory_mib", p.service.MemoryMiB},
-		{"request_buffer_bytes", p.service.RequestBufferBytes}, {"response_buffer_bytes", p.service.ResponseBufferBytes},
+		{"instances", &p.service.Instances}, {"deadline_ms", &p.service.DeadlineMs}, {"memory_mib", &p.service.MemoryMiB},
+		{"request_buffer_bytes", &p.service.RequestBufferBytes}, {"response_buffer_bytes", &p.service.ResponseBufferBytes},
 	} {
-		if number.value < 0 {
-			p.mistakes.add(servicePointer+"/"+number.name, "", "a number from 0 on; 0 stands for the default")
+		if *number.value < 0 {
+			p.mistakes.add(servicePointer+"/"+number.name, "", "expected a number from 0 on; 0 stands for the default")
+			*number.value = 0
 		}
 	}
-	if p.service.MemoryMiB > 4096 {
-		p.mistakes.add(servicePointer+"/memory_mib", "", "at most 4096, which is all that a module can address")
+	if memory := &p.service.MemoryMiB; *memory != 0 && (*memory < leastMemoryMiB || *memory > mostMemoryMiB) {
+		p.mistakes.add(servicePointer+"/memory_mib", "", "set it to at least %d, which the module needs, and at most %d, which is all that it can address; 0 stands for 64", leastMemoryMiB, mostMemoryMiB)
+		*memory = 0
 	}
 }
 
@@ -215,6 +234,9 @@ func (p *plan) checkRouter() {
 	_ = json.Unmarshal(text, &router)
 	if p.document.ReadTimeout == 0 {
 		p.notes.add("/read_timeout", "", "without it a client that stops in the middle of a body keeps its request longer than the endpoint's timeout: set it, for example to \"60s\"")
+	}
+	if p.document.ClientTLS != nil {
+		p.notes.add("/client_tls", "", "it has no effect on upstreams, to which the bridge connects by itself: name authorities in their ca_file; a client certificate cannot be given")
 	}
 	const why = "set it to true: a client that follows a redirect may send a POST again as a GET"
 	if !router.FixedPath {

@@ -11,25 +11,36 @@ import (
 
 // metricsListener serves /metrics in Prometheus's text format.
 type metricsListener struct {
-	address string
-	server  *http.Server
+	address  string
+	listener net.Listener
+	server   *http.Server
 }
 
 // listen opens the listener at an address, `host:port`.
-func listen(address string, host *bridge.Bridge) (*metricsListener, error) {
+func listen(address string) (*metricsListener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
+	return &metricsListener{address: listener.Addr().String(), listener: listener}, nil
+}
+
+// serve answers requests with the metrics of a bridge.
+func (m *metricsListener) serve(host *bridge.Bridge) {
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		host.Tick(r.Context()) // The module writes what it has counted on a tick.
 		_ = host.Metrics().WriteText(w)
 	})
-	server := &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(listener) }()
-	return &metricsListener{address: listener.Addr().String(), server: server}, nil
+	m.server = &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = m.server.Serve(m.listener) }()
 }
 
-func (m *metricsListener) close(ctx context.Context) { _ = m.server.Shutdown(ctx) }
+func (m *metricsListener) close(ctx context.Context) {
+	if m.server == nil {
+		_ = m.listener.Close()
+		return
+	}
+	_ = m.server.Shutdown(ctx)
+}
