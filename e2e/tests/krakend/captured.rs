@@ -145,6 +145,7 @@ pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
         test(way, "forged identity headers change nothing", forged),
         test(way, "trailers with a key do not reach the upstream", trailers),
         test(way, "methods and paths that no endpoint has", unknown),
+        test(way, "the filter decides about the path that KrakenD matched", one_path),
         test(way, "an answer that breaks off is not a whole one", broken_off),
         test(way, "a body of every byte, and the upstream's answer with its header lines", exact),
     ]
@@ -256,6 +257,30 @@ fn trailers(world: &World) -> Result<()> {
     let got = world.forwarded(&world.signed(request, &who)?)?;
     ensure!(got.trailers.is_empty() && !got.to_string().contains("victim"), "{got}");
     ensure!(values(&got, "idempotency-key") == ["t-acme:health-prod:user:alice:k"], "{got}");
+    Ok(())
+}
+
+/// A client cannot have the endpoint chosen by one path and the request decided by another.
+fn one_path(world: &World) -> Result<()> {
+    let who = claims("acme", "alice");
+    for target in [
+        "foo:/api/v1/refunds?x=a://b/api/v1/conversations/send-message",
+        "foo:/api/v1/refunds?x=a://b/restate/call/Refunds/create",
+        "foo://b/api/v1/refunds",
+    ] {
+        world.refused(&world.signed(keyed(target, "k"), &who)?, 400, "path_ambiguous")?;
+    }
+    for target in ["/api/v1/refunds/by-idempotency-key/%2e%2e/output", "/api/v1/refunds/by-idempotency-key/.."] {
+        world.refused(&world.signed(Request::new("GET", target), &who)?, 400, "path_ambiguous")?;
+    }
+    for target in [
+        "http://other.example/api/v1/conversations/send-message",
+        "/api/v1/conversations/send%2Dmessage?x=a://b/api/v1/refunds",
+        "http:/api/v1/conversations/send-message?://b/api/v1/refunds",
+    ] {
+        let got = world.forwarded(&world.signed(keyed(target, "k"), &who)?)?;
+        ensure!(got.target == b"/restate/call/Conversations/sendMessage", "{target}: {got}");
+    }
     Ok(())
 }
 
