@@ -126,7 +126,7 @@ e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
 	@echo "== e2e"
 	@cargo test --no-fail-fast -p e2e -p soak
 
-# It does not use Envoy. Where Go is missing it says what it leaves out.
+# Where Go is missing it says what it leaves out.
 .PHONY: krakend
 krakend: tools $(WASM_NEEDED) ## the Go bridge for KrakenD: vet, tests, the behaviour cases through it, and a stand-in gateway with it
 	@echo "== krakend"

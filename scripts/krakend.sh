@@ -8,9 +8,10 @@
 # usage: scripts/krakend.sh [build]     build: the programs only
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+OUT=${EDGE_KRAKEND:-$ROOT/target/krakend}
+case $OUT in /*) ;; *) OUT=$PWD/$OUT ;; esac
 cd "$ROOT/krakend"
 
-OUT=${EDGE_KRAKEND:-$ROOT/target/krakend}
 # The oldest Go that can fetch the version which go.mod names.
 GO_MINIMUM=1.21
 
@@ -20,16 +21,20 @@ skip() {
     printf 'test result: ok. 0 passed; 0 failed; %d ignored; 0 measured\n' "$1"
 }
 
-# The version of the go on PATH, without what go.mod makes of it.
-go_version() { GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | sed 's/^go//'; }
-
-if ! has go; then
-    skip 3 "Go is missing: no Go tests, no behaviour cases through the bridge, no requests through the stand-in gateway (install Go $(sed -n 's/^go //p' go.mod) or newer)"
-    exit 0
-elif ! at_least "$(go_version)" "$GO_MINIMUM"; then
-    skip 3 "Go $(go_version) is too old: no Go tests, no behaviour cases through the bridge, no requests through the stand-in gateway (install Go $(sed -n 's/^go //p' go.mod) or newer)"
+if ! GO=$(find_go "$GO_MINIMUM" .); then
+    needed=$(sed -n 's/^go //p' go.mod)
+    if ! has go; then
+        why="Go is missing"
+    elif ! at_least "$(go_version go)" "$GO_MINIMUM"; then
+        why="Go $(go_version go) is too old"
+    else
+        why="Go $(go_version go) cannot fetch Go $needed (GOTOOLCHAIN is $(cd / && go env GOTOOLCHAIN))"
+    fi
+    skip 3 "$why: no Go tests, no behaviour cases through the bridge, no requests through the stand-in gateway (install Go $needed or newer)"
     exit 0
 fi
+PATH=$(dirname "$GO"):$PATH
+export PATH
 
 # A plugin and the race detector need cgo.
 CC_FOUND=
@@ -61,7 +66,8 @@ if [ "${1:-}" = build ]; then
 fi
 
 say "krakend: gofmt"
-unformatted=$(gofmt -l .)
+# gofmt need not be on PATH.
+unformatted=$("$(go env GOROOT)/bin/gofmt" -l .)
 [ -z "$unformatted" ] || die "gofmt would change these files" "$unformatted" "gofmt -w krakend"
 say "krakend: go vet"
 go vet ./...

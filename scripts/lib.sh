@@ -25,6 +25,26 @@ at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; 
 # The oldest rustc that the workspace accepts.
 minimum_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
 
+# The Go that scripts/tools.sh fetches where none is there that is new enough, and its place.
+GO_VERSION=1.26.8
+GO_FETCHED=$TOOLS/go-$GO_VERSION
+
+# Prints the version of a go by itself, without what a go.mod makes of it, or nothing.
+go_version() { GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null | sed 's/^go//'; }
+
+# find_go MINIMUM DIRECTORY: prints the first go of at least this version that accepts the go.mod of the directory: the one on
+# PATH, or the one that scripts/tools.sh has fetched. A go that is older than go.mod says accepts it if it can fetch the other.
+find_go() {
+    local go
+    for go in "$(command -v go || true)" "$GO_FETCHED/bin/go"; do
+        if [ -x "$go" ] && at_least "$(go_version "$go")" "$1" && (cd "$2" && "$go" list -m) >/dev/null 2>&1; then
+            printf '%s\n' "$go"
+            return
+        fi
+    done
+    return 1
+}
+
 # Installs Debian packages without a prompt; fails if that is not possible. It never removes a package.
 apt_install() {
     local log=$TOOLS/apt.log root=()

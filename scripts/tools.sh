@@ -12,9 +12,8 @@ RESTATE_VERSION=1.7.12
 # scripts/openbao/go.mod names the same release by its commit.
 OPENBAO_VERSION=2.4.0
 OPENBAO_COMMIT=f9407a27fbee45f62ba521bba2bf1e2360c61031
-# The oldest Go that OpenBao accepts, and the version that is downloaded if there is none.
+# The oldest Go that OpenBao accepts.
 GO_MINIMUM=1.24.6
-GO_VERSION=1.26.8
 # The oldest Prometheus with `keep_firing_for`, which observability/prometheus-rules.yaml uses.
 PROMETHEUS_MINIMUM=2.42.0
 
@@ -144,16 +143,10 @@ sha256() {
     if has sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
 }
 
-# Prints a Go that can build OpenBao: the one on PATH, or one that is downloaded into the scratch directory.
+# Prints a Go that can build OpenBao: the one on PATH, or one that is fetched into .tools/, where scripts/krakend.sh finds it.
 go_toolchain() {
-    local found platform sum archive
-    if has go; then
-        found=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null || true)
-        if at_least "${found#go}" "$GO_MINIMUM"; then
-            command -v go
-            return
-        fi
-    fi
+    local platform sum archive
+    GOTOOLCHAIN=local find_go "$GO_MINIMUM" "$ROOT/scripts/openbao" && return
     case "$(uname -s)-$(uname -m)" in
         Linux-x86_64)
             platform=linux-amd64
@@ -174,10 +167,12 @@ go_toolchain() {
     [ "$(sha256 "$archive")" = "$sum" ] || die "the checksum of the fetched Go archive is not the pinned one"
     python3 -m zipfile -e "$archive" "$WORK/go" >&2
     rm "$archive"
-    found=$WORK/go/golang.org/toolchain@v0.0.1-go$GO_VERSION.$platform
+    mv "$WORK/go/golang.org/toolchain@v0.0.1-go$GO_VERSION.$platform" "$WORK/toolchain"
     # A zip file of a Go module has no file permissions.
-    chmod -R u+x "$found/bin" "$found/pkg/tool"
-    echo "$found/bin/go"
+    chmod -R u+x "$WORK/toolchain/bin" "$WORK/toolchain/pkg/tool"
+    rm -rf "$GO_FETCHED"
+    mv "$WORK/toolchain" "$GO_FETCHED"
+    echo "$GO_FETCHED/bin/go"
 }
 
 openbao() {

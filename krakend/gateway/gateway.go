@@ -87,19 +87,31 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 		}
 	}
 	mistakes = append(mistakes, plan.compared...)
+	var metrics *metricsListener
+	address := plan.service.MetricsListen
+	takesOver := address != "" && o.Replaces.listensAt(address)
+	if address != "" && !takesOver {
+		if metrics, err = listen(address); err != nil {
+			mistakes.add(metricsPointer, "", "nobody can listen there: %v; choose another address", err)
+		}
+	}
 	if len(mistakes) > 0 {
 		if host != nil {
 			_ = host.Close(context.Background())
+		}
+		if metrics != nil {
+			metrics.close(context.Background())
 		}
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
 	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
 		owned: plan.policy.ownedHeaders(), log: o.Log, upstreams: plan.upstreams}
-	if plan.service.MetricsListen != "" {
-		if g.metrics, err = listen(plan.service.MetricsListen, host, o.Replaces); err != nil {
-			_ = g.Close(context.Background())
-			return nil, fmt.Errorf("%s#/extra_config/%s/metrics_listen: nobody can listen there: %w; choose another address", file, Namespace, err)
-		}
+	if metrics == nil && takesOver {
+		metrics = o.Replaces.takeMetrics(address)
+	}
+	if metrics != nil {
+		metrics.serve(host)
+		g.metrics = metrics
 	}
 	return g, nil
 }

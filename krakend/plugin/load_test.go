@@ -22,8 +22,14 @@ type loaded struct {
 // build builds the plugin and the loader, as KrakenD and its plugins are built.
 func build(t *testing.T) (plugin, loader string) {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("SKIPPED: a plugin needs a C compiler, and there is no gcc. What this test says about R15 has not been seen.")
+	compiler, err := exec.Command("go", "env", "CC").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if words := strings.Fields(string(compiler)); len(words) == 0 {
+		t.Fatal("go env CC names no compiler")
+	} else if _, err := exec.LookPath(words[0]); err != nil {
+		t.Skipf("SKIPPED: krakend: a plugin needs a C compiler, and there is no %s. What this test says about R15 has not been seen.", words[0])
 	}
 	directory := t.TempDir()
 	plugin, loader = filepath.Join(directory, "edge-idempotency.so"), filepath.Join(directory, "loader")

@@ -59,6 +59,17 @@ func send(t *testing.T, method, base, target string, header http.Header) *http.R
 	return response
 }
 
+func TestAHostBelowInvalidIsNotLookedUp(t *testing.T) {
+	response := send(t, "GET", serve(t, endpoint("GET", "/a", ""), direct), "/a", nil)
+	if response.StatusCode != http.StatusInternalServerError {
+		t.Errorf("the status is %d", response.StatusCode)
+	}
+	r, _ := http.NewRequest("GET", "http://x.invalid/a", nil)
+	if _, err := direct(context.Background(), r); err == nil || !strings.Contains(err.Error(), "asks no resolver") {
+		t.Error(err)
+	}
+}
+
 func TestPathsAsKrakenD(t *testing.T) {
 	var asked string
 	base := serve(t, endpoint("GET", "/a/{id}", `, "input_query_strings": ["*"]`)+","+endpoint("GET", "/a/fixed", "")+","+endpoint("POST", "/a/{id}", ""),
