@@ -2,6 +2,8 @@
 
 mod commands;
 mod explain;
+#[allow(dead_code, reason = "the commands that use it come next")]
+mod http;
 mod lines;
 mod log_line;
 mod meaning;
