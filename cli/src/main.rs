@@ -2,7 +2,6 @@
 
 mod commands;
 mod explain;
-#[allow(dead_code, reason = "the commands that use it come next")]
 mod http;
 mod lines;
 mod log_line;
@@ -10,6 +9,7 @@ mod meaning;
 mod plain;
 mod record;
 mod request;
+mod restate_admin;
 mod shadow_report;
 mod sources;
 
