@@ -5,12 +5,16 @@
 //! | `check` | a policy document before it reaches a gateway |
 //! | `explain` | one request, or one line of a log |
 //! | `shadow_report` | logs of a policy in shadow mode |
+//! | `keys` | what Restate stores under keys, and purging of it |
+//! | `key` | a namespaced key in its parts |
 //! | `retention` | Restate's retention beside the policy's |
 //! | `input` | reading files and standard input, printing |
 
 mod check;
 mod explain;
 pub(crate) mod input;
+mod key;
+mod keys;
 mod retention;
 mod shadow_report;
 
@@ -30,6 +34,8 @@ enum Command {
     Check(check::Arguments),
     ShadowReport(shadow_report::Arguments),
     Retention(retention::Arguments),
+    Keys(keys::Arguments),
+    Key(key::Arguments),
 }
 
 /// Forward, or fine.
@@ -47,6 +53,8 @@ impl Cli {
             Command::Check(args) => check::run(args),
             Command::ShadowReport(args) => shadow_report::run(args),
             Command::Retention(args) => retention::run(args),
+            Command::Keys(args) => keys::run(args),
+            Command::Key(args) => key::run(args),
         }
     }
 }

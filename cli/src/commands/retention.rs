@@ -144,7 +144,7 @@ fn apply(args: &ApplyArguments) -> Result<u8, String> {
 pub(super) fn confirmed(question: &str) -> Result<bool, String> {
     let input = std::io::stdin();
     if !input.is_terminal() {
-        return Err("there is no terminal to ask on, so nothing was changed. --yes does it without a question".to_owned());
+        return Err("there is no terminal to ask on, so nothing was done. --yes does it without a question".to_owned());
     }
     eprint!("{question} [y/N] ");
     let _ = std::io::stderr().flush();

@@ -52,19 +52,19 @@ impl Admin {
     pub(crate) fn connect(args: &ConnectionArguments) -> Result<Self, String> {
         let address = match &args.admin {
             Some(address) => address.clone(),
-            None => text_of(ADDRESS_VARIABLE)?.ok_or_else(|| {
-                format!("where is Restate's admin API? Give --admin URL, or set {ADDRESS_VARIABLE}")
-            })?,
+            None => text_of(ADDRESS_VARIABLE)?
+                .ok_or_else(|| format!("where is Restate's admin API? Give --admin URL, or set {ADDRESS_VARIABLE}"))?,
         };
         let mut client = HttpClient::new(Duration::from_secs(args.timeout));
         if let Some(token) = text_of(TOKEN_VARIABLE)?.filter(|token| !token.is_empty()) {
             client.always("authorization", &format!("Bearer {token}"))?;
         }
         for header in &args.headers {
-            let (name, source) = header
-                .split_once('=')
-                .ok_or_else(|| format!("--header-env {header}: expected HEADER=VARIABLE, such as X-Api-Key=ADMIN_API_KEY"))?;
-            let value = text_of(source)?.ok_or_else(|| format!("--header-env {header}: the variable {source} is not set"))?;
+            let (name, source) = header.split_once('=').ok_or_else(|| {
+                format!("--header-env {header}: expected HEADER=VARIABLE, such as X-Api-Key=ADMIN_API_KEY")
+            })?;
+            let value =
+                text_of(source)?.ok_or_else(|| format!("--header-env {header}: the variable {source} is not set"))?;
             client.always(name, &value)?;
         }
         let mut admin = Self { client, base: base_of(&address)?, version: String::new() };
@@ -97,7 +97,12 @@ impl Admin {
     ///
     /// # Errors
     /// The outer error is a sentence: there is no reply, or one that says who may not ask.
-    pub(crate) fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Result<Value, Refusal>, String> {
+    pub(crate) fn call(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Result<Value, Refusal>, String> {
         let reply = self.send(method, path, body)?;
         if !(200..300).contains(&reply.status) {
             return Ok(Err(refusal(&reply)));
@@ -122,12 +127,16 @@ impl Admin {
         if text.is_some() {
             headers.push(("content-type", "application/json"));
         }
-        let reply = self.client.send(method, &url, &headers, text.as_deref().map(str::as_bytes)).map_err(|error| match &error {
-            NoReply::Unreachable(_) => {
-                format!("{error}. Does Restate run, and is this the address of its admin API (port 9070 by default)?")
+        let reply = self.client.send(method, &url, &headers, text.as_deref().map(str::as_bytes)).map_err(|error| {
+            match &error {
+                NoReply::Unreachable(_) => {
+                    format!(
+                        "{error}. Does Restate run, and is this the address of its admin API (port 9070 by default)?"
+                    )
+                }
+                NoReply::Timeout(_) => format!("{error}. --timeout gives it longer"),
+                NoReply::Unusable(_) => error.to_string(),
             }
-            NoReply::Timeout(_) => format!("{error}. --timeout gives it longer"),
-            NoReply::Unusable(_) => error.to_string(),
         })?;
         match reply.status {
             401 | 403 => Err(format!(
@@ -147,11 +156,16 @@ impl Admin {
 }
 
 fn told(refusal: &Refusal) -> String {
-    if refusal.message.is_empty() { format!("status {}", refusal.status) } else { format!("status {}: {}", refusal.status, refusal.message) }
+    if refusal.message.is_empty() {
+        format!("status {}", refusal.status)
+    } else {
+        format!("status {}: {}", refusal.status, refusal.message)
+    }
 }
 
 fn text_of(name: &str) -> Result<Option<String>, String> {
-    let text = variable(name).map(|value| String::from_utf8(value).map_err(|_| format!("the variable {name} is not UTF-8")));
+    let text =
+        variable(name).map(|value| String::from_utf8(value).map_err(|_| format!("the variable {name} is not UTF-8")));
     text.transpose()
 }
 
@@ -177,7 +191,10 @@ fn json(reply: &HttpReply) -> Option<Value> {
 
 fn refusal(reply: &HttpReply) -> Refusal {
     let message = json(reply).and_then(|body| body.get("message")?.as_str().map(str::to_owned));
-    Refusal { status: reply.status, message: message.map_or_else(|| beginning(&reply.body), |text| beginning(text.as_bytes())) }
+    Refusal {
+        status: reply.status,
+        message: message.map_or_else(|| beginning(&reply.body), |text| beginning(text.as_bytes())),
+    }
 }
 
 /// The first 300 characters, printable.

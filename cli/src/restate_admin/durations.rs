@@ -57,8 +57,15 @@ mod tests {
 
     #[test]
     fn durations_of_restate_are_read() {
-        let rows =
-            [("1d 2h", 93_600), ("2d", 172_800), ("PT172800S", 172_800), ("400d", 34_560_000), ("0s", 0), ("10m", 600), ("500ms", 1)];
+        let rows = [
+            ("1d 2h", 93_600),
+            ("2d", 172_800),
+            ("PT172800S", 172_800),
+            ("400d", 34_560_000),
+            ("0s", 0),
+            ("10m", 600),
+            ("500ms", 1),
+        ];
         for (text, seconds) in rows {
             assert_eq!(seconds_of(text), Some(seconds), "{text}");
         }
@@ -69,7 +76,13 @@ mod tests {
 
     #[test]
     fn durations_are_printed() {
-        let rows = [(0, "0s", "0s"), (45, "45s", "45s"), (93_605, "1d 2h", "1d 2h 5s"), (86_405, "1d", "1d 5s"), (604_800, "7d", "7d")];
+        let rows = [
+            (0, "0s", "0s"),
+            (45, "45s", "45s"),
+            (93_605, "1d 2h", "1d 2h 5s"),
+            (86_405, "1d", "1d 5s"),
+            (604_800, "7d", "7d"),
+        ];
         for (seconds, shortened, whole) in rows {
             assert_eq!((short(seconds).as_str(), exact(seconds).as_str()), (shortened, whole), "{seconds}");
         }

@@ -147,9 +147,15 @@ impl Admin {
     ///
     /// # Errors
     /// A sentence.
-    pub(crate) fn invocations(&self, condition: &str, after: Option<&str>, limit: usize) -> Result<Vec<Invocation>, String> {
+    pub(crate) fn invocations(
+        &self,
+        condition: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Invocation>, String> {
         let after = after.map(|id| format!(" and id > {}", super::sql::literal(id))).unwrap_or_default();
-        let query = format!("select {COLUMNS} from sys_invocation where ({condition}){after} order by id limit {limit}");
+        let query =
+            format!("select {COLUMNS} from sys_invocation where ({condition}){after} order by id limit {limit}");
         let body = self.call("POST", "/query", Some(&json!({"query": query})))?;
         let body = body.map_err(|refusal| self.told("a query of sys_invocation", &refusal))?;
         let rows: Rows = self.read("a query of sys_invocation", body)?;

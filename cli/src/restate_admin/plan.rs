@@ -93,7 +93,8 @@ pub(crate) fn declared(document: &Value) -> Vec<Declared> {
     for (service, settings) in services.into_iter().flatten() {
         let pointer = format!("/retention/services/{}", service.replace('~', "~0").replace('/', "~1"));
         let class = settings.get("class").and_then(Value::as_str).unwrap_or_default();
-        let declare = |wish| Declared { service: service.clone(), wish, pointer: pointer.clone(), because: class.to_owned() };
+        let declare =
+            |wish| Declared { service: service.clone(), wish, pointer: pointer.clone(), because: class.to_owned() };
         if let Some(seconds) = classes.and_then(|classes| duration(classes.get(class))) {
             declared.push(declare(Wish::Retention(seconds)));
         }
@@ -268,7 +269,8 @@ fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
         applied: false,
     };
     let Some(service) = services.iter().find(|service| service.name == declared.service) else {
-        let note = "this Restate has no service of this name: register its deployment, or correct the policy".to_owned();
+        let note =
+            "this Restate has no service of this name: register its deployment, or correct the policy".to_owned();
         return vec![row(None, None, State::Missing, vec![note])];
     };
     match &declared.wish {
@@ -303,7 +305,8 @@ fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
             let is = |policy: &super::services::RetryPolicy| {
                 policy.on_max_attempts.as_deref().is_some_and(|actual| actual.eq_ignore_ascii_case(wanted))
             };
-            let shown = |policy: &super::services::RetryPolicy| policy.on_max_attempts.as_deref().map(str::to_ascii_lowercase);
+            let shown =
+                |policy: &super::services::RetryPolicy| policy.on_max_attempts.as_deref().map(str::to_ascii_lowercase);
             let state = if is(&service.retry_policy) { State::Equal } else { State::ByHand };
             let notes = if state == State::Equal { Vec::new() } else { on_max_attempts_lines(wanted) };
             let own = service.handlers.iter().filter(|handler| handler.retry_policy.on_max_attempts.is_some());
@@ -321,7 +324,9 @@ fn on_max_attempts_lines(wanted: &str) -> Vec<String> {
         "the admin API cannot change this. Write one of these, and register the deployment again:".to_owned(),
         format!("  Rust SDK, ServiceOptions:       .retry_policy_{wanted}_on_max_attempts()"),
         format!("  TypeScript SDK, options:        retryPolicy: {{ onMaxAttempts: \"{wanted}\" }}"),
-        format!("  server's file, for services that set nothing: [default-retry-policy] on-max-attempts = \"{wanted}\""),
+        format!(
+            "  server's file, for services that set nothing: [default-retry-policy] on-max-attempts = \"{wanted}\""
+        ),
     ]
 }
 

@@ -90,7 +90,11 @@ impl Admin {
     /// Reads a reply. `what`: what was asked.
     pub(super) fn read<T: serde::de::DeserializeOwned>(&self, what: &str, body: Value) -> Result<T, String> {
         serde_json::from_value(body).map_err(|error| {
-            format!("Restate {} at {} answers {what} in a form that is not known here: {error}", self.version, self.address())
+            format!(
+                "Restate {} at {} answers {what} in a form that is not known here: {error}",
+                self.version,
+                self.address()
+            )
         })
     }
 }
