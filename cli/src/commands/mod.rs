@@ -34,7 +34,7 @@ enum Command {
     Check(check::Arguments),
     ShadowReport(shadow_report::Arguments),
     Retention(retention::Arguments),
-    Keys(keys::Arguments),
+    Keys(Box<keys::Arguments>),
     Key(key::Arguments),
 }
 

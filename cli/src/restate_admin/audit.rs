@@ -1,7 +1,7 @@
 //! An audit line for each result that was to be purged: one JSON object (docs/contract.md section 11). It names the key as the
 //! policy's `telemetry.key_in_logs` says, and never what was stored.
 
-use super::invocations::{Invocation, Purged};
+use super::invocations::{Invocation, PurgeOutcome};
 use crate::commands::input::{print, variable};
 use crate::plain;
 use edge_idempotency_engine::policy::KeyInLogs;
@@ -66,7 +66,7 @@ impl Audit {
         purpose: Purpose,
         invocation: &Invocation,
         about: &str,
-        result: &Result<Purged, String>,
+        result: &Result<PurgeOutcome, String>,
     ) -> Result<(), String> {
         let mut line = Map::new();
         line.insert("time".to_owned(), json!(Timestamp::now().to_string()));
@@ -80,7 +80,7 @@ impl Audit {
             line.insert("key".to_owned(), json!(key));
         }
         let (word, detail) = match result {
-            Ok(Purged::Refused(detail)) => ("failed", Some(detail)),
+            Ok(PurgeOutcome::Refused(detail)) => ("failed", Some(detail)),
             Ok(purged) => (purged.name(), None),
             Err(detail) => ("unknown", Some(detail)),
         };

@@ -114,7 +114,7 @@ impl Invocation {
 
 /// What became of a result that was to be purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Purged {
+pub(crate) enum PurgeOutcome {
     /// It is gone now.
     Purged,
     /// It was gone before.
@@ -125,7 +125,7 @@ pub(crate) enum Purged {
     Refused(String),
 }
 
-impl Purged {
+impl PurgeOutcome {
     /// The result in an audit line.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
@@ -188,12 +188,12 @@ impl Admin {
     ///
     /// # Errors
     /// There is no reply.
-    pub(crate) fn purge(&self, id: &str) -> Result<Purged, String> {
+    pub(crate) fn purge(&self, id: &str) -> Result<PurgeOutcome, String> {
         Ok(match self.call("PATCH", &format!("/invocations/{id}/purge"), None)? {
-            Ok(_) => Purged::Purged,
-            Err(refusal) if refusal.status == 404 => Purged::AlreadyGone,
-            Err(refusal) if refusal.status == 409 => Purged::InFlight,
-            Err(refusal) => Purged::Refused(self.told("PATCH …/purge", &refusal)),
+            Ok(_) => PurgeOutcome::Purged,
+            Err(refusal) if refusal.status == 404 => PurgeOutcome::AlreadyGone,
+            Err(refusal) if refusal.status == 409 => PurgeOutcome::InFlight,
+            Err(refusal) => PurgeOutcome::Refused(self.told("PATCH …/purge", &refusal)),
         })
     }
 }

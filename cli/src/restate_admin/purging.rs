@@ -3,7 +3,7 @@
 use super::audit::{Audit, Purpose};
 use super::claims::{ClaimKeys, StoredClaim};
 use super::connection::Admin;
-use super::invocations::{Invocation, Purged, ResultState};
+use super::invocations::{Invocation, PurgeOutcome, ResultState};
 use indicatif::ProgressBar;
 use std::collections::BTreeSet;
 
@@ -21,10 +21,10 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    fn count(&mut self, purpose: Purpose, purged: &Purged) {
+    fn count(&mut self, purpose: Purpose, purged: &PurgeOutcome) {
         let counter = match (purged, purpose) {
-            (Purged::InFlight, _) => &mut self.in_flight,
-            (Purged::Refused(_), _) => &mut self.failed,
+            (PurgeOutcome::InFlight, _) => &mut self.in_flight,
+            (PurgeOutcome::Refused(_), _) => &mut self.failed,
             (_, Purpose::Result) => &mut self.results,
             (_, Purpose::Claim) => &mut self.claims,
         };
@@ -61,12 +61,12 @@ pub(crate) fn purge(
     for invocation in results {
         let about = invocation.idempotency_key.as_deref().unwrap_or_default();
         let purged = if invocation.state() == ResultState::InFlight {
-            record(audit, Purpose::Result, invocation, about, Ok(Purged::InFlight))?
+            record(audit, Purpose::Result, invocation, about, Ok(PurgeOutcome::InFlight))?
         } else {
             record(audit, Purpose::Result, invocation, about, admin.purge(&invocation.id))?
         };
         counts.count(Purpose::Result, &purged);
-        if !matches!(purged, Purged::Purged | Purged::AlreadyGone) {
+        if !matches!(purged, PurgeOutcome::Purged | PurgeOutcome::AlreadyGone) {
             let mut own = ClaimKeys::default();
             own.add(invocation);
             kept.extend(own.into_keys());
@@ -77,7 +77,8 @@ pub(crate) fn purge(
     let in_use = admin.keys_in_use(&shared)?;
     for claim in claims {
         let is_kept = claim.invocation.idempotency_key.as_ref().is_some_and(|key| kept.contains(key));
-        if !is_kept && !(claim.is_shared && in_use.contains(&claim.about)) {
+        let is_shared_still = claim.is_shared && in_use.contains(&claim.about);
+        if !is_kept && !is_shared_still {
             let purged = admin.purge(&claim.invocation.id);
             counts.count(Purpose::Claim, &record(audit, Purpose::Claim, &claim.invocation, &claim.about, purged)?);
         }
@@ -92,8 +93,8 @@ fn record(
     purpose: Purpose,
     invocation: &Invocation,
     about: &str,
-    result: Result<Purged, String>,
-) -> Result<Purged, String> {
+    result: Result<PurgeOutcome, String>,
+) -> Result<PurgeOutcome, String> {
     audit.line(purpose, invocation, about, &result)?;
     result
 }
