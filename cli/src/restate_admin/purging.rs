@@ -101,17 +101,22 @@ fn record(
 
 /// What an operator does about an invocation that is under way.
 pub(crate) fn in_flight_advice(admin: &Admin, invocation: &Invocation) -> String {
-    let (id, address) = (&invocation.id, admin.address());
-    let resume = match invocation.status.as_str() {
-        "paused" => {
-            format!("\n  let it go on, after the cause is mended:  curl -X PATCH {address}/invocations/{id}/resume")
-        }
-        _ => String::new(),
+    let patch = |what: &str| format!("curl -X PATCH {}/invocations/{}/{what}", admin.address(), invocation.id);
+    let mut advice = format!(
+        "{} has no result yet ({}), so there is nothing to forget: a retry with the key waits for it. Wait for its end, or:",
+        invocation.id, invocation.status
+    );
+    let mut way = |why: &str, what: &str| {
+        advice.push_str(&format!("\n  {why}\n    {}", patch(what)));
     };
-    format!(
-        "{id} has no result yet ({}), so there is nothing to forget: a retry with the key waits for it.\n  wait for its end{resume}\n  \
-         or give up on it, which stores a 409:      curl -X PATCH {address}/invocations/{id}/cancel\n  and forget the 409 then. \
-         `kill` in place of `cancel` does not let the handler undo its steps",
-        invocation.status
-    )
+    if invocation.status == "paused" {
+        way("let it go on, after the cause is mended:", "resume");
+    }
+    way(
+        "give up on it, and let the handler undo its steps; it ends when the handler comes to its next step:",
+        "cancel",
+    );
+    way("give up on it at once, and leave its steps as they are:", "kill");
+    advice.push_str("\nBoth store a 409 under the key, which can be forgotten then.");
+    advice
 }
