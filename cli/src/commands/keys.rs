@@ -217,9 +217,9 @@ fn erase(args: &EraseArguments) -> Result<u8, String> {
         }
         let running = rows.iter().filter(|row| row.state() == ResultState::InFlight).count();
         eprintln!(
-            "{} results ({running} of them under way) and {} claims of the guard. Nothing was purged: --yes purges them",
-            rows.len(),
-            claims.len()
+            "{} ({running} under way) and {} of the guard. Nothing was purged: --yes purges",
+            number(rows.len(), "result"),
+            number(claims.len(), "claim")
         );
         return Ok(FORWARD);
     }
@@ -253,5 +253,10 @@ fn left_over(session: &Session) -> Result<Vec<Invocation>, String> {
 
 fn say(counts: Counts) {
     let Counts { results, claims, in_flight, failed } = counts;
-    eprintln!("purged: {results} results, {claims} claims; under way: {in_flight}; failed: {failed}");
+    let (results, claims) = (number(results, "result"), number(claims, "claim"));
+    eprintln!("purged: {results}, {claims}; under way: {in_flight}; failed: {failed}");
+}
+
+fn number(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

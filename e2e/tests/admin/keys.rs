@@ -49,7 +49,7 @@ async fn erased(world: &World) -> Result<()> {
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:e_e"];
     let dry = world.run(erase)?.exits(0)?;
     ensure!(dry.stdout.lines().count() == 7, "six results: {dry:?}");
-    dry.says("6 results (0 of them under way) and 1 claims of the guard. Nothing was purged")?;
+    dry.says("6 results (0 under way) and 1 claim of the guard. Nothing was purged")?;
     ensure!(world.keys("true").await? == all, "a dry run changed something");
 
     let ran = world.run(erase.into_iter().chain(["--yes", "--by", "dpo"]))?.exits(0)?;
