@@ -2,12 +2,14 @@
 
 mod commands;
 mod explain;
+mod http;
 mod lines;
 mod log_line;
 mod meaning;
 mod plain;
 mod record;
 mod request;
+mod restate_admin;
 mod shadow_report;
 mod sources;
 

@@ -5,11 +5,17 @@
 //! | `check` | a policy document before it reaches a gateway |
 //! | `explain` | one request, or one line of a log |
 //! | `shadow_report` | logs of a policy in shadow mode |
+//! | `keys` | what Restate stores under keys, and purging of it |
+//! | `key` | a namespaced key in its parts |
+//! | `retention` | Restate's retention beside the policy's |
 //! | `input` | reading files and standard input, printing |
 
 mod check;
 mod explain;
-mod input;
+pub(crate) mod input;
+mod key;
+mod keys;
+mod retention;
 mod shadow_report;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +33,9 @@ enum Command {
     Explain(explain::Arguments),
     Check(check::Arguments),
     ShadowReport(shadow_report::Arguments),
+    Retention(retention::Arguments),
+    Keys(Box<keys::Arguments>),
+    Key(key::Arguments),
 }
 
 /// Forward, or fine.
@@ -43,6 +52,9 @@ impl Cli {
             Command::Explain(args) => explain::run(args),
             Command::Check(args) => check::run(args),
             Command::ShadowReport(args) => shadow_report::run(args),
+            Command::Retention(args) => retention::run(args),
+            Command::Keys(args) => keys::run(args),
+            Command::Key(args) => key::run(args),
         }
     }
 }
