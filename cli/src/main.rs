@@ -7,6 +7,7 @@ mod log_line;
 mod meaning;
 mod plain;
 mod record;
+mod render;
 mod request;
 mod shadow_report;
 mod sources;
