@@ -154,13 +154,12 @@ impl KrakendPlan {
         };
         let algorithm = self.option(&self.algorithms, endpoint).next().unwrap_or("RS256");
         let mut headers: Vec<(String, String)> = Vec::new();
-        for path in claims {
-            let claim = claim_name(&path)?;
-            let mut header = header_of(&path);
+        for (what, path) in claims {
+            let mut header = format!("X-Claim-{what}");
             while headers.iter().any(|(_, other)| *other == header) {
                 header.push_str("-2");
             }
-            headers.push((claim, header));
+            headers.push((claim_name(&path)?, header));
         }
         let mut validator = json!({"alg": algorithm});
         let more = if keys.contains("://") {
@@ -242,19 +241,20 @@ struct TokenValidator {
     headers: Vec<String>,
 }
 
-/// The claims that identity rules read, each as a path.
-fn claims(rules: Option<&Value>) -> Vec<Vec<String>> {
-    let mut claims = Vec::new();
+/// The claims that identity rules read: what each says, and its path.
+fn claims(rules: Option<&Value>) -> Vec<(&'static str, Vec<String>)> {
+    let mut claims: Vec<(&str, Vec<String>)> = Vec::new();
     let sources = rules.and_then(|rules| rules.get("sources")?.as_array()).into_iter().flatten();
     for source in sources.filter(|source| source.get("metadata").is_some()) {
-        for member in ["/tenant", "/project", "/subject/field"].iter().filter_map(|at| source.pointer(at)) {
+        for (what, at) in [("Tenant", "/tenant"), ("Project", "/project"), ("Subject", "/subject/field")] {
+            let Some(member) = source.pointer(at) else { continue };
             let path: Vec<String> = match member {
                 Value::String(name) => vec![name.clone()],
                 Value::Array(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
                 _ => Vec::new(),
             };
-            if !path.is_empty() && !claims.contains(&path) {
-                claims.push(path);
+            if !path.is_empty() && claims.iter().all(|(_, other)| *other != path) {
+                claims.push((what, path));
             }
         }
     }
@@ -278,21 +278,6 @@ fn claim_name(path: &[String]) -> Result<String, String> {
     }
 }
 
-/// The header for a claim: `tenant_id` goes into `X-Claim-Tenant-Id`.
-fn header_of(path: &[String]) -> String {
-    // Of a claim whose name is a URL the last step says what it is.
-    let name = path.join("-");
-    let last = if name.starts_with("http") { name.rsplit('/').next().unwrap_or_default() } else { &name };
-    let words = last.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let words: Vec<String> = words
-        .map(|word| {
-            let (first, rest) = word.split_at(1);
-            first.to_ascii_uppercase() + &rest.to_ascii_lowercase()
-        })
-        .collect();
-    format!("X-Claim-{}", words.join("-"))
-}
-
 /// A template of the policy as KrakenD can serve it: a parameter behind a text stands for the whole segment.
 fn krakend_path(template: &str) -> String {
     let segment = |text: &str| text.find('{').and_then(|at| text.get(at..)).unwrap_or(text).to_owned();
@@ -301,7 +286,7 @@ fn krakend_path(template: &str) -> String {
 
 /// JSON in which a value that fits stays on one line.
 fn pretty(value: &Value, indent: usize, before: usize) -> String {
-    const WIDTH: usize = 130;
+    const WIDTH: usize = 142;
     let flat = flat(value);
     let listed = matches!(value, Value::Array(list) if list.iter().any(Value::is_object));
     if indent > 0 && !listed && indent * 2 + before + flat.len() < WIDTH {
