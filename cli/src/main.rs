@@ -11,6 +11,7 @@ mod render;
 mod request;
 mod shadow_report;
 mod sources;
+mod starter;
 
 use clap::Parser as _;
 use std::process::ExitCode;

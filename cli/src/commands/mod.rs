@@ -5,11 +5,13 @@
 //! | `check` | a policy document before it reaches a gateway |
 //! | `explain` | one request, or one line of a log |
 //! | `shadow_report` | logs of a policy in shadow mode |
+//! | `init` | a first policy document |
 //! | `render` | configurations of gateways |
 //! | `input` | reading files and standard input, printing |
 
 mod check;
 mod explain;
+mod init;
 mod input;
 mod render;
 mod shadow_report;
@@ -29,6 +31,7 @@ enum Command {
     Explain(explain::Arguments),
     Check(check::Arguments),
     ShadowReport(shadow_report::Arguments),
+    Init(init::Arguments),
     Render(render::Arguments),
 }
 
@@ -46,6 +49,7 @@ impl Cli {
             Command::Explain(args) => explain::run(args),
             Command::Check(args) => check::run(args),
             Command::ShadowReport(args) => shadow_report::run(args),
+            Command::Init(args) => init::run(args),
             Command::Render(args) => render::run(args),
         }
     }

@@ -1,6 +1,7 @@
 //! A krakend.json that fits a policy: one endpoint for each method and path that the policy has, and for each way to ask for a
 //! result. The bridge checks the same when KrakenD starts.
 
+use super::json_text::compact_json;
 use super::needs::{GatewayNeeds, RouteNeeds};
 use super::upstream::NamedUpstream;
 use serde_json::{Map, Value, json};
@@ -90,7 +91,7 @@ impl KrakendPlan {
             }
             whole.extend(rest);
         }
-        Ok(pretty(&whole, 0, 0))
+        Ok(compact_json(&whole))
     }
 
     /// What KrakenD cannot have.
@@ -282,41 +283,4 @@ fn claim_name(path: &[String]) -> Result<String, String> {
 fn krakend_path(template: &str) -> String {
     let segment = |text: &str| text.find('{').and_then(|at| text.get(at..)).unwrap_or(text).to_owned();
     template.split('/').map(segment).collect::<Vec<_>>().join("/")
-}
-
-/// JSON in which a value that fits stays on one line.
-fn pretty(value: &Value, indent: usize, before: usize) -> String {
-    const WIDTH: usize = 142;
-    let flat = flat(value);
-    let listed = matches!(value, Value::Array(list) if list.iter().any(Value::is_object));
-    if indent > 0 && !listed && indent * 2 + before + flat.len() < WIDTH {
-        return flat;
-    }
-    let (inner, outer) = ("  ".repeat(indent + 1), "  ".repeat(indent));
-    match value {
-        Value::Array(list) if !list.is_empty() => {
-            let items: Vec<_> = list.iter().map(|item| format!("{inner}{}", pretty(item, indent + 1, 1))).collect();
-            format!("[\n{}\n{outer}]", items.join(",\n"))
-        }
-        Value::Object(members) if !members.is_empty() => {
-            let items = members.iter().map(|(name, item)| {
-                let name = Value::from(name.as_str()).to_string();
-                format!("{inner}{name}: {}", pretty(item, indent + 1, name.len() + 3))
-            });
-            format!("{{\n{}\n{outer}}}", items.collect::<Vec<_>>().join(",\n"))
-        }
-        _ => flat,
-    }
-}
-
-fn flat(value: &Value) -> String {
-    match value {
-        Value::Array(list) => format!("[{}]", list.iter().map(flat).collect::<Vec<_>>().join(", ")),
-        Value::Object(members) => {
-            let items: Vec<_> =
-                members.iter().map(|(name, item)| format!("{}: {}", Value::from(name.as_str()), flat(item))).collect();
-            format!("{{{}}}", items.join(", "))
-        }
-        other => other.to_string(),
-    }
 }

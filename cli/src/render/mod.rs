@@ -7,11 +7,13 @@
 //! | `upstream` | `NAME=URL` |
 //! | `module` | the module's file and its checksum |
 //! | `tokens` | who verifies which tokens, and where none is asked for |
+//! | `json_text` | JSON for people |
 //! | `template` | fills a template |
 //! | `envoy` | Envoy |
 //! | `krakend` | KrakenD |
 
 pub(crate) mod envoy;
+pub(crate) mod json_text;
 pub(crate) mod krakend;
 pub(crate) mod module;
 pub(crate) mod needs;
