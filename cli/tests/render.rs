@@ -1,4 +1,5 @@
 //! `render` and `init` from outside, but for what needs a gateway (`e2e/tests/render.rs`, `krakend/gateway/examples_test.go`).
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::fs;
 use std::path::Path;
@@ -183,4 +184,32 @@ fn only_webhooks_and_signed_callers_need_no_token() {
     assert!(admin.contains("/hooks/admin/[^/%]+") && admin.contains("provider_name"), "{admin}");
     assert!(hooks.contains("/hooks/[a-z0-9_]+/[A-Za-z0-9_-]+") && !hooks.contains("requires"), "{hooks}");
     assert!(rest.contains("prefix: \"/\"") && rest.contains("provider_name"), "{rest}");
+}
+
+#[test]
+fn init_writes_a_policy_and_never_over_another_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    let path = file.to_str().unwrap();
+    let made = run(&["init", path, "--yes", "--project=main_claim"]);
+    assert_eq!(made.status.code(), Some(0));
+    let first = fs::read_to_string(&file).unwrap();
+    assert!(first.contains("\"main_claim\"") && printed(&["check", "--policy", path]).contains("1 route"), "{first}");
+    let told = refused(&["init", path, "--yes"]);
+    assert!(told.contains("--force"), "{told}");
+    // Answers that make no policy leave the file as it is.
+    let told = refused(&["init", path, "--yes", "--force", "--tenant==a b"]);
+    assert!(told.contains("/identity/sources/0/tenant/value"), "{told}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), first);
+    assert_eq!(run(&["init", path, "--yes", "--force", "--backend=restate"]).status.code(), Some(0));
+    assert!(fs::read_to_string(&file).unwrap().contains("Orders/create"));
+}
+
+#[test]
+fn init_asks_nobody_where_there_is_no_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    let told = refused(&["init", file.to_str().unwrap()]);
+    assert!(told.contains("--yes") && !file.exists(), "{told}");
+    assert!(printed(&["init", "--yes", "-"]).contains("REQUIRED_A"));
 }
