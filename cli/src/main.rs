@@ -8,10 +8,12 @@ mod log_line;
 mod meaning;
 mod plain;
 mod record;
+mod render;
 mod request;
 mod restate_admin;
 mod shadow_report;
 mod sources;
+mod starter;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -8,6 +8,8 @@
 //! | `keys` | what Restate stores under keys, and purging of it |
 //! | `key` | a namespaced key in its parts |
 //! | `retention` | Restate's retention beside the policy's |
+//! | `init` | a first policy document |
+//! | `render` | configurations of gateways |
 //! | `input` | reading files and standard input, printing |
 
 mod check;
@@ -16,6 +18,9 @@ pub(crate) mod input;
 mod key;
 mod keys;
 mod retention;
+mod init;
+mod input;
+mod render;
 mod shadow_report;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +41,8 @@ enum Command {
     Retention(retention::Arguments),
     Keys(Box<keys::Arguments>),
     Key(key::Arguments),
+    Init(init::Arguments),
+    Render(render::Arguments),
 }
 
 /// Forward, or fine.
@@ -55,6 +62,8 @@ impl Cli {
             Command::Retention(args) => retention::run(args),
             Command::Keys(args) => keys::run(args),
             Command::Key(args) => key::run(args),
+            Command::Init(args) => init::run(args),
+            Command::Render(args) => render::run(args),
         }
     }
 }
