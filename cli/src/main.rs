@@ -1,6 +1,7 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
 mod commands;
+mod described;
 mod explain;
 mod lines;
 mod log_line;
@@ -10,6 +11,7 @@ mod record;
 mod request;
 mod shadow_report;
 mod sources;
+mod steps;
 
 use clap::Parser as _;
 use std::process::ExitCode;

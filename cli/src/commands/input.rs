@@ -2,7 +2,7 @@
 
 use crate::lines;
 use edge_idempotency_engine::{Policy, PolicyErrors};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -14,8 +14,14 @@ pub(crate) fn variable(name: &str) -> Option<Vec<u8>> {
 
 /// `None` if the document was read and is no policy; then its errors have been printed.
 pub(crate) fn read_policy(file: &Path, as_json: bool) -> Result<Option<Policy>, String> {
-    match Policy::from_json(&read(file)?) {
-        Ok(policy) => Ok(Some(policy)),
+    Ok(read_policy_and_document(file, as_json)?.map(|(policy, _)| policy))
+}
+
+/// As [`read_policy`], with the document itself, for what the compiled policy does not keep.
+pub(crate) fn read_policy_and_document(file: &Path, as_json: bool) -> Result<Option<(Policy, Value)>, String> {
+    let document = read(file)?;
+    match Policy::from_json(&document) {
+        Ok(policy) => Ok(Some((policy, serde_json::from_slice(&document).unwrap_or_default()))),
         Err(errors) => {
             if as_json {
                 print(&json!({"errors": issues(&errors.0)}).to_string())?;
