@@ -3,6 +3,8 @@
 mod commands;
 mod described;
 mod explain;
+#[allow(dead_code, reason = "the commands that use it come next")]
+mod http;
 mod lines;
 mod log_line;
 mod meaning;

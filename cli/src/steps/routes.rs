@@ -206,8 +206,8 @@ fn difference(template: &Template, path: &str) -> Option<(String, usize)> {
     if longer.len() - shorter.len() != 1 || shorter.is_empty() {
         return None;
     }
-    // Leaves out each segment of the longer one in turn.
-    (0..longer.len()).find_map(|left_out| {
+    // Leaves out each segment of the longer one in turn, the last one first.
+    (0..longer.len()).rev().find_map(|left_out| {
         let rest = longer.iter().enumerate().filter(|(index, _)| *index != left_out).map(|(_, segment)| *segment);
         let fits = rest
             .zip(shorter)
