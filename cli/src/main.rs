@@ -14,6 +14,7 @@ mod request;
 mod shadow_report;
 mod sources;
 mod steps;
+mod webhook;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -5,12 +5,14 @@
 //! | `check` | a policy document before it reaches a gateway |
 //! | `explain` | one request, or one line of a log |
 //! | `shadow_report` | logs of a policy in shadow mode |
+//! | `webhook` | providers, new webhooks, signed deliveries |
 //! | `input` | reading files and standard input, printing |
 
 mod check;
 mod explain;
-mod input;
+pub(crate) mod input;
 mod shadow_report;
+mod webhook;
 
 use clap::{Parser, Subcommand};
 
@@ -27,6 +29,7 @@ enum Command {
     Explain(explain::Arguments),
     Check(check::Arguments),
     ShadowReport(shadow_report::Arguments),
+    Webhook(webhook::Arguments),
 }
 
 /// Forward, or fine.
@@ -43,6 +46,7 @@ impl Cli {
             Command::Explain(args) => explain::run(args),
             Command::Check(args) => check::run(args),
             Command::ShadowReport(args) => shadow_report::run(args),
+            Command::Webhook(args) => webhook::run(args),
         }
     }
 }
