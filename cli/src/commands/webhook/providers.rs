@@ -5,7 +5,7 @@ use crate::commands::input::print;
 use crate::plain;
 use crate::webhook::provider::{KnownProvider, ProviderFile};
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde_json::{Value, json};
 
 /// Lists the webhook providers that the filter knows: how they sign, where a delivery's identifier is, and for how long
@@ -42,7 +42,7 @@ pub(super) fn run(args: &ProvidersArguments) -> Result<u8, String> {
         return Ok(FORWARD);
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.set_header(["provider", "signature", "identifier", "sent again for", "documentation"]);
     for provider in &providers {
         let file = &provider.file;
@@ -54,10 +54,18 @@ pub(super) fn run(args: &ProvidersArguments) -> Result<u8, String> {
             file.docs_url.clone().unwrap_or_default(),
         ]);
     }
+    // A URL stays in one line, so that it can be copied.
+    for column in table.column_iter_mut().take(4).skip(1) {
+        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(COLUMN)));
+    }
     let text: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
     print(&text.join("\n"))?;
     Ok(FORWARD)
 }
+
+/// The width of the table, and the greatest of its columns between the provider and the URL.
+const WIDTH: u16 = 300;
+const COLUMN: u16 = 36;
 
 fn horizon(file: &ProviderFile) -> Option<&str> {
     file.retry.as_ref()?.horizon.as_deref()
