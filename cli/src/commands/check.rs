@@ -12,12 +12,16 @@ use std::path::PathBuf;
 /// Secrets are looked at where they can be seen, in the document or in this command's environment: those that are
 /// short or of another provider's form, and variables that are not set here, are warned about.
 ///
+/// Examples:
+///   edge-idempotency check --policy policy.json
+///   edge-idempotency check --json --policy - < policy.json
+///
 /// Exit status: 0 if the filter would start with it, its variables given; 2 if not.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// The policy document, as given to the gateway.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE|-")]
     policy: PathBuf,
     /// Prints JSON instead of text.
     #[arg(long)]
