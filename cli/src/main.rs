@@ -1,8 +1,10 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
 mod commands;
+mod diagnostics;
 mod explain;
 mod lines;
+mod lint;
 mod log_line;
 mod meaning;
 mod plain;
