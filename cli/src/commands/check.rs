@@ -101,9 +101,8 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         file.findings.sort_by_key(|finding| (finding.span.start, std::cmp::Reverse(finding.severity)));
         for finding in &mut file.findings {
             own_errors |= finding.severity == Severity::Error;
-            let denied = |name: &String| {
-                name == finding.lint.name || name == "all" && finding.severity == Severity::Warning
-            };
+            let denied =
+                |name: &String| name == finding.lint.name || name == "all" && finding.severity == Severity::Warning;
             if args.deny.iter().any(denied) {
                 finding.severity = Severity::Error;
             }
@@ -139,9 +138,10 @@ fn report(files: &[CheckedFile], format: Format) -> Result<(), String> {
             if !totals.is_empty() {
                 let _ = writeln!(out, "{totals}");
             }
-            files.iter().filter_map(|file| Some((file, file.summary.as_ref()?))).try_for_each(|(file, summary)| {
-                print(&format!("{}: {summary}", file.source.name))
-            })
+            files
+                .iter()
+                .filter_map(|file| Some((file, file.summary.as_ref()?)))
+                .try_for_each(|(file, summary)| print(&format!("{}: {summary}", file.source.name)))
         }
     }
 }

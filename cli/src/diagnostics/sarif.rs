@@ -14,9 +14,8 @@ pub(crate) fn to_sarif(files: &[CheckedFile]) -> Value {
         formats::each(files).map(|(_, finding)| (finding.lint.name, finding.lint)).collect();
     let rules: Vec<&Lint> = lints().filter(|lint| found.contains_key(lint.name)).collect();
     let index = |name: &str| rules.iter().position(|rule| rule.name == name);
-    let results: Vec<Value> = formats::each(files)
-        .map(|(file, finding)| result(file, finding, index(finding.lint.name)))
-        .collect();
+    let results: Vec<Value> =
+        formats::each(files).map(|(file, finding)| result(file, finding, index(finding.lint.name))).collect();
     json!({
         "$schema": SCHEMA,
         "version": "2.1.0",

@@ -20,6 +20,8 @@ pub(crate) struct SourceText {
     pub(crate) text: String,
     /// The bytes at which lines begin
     starts: Vec<usize>,
+    /// Bytes that no output shows: secrets
+    hidden: Vec<Range<usize>>,
 }
 
 impl SourceText {
@@ -28,7 +30,7 @@ impl SourceText {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(breaks).collect();
-        Self { name, text, starts }
+        Self { name, text, starts, hidden: Vec::new() }
     }
 
     /// The index of the line with the byte, from 0.
@@ -42,6 +44,45 @@ impl SourceText {
         let end = self.starts.get(index + 1).map_or(self.text.len(), |next| next.saturating_sub(1));
         let line = self.text.get(start..end)?;
         Some(start..start + line.trim_end_matches('\r').len())
+    }
+
+    /// Keeps bytes out of every output (docs/contract.md invariant I6).
+    pub(crate) fn hide(&mut self, spans: impl IntoIterator<Item = Range<usize>>) {
+        self.hidden.extend(spans);
+    }
+
+    /// Lines that may have a secret in a text that cannot be read as JSON or YAML: from each line with one of `names` to the
+    /// next one with the end of an array or an object.
+    pub(crate) fn suspects(&self, names: &[&str]) -> Vec<Range<usize>> {
+        let mut is_suspect = false;
+        let mut found = Vec::new();
+        for line in (0..).map_while(|index| self.line(index)) {
+            let text = self.text.get(line.clone()).unwrap_or_default();
+            let is_named = names.iter().any(|name| text.contains(name));
+            if is_named || is_suspect {
+                is_suspect = !text.contains([']', '}']);
+                found.push(line);
+            }
+        }
+        found
+    }
+
+    /// The bytes of a line as they may be shown: each character of a secret as `*`.
+    pub(crate) fn shown(&self, line: &Range<usize>) -> String {
+        let text = self.text.get(line.clone()).unwrap_or_default();
+        let hidden: Vec<&Range<usize>> =
+            self.hidden.iter().filter(|span| span.start < line.end && line.start < span.end).collect();
+        let is_hidden = |at: usize| hidden.iter().any(|span| span.contains(&at));
+        let mut shown = String::with_capacity(text.len());
+        for (at, char) in text.char_indices() {
+            // As many bytes as before, so that what is underlined stays where it is.
+            if is_hidden(line.start + at) {
+                shown.extend(std::iter::repeat_n('*', char.len_utf8()))
+            } else {
+                shown.push(char)
+            }
+        }
+        shown
     }
 
     /// Line and column of a byte.
@@ -78,10 +119,15 @@ pub(crate) struct EmbeddedText {
 }
 
 impl EmbeddedText {
-    /// Finds the lines of `document`, which a YAML scalar holds, behind `from` in the file. `None` if the scalar is not a
-    /// literal block: then the bytes of the two differ.
+    /// Finds the lines of `document`, which a YAML scalar holds, in the file from the line of the byte `from` on, or from
+    /// the next one on. `None` if the scalar is not a literal block: then the bytes of the two differ.
     pub(crate) fn find(file: &SourceText, from: usize, document: &str) -> Option<Self> {
-        let mut index = file.line_index(from) + 1;
+        let index = file.line_index(from);
+        Self::lines(file, index, document).or_else(|| Self::lines(file, index + 1, document))
+    }
+
+    /// The lines of the document, if they stand in the file from line `index` on, all with the same indentation.
+    fn lines(file: &SourceText, mut index: usize, document: &str) -> Option<Self> {
         let mut lines = Vec::new();
         let (mut at, mut indent) = (0, None);
         for line in document.split_inclusive('\n') {
@@ -134,7 +180,7 @@ mod tests {
         let embedded = EmbeddedText::find(&file, 5, document).unwrap();
         let at = document.find("\"a\"").unwrap();
         let there = embedded.span(&(at..at + 3));
-        assert_eq!(&file.text[there], "\"a\"");
+        assert_eq!(file.text.get(there), Some("\"a\""));
         assert!(EmbeddedText::find(&file, 5, "{\"a\": 1}").is_none());
     }
 }

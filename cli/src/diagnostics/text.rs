@@ -25,7 +25,7 @@ fn group<'f>(file: &'f CheckedFile, finding: &'f Finding) -> Group<'f> {
     let span = source.first_line(&finding.span);
     let place = source.place(span.start);
     let line = source.line(place.line.saturating_sub(1)).unwrap_or_default();
-    let text = source.text.get(line.clone()).unwrap_or_default();
+    let text = source.shown(&line);
     let pointer = finding.pointer.as_deref().filter(|pointer| !pointer.is_empty());
     let mut group = if text.len() > MAX_LINE || text.trim().is_empty() {
         let origin = Origin::path(source.name.as_str()).line(place.line).char_column(place.column);

@@ -64,9 +64,9 @@ impl SpannedNode {
         let members = self.members();
         members.iter().find(|member| is_name(&member.name, name)).or_else(|| {
             let merged = members.iter().filter(|member| member.name == "<<");
-            merged.flat_map(|member| std::iter::once(&member.value).chain(member.value.items())).find_map(|map| {
-                map.members().iter().find(|member| is_name(&member.name, name))
-            })
+            merged
+                .flat_map(|member| std::iter::once(&member.value).chain(member.value.items()))
+                .find_map(|map| map.members().iter().find(|member| is_name(&member.name, name)))
         })
     }
 
@@ -93,6 +93,18 @@ impl SpannedNode {
     /// Whether it is an `Any` with a message of this name, or of one that ends so.
     pub(crate) fn is_type(&self, message: &str) -> bool {
         self.text_at(&["@type"]).is_some_and(|name| name.rsplit(['/', '.']).next() == Some(message))
+    }
+
+    /// The bytes of all scalars below members with one of these names, as values or in a list.
+    pub(crate) fn scalars_of(&self, names: &[&str], found: &mut Vec<Range<usize>>) {
+        for member in self.members() {
+            if names.contains(&member.name.as_str()) {
+                let values = std::iter::once(&member.value).chain(member.value.items());
+                found.extend(values.filter(|value| value.text().is_some()).map(|value| value.span.clone()));
+            }
+            member.value.scalars_of(names, found);
+        }
+        self.items().iter().for_each(|item| item.scalars_of(names, found));
     }
 
     /// The bytes to underline for a JSON pointer (RFC 6901): a scalar itself, of an object or an array its name. If there

@@ -99,6 +99,9 @@ pub(crate) struct CheckedPolicy {
     tree: Option<SpannedNode>,
 }
 
+/// Members of a policy document whose text is a secret.
+const SECRETS: [&str; 4] = ["secrets", "secret", "root_key", "token"];
+
 /// Checks a policy document. `variable` gives the variables of the environment, `None` if those of the gateway are known
 /// and looked at elsewhere.
 pub(crate) fn check_policy(document: &SourceText, bytes: &[u8], variable: Option<Variables>) -> CheckedPolicy {
@@ -137,7 +140,8 @@ fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
     let last: BTreeMap<_, _> = places.iter().enumerate().map(|(index, place)| (place, index)).collect();
     let mut index = 0;
     findings.retain(|finding| {
-        let keeps = finding.lint.name != "secret-kind" || places.get(index).and_then(|place| last.get(place)) == Some(&index);
+        let keeps =
+            finding.lint.name != "secret-kind" || places.get(index).and_then(|place| last.get(place)) == Some(&index);
         index += 1;
         keeps
     });
@@ -147,6 +151,14 @@ fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
 pub(crate) type Variables = fn(&str) -> Option<Vec<u8>>;
 
 impl CheckedPolicy {
+    /// The bytes of secrets in `document`. Where the document is no JSON, lines that may have one.
+    fn secrets(&self, document: &SourceText) -> Vec<Range<usize>> {
+        let Some(tree) = &self.tree else { return document.suspects(&SECRETS) };
+        let mut found = Vec::new();
+        tree.scalars_of(&SECRETS, &mut found);
+        found
+    }
+
     /// The findings with their places in `document`.
     pub(crate) fn locate(self) -> Vec<Finding> {
         let tree = self.tree.as_ref();
@@ -157,10 +169,15 @@ impl CheckedPolicy {
     }
 
     /// The findings with their places in a file that holds the document in its scalar `scalar`.
-    pub(crate) fn locate_in(self, file: &SourceText, scalar: &SpannedNode) -> Vec<Finding> {
-        let text = scalar.text().unwrap_or_default();
-        let embedded = EmbeddedText::find(file, scalar.span.start, text);
+    pub(crate) fn locate_in(self, document: &SourceText, file: &mut SourceText, scalar: &SpannedNode) -> Vec<Finding> {
+        let embedded = EmbeddedText::find(file, scalar.span.start, &document.text);
         let whole = file.first_line(&scalar.span);
+        let secrets = self.secrets(document);
+        match &embedded {
+            Some(embedded) => file.hide(secrets.iter().map(|span| embedded.span(span))),
+            None if secrets.is_empty() => {}
+            None => file.hide([scalar.span.clone()]),
+        }
         let mut located = self.locate();
         for finding in &mut located {
             finding.span = embedded.as_ref().map_or(whole.clone(), |embedded| embedded.span(&finding.span));
@@ -183,8 +200,9 @@ impl PolicyFinding {
 }
 
 /// Checks a file that is a policy document.
-pub(crate) fn check_file(source: SourceText, bytes: &[u8], variable: Variables) -> CheckedFile {
+pub(crate) fn check_file(mut source: SourceText, bytes: &[u8], variable: Variables) -> CheckedFile {
     let checked = check_policy(&source, bytes, Some(variable));
+    source.hide(checked.secrets(&source));
     let summary = checked.policy.as_ref().map(Policy::summary);
     CheckedFile { findings: checked.locate(), source, summary }
 }

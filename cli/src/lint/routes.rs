@@ -6,8 +6,18 @@ use std::collections::BTreeMap;
 
 /// Last words of an endpoint or a path that undo something.
 const REVERSES: [&str; 12] = [
-    "refund", "refunds", "void", "voids", "cancel", "cancellation", "cancellations", "delete", "reverse", "reversal",
-    "revoke", "remove",
+    "refund",
+    "refunds",
+    "void",
+    "voids",
+    "cancel",
+    "cancellation",
+    "cancellations",
+    "delete",
+    "reverse",
+    "reversal",
+    "revoke",
+    "remove",
 ];
 pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     unmatched(document, findings);
@@ -21,11 +31,14 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
 /// Writes that no route declares.
 fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     let Some(unmatched) = document.unmatched.as_deref().filter(|unmatched| *unmatched != "REJECT") else { return };
-    let keys = if unmatched == "PROHIBITED" { "refused if it brings a key, and else" } else { "stripped of its key and" };
+    let keys =
+        if unmatched == "PROHIBITED" { "refused if it brings a key, and else" } else { "stripped of its key and" };
     findings.push(PolicyFinding::new(
         "unmatched-write",
         "/unmatched",
-        format!("a POST, PUT, PATCH or DELETE to a path that no route declares is {keys} forwarded: its retry runs twice"),
+        format!(
+            "a POST, PUT, PATCH or DELETE to a path that no route declares is {keys} forwarded: its retry runs twice"
+        ),
         "declare every path that writes, and write `\"unmatched\": \"REJECT\"`",
     ));
 }

@@ -176,10 +176,10 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     units.iter().find_map(|(unit, factor)| text.strip_suffix(*unit)?.parse::<u64>().ok()?.checked_mul(*factor))
 }
 
-/// Writes seconds as a duration of the policy document, in the greatest unit that fits.
+/// Writes seconds as a duration of the policy document, in the greatest unit that fits. One day is `24h`.
 pub(super) fn duration(seconds: u64) -> String {
-    for (unit, factor) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
-        if seconds >= factor && seconds.is_multiple_of(factor) {
+    for (unit, factor, least) in [("d", 86_400, 2), ("h", 3_600, 1), ("m", 60, 1)] {
+        if seconds >= least * factor && seconds.is_multiple_of(factor) {
             return format!("{}{unit}", seconds / factor);
         }
     }

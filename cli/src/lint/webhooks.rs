@@ -1,8 +1,8 @@
 //! Lints of bindings: secrets in the document, and identifiers that are not one delivery's alone.
 
-use super::{PolicyFinding, Variables};
 use super::horizons::provider_file;
 use super::view::{BindingView, DocumentView, token};
+use super::{PolicyFinding, Variables};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -100,8 +100,8 @@ fn kinds(at: &str, binding: &BindingView, variable: Option<Variables>, findings:
                 format!("{at}/secrets/{index}"),
                 format!("a text that begins with `{beginning}` is {what}, and no secret of a webhook: no signature fits"),
                 format!(
-                    "take the signing secret of this webhook from `{}`, and replace the key that stands here: it has been in a \
-                     file",
+                    "take the signing secret of this webhook from `{}`, and make a new API key, because others may have read \
+                     this one",
                     binding.provider
                 ),
             ));
@@ -113,8 +113,9 @@ fn kinds(at: &str, binding: &BindingView, variable: Option<Variables>, findings:
 fn unsigned(at: &str, binding: &BindingView, file: &Value, findings: &mut Vec<PolicyFinding>) {
     let is_unsigned = file.pointer("/identifiers/0/signed").is_some_and(|signed| signed == false);
     let covers_body = file.get("schemes").and_then(Value::as_array).is_some_and(|schemes| {
-        let template = |scheme: &Value| scheme.get("template").and_then(Value::as_str).map(|text| text.contains("{body"));
-        schemes.iter().filter_map(template).any(|covers| covers)
+        // A scheme with an identifier of its own covers it.
+        let shared = schemes.iter().filter(|scheme| scheme.get("identifier").is_none());
+        shared.filter_map(|scheme| scheme.get("template")?.as_str()).any(|template| template.contains("{body"))
     });
     let same_body = file.pointer("/retry/same_body_on_resend").and_then(Value::as_bool);
     if !is_unsigned || !covers_body || binding.bind_body.is_some() || same_body == Some(true) {

@@ -51,7 +51,9 @@ pub(super) fn plugins<'t>(tree: &'t SpannedNode, path: &Path) -> (Vec<FoundPlugi
         let filters = manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
         for (index, filter) in filters.iter().enumerate() {
             let chain = || Some(FilterChain { listener, manager, index });
-            if let Some(config) = filter.get("typed_config").and_then(wasm_config).filter(|config| is_ours(filter, config)) {
+            if let Some(config) =
+                filter.get("typed_config").and_then(wasm_config).filter(|config| is_ours(filter, config))
+            {
                 let span = filter.span.clone();
                 found.push(FoundPlugin { span, config: Some(config), chain: chain(), discovered: None });
             } else if let Some(discovery) = filter.get("config_discovery") {
@@ -133,7 +135,10 @@ fn discovered(filter: &SpannedNode, discovery: &SpannedNode, path: &Path) -> Opt
     };
     // Envoy reads it relative to its own working directory.
     let beside = path.parent().map_or_else(PathBuf::new, |parent| parent.join(file));
-    let (read, bytes) = match [PathBuf::from(file), beside].into_iter().find_map(|path| Some((path.clone(), std::fs::read(path).ok()?))) {
+    let (read, bytes) = match [PathBuf::from(file), beside]
+        .into_iter()
+        .find_map(|path| Some((path.clone(), std::fs::read(path).ok()?)))
+    {
         Some(read) => read,
         None => return is_named.then(|| Err(format!("`{name}` comes by ECDS from {file}, which cannot be read"))),
     };

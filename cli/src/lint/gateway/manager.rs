@@ -35,11 +35,20 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
     if let Some(action) = manager.member("path_with_escaped_slashes_action")
         && action.value.text().is_some_and(|action| action.starts_with("UNESCAPE"))
     {
-        findings.add("envoy-escaped-slashes", member_span(action), "the gateway decodes `%2F` before the filter reads the path");
+        findings.add(
+            "envoy-escaped-slashes",
+            member_span(action),
+            "the gateway decodes `%2F` before the filter reads the path",
+        );
     }
     if manager.member("request_timeout").is_none_or(|timeout| millis(&timeout.value) == Some(0)) {
         let member = manager.member("request_timeout");
-        findings.at_member("envoy-request-timeout", member, &manager.span, "the connection manager has no `request_timeout`");
+        findings.at_member(
+            "envoy-request-timeout",
+            member,
+            &manager.span,
+            "the connection manager has no `request_timeout`",
+        );
     }
     if !manager.get("access_log").is_some_and(|log| mentions(log, "edge_idempotency")) {
         let member = manager.member("access_log");
@@ -49,7 +58,9 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
     if let Some(endpoint) = &needs.hosts {
         for member in ["strip_any_host_port", "strip_trailing_host_dot"] {
             if !manager.is_true(&[member]) {
-                let message = format!("`{endpoint}` of the policy has `hosts`, and the connection manager lacks `{member}: true`");
+                let message = format!(
+                    "`{endpoint}` of the policy has `hosts`, and the connection manager lacks `{member}: true`"
+                );
                 findings.at_member("envoy-host-spelling", manager.member(member), &manager.span, message);
             }
         }
@@ -80,7 +91,12 @@ fn order(chain: &FilterChain<'_>, findings: &mut GatewayFindings) {
     if let Some(own) = filters.get(chain.index)
         && own.is_true(&["disabled"])
     {
-        findings.at_member("envoy-disabled", own.member("disabled"), &own.span, "the filter is off where no route switches it on");
+        findings.at_member(
+            "envoy-disabled",
+            own.member("disabled"),
+            &own.span,
+            "the filter is off where no route switches it on",
+        );
     }
 }
 
@@ -113,7 +129,9 @@ fn identity(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut Gatewa
             .collect();
         let by_discovery = filters.iter().take(chain.index).any(|filter| filter.get("config_discovery").is_some());
         if writers.is_empty() && !by_discovery {
-            let text = format!("an identity source of the policy reads `{namespace}`, and no filter before this one writes it");
+            let text = format!(
+                "an identity source of the policy reads `{namespace}`, and no filter before this one writes it"
+            );
             findings.add("envoy-identity-source", own.clone(), text);
         }
         let named = |typed: &SpannedNode| {
@@ -121,7 +139,8 @@ fn identity(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut Gatewa
             providers.iter().any(|provider| provider.value.text_at(&["payload_in_metadata"]) == Some(key))
         };
         if *message == "JwtAuthentication" && !writers.is_empty() && !writers.iter().any(|typed| named(typed)) {
-            let text = format!("no provider of tokens has `payload_in_metadata: {key}`, which an identity source reads");
+            let text =
+                format!("no provider of tokens has `payload_in_metadata: {key}`, which an identity source reads");
             let place = writers.first().map_or(own.clone(), |typed| typed.span.clone());
             findings.add("envoy-identity-source", place, text);
         }
@@ -134,7 +153,8 @@ fn buffers(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut Gateway
     let member = listener.member("per_connection_buffer_limit_bytes");
     let limit = member.and_then(|member| number(&member.value)).unwrap_or(BUFFER);
     if limit < needed {
-        let message = format!("the listener buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
+        let message =
+            format!("the listener buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
         let place = listener.member("filter_chains").map_or(listener.span.clone(), |chains| chains.name_span.clone());
         findings.at_member("envoy-buffer-limit", member, &place, message);
     }

@@ -36,7 +36,13 @@ impl GatewayFindings {
     }
 
     /// Adds a finding at a member, or where it should be.
-    fn at_member(&mut self, name: &str, member: Option<&SpannedMember>, parent: &Range<usize>, message: impl Into<String>) {
+    fn at_member(
+        &mut self,
+        name: &str,
+        member: Option<&SpannedMember>,
+        parent: &Range<usize>,
+        message: impl Into<String>,
+    ) {
         self.add(name, member.map_or(parent.clone(), member_span), message);
     }
 }
@@ -50,15 +56,24 @@ fn member_span(member: &SpannedMember) -> Range<usize> {
 }
 
 /// Checks a file that is an Envoy configuration. Files that it reads the filter from come behind it.
-pub(crate) fn check_file(source: SourceText, path: &Path) -> Vec<CheckedFile> {
+pub(crate) fn check_file(mut source: SourceText, path: &Path) -> Vec<CheckedFile> {
     let mut findings = GatewayFindings::default();
     let tree = match yaml::read(&source.text) {
         Ok(tree) => tree,
         Err(error) => {
+            source.hide(source.suspects(&[
+                "secret",
+                "token",
+                "root_key",
+                "inline_string",
+                "inline_bytes",
+                "key_values",
+            ]));
             findings.add("not-yaml", error.at..error.at, error.message);
             return vec![CheckedFile { source, findings: findings.0, summary: None }];
         }
     };
+    source.hide(secrets(&tree));
     let mut others = Vec::new();
     let mut summaries = Vec::new();
     let (plugins, missing) = find::plugins(&tree, path);
@@ -68,23 +83,21 @@ pub(crate) fn check_file(source: SourceText, path: &Path) -> Vec<CheckedFile> {
     if plugins.is_empty() && findings.0.is_empty() {
         findings.add("envoy-no-filter", tree.span.clone(), "no filter of this project is in the file");
     }
-    for found in plugins {
-        match &found.discovered {
+    for mut found in plugins {
+        match found.discovered.take() {
             None => {
-                let config = found.config;
-                let policy = one(&source, &found, config, &mut findings.0);
+                let policy = one(&mut source, &found, found.config, &mut findings.0);
                 around(&tree, &found, policy.as_ref(), &mut findings);
                 summaries.extend(policy.map(|(_, summary)| summary));
             }
-            Some(other) => {
+            Some(mut other) => {
                 let mut its_findings = Vec::new();
+                other.source.hide(secrets(&other.tree));
                 let config = find::plugin_config(&other.tree, Some(&other.name));
-                let policy = config.and_then(|config| one(&other.source, &found, Some(config), &mut its_findings));
+                let policy = config.and_then(|config| one(&mut other.source, &found, Some(config), &mut its_findings));
                 around(&tree, &found, policy.as_ref(), &mut findings);
-                let name = other.source.name.clone();
-                let source = SourceText::new(name, other.source.text.as_bytes());
                 let summary = policy.map(|(_, summary)| summary);
-                others.push(CheckedFile { source, findings: its_findings, summary });
+                others.push(CheckedFile { source: other.source, findings: its_findings, summary });
             }
         }
     }
@@ -94,10 +107,25 @@ pub(crate) fn check_file(source: SourceText, path: &Path) -> Vec<CheckedFile> {
     files
 }
 
+/// The bytes of secrets in a configuration of Envoy: texts in the file, and values of variables.
+fn secrets(tree: &SpannedNode) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    tree.scalars_of(&["inline_string", "inlineString", "inline_bytes", "inlineBytes"], &mut found);
+    variables(tree, &mut found);
+    found
+}
+
+fn variables(node: &SpannedNode, found: &mut Vec<Range<usize>>) {
+    if let Some(values) = node.at(&["environment_variables", "key_values"]) {
+        found.extend(values.members().iter().map(|member| member.value.span.clone()));
+    }
+    node.members().iter().map(|member| &member.value).chain(node.items()).for_each(|child| variables(child, found));
+}
+
 /// Checks the filter's own configuration, and the policy in it. What the policy needs of the gateway, and its summary; `None`
 /// if it does not start.
 fn one(
-    source: &SourceText,
+    source: &mut SourceText,
     found: &FoundPlugin<'_>,
     config: Option<&SpannedNode>,
     findings: &mut Vec<Finding>,
@@ -111,7 +139,7 @@ fn one(
         let document = SourceText::new(source.name.clone(), text.as_bytes());
         let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), None);
         let summary = checked.policy.as_ref().map(Policy::summary);
-        let mut located = checked.locate_in(source, scalar);
+        let mut located = checked.locate_in(&document, source, scalar);
         // The gateway's own settings are looked at below.
         located.retain(|finding| finding.lint.name != "host-spelling");
         own.0.append(&mut located);

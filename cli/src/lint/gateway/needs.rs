@@ -119,7 +119,9 @@ impl GatewayNeeds {
         let mut clusters = BTreeMap::new();
         let places = [("/webhooks/unkey", "unkey"), ("/webhooks/openbao", "openbao")];
         for (place, store) in places {
-            if let Some(name) = document.webhooks.get(store).and_then(|store| store.get("cluster")).and_then(Value::as_str) {
+            if let Some(name) =
+                document.webhooks.get(store).and_then(|store| store.get("cluster")).and_then(Value::as_str)
+            {
                 clusters.insert(name.to_owned(), place);
             }
         }

@@ -8,7 +8,11 @@ use std::ops::Range;
 /// The scalar with the policy document, if the configuration is a StringValue.
 pub(super) fn policy_scalar<'t>(config: &'t SpannedNode, findings: &mut GatewayFindings) -> Option<&'t SpannedNode> {
     let Some(configuration) = config.member("configuration") else {
-        findings.add("envoy-configuration", config.span.clone(), "the plugin has no `configuration`: the filter does not start");
+        findings.add(
+            "envoy-configuration",
+            config.span.clone(),
+            "the plugin has no `configuration`: the filter does not start",
+        );
         return None;
     };
     if !configuration.value.is_type("StringValue") {
@@ -19,7 +23,8 @@ pub(super) fn policy_scalar<'t>(config: &'t SpannedNode, findings: &mut GatewayF
     }
     let value = configuration.value.get("value").filter(|value| value.text().is_some());
     if value.is_none() {
-        let message = "the StringValue has no text as its `value`: a `|` behind `value:` makes a text of the lines below";
+        let message =
+            "the StringValue has no text as its `value`: a `|` behind `value:` makes a text of the lines below";
         findings.add("envoy-configuration", configuration.name_span.clone(), message);
     }
     value
@@ -56,9 +61,19 @@ fn failures(config: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindi
     let written = policy.and_then(|policy| policy.value.text()).unwrap_or("UNSPECIFIED");
     if config.is_true(&["fail_open"]) {
         let member = config.member("fail_open");
-        findings.at_member("envoy-fail-open", member, at, "`fail_open` lets every request through once a VM has failed");
+        findings.at_member(
+            "envoy-fail-open",
+            member,
+            at,
+            "`fail_open` lets every request through once a VM has failed",
+        );
     } else if written == "FAIL_OPEN" {
-        findings.at_member("envoy-fail-open", policy, at, "`FAIL_OPEN` lets every request through once a VM has failed");
+        findings.at_member(
+            "envoy-fail-open",
+            policy,
+            at,
+            "`FAIL_OPEN` lets every request through once a VM has failed",
+        );
     } else if written != "FAIL_RELOAD" {
         let message = "a VM that has failed is not replaced: its worker answers 503 from then on";
         findings.at_member("envoy-failure-policy", policy, at, message);
@@ -69,7 +84,11 @@ fn failures(config: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindi
 fn module(vm: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindings) {
     if let Some(remote) = vm.at(&["code", "remote"]) {
         if remote.text_at(&["sha256"]).is_none_or(str::is_empty) {
-            findings.add("envoy-module-name", remote.span.clone(), "the module comes from a server, and no `sha256` says which one");
+            findings.add(
+                "envoy-module-name",
+                remote.span.clone(),
+                "the module comes from a server, and no `sha256` says which one",
+            );
         }
         return;
     }
@@ -87,8 +106,7 @@ fn variables(vm: &SpannedNode, at: &Range<usize>, needs: &GatewayNeeds, findings
     let environment = vm.member("environment_variables");
     let host = environment.and_then(|environment| environment.value.member("host_env_keys"));
     let literal = environment.and_then(|environment| environment.value.get("key_values"));
-    let names: Vec<&str> =
-        host.iter().flat_map(|host| host.value.items()).filter_map(SpannedNode::text).collect();
+    let names: Vec<&str> = host.iter().flat_map(|host| host.value.items()).filter_map(SpannedNode::text).collect();
     for (name, pointer) in &needs.variables {
         // Names of variables are no names of protobuf fields: case and underscores count.
         let value = literal.into_iter().flat_map(SpannedNode::members).find(|member| member.name == *name);

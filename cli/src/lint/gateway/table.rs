@@ -66,7 +66,8 @@ fn unmarked(route: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFin
     };
     if let Some(rewritten) = needs.rewritten.iter().find(takes) {
         let name = route.text_at(&["name"]).map(|name| format!(" `{name}`")).unwrap_or_default();
-        let message = format!("the route{name} takes paths below `{rewritten}`, the backend's own, without the filter's mark");
+        let message =
+            format!("the route{name} takes paths below `{rewritten}`, the backend's own, without the filter's mark");
         findings.add("envoy-unmarked-route", rule.span.clone(), message);
     }
 }
@@ -76,7 +77,8 @@ fn buffer(route: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindi
     let Some(member) = names.iter().find_map(|name| route.member(name)) else { return };
     let (Some(limit), Some(needed)) = (number(&member.value), needs.buffer) else { return };
     if limit < needed {
-        let message = format!("the route buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
+        let message =
+            format!("the route buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
         findings.add("envoy-buffer-limit", member_span(member), message);
     }
 }
@@ -84,7 +86,11 @@ fn buffer(route: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindi
 fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
     let route = &action.value;
     if leads_to_targets && route.member("timeout").is_none() {
-        findings.add("envoy-route-timeout", action.name_span.clone(), "the route has no `timeout`, so Envoy waits 15 s for an answer");
+        findings.add(
+            "envoy-route-timeout",
+            action.name_span.clone(),
+            "the route has no `timeout`, so Envoy waits 15 s for an answer",
+        );
     }
     let Some(wait_ms) = needs.wait_ms else { return };
     let retry = route.get("retry_policy");
@@ -97,7 +103,8 @@ fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &GatewayNeeds
     ];
     for limit in limits.into_iter().flatten() {
         if millis(&limit.value).is_some_and(|limit| limit > 0 && limit <= wait_ms) {
-            let message = format!("a request for a result waits up to {}, and the gateway ends it before", wait(wait_ms));
+            let message =
+                format!("a request for a result waits up to {}, and the gateway ends it before", wait(wait_ms));
             findings.add("envoy-recovery-timeout", member_span(limit), message);
         }
     }
