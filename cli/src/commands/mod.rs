@@ -13,6 +13,7 @@ mod input;
 mod shadow_report;
 
 use clap::{Parser, Subcommand};
+pub(crate) use input::variable;
 
 /// The native companion of the edge idempotency filter: the same engine, without a gateway.
 #[derive(Parser)]

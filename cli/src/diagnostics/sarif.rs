@@ -2,7 +2,7 @@
 //! (<https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>).
 
 use super::{CheckedFile, Finding, formats};
-use crate::lint::{Lint, gateway_or_policy_page, lints};
+use crate::lint::{Lint, lints, page_of};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn rule(lint: &Lint) -> Value {
         "id": lint.name,
         "shortDescription": {"text": lint.summary},
         "fullDescription": {"text": lint.why},
-        "help": {"text": format!("{} See {}.", lint.instead, gateway_or_policy_page(lint))},
+        "help": {"text": format!("{} See {}.", lint.instead, page_of(lint))},
         "defaultConfiguration": {"level": lint.severity.name()},
     })
 }

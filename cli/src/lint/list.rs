@@ -166,7 +166,7 @@ pub(super) static LINTS: &[Lint] = &[
         name: "crossing-templates",
         severity: Note,
         summary: "Two templates fit the same path, and neither is the narrower one.",
-        why: "The filter has a rule for it: from left to right a literal takes precedence over `{name}`. Other routers have other \
+        why: "At most 100 pairs are told. The filter has a rule for it: from left to right a literal takes precedence over `{name}`. Other routers have other \
               rules, and a reader may expect the other route.",
         instead: "Nothing, if the route that is named is the one you mean. Else choose another path for one of the two.",
     },

@@ -69,7 +69,7 @@ fn lint(name: &str) -> &'static Lint {
 }
 
 /// Where a person reads more about a lint.
-pub(crate) fn gateway_or_policy_page(lint: &Lint) -> String {
+pub(crate) fn page_of(lint: &Lint) -> String {
     format!("{PAGE}#{}", lint.name)
 }
 
@@ -102,9 +102,8 @@ pub(crate) struct CheckedPolicy {
 /// Members of a policy document whose text is a secret.
 const SECRETS: [&str; 4] = ["secrets", "secret", "root_key", "token"];
 
-/// Checks a policy document. `variable` gives the variables of the environment, `None` if those of the gateway are known
-/// and looked at elsewhere.
-pub(crate) fn check_policy(document: &SourceText, bytes: &[u8], variable: Option<Variables>) -> CheckedPolicy {
+/// Checks a policy document. `variable` gives the variables of this command's environment.
+pub(crate) fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables) -> CheckedPolicy {
     let tree = |policy: bool, pointers: bool| if policy || pointers { json::read(&document.text) } else { None };
     match Policy::from_json(bytes) {
         Err(errors) => {
@@ -201,7 +200,7 @@ impl PolicyFinding {
 
 /// Checks a file that is a policy document.
 pub(crate) fn check_file(mut source: SourceText, bytes: &[u8], variable: Variables) -> CheckedFile {
-    let checked = check_policy(&source, bytes, Some(variable));
+    let checked = check_policy(&source, bytes, variable);
     source.hide(checked.secrets(&source));
     let summary = checked.policy.as_ref().map(Policy::summary);
     CheckedFile { findings: checked.locate(), source, summary }

@@ -22,7 +22,7 @@ const OTHER_KEYS: [(&str, &str); 12] = [
     ("sk-", "an API key"),
 ];
 
-pub(super) fn check(document: &DocumentView, variable: Option<Variables>, findings: &mut Vec<PolicyFinding>) {
+pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut Vec<PolicyFinding>) {
     let mut shared: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
     for (id, binding) in &document.webhooks.bindings {
         let at = format!("/webhooks/static/{}", token(id));
@@ -87,10 +87,10 @@ fn inline(at: &str, secret: &Value, findings: &mut Vec<PolicyFinding>) {
 }
 
 /// A key of another kind in the place of a webhook's secret. Nothing of the value is shown.
-fn kinds(at: &str, binding: &BindingView, variable: Option<Variables>, findings: &mut Vec<PolicyFinding>) {
+fn kinds(at: &str, binding: &BindingView, variable: Variables, findings: &mut Vec<PolicyFinding>) {
     for (index, secret) in binding.secrets.iter().enumerate() {
         let from_environment = || {
-            let value = variable?(secret.get("env")?.as_str()?)?;
+            let value = variable(secret.get("env")?.as_str()?)?;
             String::from_utf8(value).ok()
         };
         let Some(text) = secret.as_str().map(str::to_owned).or_else(from_environment) else { continue };

@@ -96,7 +96,7 @@ fn colours_are_for_terminals() {
     };
     assert!(!colours(&[]));
     assert!(colours(&[("CLICOLOR_FORCE", "1")]));
-    assert!(!colours(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "0")]));
+    assert!(!colours(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
 }
 
 /// Neither a document that is read, nor one that is not, nor a gateway's file shows a secret.

@@ -41,6 +41,7 @@ fn a_document_that_triggers_a_lint_shows_the_place_and_the_cure() {
         let file = format!("lints/{document}.json");
         let report = json(&[&file]);
         assert!(names(&report).contains(&lint_of(&document)), "{document}: {report}");
+        assert!(!names(&report).contains(&"start-warning"), "a warning of the engine has no name: {report}");
         assert!(!report.to_string().contains("planted"), "{document} shows a secret");
         let output = check(&[&file]);
         insta::assert_snapshot!(document, text(&output));

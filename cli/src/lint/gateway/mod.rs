@@ -137,11 +137,11 @@ fn one(
     if let Some(scalar) = scalar {
         let text = scalar.text().unwrap_or_default();
         let document = SourceText::new(source.name.clone(), text.as_bytes());
-        let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), None);
+        let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), crate::commands::variable);
         let summary = checked.policy.as_ref().map(Policy::summary);
         let mut located = checked.locate_in(&document, source, scalar);
         // The gateway's own settings are looked at below.
-        located.retain(|finding| finding.lint.name != "host-spelling");
+        located.retain(|finding| !["host-spelling", "missing-variable"].contains(&finding.lint.name));
         own.0.append(&mut located);
         result = summary.and_then(|summary| Some((GatewayNeeds::read(text)?, summary)));
     }
