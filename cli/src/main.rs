@@ -1,10 +1,13 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
+mod catalogue;
 mod commands;
 mod described;
+mod diagnostics;
 mod explain;
 mod http;
 mod lines;
+mod lint;
 mod log_line;
 mod meaning;
 mod plain;

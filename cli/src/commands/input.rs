@@ -2,7 +2,7 @@
 
 use crate::lines;
 use edge_idempotency_engine::{Policy, PolicyErrors};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::Path;

@@ -17,17 +17,18 @@
 mod check;
 mod completions;
 mod explain;
-mod key;
-mod keys;
-mod retention;
 mod init;
 pub(crate) mod input;
-mod render;
+mod key;
+mod keys;
 mod man;
+mod render;
+mod retention;
 mod shadow_report;
 mod webhook;
 
 use clap::{Parser, Subcommand};
+pub(crate) use input::variable;
 
 /// The native companion of the edge idempotency filter: the same engine, without a gateway.
 ///

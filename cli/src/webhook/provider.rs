@@ -1,13 +1,11 @@
 //! Provider files (`policies/provider.schema.json`), as far as signing and the catalogue need them. The engine checks a file
 //! before it is read here.
 
+use crate::catalogue;
 use edge_idempotency_engine::provider::Provider;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Name and content of each file of the catalogue, sorted by name.
-static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/provider_files.rs"));
 
 /// A provider file.
 #[derive(Debug, Clone, Deserialize)]
@@ -135,10 +133,11 @@ impl KnownProvider {
         if let Some(file) = own {
             return Self::read(name, file.to_string().as_bytes());
         }
-        match FILES.binary_search_by(|(other, _)| (*other).cmp(name)).ok().and_then(|index| FILES.get(index)) {
-            Some((name, file)) => Self::read(name, file.as_bytes()),
+        match catalogue::file(name) {
+            Some(file) => Self::read(name, file.as_bytes()),
             None => {
-                let near = FILES.iter().map(|(other, _)| *other).min_by_key(|other| strsim::levenshtein(other, name));
+                let near =
+                    catalogue::files().map(|(other, _)| other).min_by_key(|other| strsim::levenshtein(other, name));
                 Err(format!(
                     "there is no provider `{name}`; did you mean `{}`? `edge-idempotency webhook providers` lists them, and \
                      --provider-file takes a file of your own",
@@ -150,7 +149,7 @@ impl KnownProvider {
 
     /// Every provider of the catalogue, by name. A test reports a file that cannot be read.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        FILES.iter().filter_map(|(name, file)| Self::read(name, file.as_bytes()).ok())
+        catalogue::files().filter_map(|(name, file)| Self::read(name, file.as_bytes()).ok())
     }
 }
 
@@ -204,7 +203,7 @@ mod tests {
     #[test]
     fn every_file_of_the_catalogue_is_read() {
         let names: Vec<String> = KnownProvider::all().map(|provider| provider.name).collect();
-        assert_eq!(names.len(), FILES.len());
+        assert_eq!(names.len(), catalogue::files().count());
         let engine: Vec<&str> = edge_idempotency_engine::provider::Catalogue::compiled_in().names().collect();
         assert_eq!(names, engine);
         let error = KnownProvider::named("strip", None).err().unwrap();
