@@ -2,27 +2,23 @@
 
 use crate::request::Request;
 use crate::sources::{self, SourceView};
+use crate::steps::{self, Step, Steps};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::problem::Problem;
 use edge_idempotency_engine::telemetry::Case;
 use edge_idempotency_engine::{Effect, Exchange, Policy};
 use serde_json::{Map, Value, json};
-use std::fmt;
-
-/// The member with the identity sources.
-const IDENTITY: &str = "identity";
 
 /// What the filter does with a request.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     members: Map<String, Value>,
-    /// The identity sources of the request's route.
-    identity: Vec<SourceView>,
+    steps: Steps,
     forwarded: bool,
 }
 
-/// Runs a request through the engine.
-pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
+/// Runs a request through the engine. `document` is the policy document, for what the compiled policy does not keep.
+pub(crate) fn explain(policy: &Policy, document: &Value, request: &Request) -> Verdict {
     let lines = request.headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
     let headers = Headers::new(lines);
     let mut exchange = Exchange::new();
@@ -46,7 +42,7 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
     let refusal = exchange.refusal();
     // What the core writes is JSON.
     let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
-    let document = |problem: &Problem| read(problem.document(policy.answers()));
+    let shown = |problem: &Problem| read(problem.document(policy.answers()));
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("action", action(refusal).into());
@@ -63,22 +59,23 @@ pub(crate) fn explain(policy: &Policy, request: &Request) -> Verdict {
     put("remove_headers", removed.into());
     if let Some(problem) = refusal {
         put("status", problem.status().into());
-        put("problem", document(problem));
+        put("problem", shown(problem));
     }
     if let Some(shadowed) = exchange.shadow() {
         let mut shadow = json!({"action": action(shadowed)});
         if let (Some(problem), Some(shadow)) = (shadowed, shadow.as_object_mut()) {
             shadow.insert("status".to_owned(), problem.status().into());
-            shadow.insert("problem".to_owned(), document(problem));
+            shadow.insert("problem".to_owned(), shown(problem));
         } else if let (Some(key), Some(shadow)) = (exchange.key(), shadow.as_object_mut()) {
             shadow.insert("idempotency_key".to_owned(), key.into());
         }
         put("shadow", shadow);
     }
     let identity = sources::read(exchange.identity_sources(policy, &headers), &headers, request);
-    put(IDENTITY, identity.iter().map(SourceView::to_json).collect());
+    put("identity", identity.iter().map(SourceView::to_json).collect());
     put("log", read(exchange.record(policy).to_json()));
-    Verdict { forwarded: refusal.is_none(), members, identity }
+    let steps = steps::of(policy, document, (request, &headers), &exchange, &identity);
+    Verdict { forwarded: refusal.is_none(), members, steps }
 }
 
 const fn action(refusal: Option<&Problem>) -> &'static str {
@@ -91,43 +88,23 @@ impl Verdict {
         self.forwarded
     }
 
-    /// The verdict as JSON.
-    pub(crate) fn to_json(&self) -> Value {
+    /// The verdict as JSON. `notes` say what was left out of the request; without any there is no such member.
+    pub(crate) fn to_json(&self, notes: &[String]) -> Value {
+        let mut members = self.members.clone();
+        members.insert("steps".to_owned(), self.steps.steps.iter().map(Step::to_json).collect());
+        if !notes.is_empty() {
+            members.insert("notes".to_owned(), json!(notes));
+        }
+        Value::Object(members)
+    }
+
+    /// The verdict as JSON, without the steps that led to it.
+    pub(crate) fn without_steps(&self) -> Value {
         Value::Object(self.members.clone())
     }
-}
 
-/// One line a member, for people; a line a part for the identity sources.
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for (name, value) in &self.members {
-            let label = name.replace('_', " ");
-            match value {
-                Value::Null => continue,
-                _ if name == IDENTITY && !self.identity.is_empty() => {
-                    write!(f, "{separator}{label}:")?;
-                    self.identity.iter().try_for_each(|source| write!(f, "\n{source}"))?;
-                }
-                Value::String(text) => write!(f, "{separator}{label}: {text}")?,
-                Value::Object(members) if !members.is_empty() => {
-                    write!(f, "{separator}{label}:")?;
-                    for (name, value) in members {
-                        match value {
-                            Value::String(text) => write!(f, "\n  {name}: {text}")?,
-                            other => write!(f, "\n  {name}: {other}")?,
-                        }
-                    }
-                }
-                Value::Array(items) if !items.is_empty() => {
-                    let names: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
-                    write!(f, "{separator}{label}: {}", names.join(", "))?;
-                }
-                Value::Object(_) | Value::Array(_) => continue,
-                other => write!(f, "{separator}{label}: {other}")?,
-            }
-            separator = "\n";
-        }
-        Ok(())
+    /// The verdict for people.
+    pub(crate) fn to_text(&self, notes: &[String]) -> String {
+        self.steps.to_text(&self.to_json(notes), notes)
     }
 }

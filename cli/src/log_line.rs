@@ -195,7 +195,7 @@ impl Explanation {
         let request = if fate == Fate::Undecided { None } else { rebuild::request(&line, policy, route) };
         let verdict = policy.zip(request.as_ref()).and_then(|(policy, request)| {
             let request = Request::parse(request.to_string().as_bytes()).ok()?;
-            Some(explain::explain(policy, &request).to_json())
+            Some(explain::explain(policy, &Value::Null, &request).without_steps())
         });
         let is_same = verdict.as_ref().is_some_and(|verdict| is_same(&line, fate, verdict));
         if let (Some(now), Some(before)) = (verdict.as_ref().and_then(|verdict| logged(verdict, "endpoint")), &endpoint)

@@ -1,15 +1,25 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
+mod catalogue;
 mod commands;
+mod described;
+mod diagnostics;
 mod explain;
+mod http;
 mod lines;
+mod lint;
 mod log_line;
 mod meaning;
 mod plain;
 mod record;
+mod render;
 mod request;
+mod restate_admin;
 mod shadow_report;
 mod sources;
+mod starter;
+mod steps;
+mod webhook;
 
 use clap::Parser as _;
 use std::process::ExitCode;

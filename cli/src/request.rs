@@ -102,6 +102,13 @@ impl Request {
     }
 }
 
+impl Request {
+    /// Whether the request comes with metadata of the gateway.
+    pub(crate) const fn has_metadata(&self) -> bool {
+        self.metadata.is_some()
+    }
+}
+
 impl Attributes for Request {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         lookup(self.metadata.as_ref(), path.segments().iter().map(String::as_str))
@@ -136,7 +143,8 @@ fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str
     }
 }
 
-fn now_unix_ms() -> u64 {
+/// The clock, in milliseconds since 1970-01-01 UTC.
+pub(crate) fn now_unix_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -48,6 +48,21 @@ pub(crate) fn read(sources: &[IdentitySource], headers: &Headers<'_>, attributes
 }
 
 impl SourceView {
+    /// The source's name in the policy.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is the first source with a value.
+    pub(crate) const fn counts(&self) -> bool {
+        self.counts
+    }
+
+    /// Whether one of its parts stands in the request's metadata.
+    pub(crate) fn reads_metadata(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.place, IdentityPlace::Metadata(_)))
+    }
+
     /// `{"source", "counts", "tenant"?: {"header" | "metadata" | "constant", "value" | "problem"}, …}`
     pub(crate) fn to_json(&self) -> Value {
         let mut members = Map::new();

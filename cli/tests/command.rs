@@ -97,7 +97,8 @@ fn a_forwarded_request_is_shown_as_the_backend_gets_it() {
                 "project": "health-prod",
                 "endpoint": "refunds.create",
                 "original_path": "/api/v1/refunds"
-            }
+            },
+            "steps": verdict["steps"]
         })
     );
     assert!(verdict["log"]["idempotency_key_namespaced"].as_str().unwrap().starts_with("sha256:"));
@@ -153,7 +154,7 @@ fn text_is_for_people() {
     let output = run(&["explain", "--request", "-"], POLICY, &request("/nowhere", json!([])).to_string());
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.starts_with("action: reject\n"), "{text}");
+    assert!(text.starts_with("REFUSED: 404 not_found\n"), "{text}");
     assert!(text.contains("status: 404") && text.contains("  code: not_found"), "{text}");
 }
 
@@ -174,7 +175,7 @@ fn what_is_no_json_is_named_with_line_and_column() {
         let output = run(&["check"], policy, "");
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(text.contains(&format!("  (document): not a JSON document: {told}")), "{policy:?}: {text}");
+        assert!(text.contains(&format!("error[not-json]: not a JSON document: {told}")), "{policy:?}: {text}");
     }
 }
 
@@ -252,16 +253,16 @@ fn explain_shows_what_the_identity_sources_held() {
         ])
     );
     let text = String::from_utf8(run(&["explain", "--request", "-"], &policy, &sent.to_string()).stdout).unwrap();
-    let expected = "identity:
-  key
-    tenant: solo (the policy document)
-    project: missing (header x-p)
-    subject: missing (header x-s)
-  jwt (this source counts)
-    tenant: a b (metadata envoy.filters.http.jwt_authn / jwt / tenant_id)
-    project: missing (metadata envoy.filters.http.jwt_authn / jwt / project_id)
-    subject: invalid (metadata envoy.filters.http.jwt_authn / jwt / sub)
-log:";
+    let expected = "
+            key
+              tenant: solo (the policy document)
+              project: missing (header x-p)
+              subject: missing (header x-s)
+            jwt (this source counts)
+              tenant: a b (metadata envoy.filters.http.jwt_authn / jwt / tenant_id)
+              project: missing (metadata envoy.filters.http.jwt_authn / jwt / project_id)
+              subject: invalid (metadata envoy.filters.http.jwt_authn / jwt / sub)
+";
     assert!(text.contains(expected), "{text}");
 
     sent["headers"] = json!([["idempotency-key", "k"], ["x-s", "user:u1"], ["x-p", "p"]]);
@@ -275,7 +276,8 @@ log:";
 fn check_warns_about_parameters_that_are_lost() {
     let policy = POLICY.replace("/api/v1/quiet", "/api/v1/quiet/{id}");
     let text = String::from_utf8(run(&["check"], &policy, "").stderr).unwrap();
-    assert!(text.contains("/routes/1/target: the backend does not get `{id}`"), "{text}");
+    assert!(text.contains("warning[lost-parameter]: the backend does not get `{id}`"), "{text}");
+    assert!(text.contains("^ /routes/1/target"), "{text}");
 }
 
 #[test]
@@ -303,9 +305,10 @@ fn check_names_bindings_whose_keys_are_others_than_before() {
     };
     let told = |more: &str| String::from_utf8(run(&["check"], &policy(more), "").stderr).unwrap();
     let text = told("");
-    assert!(text.contains("/webhooks/static/wh_01GITHUB: ") && text.contains(r#"`"bind_body": false`"#), "{text}");
-    assert_eq!(told(r#", "bind_body": false"#), "");
-    assert_eq!(told(r#", "bind_body": true"#), "");
+    assert!(text.contains("^ /webhooks/static/wh_01GITHUB") && text.contains(r#"`"bind_body": false`"#), "{text}");
+    for more in [r#", "bind_body": false"#, r#", "bind_body": true"#] {
+        assert!(!told(more).contains("changed-default"), "{}", told(more));
+    }
 }
 
 #[test]
@@ -324,16 +327,13 @@ fn check_looks_at_the_secrets_that_it_can_see() {
     let output = run(&["check"], policy, "");
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    let warnings: Vec<&str> = text.lines().collect();
-    assert_eq!(warnings.len(), 2, "{text}");
-    assert!(
-        warnings[0].contains("/webhooks/static/wh_01UNSET/secrets/0: not set here: ")
-            && text.contains("EDGE_TEST_NOT_SET")
-    );
-    assert!(
-        warnings[1].contains("/webhooks/static/wh_01SHORT/secrets/0: ") && warnings[1].contains("14 bytes"),
-        "{text}"
-    );
+    for (title, place) in [
+        ("note[missing-variable]: not set here: ", "/webhooks/static/wh_01UNSET/secrets/0"),
+        ("warning[weak-secret]: the secret makes a key of 14 bytes", "/webhooks/static/wh_01SHORT/secrets/0"),
+    ] {
+        let told = text.split("\n\n").find(|told| told.starts_with(title)).unwrap_or_else(|| panic!("{title}: {text}"));
+        assert!(told.contains(&format!("^ {place}")), "{told}");
+    }
     assert!(!text.contains("planted"), "{text}");
 
     let output = run(&["check", "--json"], policy, "");

@@ -162,7 +162,7 @@ fn write_credential(run_dir: &Path, name: &str, value: Option<&str>) -> Result<(
     fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn configuration(run_dir: &Path) -> PathBuf {
+pub(crate) fn configuration(run_dir: &Path) -> PathBuf {
     run_dir.join("envoy.yaml")
 }
 

@@ -10,6 +10,7 @@
 //! | [`senders`] | third parties that send webhooks, each signing in its own way |
 //! | [`http`] | a client that sends exactly what it is given |
 //! | [`envoy`] | the gateway, from the template `demo/envoy.yaml` |
+//! | [`rendered`] | the gateway, from what `edge-idempotency render envoy` makes |
 //! | [`restate`] | the backend, and what it stored |
 //! | [`openbao`] | the store of webhook secrets |
 //! | [`unkey`] | a stand-in for the registry of webhooks |
@@ -43,6 +44,7 @@ pub mod http;
 pub mod openbao;
 pub mod ports;
 pub mod process;
+pub mod rendered;
 pub mod restate;
 pub mod scheduler;
 pub mod senders;

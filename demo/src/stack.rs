@@ -11,6 +11,7 @@ use crate::envoy::{Envoy, EnvoyOptions, Stores};
 use crate::openbao::{OpenBao, OpenBaoOptions};
 use crate::ports::{Ports, loopback};
 use crate::process::{Process, Record};
+use crate::rendered;
 use crate::restate::{Restate, RestateOptions};
 use crate::senders::{LOOKED_UP, Senders, random};
 use crate::service::Service;
@@ -33,6 +34,8 @@ pub struct StackOptions {
     pub policy: String,
     /// As [`EnvoyOptions::require_token`].
     pub require_token: bool,
+    /// The command that makes the gateway's configuration (`edge-idempotency`); without it that is `demo/envoy.yaml`.
+    pub renderer: Option<PathBuf>,
     /// As [`RestateOptions::env`].
     pub restate_env: Vec<(String, String)>,
 }
@@ -46,6 +49,7 @@ impl StackOptions {
             ports: None,
             policy: POLICY.to_owned(),
             require_token: true,
+            renderer: None,
             restate_env: Vec::new(),
         }
     }
@@ -72,7 +76,7 @@ pub struct Stack {
 impl Stack {
     /// Starts everything and waits until it works. `progress` is told what is going on.
     pub async fn start(options: StackOptions, progress: &dyn Fn(&str)) -> Result<Self> {
-        let StackOptions { tools, run_dir, ports, policy, require_token, restate_env } = options;
+        let StackOptions { tools, run_dir, ports, policy, require_token, renderer, restate_env } = options;
         fs::create_dir_all(&run_dir).with_context(|| format!("cannot make {}", run_dir.display()))?;
         let ports = ports.map_or_else(Ports::free, Ok)?;
         let signer = Signer::generate();
@@ -106,7 +110,7 @@ impl Stack {
         };
         let front = async {
             let (openbao, openbao_token) = store.await?;
-            let envoy = Envoy::start(EnvoyOptions {
+            let options = EnvoyOptions {
                 program: tools.envoy,
                 run_dir: run_dir.clone(),
                 wasm: tools.wasm,
@@ -124,8 +128,11 @@ impl Stack {
                     openbao: loopback(ports.openbao),
                     openbao_token,
                 }),
-            })
-            .await?;
+            };
+            let envoy = match &renderer {
+                Some(program) => rendered::start(program, options).await?,
+                None => Envoy::start(options).await?,
+            };
             anyhow::Ok((openbao, envoy))
         };
         let (mut restate, service, (openbao, envoy)) = tokio::try_join!(restate, service, front)?;

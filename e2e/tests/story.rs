@@ -8,16 +8,20 @@ use e2e::harness::{Test, run, sharing};
 use edge_idempotency_demo::tools::built;
 
 fn main() -> ExitCode {
-    let tests = vec![Test::new("every step is as expected", |(): &()| plays())];
+    let tests = vec![
+        Test::new("every step is as expected", |(): &()| plays(&[])),
+        Test::new("the same with the configuration that `render envoy` makes", |(): &()| plays(&["--rendered"])),
+    ];
     run(Ok(sharing(|| Ok(()), tests)))
 }
 
-fn plays() -> Result<()> {
+fn plays(options: &[&str]) -> Result<()> {
     // What is missing is told as in every other test.
     tools()?;
     let demo = built("EDGE_DEMO", "edge-idempotency-demo", "demo")?;
     let directory = tempfile::tempdir()?;
-    let output = Command::new(&demo).arg("story").current_dir(directory.path()).output().context("the demo")?;
+    let output =
+        Command::new(&demo).arg("story").args(options).current_dir(directory.path()).output().context("the demo")?;
     let told = String::from_utf8_lossy(&output.stdout);
     let differences: Vec<&str> = told.lines().filter(|line| line.trim_end().ends_with("DIFFERS")).collect();
     let last = told.lines().rev().find(|line| line.contains(" checks, ")).unwrap_or("no summary");

@@ -10,7 +10,7 @@
 //! | [`host`] | what the engine asks of a gateway |
 //! | [`exchange`] | one request and its response as a state machine |
 //! | [`lookup`] | bindings and secrets from stores: caches, who waits |
-//! | `collision` | fingerprints of requests, and claims at the guard |
+//! | [`collision`] | fingerprints of requests, and claims at the guard |
 //! | [`call`] | HTTP calls to clusters of the gateway |
 //! | [`policy`] | the policy document, the route table, path normalisation, targets |
 //! | [`key`] | the key's grammar, reading the header, the namespaced form |
@@ -25,7 +25,7 @@
 
 mod bytes;
 pub mod call;
-mod collision;
+pub mod collision;
 pub mod driver;
 pub mod exchange;
 pub mod headers;

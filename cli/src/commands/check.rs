@@ -1,35 +1,157 @@
-//! `check`: every error of a policy document with its place.
+//! `check`: a policy document, or a gateway's configuration, before it is used.
 
-use super::input::{issues, print, read_policy, variable};
-use super::{BAD_INPUT, FORWARD};
+use super::input::{issues, print, read, read_policy, variable};
+use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::diagnostics::source::SourceText;
+use crate::diagnostics::{CheckedFile, FindingCounts, Severity, formats, sarif, text};
+use crate::lint;
 use clap::Args;
-use edge_idempotency_engine::PolicyErrors;
+use clap::builder::PossibleValuesParser;
+use edge_idempotency_engine::{Policy, PolicyErrors};
 use serde_json::json;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
-/// Checks a policy document and lists every error with its place.
+/// Checks policy documents, and the gateway around them, before they are used.
 ///
-/// Secrets are looked at where they can be seen, in the document or in this command's environment: those that are
-/// short or of another provider's form, and variables that are not set here, are warned about.
+/// Finds everything that the filter refuses at start, and documents that start and do not do what was meant: writes
+/// without a policy, results that are gone before the retry comes, secrets in the file, and more. Each finding shows the
+/// line, what is wrong and what to write instead; docs/lints.md says more about each of them.
 ///
-/// Exit status: 0 if the filter would start with it, its variables given; 2 if not.
+/// With --envoy the files are configurations of Envoy (YAML or JSON). The command takes the policy out of the filter's
+/// configuration, checks it, and looks at the gateway: order of filters, buffer limits, path normalisation, variables,
+/// clusters, routes, retries, access log.
+///
+/// Secrets are looked at where they can be seen, in the document or in this command's environment.
+///
+/// Examples:
+///   edge-idempotency check policy.json
+///   yq -o=json policy.yaml | edge-idempotency check -
+///   edge-idempotency check --deny all --allow unmatched-write policies/*.json
+///   edge-idempotency check --envoy envoy.yaml
+///   edge-idempotency check --format sarif policy.json > check.sarif
+///
+/// Exit status: 0 if there is no error; 1 if the only errors are those of --deny; 2 if the filter would not start, the
+/// gateway has an error, or a file cannot be read.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// The policy document, as given to the gateway.
-    #[arg(long, value_name = "FILE")]
-    policy: PathBuf,
-    /// Prints JSON instead of text.
+    /// Policy documents, or with --envoy configurations of Envoy; - reads standard input.
+    #[arg(value_name = "FILE|-", required_unless_present_any = ["policy", "list_lints"])]
+    files: Vec<PathBuf>,
+    /// The files are configurations of Envoy.
     #[arg(long)]
+    envoy: bool,
+    /// How findings are printed: text to standard error, all others to standard output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Makes errors of these lints; all stands for every warning.
+    #[arg(long, value_name = "LINT", value_delimiter = ',', value_parser = names(true), hide_possible_values = true)]
+    deny: Vec<String>,
+    /// Hides these lints.
+    #[arg(long, value_name = "LINT", value_delimiter = ',', value_parser = names(false), hide_possible_values = true)]
+    allow: Vec<String>,
+    /// Prints the names of all lints and what they find.
+    #[arg(long, exclusive = true)]
+    list_lints: bool,
+    /// The policy document, as in earlier releases.
+    #[arg(long, value_name = "FILE", hide = true, conflicts_with = "files")]
+    policy: Option<PathBuf>,
+    /// Prints the JSON of earlier releases, without lints.
+    #[arg(long, hide = true, requires = "policy")]
     json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Sarif,
+    Github,
+}
+
+fn names(all: bool) -> PossibleValuesParser {
+    let names = lint::lints().filter(|lint| all || lint.can_be_allowed()).map(|lint| lint.name);
+    PossibleValuesParser::new(names.chain(all.then_some("all")))
 }
 
 /// Runs the command; its exit status.
 pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
-    let Some(mut policy) = read_policy(&args.policy, args.json)? else { return Ok(BAD_INPUT) };
+    if args.list_lints {
+        print(lint::page::table().trim_end())?;
+        return Ok(FORWARD);
+    }
+    if let (Some(policy), true) = (&args.policy, args.json) {
+        return as_before(policy);
+    }
+    let mut files = Vec::new();
+    let mut unread = false;
+    for path in args.files.iter().chain(&args.policy) {
+        match read(path) {
+            Ok(bytes) => files.extend(check(path, &bytes, args.envoy)),
+            Err(message) => {
+                eprintln!("edge-idempotency: {message}");
+                unread = true;
+            }
+        }
+    }
+    let mut own_errors = unread;
+    for file in &mut files {
+        file.findings.retain(|finding| !args.allow.iter().any(|name| name == finding.lint.name));
+        file.findings.sort_by_key(|finding| (finding.span.start, std::cmp::Reverse(finding.severity)));
+        for finding in &mut file.findings {
+            own_errors |= finding.severity == Severity::Error;
+            let denied =
+                |name: &String| name == finding.lint.name || name == "all" && finding.severity == Severity::Warning;
+            if args.deny.iter().any(denied) {
+                finding.severity = Severity::Error;
+            }
+        }
+    }
+    report(&files, args.format)?;
+    Ok(match FindingCounts::of(&files) {
+        _ if own_errors => BAD_INPUT,
+        FindingCounts { errors: 0, .. } => FORWARD,
+        _ => REJECT,
+    })
+}
+
+fn check(path: &Path, bytes: &[u8], envoy: bool) -> Vec<CheckedFile> {
+    let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
+    let source = SourceText::new(name, bytes);
+    if envoy { lint::gateway::check_file(source, path) } else { vec![lint::check_file(source, bytes, variable)] }
+}
+
+fn report(files: &[CheckedFile], format: Format) -> Result<(), String> {
+    match format {
+        Format::Json => print(&crate::plain::json(&formats::to_json(files))),
+        Format::Sarif => print(&crate::plain::json(&sarif::to_sarif(files))),
+        Format::Github => print(formats::to_github(files).trim_end()),
+        Format::Text => {
+            let width = console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));
+            let mut out = anstream::stderr().lock();
+            for file in files {
+                // Nobody is left to tell if standard error cannot be written.
+                let _ = write!(out, "{}", text::render(file, width));
+            }
+            let totals = text::totals(FindingCounts::of(files));
+            if !totals.is_empty() {
+                let _ = writeln!(out, "{totals}");
+            }
+            files
+                .iter()
+                .filter_map(|file| Some((file, file.summary.as_ref()?)))
+                .try_for_each(|(file, summary)| print(&format!("{}: {summary}", file.source.name)))
+        }
+    }
+}
+
+/// `--policy FILE --json` of earlier releases: start errors and warnings by their pointers.
+fn as_before(file: &Path) -> Result<u8, String> {
+    let Some(mut policy) = read_policy(file, true)? else { return Ok(BAD_INPUT) };
     let mut warnings = policy.warnings().to_vec();
     if let Err(PolicyErrors(missing)) =
-        policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)
+        Policy::take_secrets_or_advise(&mut policy, variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)
     {
         warnings.extend(missing.into_iter().map(|mut issue| {
             issue.message = format!("not set here: {}", issue.message);
@@ -37,13 +159,6 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         }));
     }
     warnings.extend(policy.weak_secrets());
-    if args.json {
-        print(&json!({"errors": [], "warnings": issues(&warnings)}).to_string())?;
-    } else {
-        for warning in &warnings {
-            eprintln!("warning: {warning}");
-        }
-        print(&format!("{}: {}", args.policy.display(), policy.summary()))?;
-    }
+    print(&json!({"errors": [], "warnings": issues(&warnings)}).to_string())?;
     Ok(FORWARD)
 }

@@ -1,44 +1,82 @@
 //! `explain`: what the filter would do with one request, or has done with one.
 
-use super::input::{first_line_of_input, print, read, read_policy, variable};
+use super::input::{first_line_of_input, print, read_policy_document, variable};
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::described::{DescribedRequest, Material, curl, jwt};
 use crate::{explain, log_line, plain, request};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use edge_idempotency_engine::Policy;
+use serde_json::Value;
 use std::path::PathBuf;
 
-/// Shows what the filter would do with one request.
+/// Shows what the filter would do with one request, step by step, and what to change if it is refused.
 ///
-/// The request is a JSON document:
-/// {"method": "POST", "url": "https://api.example.com/api/v1/refunds",
-///  "headers": [["idempotency-key", "8e03978e"], ["x-blob", {"base64": "/w=="}]],
-///  "metadata": {"envoy.filters.http.jwt_authn": {"jwt": {"tenant_id": "acme", "project_id": "shop", "sub": "u1"}}},
-///  "route_metadata": {"edge.idempotency": {"endpoint": "refunds.create"}},
-///  "body": "…" or "body_base64": "…", "now_unix": 1767225600}
+/// The request is one of these:
+///   --curl COMMAND   a curl command as you paste it; - reads it from standard input
+///   --url URL        with --method, -H and --data
+///   --request FILE   a request document in JSON, for programs, and for answers of stores
+///   --log-line LINE  a line of a log: what became of a request that came
 ///
-/// Only method and url are needed. Secrets that the policy takes from the environment are taken from this command's.
-///
-/// --log-line takes a line of a log instead: of the JSON access log, or one that the filter wrote into Envoy's own log. It
-/// prints what became of the request, what code and reason mean, what the log does not have, and a request document that
-/// is answered in the same way, as far as that can be known. With --policy it also says where line and policy disagree.
-///
-///   edge-idempotency explain --policy policy.json --request request.json
+/// Examples:
+///   edge-idempotency explain --policy policy.json --jwt @token.txt \
+///     --curl "curl https://api.example.com/orders -H 'Idempotency-Key: 8e03978e' -d '{}'"
+///   edge-idempotency explain --policy policy.json --method POST --url https://api.example.com/orders \
+///     -H 'Idempotency-Key: 8e03978e' --jwt '{"tenant_id": "acme", "project_id": "shop", "sub": "u1"}'
+///   edge-idempotency explain --policy policy.json --request request.json --json
 ///   grep 3f9fbb3c-6dbb-9a9c-8d5c-1f6f0d1c9d52 access.log | edge-idempotency explain --policy policy.json --log-line -
+///
+/// --jwt shows the claims of a token to the policy as Envoy's jwt_authn does. The token is not verified. Without --jwt, the
+/// token of a header `Authorization: Bearer …` is taken. Nothing is sent to anybody.
+///
+/// A request document:
+///   {"method": "POST", "url": "https://api.example.com/api/v1/refunds",
+///    "headers": [["idempotency-key", "8e03978e"], ["x-blob", {"base64": "/w=="}]],
+///    "metadata": {"envoy.filters.http.jwt_authn": {"jwt": {"tenant_id": "acme", "project_id": "shop", "sub": "u1"}}},
+///    "route_metadata": {"edge.idempotency": {"endpoint": "refunds.create"}},
+///    "body": "…" or "body_base64": "…", "now_unix": 1767225600}
+/// Only method and url are needed. --print-request prints the document of a request that is described in another way.
+/// Secrets that the policy takes from the environment are taken from this command's.
+///
+/// --log-line takes a line of the JSON access log, or one that the filter wrote into Envoy's own log. It prints what became of
+/// the request, what code and reason mean, what the log does not have, and a request document that is answered in the same
+/// way, as far as that can be known. With --policy it also says where line and policy disagree.
 ///
 /// Exit status: 0 if the request is forwarded, 1 if it is refused (of a line: by the filter, or by the gateway while the
 /// filter waited), 2 if the policy, the request or the line cannot be read.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
+#[command(group = ArgGroup::new("what").required(true).args(["request", "curl", "url", "log_line"]))]
 pub(crate) struct Arguments {
     /// The policy document, as given to the gateway. A line of a log can be explained without it.
-    #[arg(long, value_name = "FILE", required_unless_present = "log_line")]
+    #[arg(long, value_name = "FILE|-", required_unless_present = "log_line")]
     policy: Option<PathBuf>,
     /// Prints JSON instead of text.
     #[arg(long)]
     json: bool,
     /// The request, as JSON; - reads standard input.
-    #[arg(long, value_name = "FILE|-", required_unless_present = "log_line", conflicts_with = "log_line")]
+    #[arg(long, value_name = "FILE|-")]
     request: Option<PathBuf>,
+    /// The request, as a curl command; - reads standard input.
+    #[arg(long, value_name = "COMMAND|-")]
+    curl: Option<String>,
+    /// The request's URL.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The request's method; without it POST if there is --data, else GET.
+    #[arg(long, value_name = "METHOD", requires = "url")]
+    method: Option<String>,
+    /// A header of the request. With --curl it is added.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", conflicts_with_all = ["request", "log_line"])]
+    headers: Vec<String>,
+    /// The request's body.
+    #[arg(long, value_name = "TEXT|@FILE|@-", requires = "url")]
+    data: Option<String>,
+    /// The caller's token, or its claims as a JSON object. It is not verified.
+    #[arg(long, value_name = "TOKEN|@FILE|-", conflicts_with_all = ["request", "log_line"])]
+    jwt: Option<String>,
+    /// Prints the request document instead of the verdict.
+    #[arg(long, conflicts_with_all = ["request", "log_line"])]
+    print_request: bool,
     /// A line of a log; - reads the first line of standard input.
     #[arg(long, value_name = "LINE|-")]
     log_line: Option<String>,
@@ -46,27 +84,84 @@ pub(crate) struct Arguments {
 
 /// Runs the command; its exit status.
 pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+    let mut material = Material::default();
     let mut policy = None;
     if let Some(file) = &args.policy {
-        let Some(mut read) = read_policy(file, args.json)? else { return Ok(BAD_INPUT) };
+        if file.as_os_str() == "-" {
+            material.take_input()?;
+        }
+        let Some((mut read, document)) = read_policy_document(file, args.json)? else { return Ok(BAD_INPUT) };
         // Without them a delivery is refused as the gateway would refuse it: 503.
         let taken = read.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE);
         // The line of a delivery has no signature that a secret could fit.
         if let (Err(missing), None) = (taken, &args.log_line) {
             missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
         }
-        policy = Some(read);
+        policy = Some((read, document));
     }
     if let Some(line) = &args.log_line {
-        return explain_line(line, policy.as_ref(), args);
+        if line == "-" {
+            material.take_input()?;
+        }
+        return explain_line(line, policy.as_ref().map(|(policy, _)| policy), args);
     }
-    // The parser of the arguments has seen to it that both are there.
-    let (Some(policy), Some(file)) = (policy, &args.request) else { return Ok(BAD_INPUT) };
-    let request = request::Request::parse(&read(file)?).map_err(|errors| format!("{}: {errors}", file.display()))?;
-    let verdict = explain::explain(&policy, &request);
-    let text = if args.json { verdict.to_json().to_string() } else { verdict.to_string() };
-    print(&text)?;
+    // The parser of the arguments has seen to it that there is one.
+    let Some((policy, document)) = policy else { return Ok(BAD_INPUT) };
+    let (source, request, notes) = read_request(args, &policy, &mut material)?;
+    if args.print_request {
+        print(&String::from_utf8_lossy(&request))?;
+        return Ok(FORWARD);
+    }
+    let request = request::Request::parse(&request).map_err(|errors| format!("{source}: {errors}"))?;
+    let verdict = explain::explain(&policy, &document, &request);
+    print(&if args.json { verdict.to_json(&notes).to_string() } else { verdict.to_text(&notes) })?;
     Ok(if verdict.is_forwarded() { FORWARD } else { REJECT })
+}
+
+/// The request document, where it comes from, and what a reader has to know about it.
+fn read_request(
+    args: &Arguments,
+    policy: &Policy,
+    material: &mut Material,
+) -> Result<(String, Vec<u8>, Vec<String>), String> {
+    if let Some(file) = &args.request {
+        let name = file.to_string_lossy();
+        return Ok((name.clone().into_owned(), material.file(&name)?, Vec::new()));
+    }
+    let mut request = match (&args.curl, &args.url) {
+        (Some(command), _) if command == "-" => curl::parse(&String::from_utf8_lossy(&material.file("-")?), material)?,
+        (Some(command), _) => curl::parse(command, material)?,
+        (None, url) => {
+            let body = args.data.as_ref().map(|data| material.text_or_file(data)).transpose()?;
+            let method = if body.is_some() { "POST" } else { "GET" };
+            DescribedRequest {
+                method: args.method.clone().unwrap_or_else(|| method.to_owned()),
+                url: url.clone().unwrap_or_default(),
+                body: body.unwrap_or_default(),
+                ..DescribedRequest::default()
+            }
+        }
+    };
+    for line in &args.headers {
+        request.add_header(line)?;
+    }
+    let token = match args.jwt.as_deref() {
+        Some("-") => Some(String::from_utf8_lossy(&material.file("-")?).into_owned()),
+        Some(text) => Some(String::from_utf8_lossy(&material.text_or_file(text)?).into_owned()),
+        None => {
+            let header = request.headers.iter().find(|(name, _)| name == "authorization");
+            header.and_then(|(_, value)| jwt::bearer(value)).map(str::to_owned)
+        }
+    };
+    let mut metadata = None;
+    if let Some(token) = token {
+        let (claims, notes) = jwt::metadata(&jwt::claims(&token)?, policy, request::now_unix_ms() / 1000);
+        metadata = Some(claims);
+        request.notes.extend(notes);
+    }
+    let document: Value = request.to_document(metadata);
+    let source = if args.curl.is_some() { "--curl" } else { "--url" };
+    Ok((source.to_owned(), plain::json(&document).into_bytes(), request.notes))
 }
 
 fn explain_line(line: &str, policy: Option<&Policy>, args: &Arguments) -> Result<u8, String> {

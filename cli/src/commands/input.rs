@@ -14,7 +14,19 @@ pub(crate) fn variable(name: &str) -> Option<Vec<u8>> {
 
 /// `None` if the document was read and is no policy; then its errors have been printed.
 pub(crate) fn read_policy(file: &Path, as_json: bool) -> Result<Option<Policy>, String> {
-    match Policy::from_json(&read(file)?) {
+    compiled(&read(file)?, file, as_json)
+}
+
+/// As [`read_policy`], with the members of the document.
+pub(crate) fn read_policy_document(file: &Path, as_json: bool) -> Result<Option<(Policy, serde_json::Value)>, String> {
+    let bytes = read(file)?;
+    let Some(policy) = compiled(&bytes, file, as_json)? else { return Ok(None) };
+    let document = serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(Some((policy, document)))
+}
+
+fn compiled(document: &[u8], file: &Path, as_json: bool) -> Result<Option<Policy>, String> {
+    match Policy::from_json(document) {
         Ok(policy) => Ok(Some(policy)),
         Err(errors) => {
             if as_json {

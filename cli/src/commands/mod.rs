@@ -3,20 +3,46 @@
 //! | module | subject |
 //! |---|---|
 //! | `check` | a policy document before it reaches a gateway |
+//! | `completions`, `man` | completions for shells, manual pages |
 //! | `explain` | one request, or one line of a log |
 //! | `shadow_report` | logs of a policy in shadow mode |
+//! | `keys` | what Restate stores under keys, and purging of it |
+//! | `key` | a namespaced key in its parts |
+//! | `retention` | Restate's retention beside the policy's |
+//! | `init` | a first policy document |
+//! | `render` | configurations of gateways |
+//! | `webhook` | providers, new webhooks, signed deliveries |
 //! | `input` | reading files and standard input, printing |
 
 mod check;
+mod completions;
 mod explain;
-mod input;
+mod init;
+pub(crate) mod input;
+mod key;
+mod keys;
+mod man;
+mod render;
+mod retention;
 mod shadow_report;
+mod webhook;
 
 use clap::{Parser, Subcommand};
+pub(crate) use input::variable;
 
 /// The native companion of the edge idempotency filter: the same engine, without a gateway.
+///
+/// Examples:
+///   edge-idempotency check --policy policy.json
+///   edge-idempotency explain --policy policy.json --curl "curl https://api.example.com/orders -d '{}'"
+///   edge-idempotency COMMAND --help
+///
+/// Exit status: 0 if all is fine, 1 if something is refused, 2 if something cannot be read. The help of each command says
+/// what that means there.
+///
+/// Where a command takes a file, - is standard input. Colours are left out if the variable NO_COLOR is set.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "edge-idempotency", version, verbatim_doc_comment, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -27,6 +53,14 @@ enum Command {
     Explain(explain::Arguments),
     Check(check::Arguments),
     ShadowReport(shadow_report::Arguments),
+    Retention(retention::Arguments),
+    Keys(Box<keys::Arguments>),
+    Key(key::Arguments),
+    Init(init::Arguments),
+    Render(render::Arguments),
+    Webhook(webhook::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// Forward, or fine.
@@ -43,6 +77,14 @@ impl Cli {
             Command::Explain(args) => explain::run(args),
             Command::Check(args) => check::run(args),
             Command::ShadowReport(args) => shadow_report::run(args),
+            Command::Retention(args) => retention::run(args),
+            Command::Keys(args) => keys::run(args),
+            Command::Key(args) => key::run(args),
+            Command::Init(args) => init::run(args),
+            Command::Render(args) => render::run(args),
+            Command::Webhook(args) => webhook::run(args),
+            Command::Completions(args) => completions::run(args),
+            Command::Man(args) => man::run(args),
         }
     }
 }

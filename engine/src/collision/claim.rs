@@ -93,9 +93,10 @@ impl OpenClaim {
     }
 }
 
-/// The digest of the namespaced key, and of service, object key and handler. Every field has its length before it, and
-/// the number of fields before the last tells the forms apart.
-fn claim_key(namespaced: &str, address: Option<&HandlerAddress<'_>>) -> String {
+/// The key of a claim at the guard: the digest of the namespaced key, and of service, object key and handler (`None` where
+/// `collision_scope` is `caller`). Every field has its length before it, and the number of fields before the last tells the
+/// forms apart (docs/contract.md section 6).
+pub fn claim_key(namespaced: &str, address: Option<&HandlerAddress<'_>>) -> String {
     let mut digest = Sha256::new();
     match address {
         None => digest.update([0]),

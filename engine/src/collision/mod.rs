@@ -10,7 +10,7 @@ mod claim;
 mod fingerprint;
 mod observation;
 
-pub use claim::Claim;
+pub use claim::{Claim, claim_key};
 pub(crate) use claim::{ClaimVerdict, OpenClaim, call, read};
 pub(crate) use fingerprint::{BodyReader, ClaimedRequest};
 pub(crate) use observation::{Observation, ObservedCaller, ObservedClaim, Unobserved};

@@ -71,13 +71,13 @@ impl Exchange {
 
     /// The verified identity of the caller, or of the webhook's binding: if the decision needed one, or if the request was
     /// refused, or would be without shadow mode.
-    pub(crate) fn identity(&self) -> Option<&Identity> {
+    pub fn identity(&self) -> Option<&Identity> {
         let decided = self.decision().and_then(|decision| decision.identity.as_ref());
         decided.or(self.facts.verified_identity.as_deref())
     }
 
     /// The lookups that the request needed: for each its store and its result.
-    pub(crate) fn lookups(&self) -> &[(&'static str, &'static str)] {
+    pub fn lookups(&self) -> &[(&'static str, &'static str)] {
         &self.facts.lookups
     }
 
@@ -111,12 +111,12 @@ impl Exchange {
     }
 
     /// The provider of a delivery.
-    pub(crate) fn provider_name(&self) -> Option<&str> {
+    pub fn provider_name(&self) -> Option<&str> {
         self.facts.provider.as_deref()
     }
 
     /// The name of the signed caller.
-    pub(crate) fn signer<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+    pub fn signer<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
         policy.callers().get(self.facts.caller?).map(|caller| caller.name.as_str())
     }
 
@@ -215,7 +215,7 @@ impl Exchange {
     }
 
     /// Whether the path is a recovery path.
-    pub(crate) const fn is_recovery(&self) -> bool {
+    pub const fn is_recovery(&self) -> bool {
         self.facts.is_recovery
     }
 
@@ -225,7 +225,7 @@ impl Exchange {
     }
 
     /// Whether the path is that of an operation.
-    pub(crate) const fn is_operation(&self) -> bool {
+    pub const fn is_operation(&self) -> bool {
         self.facts.is_operation
     }
 

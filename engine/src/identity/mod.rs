@@ -179,6 +179,12 @@ impl Subject {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The type, and the id as the identity source gave it.
+    pub fn parts(&self) -> (&str, Vec<u8>) {
+        let (kind, id) = self.0.split_once(':').unwrap_or((&self.0, ""));
+        (kind, percent_decode(id.as_bytes()).unwrap_or_default())
+    }
 }
 
 /// Whether `kind` can be a subject type: `[a-z][a-z0-9_]*`.

@@ -32,6 +32,19 @@ pub fn encode(identity: &Identity, raw: &str) -> Result<String, KeyError> {
     Ok(key)
 }
 
+/// The beginning that all keys of a tenant have, of a tenant's project, or of one subject in it. It ends with the colon
+/// behind the last part, so no key of another tenant, project or subject begins so.
+pub fn prefix(tenant: &Tenant, rest: Option<(&Project, Option<&Subject>)>) -> String {
+    let mut prefix = [RESERVED_PREFIX, tenant.as_str(), ":"].concat();
+    if let Some((project, subject)) = rest {
+        for part in [Some(project.as_str()), subject.map(Subject::as_str)].into_iter().flatten() {
+            prefix.push_str(part);
+            prefix.push(':');
+        }
+    }
+    prefix
+}
+
 /// The parts of a namespaced key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded<'a> {
@@ -103,6 +116,19 @@ mod tests {
         let key = encode(&caller, "sched:1:2").unwrap();
         assert_eq!(key, "t-t-:_tenant:service:a%3Ab%25c%20%C3%A9:sched:1:2");
         assert_eq!(decode(&key).unwrap(), Decoded { identity: caller, raw: "sched:1:2" });
+    }
+
+    #[test]
+    fn a_prefix_is_the_beginning_of_its_own_keys_only() {
+        let shop = Project::parse(b"shop").unwrap();
+        let keys: Vec<String> = [("acme", "alice"), ("acme", "alice2"), ("acme2", "alice"), ("a", "lice")]
+            .map(|(tenant, id)| encode(&identity(tenant, shop.clone(), "user", id), "k").unwrap())
+            .into();
+        let caller = identity("acme", shop, "user", "alice");
+        let begin = |prefix: String| keys.iter().filter(|key| key.starts_with(&prefix)).count();
+        assert_eq!(begin(prefix(&caller.tenant, None)), 2);
+        assert_eq!(begin(prefix(&caller.tenant, Some((&caller.project, None)))), 2);
+        assert_eq!(begin(prefix(&caller.tenant, Some((&caller.project, Some(&caller.subject))))), 1);
     }
 
     #[test]

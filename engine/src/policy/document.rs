@@ -228,7 +228,10 @@ fn read_telemetry(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Telemetry>
 }
 
 /// Parses a duration such as `30s`, `15m`, `24h` or `7d` into seconds.
-fn parse_duration(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn parse_duration(text: &str) -> Result<u64, String> {
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
     units
         .iter()

@@ -14,7 +14,7 @@ pub(crate) mod recovery;
 pub(crate) mod routes;
 pub(crate) mod target;
 
-pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched};
+pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::{RouteId, Template};
 pub use target::{HandlerAddress, Target, TargetPaths};
@@ -210,7 +210,7 @@ impl Policy {
     }
 
     /// How keys appear in logs.
-    pub(crate) fn key_in_logs(&self) -> KeyInLogs {
+    pub fn key_in_logs(&self) -> KeyInLogs {
         self.key_in_logs
     }
 

@@ -103,6 +103,8 @@ enum Provider {
     Accepts,
     /// A final no: stored, and replayed to retries.
     Declines,
+    /// A final no to the first attempt of an order, because there is no money; a later attempt is accepted.
+    Overdrawn,
     /// A final no that looks like an unknown address.
     Missing,
     /// Fails every time, until Restate gives up.
@@ -124,6 +126,10 @@ impl Refunds {
                 match provider {
                     Provider::Accepts => Ok(self.0.record_effect(&order)),
                     Provider::Declines => Err(TerminalError::new_with_code(422, "the card was declined").into()),
+                    Provider::Overdrawn if self.0.is_first_attempt(&order) => {
+                        Err(TerminalError::new_with_code(402, "the account is overdrawn").into())
+                    }
+                    Provider::Overdrawn => Ok(self.0.record_effect(&order)),
                     Provider::Missing => Err(TerminalError::new_with_code(404, "not found").into()),
                     Provider::Crashes => Err(std::io::Error::other(TELLTALE).into()),
                     Provider::Down => Err(std::io::Error::other("the payment provider is down").into()),

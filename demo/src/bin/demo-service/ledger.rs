@@ -3,7 +3,7 @@
 //! The ledger plays the part of the outside world (a payment provider, a mail server): an effect counted here is one that
 //! cannot be undone. Reading it over the side port shows what reached the backend, independently of what clients were told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -26,6 +26,7 @@ struct Entries {
     effects: BTreeMap<String, u64>,
     last_effect: u64,
     registered: BTreeMap<String, u64>,
+    attempted: BTreeSet<String>,
 }
 
 /// Calls, effects, and the one table with a unique constraint that the Case C handler relies on.
@@ -55,6 +56,11 @@ impl Ledger {
         entries.last_effect += 1;
         *entries.effects.entry(id.to_owned()).or_default() += 1;
         entries.last_effect
+    }
+
+    /// Whether the payment provider sees this order for the first time.
+    pub(crate) fn is_first_attempt(&self, id: &str) -> bool {
+        self.entries().attempted.insert(id.to_owned())
     }
 
     /// Inserts under a unique constraint: the registration's number, and whether it was there already.

@@ -26,10 +26,18 @@ struct Options {
     command: Option<Command>,
 }
 
+#[derive(clap::Args, Default)]
+struct StoryOptions {
+    /// Take the gateway's configuration from `edge-idempotency render envoy`, not from demo/envoy.yaml. EDGE_CLI names the
+    /// program; without it cargo builds it
+    #[arg(long)]
+    rendered: bool,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Play the story: start everything, show what happens to each request, compare, stop everything (the default)
-    Story,
+    Story(StoryOptions),
     /// Start everything, leave it running, and print commands to try
     Up,
     /// Stop what `up` started
@@ -38,7 +46,7 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let command = Options::parse().command.unwrap_or(Command::Story);
+    let command = Options::parse().command.unwrap_or_else(|| Command::Story(StoryOptions::default()));
     let outcome = tokio::select! {
         outcome = run(command) => outcome,
         // By now `run` has been dropped, and with it every process that it had not let go.
@@ -63,7 +71,7 @@ fn left_over() -> String {
 
 async fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Story => story::run(&run_directory()).await,
+        Command::Story(options) => story::run(&run_directory(), options.rendered).await,
         Command::Up => up::up(&run_directory()).await,
         Command::Down => up::down(&run_directory()),
     }

@@ -10,6 +10,7 @@ use edge_idempotency_demo::ports::Ports;
 use edge_idempotency_demo::process::still_running;
 use edge_idempotency_demo::restate::DATA;
 use edge_idempotency_demo::stack::{Stack, StackOptions};
+use edge_idempotency_demo::tools::built;
 
 use crate::narrator::Narrator;
 use crate::style::{Style, say};
@@ -30,14 +31,16 @@ to Restate, the `refund-1001` of one customer and that of another are the same. 
 key its owner, and sees to it that no other key gets through.";
 
 /// Plays the story. Success means that everything was as expected and nothing was left running.
-pub(crate) async fn run(run_directory: &Path) -> Result<ExitCode> {
+pub(crate) async fn run(run_directory: &Path, rendered: bool) -> Result<ExitCode> {
     let style = Style::detect();
     let directory = run_directory.join(format!("story-{}", id()));
     let mut remains = Remains { directory: directory.clone(), keep_logs: true };
     let start = Instant::now();
     say(INTRODUCTION);
     say("\npreparing the sample service");
-    let options = StackOptions { ports: Some(Ports::from_env()?), ..StackOptions::new(tools().await?, &directory) };
+    let renderer = if rendered { Some(renderer().await?) } else { None };
+    let options =
+        StackOptions { ports: Some(Ports::from_env()?), renderer, ..StackOptions::new(tools().await?, &directory) };
 
     let outcome = play(options, style).await;
     let logs = || format!("logs are in {}", directory.display());
@@ -52,6 +55,11 @@ pub(crate) async fn run(run_directory: &Path) -> Result<ExitCode> {
         say(logs());
         Ok(ExitCode::FAILURE)
     }
+}
+
+/// The command that makes configurations.
+async fn renderer() -> Result<PathBuf> {
+    tokio::task::spawn_blocking(|| built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")).await?
 }
 
 /// Cleans up behind the story, however it ends: logs are of use if something went wrong, Restate's data is not.

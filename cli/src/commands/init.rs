@@ -1,0 +1,140 @@
+//! `init`: a first policy document.
+
+use super::input::print;
+use super::{BAD_INPUT, FORWARD};
+use crate::starter::answers::{BackendChoice, IdentityKind, RouteAnswer};
+use crate::starter::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
+use clap::Args;
+use edge_idempotency_engine::{Policy, PolicyErrors};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Writes a first policy document from a few answers.
+///
+/// It asks on the terminal for what the options do not say. The document is one that the filter starts with. Webhooks, signed
+/// callers and retention are added by hand: docs/policy.md explains every member.
+///
+/// Exit status: 0 if the document was written; 2 if not, because the file is there already or the answers make no policy.
+#[derive(Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:
+  edge-idempotency init
+  edge-idempotency init --yes --backend generic --project =main --route 'POST /orders REQUIRED_A' --route 'GET /orders PROHIBITED'
+  edge-idempotency init --yes --backend restate --route 'POST /refunds REQUIRED_A Refunds/create' - | edge-idempotency check --policy -"
+)]
+pub(crate) struct Arguments {
+    /// The file to write; `-` is standard output.
+    #[arg(value_name = "FILE", default_value = "policy.json")]
+    file: PathBuf,
+    /// Asks nothing: what the options do not say gets the usual answer.
+    #[arg(long, short)]
+    yes: bool,
+    /// Replaces the file if it is there.
+    #[arg(long)]
+    force: bool,
+    /// What stands behind the gateway [usual answer: generic].
+    #[arg(long, value_enum, hide_possible_values = false)]
+    backend: Option<BackendChoice>,
+    /// The gateway's cluster of Restate [usual answer: restate].
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Who says who the caller is [usual answer: jwt].
+    #[arg(long, value_enum)]
+    identity: Option<IdentityKind>,
+    /// The filter that sets the identity's headers [usual answer: envoy.filters.http.ext_authz].
+    #[arg(long, value_name = "FILTER")]
+    headers_owned_by: Option<String>,
+    /// The claim or header with the tenant, or =VALUE for an API with one tenant [usual answer: tenant_id].
+    #[arg(long, value_name = "NAME|=VALUE")]
+    tenant: Option<String>,
+    /// The claim or header with the project, or =VALUE for an API with one project [usual answer: project_id].
+    #[arg(long, value_name = "NAME|=VALUE")]
+    project: Option<String>,
+    /// The claim or header with the user or machine that calls [usual answer: sub].
+    #[arg(long, value_name = "NAME")]
+    subject: Option<String>,
+    /// A route: 'METHOD PATH POLICY [TARGET]', where TARGET is the Service/handler in Restate. Can be repeated
+    /// [usual answer: 'POST /orders REQUIRED_A'].
+    #[arg(long = "route", value_name = "ROUTE", value_parser = RouteAnswer::parse)]
+    routes: Vec<RouteAnswer>,
+    /// Begins in shadow mode, which refuses nothing and only counts.
+    #[arg(long)]
+    shadow: bool,
+    /// What happens to paths that no route declares [default: REJECT].
+    #[arg(long, value_parser = ["REJECT", "PROHIBITED", "HANDLER_INTERNAL_C"])]
+    unmatched: Option<String>,
+    /// The page about idempotency for your clients, to which refusals link.
+    #[arg(long, value_name = "URL")]
+    docs_url: Option<String>,
+}
+
+/// Runs the command; its exit status.
+pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+    let to_output = args.file == Path::new("-");
+    // Before anything is asked.
+    if !to_output && !args.force && args.file.exists() {
+        return Err(exists(&args.file));
+    }
+    let given = GivenAnswers {
+        backend: args.backend,
+        cluster: args.cluster.clone(),
+        identity: args.identity,
+        owner: args.headers_owned_by.clone(),
+        tenant: args.tenant.clone(),
+        project: args.project.clone(),
+        subject: args.subject.clone(),
+        routes: args.routes.clone(),
+        shadow: args.shadow.then_some(true),
+        unmatched: args.unmatched.clone(),
+        docs_url: args.docs_url.clone(),
+    };
+    let answers = if args.yes {
+        ask(given, &mut UsualAnswers)?
+    } else if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        ask(given, &mut Terminal::new())?
+    } else {
+        return Err("there is no terminal to ask on: add --yes, and options for what is not usual".to_owned());
+    };
+    let document = answers.document();
+    let policy = match Policy::from_json(document.as_bytes()) {
+        Ok(policy) => policy,
+        Err(errors) => {
+            let PolicyErrors(list) = &errors;
+            eprintln!("these answers make no policy: {}", errors.headline());
+            list.iter().for_each(|error| eprintln!("  {error}"));
+            return Ok(BAD_INPUT);
+        }
+    };
+    policy.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+    if to_output {
+        print(&document)?;
+        return Ok(FORWARD);
+    }
+    write(&args.file, &document, args.force)?;
+    let file = args.file.display();
+    eprintln!("{file}: {}", policy.summary());
+    eprintln!("next: edge-idempotency check --policy {file}; edge-idempotency render envoy --policy {file} --help");
+    Ok(FORWARD)
+}
+
+/// Writes a file that is not there, or one that may be replaced.
+fn write(file: &Path, document: &str, force: bool) -> Result<(), String> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let result = options.open(file).and_then(|mut opened| writeln!(opened, "{document}"));
+    result.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => exists(file),
+        _ => format!("{}: {error}", file.display()),
+    })
+}
+
+fn exists(file: &Path) -> String {
+    format!("{} is there already: name another file, or add --force to replace it", file.display())
+}

@@ -1,0 +1,182 @@
+//! The arguments of `keys`, and its help texts.
+
+use crate::restate_admin::connection::ConnectionArguments;
+use crate::restate_admin::invocations::ResultState;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Shows what Restate stores under keys, and purges it.
+///
+/// Examples:
+///   edge-idempotency keys list --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
+///   edge-idempotency keys show --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
+///   edge-idempotency keys forget --admin http://127.0.0.1:9070 --policy policy.json --endpoint refunds.create \
+///     --tenant acme --project shop --subject user:alice --key refund-1001
+///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
+///
+/// Exit status: 0 if all is done; 1 if nothing was found, or something could not be purged; 2 if an argument is wrong or Restate
+/// does not answer.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(super) action: Action,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Action {
+    List(ListArguments),
+    Show(ShowArguments),
+    Forget(ForgetArguments),
+    Erase(EraseArguments),
+}
+
+/// Lists the results that are stored under keys, in the order of their ids.
+///
+/// Without a choice all results under namespaced keys are listed. A time under "expires in" is when the retention ends; Restate
+/// removes results up to an hour later (worker.cleanup-interval), and answers with them until then.
+///
+/// Examples:
+///   edge-idempotency keys list --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
+///   edge-idempotency keys list --admin http://127.0.0.1:9070 --tenant acme --subject service:webhook-ingest --state failed
+///   edge-idempotency keys list --admin http://127.0.0.1:9070 --limit 1000 --after inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt --json
+///
+/// Exit status: 0; 2 if an argument is wrong or Restate does not answer.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct ListArguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(flatten)]
+    pub(super) one: OneKey,
+    /// Only results that are a success, an error, or not there yet.
+    #[arg(long, value_enum)]
+    pub(super) state: Option<ResultState>,
+    /// The greatest number of results; 0 lists all.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(super) limit: usize,
+    /// Continues behind this id, the last one of the list before.
+    #[arg(long, value_name = "ID")]
+    pub(super) after: Option<String>,
+}
+
+/// Shows all that is known of the results that are chosen: error, times, attempts, the guard's claims.
+///
+/// Examples:
+///   edge-idempotency keys show --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
+///   edge-idempotency keys show --admin http://127.0.0.1:9070 --tenant acme --key refund-1001
+///
+/// Exit status: 0; 1 if nothing is stored; 2 if an argument is wrong or Restate does not answer.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct ShowArguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(flatten)]
+    pub(super) one: OneKey,
+}
+
+/// Purges one result, so that the next request with its key runs.
+///
+/// This is the cure for an error that is stored, before the client or the provider sends the same key again. Mend the cause
+/// first. If the guard has a claim of this key, it is purged, too, so that a corrected request is not refused as a collision.
+/// A request that is under way cannot be forgotten; the command says what to do about it.
+///
+/// Shows the result and asks before it is purged. Each purge writes an audit line, a JSON object, to standard output.
+///
+/// Examples:
+///   edge-idempotency keys forget --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
+///   edge-idempotency keys forget --admin http://127.0.0.1:9070 --policy policy.json --endpoint webhooks.ingest --yes \
+///     --tenant acme --project shop --subject service:webhook-ingest --key stripe-evt_1Q2w --audit-log purges.jsonl
+///
+/// Exit status: 0 if it was purged; 1 if nothing is stored, it is under way, or you said no; 2 if an argument is wrong, several
+/// results are meant, Restate does not answer, or there is no terminal to ask on and no --yes.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct ForgetArguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(flatten)]
+    pub(super) one: OneKey,
+    #[command(flatten)]
+    pub(super) purge: PurgeOptions,
+    /// Does not ask.
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// Purges all results of a subject, in all of the tenant's projects and at all endpoints unless you say which.
+///
+/// Without --yes nothing is purged, and the results are listed. The guard's claims for these keys are purged, too. Requests that
+/// are under way stay, and the command says so; run it again when they have ended. It finds results by their key, so it does not
+/// find what requests without a key left, what handlers keep elsewhere, or claims whose result is gone already.
+///
+/// Each purge writes an audit line, a JSON object, to standard output.
+///
+/// Examples:
+///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
+///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --tenant acme --subject user:alice --yes --audit-log purges.jsonl
+///
+/// Exit status: 0 if nothing of the subject is left, or without --yes; 1 if something is left; 2 if an argument is wrong or
+/// Restate does not answer.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct EraseArguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(flatten)]
+    pub(super) purge: PurgeOptions,
+    /// Purges. Without it the results are listed only.
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Common {
+    #[command(flatten)]
+    pub(super) connection: ConnectionArguments,
+    /// The policy document: needed for --endpoint, and it names the guard and how audit lines show keys.
+    #[arg(long, value_name = "FILE|-")]
+    pub(super) policy: Option<PathBuf>,
+    /// The tenant.
+    #[arg(long)]
+    pub(super) tenant: Option<String>,
+    /// The project; _tenant or _platform for routes of such a scope.
+    #[arg(long)]
+    pub(super) project: Option<String>,
+    /// The subject with its type, such as user:alice. Its id is written as the identity source has it.
+    #[arg(long, value_name = "TYPE:ID")]
+    pub(super) subject: Option<String>,
+    /// The endpoint whose target the results are of; its scope gives the project where that is not `project`.
+    #[arg(long, requires = "policy")]
+    pub(super) endpoint: Option<String>,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+pub(super) struct OneKey {
+    /// The key as the client sent it; for a webhook the provider's name, a hyphen and the identifier.
+    #[arg(long)]
+    pub(super) key: Option<String>,
+    /// The namespaced key, as the access log has it with "key_in_logs": "full".
+    #[arg(long, conflicts_with_all = ["tenant", "project", "subject", "key"])]
+    pub(super) stored_key: Option<String>,
+    /// The digest of the namespaced key, as the access log has it by default. All results of the choice are read for it.
+    #[arg(long, value_name = "sha256:…")]
+    pub(super) key_hash: Option<String>,
+    /// The id of the invocation, or an operation id.
+    #[arg(long)]
+    pub(super) id: Option<String>,
+}
+
+#[derive(Args)]
+pub(super) struct PurgeOptions {
+    /// Appends the audit lines to this file, too.
+    #[arg(long, value_name = "FILE")]
+    pub(super) audit_log: Option<PathBuf>,
+    /// Who acts, for the audit lines; by default the user of this process.
+    #[arg(long, value_name = "NAME")]
+    pub(super) by: Option<String>,
+}

@@ -1,0 +1,302 @@
+//! `render`: configurations of gateways that fit a policy.
+
+use super::input::{print, read};
+use super::{BAD_INPUT, FORWARD};
+use crate::render::envoy::EnvoyPlan;
+use crate::render::krakend::KrakendPlan;
+use crate::render::module::ModuleFile;
+use crate::render::needs::GatewayNeeds;
+use crate::render::tokens::{TokenOptions, TokenProvider};
+use crate::render::upstream::NamedUpstream;
+use clap::{Args, Subcommand};
+use edge_idempotency_engine::{Policy, PolicyErrors};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Writes the configuration of a gateway that fits a policy document.
+///
+/// The result goes to standard output. Places that you have to look at say CHECK.
+///
+/// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
+#[derive(Args)]
+#[command(verbatim_doc_comment, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    gateway: Gateway,
+}
+
+#[derive(Subcommand)]
+enum Gateway {
+    Envoy(EnvoyArguments),
+    Krakend(KrakendArguments),
+}
+
+/// A configuration of Envoy: the whole bootstrap, or the filter alone.
+///
+/// The bootstrap has the buffers and timeouts that the policy needs, closes the backend's own paths to clients, verifies tokens,
+/// writes the access log with the filter's records, and sends requests with a key again if the backend cannot be reached.
+#[derive(Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:
+  edge-idempotency render envoy --policy policy.json --module dist/edge_idempotency.wasm --upstream restate=http://restate:8080 \\
+    --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json >envoy.yaml
+  edge-idempotency render envoy --policy policy.json --filter-only
+  edge-idempotency render envoy --policy policy.json --ecds /etc/envoy/edge-idempotency.yaml --filter-only"
+)]
+struct EnvoyArguments {
+    #[command(flatten)]
+    policy: PolicyOption,
+    #[command(flatten)]
+    module: ModuleOptions,
+    /// Writes only the filter: an entry of http_filters, or with --ecds the file that Envoy reads.
+    #[arg(long)]
+    filter_only: bool,
+    /// Lets Envoy read the filter's configuration from this file, so that it can be changed without a restart.
+    #[arg(long, value_name = "PATH")]
+    ecds: Option<PathBuf>,
+    /// A cluster: the one that requests go to, and each that the policy names. Can be repeated.
+    #[arg(long = "upstream", value_name = "NAME=URL", value_parser = NamedUpstream::parse)]
+    upstreams: Vec<NamedUpstream>,
+    #[command(flatten)]
+    tokens: TokenArguments,
+    /// Where clients connect.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:10000", value_parser = host_and_port)]
+    listen: (String, u16),
+    /// Where operators reach Envoy's admin interface.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9901", value_parser = host_and_port)]
+    admin: (String, u16),
+    /// The file for the access log; without it the log goes to standard output.
+    #[arg(long, value_name = "PATH")]
+    access_log: Option<PathBuf>,
+    /// The directory in which Envoy finds the credentials that it adds to lookups.
+    #[arg(long, value_name = "DIR", default_value = "/etc/envoy")]
+    credentials: PathBuf,
+    /// The certificate authorities that Envoy believes, for https upstreams.
+    #[arg(long, value_name = "PATH", default_value = "/etc/ssl/certs/ca-certificates.crt")]
+    ca_file: PathBuf,
+    /// How long the backend may take for an answer, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+    /// How often Envoy sends a request with a key again if the connection fails or is reset.
+    #[arg(long, value_name = "NUMBER", default_value_t = 2)]
+    retries: u32,
+}
+
+/// A whole krakend.json for KrakenD with the bridge.
+///
+/// It has an endpoint for each method and path of the policy, for each way to ask for a stored result, and for operations. KrakenD
+/// verifies the tokens and hands the claims that the policy reads to the bridge. The bridge checks the file when KrakenD starts.
+#[derive(Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:
+  edge-idempotency render krakend --policy policy.json --upstream restate=http://restate:8080 \\
+    --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json >krakend.json
+  edge-idempotency render krakend --policy policy.json --custom-build --upstream api=http://127.0.0.1:9000 \\
+    --jwt-issuer https://login.example.com --jwt-keys /etc/krakend/jwks.json --jwt-algorithm ES256"
+)]
+struct KrakendArguments {
+    #[command(flatten)]
+    policy: PolicyOption,
+    /// The bridge is built into KrakenD; without this it is a plugin.
+    #[arg(long)]
+    custom_build: bool,
+    /// The service's name.
+    #[arg(long, value_name = "NAME", default_value = "edge-idempotency")]
+    name: String,
+    /// Where KrakenD finds the module.
+    #[arg(long, value_name = "PATH", default_value = "/etc/krakend/edge_idempotency.wasm")]
+    module_path: String,
+    /// Where KrakenD finds the policy document.
+    #[arg(long, value_name = "PATH", default_value = "/etc/krakend/policy.json")]
+    policy_path: String,
+    /// Where KrakenD finds plugins.
+    #[arg(long, value_name = "DIR", default_value = "/opt/krakend/plugins/", conflicts_with = "custom_build")]
+    plugin_dir: String,
+    /// An upstream: the one that requests go to, and each that the policy names. Can be repeated.
+    #[arg(long = "upstream", value_name = "NAME=URL", value_parser = NamedUpstream::parse)]
+    upstreams: Vec<NamedUpstream>,
+    /// `iss` of the callers' tokens. ENDPOINT is one of the policy, for one whose callers have other tokens.
+    #[arg(long = "jwt-issuer", value_name = "[ENDPOINT=]ISSUER")]
+    issuers: Vec<String>,
+    /// The issuer's keys: a JWKS file, or a URL.
+    #[arg(long = "jwt-keys", value_name = "[ENDPOINT=]FILE|URL")]
+    key_sets: Vec<String>,
+    /// `aud` of the tokens: the name of your API. Can be repeated.
+    #[arg(long = "jwt-audience", value_name = "[ENDPOINT=]AUDIENCE")]
+    audiences: Vec<String>,
+    /// The algorithm of the tokens' signatures; RS256 if it is not given.
+    #[arg(long = "jwt-algorithm", value_name = "[ENDPOINT=]ALGORITHM")]
+    algorithms: Vec<String>,
+    /// An endpoint that only signed callers use: KrakenD asks for no token there. Can be repeated.
+    #[arg(long, value_name = "ENDPOINT")]
+    without_token: Vec<String>,
+    /// The port on which KrakenD listens.
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    port: u16,
+    /// Where Prometheus finds the filter's metrics.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9464")]
+    metrics: String,
+    /// How long the backend may take for an answer, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+}
+
+#[derive(Args)]
+struct PolicyOption {
+    /// The policy document, or `-` for standard input.
+    #[arg(long, value_name = "FILE")]
+    policy: PathBuf,
+}
+
+#[derive(Args)]
+struct ModuleOptions {
+    /// The filter's module. The configuration names the file beside it that has the same content and the beginning of its SHA-256
+    /// in its name, if there is one (`make wasm` leaves one).
+    #[arg(long, value_name = "FILE")]
+    module: Option<PathBuf>,
+    /// The directory in which the gateway has the module, if it is not that of --module.
+    #[arg(long, value_name = "DIR")]
+    module_dir: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct TokenArguments {
+    /// `iss` of the callers' tokens. If the policy reads several tokens, KEY says which: the second name of the source's
+    /// `metadata`.
+    #[arg(long = "jwt-issuer", value_name = "[KEY=]ISSUER")]
+    issuers: Vec<String>,
+    /// The issuer's keys: a JWKS file at the gateway, or a URL.
+    #[arg(long = "jwt-keys", value_name = "[KEY=]FILE|URL")]
+    key_sets: Vec<String>,
+    /// `aud` of the tokens: the name of your API. Can be repeated.
+    #[arg(long = "jwt-audience", value_name = "[KEY=]AUDIENCE")]
+    audiences: Vec<String>,
+}
+
+impl TokenArguments {
+    fn options(&self) -> TokenOptions {
+        TokenOptions {
+            issuers: self.issuers.clone(),
+            key_sets: self.key_sets.clone(),
+            audiences: self.audiences.clone(),
+        }
+    }
+}
+
+/// A policy that the filter would start with.
+struct ReadPolicy {
+    text: String,
+    document: Value,
+    needs: GatewayNeeds,
+    /// What comments call it
+    source: String,
+}
+
+impl PolicyOption {
+    /// `None` if the document is no policy; then its errors have been printed.
+    fn read(&self) -> Result<Option<ReadPolicy>, String> {
+        let bytes = read(&self.policy)?;
+        let policy = match Policy::from_json(&bytes) {
+            Ok(policy) => policy,
+            Err(errors) => {
+                eprintln!("{}: {}", self.policy.display(), errors.headline());
+                let PolicyErrors(list) = &errors;
+                list.iter().for_each(|error| eprintln!("  {error}"));
+                return Ok(None);
+            }
+        };
+        policy.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+        let unreadable = |error: &dyn std::fmt::Display| format!("{}: {error}", self.policy.display());
+        let text = String::from_utf8(bytes).map_err(|error| unreadable(&error))?;
+        let document: Value = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
+        let name = self.policy.file_name().map(|name| name.to_string_lossy().into_owned());
+        let source = name.filter(|name| name != "-").unwrap_or_else(|| "standard input".to_owned());
+        Ok(Some(ReadPolicy { needs: GatewayNeeds::of(&document), document, source, text }))
+    }
+}
+
+impl ModuleOptions {
+    fn find(&self) -> Result<ModuleFile, String> {
+        let directory = self.module_dir.as_deref();
+        match &self.module {
+            Some(file) => ModuleFile::read(file, directory),
+            None => Ok(ModuleFile::elsewhere(directory)),
+        }
+    }
+}
+
+/// Runs the command; its exit status.
+pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+    match &args.gateway {
+        Gateway::Envoy(args) => envoy(args),
+        Gateway::Krakend(args) => krakend(args),
+    }
+}
+
+fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
+    let Some(ReadPolicy { text, needs, source, .. }) = args.policy.read()? else { return Ok(BAD_INPUT) };
+    let providers = if args.filter_only { Vec::new() } else { TokenProvider::all(&needs, &args.tokens.options())? };
+    let plan = EnvoyPlan {
+        source,
+        policy: text,
+        module: args.module.find()?,
+        upstreams: args.upstreams.clone(),
+        providers,
+        listen: args.listen.clone(),
+        admin: args.admin.clone(),
+        access_log: args.access_log.clone(),
+        credentials: args.credentials.clone(),
+        ca_file: args.ca_file.clone(),
+        timeout_s: args.timeout,
+        retries: args.retries,
+        ecds: args.ecds.clone(),
+    };
+    if args.filter_only {
+        print(plan.filter_only(&needs)?.trim_end())?;
+        return Ok(FORWARD);
+    }
+    print(plan.bootstrap(&needs)?.trim_end())?;
+    for (owner, _) in &needs.owners {
+        eprintln!("note: add {owner} where the configuration says CHECK: the policy takes identities from its headers");
+    }
+    for owner in &needs.other_metadata {
+        eprintln!(
+            "note: add {owner} where the configuration says CHECK: the policy takes identities from its metadata"
+        );
+    }
+    Ok(FORWARD)
+}
+
+fn krakend(args: &KrakendArguments) -> Result<u8, String> {
+    let Some(ReadPolicy { document, needs, .. }) = args.policy.read()? else { return Ok(BAD_INPUT) };
+    let unknown = args.without_token.iter().find(|name| needs.routes.iter().all(|route| route.endpoint != **name));
+    if let Some(name) = unknown {
+        return Err(format!("--without-token {name}: the policy has no endpoint of this name"));
+    }
+    let plan = KrakendPlan {
+        name: args.name.clone(),
+        document,
+        module: args.module_path.clone(),
+        policy_file: args.policy_path.clone(),
+        plugins: (!args.custom_build).then(|| args.plugin_dir.clone()),
+        port: args.port,
+        metrics: args.metrics.clone(),
+        upstreams: args.upstreams.clone(),
+        issuers: args.issuers.clone(),
+        key_sets: args.key_sets.clone(),
+        audiences: args.audiences.clone(),
+        algorithms: args.algorithms.clone(),
+        without_token: args.without_token.clone(),
+        timeout_s: args.timeout,
+    };
+    print(&plan.configuration(&needs)?)?;
+    Ok(FORWARD)
+}
+
+fn host_and_port(text: &str) -> Result<(String, u16), String> {
+    let upstream = NamedUpstream::parse(&format!("listen=http://{text}"))?;
+    let port = text.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    port.map(|port| (upstream.host, port)).ok_or_else(|| "write HOST:PORT, such as 0.0.0.0:8080".to_owned())
+}

@@ -1,0 +1,154 @@
+//! `retention`: for how long Restate keeps results, beside what the policy declares.
+
+use super::input::{print, read_policy_document};
+use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::plain;
+use crate::restate_admin::connection::{Admin, ConnectionArguments};
+use crate::restate_admin::plan::Plan;
+use clap::{Args, Subcommand};
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+/// Compares the policy's `retention` with Restate's services, and changes what differs.
+///
+/// Examples:
+///   edge-idempotency retention plan --admin http://127.0.0.1:9070 --policy policy.json
+///   edge-idempotency retention plan --admin http://127.0.0.1:9070 --policy policy.json --check
+///   edge-idempotency retention apply --admin http://127.0.0.1:9070 --policy policy.json --yes
+///
+/// Exit status of both: 0 if all is done, 1 if something differs (`plan` with --check only), 2 if a document cannot be read or
+/// Restate does not answer.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Plan(PlanArguments),
+    Apply(ApplyArguments),
+}
+
+/// Shows what the policy declares, what Restate has, and what `apply` would change.
+///
+/// The retention of each service in `retention.services` is compared, `on_max_attempts` where it is declared, and that of the
+/// guard (`backend.guard.retention`). Nothing is changed.
+///
+///   = as declared    ~ `apply` changes it    ! something is left to you, and the lines below say what
+///
+/// Example:
+///   edge-idempotency retention plan --admin http://127.0.0.1:9070 --policy policy.json --check
+///
+/// Exit status: 0; with --check 1 if anything is not as declared; 2 if the policy cannot be read, declares no retention, or
+/// Restate does not answer.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct PlanArguments {
+    #[command(flatten)]
+    common: Common,
+    /// Exits with 1 if anything is not as declared.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Changes the retention of Restate's services to what the policy declares.
+///
+/// Shows the plan and asks before anything is changed. A new retention holds for new requests; results that are stored keep
+/// theirs. When a deployment is registered again with `force`, Restate takes the retention of its code, so run this after it.
+/// Every change is read back, because Restate holds a retention below its max-idempotency-retention without an error.
+///
+/// Example:
+///   edge-idempotency retention apply --admin http://127.0.0.1:9070 --policy policy.json --yes
+///
+/// Exit status: 0 if Restate has all that is declared; 1 if something is left, or you said no; 2 if the policy cannot be read,
+/// declares no retention, Restate does not answer, or there is no terminal to ask on and no --yes.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct ApplyArguments {
+    #[command(flatten)]
+    common: Common,
+    /// Does not ask.
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Args)]
+struct Common {
+    #[command(flatten)]
+    connection: ConnectionArguments,
+    /// The policy document, as given to the gateway; - reads standard input.
+    #[arg(long, value_name = "FILE|-")]
+    policy: PathBuf,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command; its exit status.
+pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+    match &args.action {
+        Action::Plan(args) => {
+            let Some((admin, plan)) = plan(&args.common)? else { return Ok(BAD_INPUT) };
+            show(&plan, &admin, &args.common)?;
+            Ok(if args.check && !plan.is_clean() { REJECT } else { FORWARD })
+        }
+        Action::Apply(args) => apply(args),
+    }
+}
+
+fn plan(common: &Common) -> Result<Option<(Admin, Plan)>, String> {
+    let Some((_, document)) = read_policy_document(&common.policy, common.json)? else { return Ok(None) };
+    let admin = Admin::connect(&common.connection)?;
+    let plan = Plan::new(&document, &admin.services()?);
+    if plan.rows.is_empty() {
+        return Err(format!(
+            "{} declares no retention: there is neither `retention.services` nor `backend.guard.retention` in it",
+            common.policy.display()
+        ));
+    }
+    Ok(Some((admin, plan)))
+}
+
+fn show(plan: &Plan, admin: &Admin, common: &Common) -> Result<(), String> {
+    print(&if common.json {
+        plain::json(&plan.to_json(admin))
+    } else {
+        plan.to_text(admin, &common.policy.display().to_string())
+    })
+}
+
+fn apply(args: &ApplyArguments) -> Result<u8, String> {
+    let common = &args.common;
+    let Some((admin, mut plan)) = plan(common)? else { return Ok(BAD_INPUT) };
+    let changes = plan.rows.iter().filter(|row| row.is_change()).count();
+    if changes > 0 && !args.yes {
+        // With --json the plan is for the terminal, and standard output gets what comes of it.
+        eprintln!("{}", plan.to_text(&admin, &common.policy.display().to_string()));
+        let noun = if changes == 1 { "setting" } else { "settings" };
+        if !confirmed(&format!("Change {changes} {noun} of the Restate at {}?", admin.address()))? {
+            eprintln!("edge-idempotency: nothing was changed");
+            return Ok(REJECT);
+        }
+    }
+    plan.apply(&admin)?;
+    show(&plan, &admin, common)?;
+    Ok(if plan.is_clean() { FORWARD } else { REJECT })
+}
+
+/// Asks on the terminal; only `y` and `yes` are a yes.
+///
+/// # Errors
+/// Standard input is no terminal.
+pub(super) fn confirmed(question: &str) -> Result<bool, String> {
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        return Err("there is no terminal to ask on, so nothing was done. --yes does it without a question".to_owned());
+    }
+    eprint!("{question} [y/N] ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    input.lock().read_line(&mut answer).map_err(|error| format!("standard input: {error}"))?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}

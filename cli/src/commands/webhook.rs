@@ -1,0 +1,38 @@
+//! `webhook`: the catalogue of providers, new webhooks, signed test deliveries.
+
+mod new;
+mod providers;
+mod sign;
+
+use clap::{Args, Subcommand};
+
+/// Makes webhooks and their records, signs test deliveries, and lists the providers.
+///
+/// Examples:
+///   edge-idempotency webhook providers
+///   edge-idempotency webhook new --policy policy.json --tenant acme --project shop --provider stripe
+///   edge-idempotency webhook sign --policy policy.json --id wh_01JSTRIPE --secret env:STRIPE_WHSEC --send
+///
+/// Exit status: 0 if it was done, 1 if a delivery was not accepted, 2 if something cannot be read or reached.
+#[derive(Args)]
+#[command(verbatim_doc_comment, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: WebhookCommand,
+}
+
+#[derive(Subcommand)]
+enum WebhookCommand {
+    New(new::NewArguments),
+    Sign(sign::SignArguments),
+    Providers(providers::ProvidersArguments),
+}
+
+/// Runs the command; its exit status.
+pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+    match &args.command {
+        WebhookCommand::New(args) => new::run(args),
+        WebhookCommand::Sign(args) => sign::run(args),
+        WebhookCommand::Providers(args) => providers::run(args),
+    }
+}

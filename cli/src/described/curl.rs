@@ -1,0 +1,304 @@
+//! A curl command that somebody pasted, as the request that curl would send (`man curl`). Only the options that change the
+//! request count.
+
+use super::{DescribedRequest, Material, ansi_c};
+use lexopt::{Arg, ValueExt as _};
+use std::ffi::OsString;
+
+/// Options without a value that change nothing here.
+const WITHOUT_EFFECT: &str = "silent show-error fail fail-with-body fail-early insecure location include verbose progress-bar \
+    no-progress-meter no-buffer tcp-nodelay no-keepalive http0.9 http1.0 http1.1 http2 http2-prior-knowledge http3 http3-only \
+    tlsv1 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 ipv4 ipv6 remote-name remote-header-name create-dirs parallel raw path-as-is globoff \
+    compressed negotiate ntlm digest basic anyauth location-trusted retry-all-errors retry-connrefused styled-output disable \
+    junk-session-cookies";
+/// Options with a value that change nothing here.
+const VALUE_WITHOUT_EFFECT: &str = "output write-out max-time connect-timeout retry retry-delay retry-max-time proxy proxy-user \
+    noproxy cacert capath cert cert-type key key-type pass ciphers resolve connect-to cookie-jar dump-header limit-rate \
+    interface unix-socket abstract-unix-socket keepalive-time max-redirs trace trace-ascii stderr speed-limit speed-time \
+    local-port dns-servers doh-url expect100-timeout max-filesize time-cond netrc-file";
+/// Short options.
+const SHORT: &str = "s=silent S=show-error f=fail k=insecure L=location i=include v=verbose #=progress-bar N=no-buffer 0=http1.0 \
+    1=tlsv1 4=ipv4 6=ipv6 O=remote-name J=remote-header-name Z=parallel g=globoff q=disable j=junk-session-cookies I=head G=get \
+    o=output w=write-out m=max-time x=proxy U=proxy-user E=cert c=cookie-jar D=dump-header z=time-cond y=speed-time \
+    Y=speed-limit X=request H=header d=data u=user A=user-agent e=referer b=cookie F=form T=upload-file";
+/// What separates a command from the next one on its line.
+const SEPARATORS: [&str; 8] = ["|", "||", "&&", "&", ";", ">", ">>", "2>"];
+
+/// The parts of a command that together make the request.
+#[derive(Default)]
+struct Parts {
+    method: Option<String>,
+    urls: Vec<String>,
+    /// The data so far
+    data: Option<Vec<u8>>,
+    get: bool,
+    head: bool,
+    json: bool,
+}
+
+/// Reads a curl command. `material` reads the files that it names.
+///
+/// # Errors
+/// A sentence that says what to change.
+pub(crate) fn parse(command: &str, material: &mut Material) -> Result<DescribedRequest, String> {
+    let command = ansi_c::plain(command.trim().trim_start_matches("$ "))?;
+    let words = shell_words::split(&command)
+        .map_err(|_| "--curl: a quote of the command is not closed: paste the whole command".to_owned())?;
+    let mut words = words.into_iter();
+    if !words.next().is_some_and(|word| matches!(word.rsplit('/').next(), Some("curl" | "curl.exe"))) {
+        return Err("--curl: the command does not begin with `curl`".to_owned());
+    }
+    let own = words.take_while(|word| !SEPARATORS.contains(&word.as_str()));
+    let mut parser = lexopt::Parser::from_args(own.map(OsString::from));
+    let (mut parts, mut request) = (Parts::default(), DescribedRequest::default());
+    while let Some(arg) = parser.next().map_err(|error| wrong(&error))? {
+        let name = match arg {
+            Arg::Value(url) => {
+                parts.urls.push(url.string().map_err(|error| wrong(&error))?);
+                continue;
+            }
+            Arg::Long(name) => name.to_owned(),
+            Arg::Short(letter) => long_name(letter).ok_or_else(|| unknown(&format!("-{letter}")))?.to_owned(),
+        };
+        match name.as_str() {
+            "get" => parts.get = true,
+            "head" => parts.head = true,
+            "next" => {
+                request.notes.push("The command has several requests (--next); the first one is explained.".to_owned());
+                break;
+            }
+            name if listed(WITHOUT_EFFECT, name) => {}
+            name => {
+                let value = parser.value().and_then(|value| value.string()).map_err(|error| wrong(&error))?;
+                if !listed(VALUE_WITHOUT_EFFECT, name) {
+                    parts.take(name, &value, &mut request, material)?;
+                }
+            }
+        }
+    }
+    parts.finish(request)
+}
+
+fn wrong(error: &lexopt::Error) -> String {
+    format!("--curl: {error}")
+}
+
+fn unknown(option: &str) -> String {
+    format!(
+        "--curl: curl's option {option} is not known here: leave it out, or describe the request with --method, --url, -H"
+    )
+}
+
+fn listed(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|known| known == name)
+}
+
+fn long_name(letter: char) -> Option<&'static str> {
+    SHORT.split_ascii_whitespace().find_map(|pair| pair.strip_prefix(letter)?.strip_prefix('='))
+}
+
+impl Parts {
+    /// Takes an option that has a value and an effect.
+    fn take(
+        &mut self,
+        name: &str,
+        value: &str,
+        request: &mut DescribedRequest,
+        material: &mut Material,
+    ) -> Result<(), String> {
+        let file = value.strip_prefix('@');
+        match name {
+            "request" => self.method = Some(value.to_owned()),
+            "url" => self.urls.push(value.to_owned()),
+            "header" => match file {
+                Some(file) => {
+                    let lines = material.file(file)?;
+                    for line in String::from_utf8_lossy(&lines).lines().filter(|line| !line.trim().is_empty()) {
+                        request.add_header(line)?;
+                    }
+                }
+                None => request.add_header(value)?,
+            },
+            "user-agent" => request.add_header(&format!("user-agent: {value}"))?,
+            "referer" => request.add_header(&format!("referer: {value}"))?,
+            "cookie" if value.contains('=') => request.add_header(&format!("cookie: {value}"))?,
+            "cookie" => {}
+            "oauth2-bearer" => request.add_header(&format!("authorization: Bearer {value}"))?,
+            "user" => request.notes.push(
+                "curl's option -u sends a name and a password. The header is left out, because the filter does not read it."
+                    .to_owned(),
+            ),
+            "data" | "data-ascii" => match file {
+                // curl leaves out the line breaks and the zero bytes of the file.
+                Some(file) => {
+                    let mut bytes = material.file(file)?;
+                    bytes.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
+                    self.add(&bytes);
+                }
+                None => self.add(value.as_bytes()),
+            },
+            "data-raw" => self.add(value.as_bytes()),
+            "data-binary" => self.add(&material.text_or_file(value)?),
+            "data-urlencode" => self.add(&encoded(value, material)?),
+            "json" => {
+                let bytes = material.text_or_file(value)?;
+                // Several --json are one text, without a separator.
+                match &mut self.data {
+                    Some(data) if self.json => data.extend(bytes),
+                    _ => self.add(&bytes),
+                }
+                self.json = true;
+            }
+            "form" | "upload-file" => {
+                self.method.get_or_insert_with(|| (if name == "form" { "POST" } else { "PUT" }).to_owned());
+                request.notes.push(format!(
+                    "The body of curl's option --{name} is not made: the request is explained with an empty body."
+                ));
+            }
+            _ => return Err(unknown(&format!("--{name}"))),
+        }
+        Ok(())
+    }
+
+    /// Adds a piece of data: curl joins the pieces by `&`.
+    fn add(&mut self, bytes: &[u8]) {
+        match &mut self.data {
+            Some(data) => {
+                data.push(b'&');
+                data.extend(bytes);
+            }
+            None => self.data = Some(bytes.to_vec()),
+        }
+    }
+
+    /// Puts the parts together, with the method, the URL and the content type that curl would send.
+    fn finish(mut self, mut request: DescribedRequest) -> Result<DescribedRequest, String> {
+        let Some(url) = self.urls.first() else { return Err("--curl: the command has no URL".to_owned()) };
+        let mut url = if url.contains("://") { url.clone() } else { format!("http://{url}") };
+        if self.urls.len() > 1 {
+            request.notes.push(format!("The command has {} URLs; the first one is explained.", self.urls.len()));
+        }
+        if let Some(hash) = url.find('#') {
+            url.truncate(hash);
+        }
+        if self.get
+            && let Some(data) = self.data.take()
+        {
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url.push_str(&String::from_utf8_lossy(&data));
+        }
+        let by_data = if self.head {
+            "HEAD"
+        } else if self.data.is_some() {
+            "POST"
+        } else {
+            "GET"
+        };
+        request.method = self.method.unwrap_or_else(|| by_data.to_owned());
+        request.url = url;
+        if let Some(data) = self.data {
+            let content_type = if self.json { "application/json" } else { "application/x-www-form-urlencoded" };
+            if !request.removed.iter().any(|name| name == "content-type") {
+                request.add_missing_header("content-type", content_type);
+            }
+            request.body = data;
+        }
+        Ok(request)
+    }
+}
+
+/// What `--data-urlencode` makes of its value: `content`, `=content`, `name=content`, `@file`, `name@file`.
+fn encoded(value: &str, material: &mut Material) -> Result<Vec<u8>, String> {
+    let (name, content) = match value.find(['=', '@']).and_then(|at| value.split_at_checked(at)) {
+        Some((name, rest)) => match rest.strip_prefix('@') {
+            Some(file) => (name, material.file(file)?),
+            None => (name, rest.trim_start_matches('=').as_bytes().to_vec()),
+        },
+        None => ("", value.as_bytes().to_vec()),
+    };
+    let mut out = if name.is_empty() { String::new() } else { format!("{name}=") };
+    for byte in content {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Ok(out.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(command: &str) -> DescribedRequest {
+        parse(command, &mut Material::default()).unwrap_or_else(|why| panic!("{command}: {why}"))
+    }
+
+    fn error(command: &str) -> String {
+        parse(command, &mut Material::default()).err().unwrap()
+    }
+
+    fn headers(request: &DescribedRequest) -> Vec<String> {
+        request.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect()
+    }
+
+    #[test]
+    fn a_command_over_several_lines_is_one_request() {
+        let request = read(
+            "curl -sS -X POST 'https://api.example.com/orders?dry=1#top' \\\n  -H 'Idempotency-Key: \"8e03978e\"' \\\n  \
+             --header \"content-type: application/json\" \\\n  -d '{\"a\": \"it'\\''s\"}' | jq .",
+        );
+        assert_eq!((request.method.as_str(), request.url.as_str()), ("POST", "https://api.example.com/orders?dry=1"));
+        assert_eq!(headers(&request), ["idempotency-key: \"8e03978e\"", "content-type: application/json"]);
+        assert_eq!(request.body, br#"{"a": "it's"}"#);
+        assert!(request.notes.is_empty());
+    }
+
+    #[test]
+    fn the_method_follows_from_the_data_as_in_curl() {
+        for (command, method, url, body) in [
+            ("curl h.example/a", "GET", "http://h.example/a", ""),
+            ("curl -I https://h/a", "HEAD", "https://h/a", ""),
+            ("curl https://h/a -d a=1 --data-raw @b --data-urlencode 'c=d e'", "POST", "https://h/a", "a=1&@b&c=d%20e"),
+            ("curl -G https://h/a -d a=1 --data-urlencode =x/y", "GET", "https://h/a?a=1&x%2Fy", ""),
+            ("curl -sXPUT --url https://h/a --json '{\"a\":' --json '1}'", "PUT", "https://h/a", "{\"a\":1}"),
+            ("/usr/bin/curl --request PATCH https://h/a -o out.txt --compressed -m 5", "PATCH", "https://h/a", ""),
+            ("$ curl -XDELETE https://h/a && echo done", "DELETE", "https://h/a", ""),
+        ] {
+            let request = read(command);
+            let found = (request.method.as_str(), request.url.as_str(), String::from_utf8(request.body).unwrap());
+            assert_eq!(found, (method, url, body.to_owned()), "{command}");
+        }
+        assert_eq!(headers(&read("curl https://h/a -d a")), ["content-type: application/x-www-form-urlencoded"]);
+        assert_eq!(headers(&read("curl https://h/a -d a -H 'Content-Type:' -H 'X-Empty;'")), ["x-empty: "]);
+        assert_eq!(headers(&read("curl https://h/a --json 1")), ["content-type: application/json"]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_told() {
+        let notes = |command: &str| read(command).notes.join(" ");
+        assert!(
+            notes("curl -u me:secret https://h/a").contains("-u") && !notes("curl -u me:secret h").contains("secret")
+        );
+        assert!(notes("curl https://h/a https://h/b").contains("2 URLs"));
+        assert!(notes("curl https://h/a --next https://h/b").contains("--next"));
+        assert!(notes("curl -F a=@b https://h/a").contains("--form"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_that_says_what_to_change() {
+        for (command, told) in [
+            ("wget https://h/a", "does not begin with `curl`"),
+            ("curl 'https://h/a", "is not closed"),
+            ("curl -X POST", "no URL"),
+            ("curl https://h/a -d", "missing argument"),
+            ("curl --no-such https://h/a", "--no-such"),
+            ("curl -\u{e4} https://h/a", "is not known here"),
+            ("curl https://h/a -H nothing", "Name: value"),
+            ("curl https://h/a -d @/no/such/file", "/no/such/file"),
+        ] {
+            assert!(error(command).contains(told), "{command}: {}", error(command));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A request as a person describes it: a curl command, or a method, a URL, headers and data, with the token of the caller.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `curl`, `ansi_c` | a pasted curl command |
+//! | `jwt` | the caller's token |
+
+mod ansi_c;
+pub(crate) mod curl;
+pub(crate) mod jwt;
+
+use base64::Engine as _;
+use edge_idempotency_engine::headers::is_field_name;
+use serde_json::{Map, Value, json};
+use std::io::Read as _;
+use std::path::Path;
+
+/// A request that was described.
+#[derive(Debug, Default)]
+pub(crate) struct DescribedRequest {
+    pub(crate) method: String,
+    pub(crate) url: String,
+    /// Names in lower case
+    pub(crate) headers: Vec<(String, String)>,
+    /// Headers that curl is told not to send
+    pub(crate) removed: Vec<String>,
+    pub(crate) body: Vec<u8>,
+    /// What was left out, and what a reader has to know
+    pub(crate) notes: Vec<String>,
+}
+
+/// Files and standard input that a request is made of. Standard input is read once.
+#[derive(Debug, Default)]
+pub(crate) struct Material {
+    input_is_read: bool,
+}
+
+impl Material {
+    /// Notes that standard input is read by somebody else.
+    ///
+    /// # Errors
+    /// It was read already.
+    pub(crate) fn take_input(&mut self) -> Result<(), String> {
+        if std::mem::replace(&mut self.input_is_read, true) {
+            return Err("standard input (-) can be read only once: write one of the two into a file".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The bytes of a file; `-` is standard input.
+    ///
+    /// # Errors
+    /// It cannot be read, or standard input was read already.
+    pub(crate) fn file(&mut self, name: &str) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        let read = if name == "-" {
+            self.take_input()?;
+            std::io::stdin().lock().read_to_end(&mut bytes)
+        } else {
+            std::fs::File::open(Path::new(name)).and_then(|mut file| file.read_to_end(&mut bytes))
+        };
+        read.map(|_| bytes).map_err(|error| format!("{name}: {error}"))
+    }
+
+    /// The text itself, or the bytes of the file behind an `@`.
+    ///
+    /// # Errors
+    /// As [`Material::file`].
+    pub(crate) fn text_or_file(&mut self, text: &str) -> Result<Vec<u8>, String> {
+        text.strip_prefix('@').map_or_else(|| Ok(text.as_bytes().to_vec()), |file| self.file(file))
+    }
+}
+
+impl DescribedRequest {
+    /// Adds a header as curl's `-H` takes it: `Name: value`, `Name;` with an empty value, `Name:` to leave it out.
+    ///
+    /// # Errors
+    /// It is none of these.
+    pub(crate) fn add_header(&mut self, line: &str) -> Result<(), String> {
+        let (name, value) = match line.split_once(':') {
+            Some((name, value)) => (name, Some(value.trim())),
+            None => (line.strip_suffix(';').unwrap_or_default(), None),
+        };
+        if !is_field_name(name) {
+            return Err(format!("-H {line:?}: expected `Name: value`"));
+        }
+        let name = name.to_ascii_lowercase();
+        match value {
+            Some("") => self.removed.push(name),
+            value => self.headers.push((name, value.unwrap_or_default().to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Adds a header if the request does not have it.
+    pub(crate) fn add_missing_header(&mut self, name: &str, value: &str) {
+        if !self.headers.iter().any(|(other, _)| other == name) {
+            self.headers.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// The request document (docs/contract.md section 11). A `Host` header takes the place of the URL's host.
+    pub(crate) fn to_document(&self, metadata: Option<Value>) -> Value {
+        let mut url = self.url.clone();
+        let host = self.headers.iter().rev().find(|(name, _)| name == "host");
+        if let (Some((_, host)), Some((scheme, rest))) = (host, url.split_once("://")) {
+            let path = rest.find(['/', '?']).and_then(|at| rest.get(at..)).unwrap_or_default();
+            url = format!("{scheme}://{host}{path}");
+        }
+        // The path of `https://host?query` is `/`.
+        if let Some((scheme, rest)) = url.split_once("://")
+            && let Some((authority, query)) = rest.split_once('?')
+            && !authority.contains('/')
+        {
+            url = format!("{scheme}://{authority}/?{query}");
+        }
+        let headers: Vec<Value> =
+            self.headers.iter().filter(|(name, _)| name != "host").map(|(name, value)| json!([name, value])).collect();
+        let mut document = Map::new();
+        document.insert("method".to_owned(), json!(self.method));
+        document.insert("url".to_owned(), json!(url));
+        document.insert("headers".to_owned(), json!(headers));
+        if let Some(metadata) = metadata {
+            document.insert("metadata".to_owned(), metadata);
+        }
+        match std::str::from_utf8(&self.body) {
+            Ok("") => None,
+            Ok(text) => document.insert("body".to_owned(), json!(text)),
+            Err(_) => {
+                let encoded = base64::engine::general_purpose::STANDARD.encode(&self.body);
+                document.insert("body_base64".to_owned(), json!(encoded))
+            }
+        };
+        Value::Object(document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_becomes_a_request_document() {
+        let mut request =
+            DescribedRequest { method: "POST".to_owned(), url: "https://a?x=1".to_owned(), ..Default::default() };
+        for line in ["Idempotency-Key: k", "Host: b:8443", "X-None:", "X-Empty;"] {
+            request.add_header(line).unwrap();
+        }
+        request.body = vec![0xff];
+        let expected = json!({
+            "method": "POST",
+            "url": "https://b:8443/?x=1",
+            "headers": [["idempotency-key", "k"], ["x-empty", ""]],
+            "metadata": {},
+            "body_base64": "/w==",
+        });
+        assert_eq!(request.to_document(Some(json!({}))), expected);
+        for bad in ["", "a b: c", ": c", "name", ":path: /"] {
+            assert!(request.add_header(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Findings as SARIF 2.1.0, the format that code scanning reads
+//! (<https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>).
+
+use super::{CheckedFile, Finding, formats};
+use crate::lint::{Lint, lints, page_of};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+
+/// One run with the findings of all files. The rules are those that found something.
+pub(crate) fn to_sarif(files: &[CheckedFile]) -> Value {
+    let found: BTreeMap<&str, &Lint> =
+        formats::each(files).map(|(_, finding)| (finding.lint.name, finding.lint)).collect();
+    let rules: Vec<&Lint> = lints().filter(|lint| found.contains_key(lint.name)).collect();
+    let index = |name: &str| rules.iter().position(|rule| rule.name == name);
+    let results: Vec<Value> =
+        formats::each(files).map(|(file, finding)| result(file, finding, index(finding.lint.name))).collect();
+    json!({
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "edge-idempotency",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules.iter().map(|rule| self::rule(rule)).collect::<Vec<_>>(),
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    })
+}
+
+fn rule(lint: &Lint) -> Value {
+    json!({
+        "id": lint.name,
+        "shortDescription": {"text": lint.summary},
+        "fullDescription": {"text": lint.why},
+        "help": {"text": format!("{} See {}.", lint.instead, page_of(lint))},
+        "defaultConfiguration": {"level": lint.severity.name()},
+    })
+}
+
+fn result(file: &CheckedFile, finding: &Finding, index: Option<usize>) -> Value {
+    let (start, end) = (file.source.place(finding.span.start), file.source.place(finding.span.end));
+    let text = if finding.help.is_empty() {
+        finding.message.clone()
+    } else {
+        format!("{}\n{}", finding.message, finding.help)
+    };
+    let mut location = json!({
+        "physicalLocation": {
+            "artifactLocation": {"uri": uri(&file.source.name)},
+            "region": {
+                "startLine": start.line,
+                "startColumn": start.column,
+                "endLine": end.line,
+                "endColumn": end.column,
+            },
+        },
+    });
+    if let (Some(pointer), Some(members)) = (&finding.pointer, location.as_object_mut()) {
+        members.insert("logicalLocations".to_owned(), json!([{"fullyQualifiedName": pointer, "kind": "member"}]));
+    }
+    json!({
+        "ruleId": finding.lint.name,
+        "ruleIndex": index,
+        "level": finding.severity.name(),
+        "message": {"text": text},
+        "locations": [location],
+    })
+}
+
+/// A path as a reference to a URI (RFC 3986).
+fn uri(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    path.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}

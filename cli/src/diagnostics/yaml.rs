@@ -1,0 +1,136 @@
+//! Reads YAML into a tree with the place of each value.
+
+use super::tree::{NodeContent, SpannedMember, SpannedNode};
+use granit_parser::{Event, Parser, Span};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// How many values a document can have, copies of anchored ones among them.
+const MAX_NODES: usize = 2_000_000;
+
+/// Why a text is no YAML, and the byte where it shows.
+#[derive(Debug)]
+pub(crate) struct YamlError {
+    /// The byte
+    pub(crate) at: usize,
+    /// The reason
+    pub(crate) message: String,
+}
+
+/// A collection that is being read.
+struct Open {
+    start: usize,
+    anchor: usize,
+    content: NodeContent,
+    /// The name of the member whose value comes next
+    name: Option<(String, Range<usize>)>,
+}
+
+/// Reads the first document of a text.
+///
+/// # Errors
+/// The text is no YAML, is empty, or has more than [`MAX_NODES`] values.
+pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
+    let mut open: Vec<Open> = Vec::new();
+    let mut anchors: BTreeMap<usize, SpannedNode> = BTreeMap::new();
+    let mut count = 0;
+    let mut parser = Parser::new_from_str(text);
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| {
+            let at = error.marker().byte_offset().unwrap_or_default().min(text.len());
+            YamlError { at, message: format!("not YAML: {}", error.info()) }
+        })?;
+        let range = bytes(&span, text);
+        let (done, anchor) = match event {
+            Event::Scalar(value, _, anchor, _) => {
+                (SpannedNode { span: range, content: NodeContent::Scalar(value.into_owned()) }, anchor)
+            }
+            Event::SequenceStart(_, anchor, ..) => {
+                open.push(Open { start: range.start, anchor, content: NodeContent::List(Vec::new()), name: None });
+                continue;
+            }
+            Event::MappingStart(_, anchor, ..) => {
+                open.push(Open { start: range.start, anchor, content: NodeContent::Map(Vec::new()), name: None });
+                continue;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Some(closed) = open.pop() else { continue };
+                (SpannedNode { span: closed.start..range.end, content: closed.content }, closed.anchor)
+            }
+            Event::Alias(id) => {
+                let Some(anchored) = anchors.get(&id) else { continue };
+                count += size(anchored);
+                (SpannedNode { span: range, content: anchored.content.clone() }, 0)
+            }
+            Event::DocumentEnd => break,
+            _ => continue,
+        };
+        count += 1;
+        if count > MAX_NODES {
+            return Err(YamlError { at: done.span.start, message: "the document is too large".to_owned() });
+        }
+        if anchor > 0 {
+            anchors.insert(anchor, done.clone());
+        }
+        let Some(parent) = open.last_mut() else { return Ok(done) };
+        match (&mut parent.content, parent.name.take()) {
+            (NodeContent::List(items), _) => items.push(done),
+            (NodeContent::Map(members), Some((name, name_span))) => {
+                members.push(SpannedMember { name, name_span, value: done });
+            }
+            (NodeContent::Map(_), None) => {
+                parent.name = Some((done.text().unwrap_or_default().to_owned(), done.span));
+            }
+            (NodeContent::Scalar(_), _) => {}
+        }
+    }
+    Err(YamlError { at: 0, message: "the file is empty".to_owned() })
+}
+
+fn bytes(span: &Span, text: &str) -> Range<usize> {
+    let start = span.start.byte_offset().unwrap_or_default().min(text.len());
+    start..span.end.byte_offset().unwrap_or_default().clamp(start, text.len())
+}
+
+/// The number of values in a value.
+fn size(node: &SpannedNode) -> usize {
+    match &node.content {
+        NodeContent::Scalar(_) => 1,
+        NodeContent::List(items) => 1 + items.iter().map(size).sum::<usize>(),
+        NodeContent::Map(members) => 1 + members.iter().map(|member| size(&member.value)).sum::<usize>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_their_places_whatever_the_style() {
+        let text = "a: &x {b: [1, \"zwei\"]}\nc: *x\n\"ä\":\n- d: |\n    line\n  e: ~\n";
+        let tree = read(text).unwrap();
+        assert_eq!(text.get(tree.pointed("/a/b/1")), Some("\"zwei\""));
+        assert_eq!(tree.text_at(&["c"]), None);
+        assert_eq!(tree.at(&["c", "b"]).map(|list| list.items().len()), Some(2));
+        assert_eq!(text.get(tree.pointed("/ä/0/e")), Some("~"));
+        assert_eq!(tree.get("ä").unwrap().items()[0].text_at(&["d"]), Some("line\n"));
+        assert_eq!(text.get(tree.pointed("/ä")), Some("\"ä\""));
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_told_with_its_place() {
+        assert!(read("a: [1, 2").is_err());
+        assert!(read("").unwrap_err().message.contains("empty"));
+        assert_eq!(read("{\"a\": {\"bC\": 1}}").unwrap().text_at(&["a", "b_c"]), Some("1"));
+    }
+
+    #[test]
+    fn aliases_of_aliases_do_not_fill_the_memory() {
+        let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..9 {
+            let list = vec![format!("*a{}", level - 1); 10].join(", ");
+            text += &format!("a{level}: &a{level} [{list}]\n");
+        }
+        assert!(read(&text).unwrap_err().message.contains("too large"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Lints of the gateway around the filter: an Envoy configuration in YAML or JSON.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `find` | where the filter is, also where ECDS reads it from a file |
+//! | `plugin` | the filter's own configuration |
+//! | `manager` | the connection manager and the listener |
+//! | `table` | routes and clusters |
+//! | `needs` | what the policy needs of a gateway |
+
+mod find;
+mod manager;
+mod needs;
+mod plugin;
+mod table;
+
+use super::{CheckedPolicy, check_policy, lint};
+use crate::diagnostics::source::SourceText;
+use crate::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::diagnostics::{CheckedFile, Finding, yaml};
+use edge_idempotency_engine::Policy;
+use find::FoundPlugin;
+use needs::GatewayNeeds;
+use std::ops::Range;
+use std::path::Path;
+
+/// Findings in one file of a gateway.
+#[derive(Debug, Default)]
+struct GatewayFindings(Vec<Finding>);
+
+impl GatewayFindings {
+    fn add(&mut self, name: &str, span: Range<usize>, message: impl Into<String>) {
+        let lint = lint(name);
+        let (severity, help) = (lint.severity, lint.instead.to_owned());
+        self.0.push(Finding { lint, severity, pointer: None, span, message: message.into(), help });
+    }
+
+    /// Adds a finding at a member, or where it should be.
+    fn at_member(
+        &mut self,
+        name: &str,
+        member: Option<&SpannedMember>,
+        parent: &Range<usize>,
+        message: impl Into<String>,
+    ) {
+        self.add(name, member.map_or(parent.clone(), member_span), message);
+    }
+}
+
+/// The bytes to underline for a member: a scalar with its name, of another value the name.
+fn member_span(member: &SpannedMember) -> Range<usize> {
+    match member.value.text() {
+        Some(_) => member.name_span.start..member.value.span.end,
+        None => member.name_span.clone(),
+    }
+}
+
+/// Checks a file that is an Envoy configuration. Files that it reads the filter from come behind it.
+pub(crate) fn check_file(mut source: SourceText, path: &Path) -> Vec<CheckedFile> {
+    let mut findings = GatewayFindings::default();
+    let tree = match yaml::read(&source.text) {
+        Ok(tree) => tree,
+        Err(error) => {
+            source.hide(source.suspects(&[
+                "secret",
+                "token",
+                "root_key",
+                "inline_string",
+                "inline_bytes",
+                "key_values",
+            ]));
+            findings.add("not-yaml", error.at..error.at, error.message);
+            return vec![CheckedFile { source, findings: findings.0, summary: None }];
+        }
+    };
+    source.hide(secrets(&tree));
+    let mut others = Vec::new();
+    let mut summaries = Vec::new();
+    let (plugins, missing) = find::plugins(&tree, path);
+    for (span, message) in missing {
+        findings.add("envoy-no-filter", span, message);
+    }
+    if plugins.is_empty() && findings.0.is_empty() {
+        findings.add("envoy-no-filter", tree.span.clone(), "no filter of this project is in the file");
+    }
+    for mut found in plugins {
+        match found.discovered.take() {
+            None => {
+                let policy = one(&mut source, &found, found.config, &mut findings.0);
+                around(&tree, &found, policy.as_ref(), &mut findings);
+                summaries.extend(policy.map(|(_, summary)| summary));
+            }
+            Some(mut other) => {
+                let mut its_findings = Vec::new();
+                other.source.hide(secrets(&other.tree));
+                let config = find::plugin_config(&other.tree, Some(&other.name));
+                let policy = config.and_then(|config| one(&mut other.source, &found, Some(config), &mut its_findings));
+                around(&tree, &found, policy.as_ref(), &mut findings);
+                let summary = policy.map(|(_, summary)| summary);
+                others.push(CheckedFile { source: other.source, findings: its_findings, summary });
+            }
+        }
+    }
+    let summary = (!summaries.is_empty()).then(|| summaries.join("; "));
+    let mut files = vec![CheckedFile { source, findings: findings.0, summary }];
+    files.extend(others);
+    files
+}
+
+/// The bytes of secrets in a configuration of Envoy: texts in the file, and values of variables.
+fn secrets(tree: &SpannedNode) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    tree.scalars_of(&["inline_string", "inlineString", "inline_bytes", "inlineBytes"], &mut found);
+    variables(tree, &mut found);
+    found
+}
+
+fn variables(node: &SpannedNode, found: &mut Vec<Range<usize>>) {
+    if let Some(values) = node.at(&["environment_variables", "key_values"]) {
+        found.extend(values.members().iter().map(|member| member.value.span.clone()));
+    }
+    node.members().iter().map(|member| &member.value).chain(node.items()).for_each(|child| variables(child, found));
+}
+
+/// Checks the filter's own configuration, and the policy in it. What the policy needs of the gateway, and its summary; `None`
+/// if it does not start.
+fn one(
+    source: &mut SourceText,
+    found: &FoundPlugin<'_>,
+    config: Option<&SpannedNode>,
+    findings: &mut Vec<Finding>,
+) -> Option<(GatewayNeeds, String)> {
+    let mut own = GatewayFindings::default();
+    let parent = found.span.clone();
+    let scalar = config.and_then(|config| plugin::policy_scalar(config, &mut own));
+    let mut result = None;
+    if let Some(scalar) = scalar {
+        let text = scalar.text().unwrap_or_default();
+        let document = SourceText::new(source.name.clone(), text.as_bytes());
+        let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), crate::commands::variable);
+        let summary = checked.policy.as_ref().map(Policy::summary);
+        let mut located = checked.locate_in(&document, source, scalar);
+        // The gateway's own settings are looked at below.
+        located.retain(|finding| !["host-spelling", "missing-variable"].contains(&finding.lint.name));
+        own.0.append(&mut located);
+        result = summary.and_then(|summary| Some((GatewayNeeds::read(text)?, summary)));
+    }
+    if let Some(config) = config {
+        plugin::check(config, &parent, result.as_ref().map(|(needs, _)| needs), &mut own);
+    }
+    findings.append(&mut own.0);
+    result
+}
+
+/// Checks what stands around the filter.
+fn around(
+    tree: &SpannedNode,
+    found: &FoundPlugin<'_>,
+    policy: Option<&(GatewayNeeds, String)>,
+    findings: &mut GatewayFindings,
+) {
+    let needs = policy.map(|(needs, _)| needs);
+    if let Some(chain) = &found.chain {
+        manager::check(chain, needs, findings);
+        table::check(chain, needs, findings);
+    }
+    if let Some(needs) = needs {
+        table::clusters(tree, needs, findings);
+    }
+}

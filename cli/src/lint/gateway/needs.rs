@@ -1,0 +1,179 @@
+//! What a policy needs of a gateway.
+
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much more than `max_body_bytes` the gateway has to buffer (docs/contract.md section 5).
+const ROOM: u64 = 64 * 1024;
+/// The default of `max_body_bytes`.
+const MAX_BODY: u64 = 1024 * 1024;
+/// The default of `recovery.wait_ms`.
+const WAIT_MS: u64 = 30_000;
+
+/// What a policy needs of a gateway.
+#[derive(Debug)]
+pub(super) struct GatewayNeeds {
+    /// The buffer for the greatest body that the filter waits for; `None` if it waits for none
+    pub(super) buffer: Option<u64>,
+    /// Names of variables, with a place in the document that names them
+    pub(super) variables: BTreeMap<String, String>,
+    /// Names of clusters, with the place in the document that names them
+    pub(super) clusters: BTreeMap<String, &'static str>,
+    /// The first route with `hosts`
+    pub(super) hosts: Option<String>,
+    /// The beginnings of paths that the filter writes, if it rewrites any
+    pub(super) rewritten: BTreeSet<String>,
+    /// How long a request for a result waits, in milliseconds; `None` without such requests
+    pub(super) wait_ms: Option<u64>,
+    /// The metadata that identity sources read: namespace and first key
+    pub(super) metadata: BTreeSet<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct PolicyOfGateway {
+    backend: BackendOfGateway,
+    routes: Vec<RouteOfGateway>,
+    #[serde(default)]
+    identity: Option<IdentityOfGateway>,
+    #[serde(default)]
+    webhooks: Value,
+    #[serde(default)]
+    callers: BTreeMap<String, CallerOfGateway>,
+    #[serde(default)]
+    recovery: RecoveryOfGateway,
+}
+
+#[derive(Deserialize)]
+struct BackendOfGateway {
+    kind: String,
+    #[serde(default)]
+    rewrite_path: bool,
+    #[serde(default)]
+    paths: Option<String>,
+    #[serde(default)]
+    cluster: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RouteOfGateway {
+    endpoint: String,
+    policy: String,
+    #[serde(default)]
+    hosts: Vec<String>,
+    #[serde(default)]
+    target: Option<String>,
+    #[serde(default)]
+    webhook: Option<Value>,
+    #[serde(default)]
+    collision: Option<String>,
+    #[serde(default)]
+    in_flight: Option<String>,
+    #[serde(default)]
+    recovery: Option<bool>,
+    #[serde(default)]
+    max_body_bytes: Option<u64>,
+    #[serde(default)]
+    identity: Option<IdentityOfGateway>,
+}
+
+#[derive(Deserialize)]
+struct IdentityOfGateway {
+    #[serde(default)]
+    sources: Vec<SourceOfGateway>,
+}
+
+#[derive(Deserialize)]
+struct SourceOfGateway {
+    #[serde(default)]
+    metadata: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct CallerOfGateway {
+    #[serde(default)]
+    routes: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct RecoveryOfGateway {
+    #[serde(default)]
+    wait_ms: Option<u64>,
+}
+
+impl GatewayNeeds {
+    /// Reads a document that the engine has accepted; `None` if it cannot be read.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let whole: Value = serde_json::from_str(text).ok()?;
+        let document: PolicyOfGateway = serde_json::from_value(whole.clone()).ok()?;
+        let called: BTreeSet<&String> = document.callers.values().flat_map(|caller| &caller.routes).collect();
+        let waits = |route: &&RouteOfGateway| {
+            route.webhook.is_some()
+                || route.collision.as_deref() == Some("enforce")
+                || route.in_flight.as_deref() == Some("conflict")
+                || called.contains(&route.endpoint)
+        };
+        let bodies = document.routes.iter().filter(waits).map(|route| route.max_body_bytes.unwrap_or(MAX_BODY));
+        let mut variables = BTreeMap::new();
+        collect_variables(&whole, "", &mut variables);
+        let mut clusters = BTreeMap::new();
+        let places = [("/webhooks/unkey", "unkey"), ("/webhooks/openbao", "openbao")];
+        for (place, store) in places {
+            if let Some(name) =
+                document.webhooks.get(store).and_then(|store| store.get("cluster")).and_then(Value::as_str)
+            {
+                clusters.insert(name.to_owned(), place);
+            }
+        }
+        clusters.extend(document.backend.cluster.clone().map(|name| (name, "/backend")));
+        let is_restate = document.backend.kind == "restate";
+        let v2 = is_restate && document.backend.paths.as_deref() != Some("v1");
+        let targets = document.routes.iter().filter_map(|route| route.target.as_ref());
+        let rewritten = targets.filter(|_| document.backend.rewrite_path).map(|target| {
+            let service = target.split('/').next().unwrap_or_default();
+            if v2 { "/restate/".to_owned() } else { format!("/{service}/") }
+        });
+        let recovers = |route: &RouteOfGateway| {
+            is_restate
+                && route.target.is_some()
+                && ["REQUIRED_A", "ACCEPTED"].contains(&route.policy.as_str())
+                && route.webhook.is_none()
+                && route.recovery != Some(false)
+        };
+        let own = document.routes.iter().filter_map(|route| route.identity.as_ref());
+        let sources = document.identity.iter().chain(own).flat_map(|identity| &identity.sources);
+        let pair = |source: &SourceOfGateway| match source.metadata.as_slice() {
+            [namespace, key, ..] => Some((namespace.clone(), key.clone())),
+            _ => None,
+        };
+        Some(Self {
+            buffer: bodies.max().map(|bytes| bytes.saturating_add(ROOM)),
+            variables,
+            clusters,
+            hosts: document.routes.iter().find(|route| !route.hosts.is_empty()).map(|route| route.endpoint.clone()),
+            rewritten: rewritten.collect(),
+            wait_ms: document.routes.iter().any(recovers).then(|| document.recovery.wait_ms.unwrap_or(WAIT_MS)),
+            metadata: sources.filter_map(pair).collect(),
+        })
+    }
+}
+
+/// Every `{"env": NAME}` of a document.
+fn collect_variables(value: &Value, pointer: &str, found: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(members) => {
+            if let (Some(Value::String(name)), 1) = (members.get("env"), members.len()) {
+                found.entry(name.clone()).or_insert_with(|| pointer.to_owned());
+            }
+            for (name, value) in members {
+                collect_variables(value, &format!("{pointer}/{}", crate::lint::view::token(name)), found);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                collect_variables(item, &format!("{pointer}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,122 @@
+//! The filter's own configuration.
+
+use super::GatewayFindings;
+use super::needs::GatewayNeeds;
+use crate::diagnostics::tree::SpannedNode;
+use std::ops::Range;
+
+/// The scalar with the policy document, if the configuration is a StringValue.
+pub(super) fn policy_scalar<'t>(config: &'t SpannedNode, findings: &mut GatewayFindings) -> Option<&'t SpannedNode> {
+    let Some(configuration) = config.member("configuration") else {
+        findings.add(
+            "envoy-configuration",
+            config.span.clone(),
+            "the plugin has no `configuration`: the filter does not start",
+        );
+        return None;
+    };
+    if !configuration.value.is_type("StringValue") {
+        let written = configuration.value.text_at(&["@type"]).unwrap_or("nothing");
+        let message = format!("the plugin's `configuration` is `{written}`, and the filter reads text");
+        findings.add("envoy-configuration", configuration.name_span.clone(), message);
+        return None;
+    }
+    let value = configuration.value.get("value").filter(|value| value.text().is_some());
+    if value.is_none() {
+        let message =
+            "the StringValue has no text as its `value`: a `|` behind `value:` makes a text of the lines below";
+        findings.add("envoy-configuration", configuration.name_span.clone(), message);
+    }
+    value
+}
+
+/// Checks the plugin's `config`. `parent`: the bytes of the filter.
+pub(super) fn check(
+    config: &SpannedNode,
+    parent: &Range<usize>,
+    needs: Option<&GatewayNeeds>,
+    findings: &mut GatewayFindings,
+) {
+    let at = if config.span.is_empty() { parent } else { &config.span };
+    failures(config, at, findings);
+    if !config.is_true(&["allow_on_headers_stop_iteration"]) {
+        let member = config.member("allow_on_headers_stop_iteration");
+        findings.at_member("envoy-stop-iteration", member, at, "`allow_on_headers_stop_iteration: true` is missing");
+    }
+    let Some(vm) = config.member("vm_config") else { return };
+    if let Some(runtime) = vm.value.member("runtime")
+        && runtime.value.text().is_some_and(|name| name != "envoy.wasm.runtime.v8")
+    {
+        let message = format!("the module runs in `{}`", runtime.value.text().unwrap_or_default());
+        findings.at_member("envoy-runtime", Some(runtime), at, message);
+    }
+    module(&vm.value, &vm.name_span, findings);
+    if let Some(needs) = needs {
+        variables(&vm.value, &vm.name_span, needs, findings);
+    }
+}
+
+fn failures(config: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindings) {
+    let policy = config.member("failure_policy");
+    let written = policy.and_then(|policy| policy.value.text()).unwrap_or("UNSPECIFIED");
+    if config.is_true(&["fail_open"]) {
+        let member = config.member("fail_open");
+        findings.at_member(
+            "envoy-fail-open",
+            member,
+            at,
+            "`fail_open` lets every request through once a VM has failed",
+        );
+    } else if written == "FAIL_OPEN" {
+        findings.at_member(
+            "envoy-fail-open",
+            policy,
+            at,
+            "`FAIL_OPEN` lets every request through once a VM has failed",
+        );
+    } else if written != "FAIL_RELOAD" {
+        let message = "a VM that has failed is not replaced: its worker answers 503 from then on";
+        findings.at_member("envoy-failure-policy", policy, at, message);
+    }
+}
+
+/// Whether the configuration names one build of the module.
+fn module(vm: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindings) {
+    if let Some(remote) = vm.at(&["code", "remote"]) {
+        if remote.text_at(&["sha256"]).is_none_or(str::is_empty) {
+            findings.add(
+                "envoy-module-name",
+                remote.span.clone(),
+                "the module comes from a server, and no `sha256` says which one",
+            );
+        }
+        return;
+    }
+    let Some(file) = vm.at(&["code", "local"]).and_then(|local| local.member("filename")) else { return };
+    let name = file.value.text().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    let is_hash = |part: &str| part.len() >= 8 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !name.split(|char: char| !char.is_ascii_alphanumeric()).any(is_hash) {
+        let message = format!("`{name}` does not say which build of the module it is");
+        findings.at_member("envoy-module-name", Some(file), at, message);
+    }
+}
+
+/// Variables that the policy names.
+fn variables(vm: &SpannedNode, at: &Range<usize>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+    let environment = vm.member("environment_variables");
+    let host = environment.and_then(|environment| environment.value.member("host_env_keys"));
+    let literal = environment.and_then(|environment| environment.value.get("key_values"));
+    let names: Vec<&str> = host.iter().flat_map(|host| host.value.items()).filter_map(SpannedNode::text).collect();
+    for (name, pointer) in &needs.variables {
+        // Names of variables are no names of protobuf fields: case and underscores count.
+        let value = literal.into_iter().flat_map(SpannedNode::members).find(|member| member.name == *name);
+        if let Some(value) = value {
+            let message = format!("the value of `{name}` (the policy's {pointer}) is in the configuration");
+            findings.add("envoy-literal-variable", value.name_span.clone(), message);
+        } else if !names.contains(&name.as_str()) {
+            let message = format!("the policy reads `{name}` ({pointer}), which `host_env_keys` does not have");
+            let place = host.or(environment).map_or(at, |member| &member.name_span);
+            findings.add("envoy-missing-variable", place.clone(), message);
+        }
+    }
+}

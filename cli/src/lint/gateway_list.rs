@@ -1,0 +1,209 @@
+//! Name, severity and texts of every lint of the gateway around the filter. docs/lints.md is made from them.
+
+use super::Lint;
+use crate::diagnostics::Severity::{Error, Note, Warning};
+
+/// In the order of the page: the file, the filter, the connection manager, routes and clusters.
+pub(super) static LINTS: &[Lint] = &[
+    Lint {
+        name: "not-yaml",
+        severity: Error,
+        summary: "The configuration is neither YAML nor JSON.",
+        why: "Envoy does not read it, and nothing can be looked at.",
+        instead: "Correct the text at the place that is underlined. Fill the places of a template first.",
+    },
+    Lint {
+        name: "envoy-no-filter",
+        severity: Error,
+        summary: "The file has no filter of this project, or a policy cannot be found.",
+        why: "Nothing can be looked at. A filter that comes by ECDS is found if its `path_config_source` names a file that is there.",
+        instead: "Name the file that has the filter, or check the policy document by itself.",
+    },
+    Lint {
+        name: "envoy-configuration",
+        severity: Error,
+        summary: "The plugin's `configuration` is no StringValue.",
+        why: "The filter reads the policy document as text. Out of a Struct Envoy makes a protobuf message, with which the filter \
+              does not start; without a configuration it does not start either.",
+        instead: "Write `\"@type\": type.googleapis.com/google.protobuf.StringValue` and the document as the `value`, behind `|`.",
+    },
+    Lint {
+        name: "envoy-fail-open",
+        severity: Error,
+        summary: "A VM that fails lets every request through.",
+        why: "After the first failure all keys reach the backend as clients wrote them, for ever: a client can name the key of \
+              another tenant.",
+        instead: "Write `failure_policy: FAIL_RELOAD`.",
+    },
+    Lint {
+        name: "envoy-failure-policy",
+        severity: Warning,
+        summary: "A VM that fails is not replaced.",
+        why: "By default Envoy answers 503 to every request of that worker until it restarts.",
+        instead: "Write `failure_policy: FAIL_RELOAD`.",
+    },
+    Lint {
+        name: "envoy-stop-iteration",
+        severity: Error,
+        summary: "`allow_on_headers_stop_iteration` is not set.",
+        why: "The filter cannot wait for a body, so webhooks, signed requests and collision detection are answered 503.",
+        instead: "Write `allow_on_headers_stop_iteration: true` into the plugin's `config` (Envoy 1.35 or newer).",
+    },
+    Lint {
+        name: "envoy-runtime",
+        severity: Warning,
+        summary: "The module runs in another engine than V8.",
+        why: "The project's tests run in V8 only, and Envoy's own builds have no other engine.",
+        instead: "Write `runtime: envoy.wasm.runtime.v8`.",
+    },
+    Lint {
+        name: "envoy-missing-variable",
+        severity: Error,
+        summary: "The VM does not see a variable that the policy names.",
+        why: "The filter does not start, because a secret is missing.",
+        instead: "Add the name to `vm_config.environment_variables.host_env_keys`, and set the variable for Envoy.",
+    },
+    Lint {
+        name: "envoy-literal-variable",
+        severity: Warning,
+        summary: "The value of a secret's variable is in the configuration.",
+        why: "`key_values` shows in the admin's config dump, and whoever reads the file has the secret.",
+        instead: "Use `host_env_keys`: then the value is in Envoy's environment only.",
+    },
+    Lint {
+        name: "envoy-module-name",
+        severity: Note,
+        summary: "Nothing ties the configuration to one build of the module.",
+        why: "A file that is replaced under the same name starts to count when Envoy reads it again, on one gateway earlier than on \
+              another, and a rollback does not bring the old one back.",
+        instead: "Put a part of the file's SHA-256 into its name, or use `remote` with `sha256`.",
+    },
+    Lint {
+        name: "envoy-filter-order",
+        severity: Error,
+        summary: "The filter is not the last one before the router.",
+        why: "The identity has to be known before the filter asks for it. After the filter has changed a request Envoy chooses the \
+              route again, and does not ask earlier filters again, so what stands behind sees another request than clients sent.",
+        instead: "Move the filter behind all others, just before `envoy.filters.http.router`.",
+    },
+    Lint {
+        name: "envoy-identity-source",
+        severity: Warning,
+        summary: "No filter gives the metadata that an identity source reads.",
+        why: "Every request that needs an identity is answered 401.",
+        instead: "Put the filter before this one; for `jwt_authn` write `payload_in_metadata` with the name that the policy reads.",
+    },
+    Lint {
+        name: "envoy-disabled",
+        severity: Error,
+        summary: "The filter is switched off.",
+        why: "Where it is off, keys reach the backend as clients wrote them.",
+        instead: "Remove `disabled`. For requests that need no key write a route with `HANDLER_INTERNAL_C`: it removes keys.",
+    },
+    Lint {
+        name: "envoy-normalize-path",
+        severity: Error,
+        summary: "`normalize_path` is not set.",
+        why: "The gateway chooses its route by another spelling of the path than the filter its policy: `/api/../admin` can pass \
+              rules that are for `/api`.",
+        instead: "Write `normalize_path: true` on the connection manager.",
+    },
+    Lint {
+        name: "envoy-merge-slashes",
+        severity: Error,
+        summary: "`merge_slashes` is not set.",
+        why: "The gateway reads `//api` as another path than the filter does.",
+        instead: "Write `merge_slashes: true` on the connection manager.",
+    },
+    Lint {
+        name: "envoy-escaped-slashes",
+        severity: Warning,
+        summary: "The gateway decodes escaped slashes.",
+        why: "A parameter such as `a%2Fb` becomes two segments before the filter reads it, so it matches another route or none.",
+        instead: "Write `path_with_escaped_slashes_action: KEEP_UNCHANGED` or `REJECT_REQUEST`.",
+    },
+    Lint {
+        name: "envoy-host-spelling",
+        severity: Error,
+        summary: "Routes have `hosts`, and the gateway does not normalise the host.",
+        why: "With a port or a final dot a host is another host, so a client can leave a policy by the spelling.",
+        instead: "Write `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the connection manager.",
+    },
+    Lint {
+        name: "envoy-buffer-limit",
+        severity: Error,
+        summary: "The gateway's buffer is smaller than the bodies that the policy waits for.",
+        why: "Envoy answers its own 413 before the filter's limit is reached. The filter needs 64 KiB more than `max_body_bytes`.",
+        instead: "Write the greatest `max_body_bytes` and 65536 as `per_connection_buffer_limit_bytes` of the listener, or as \
+                  `request_body_buffer_limit` of the route.",
+    },
+    Lint {
+        name: "envoy-request-timeout",
+        severity: Warning,
+        summary: "No `request_timeout` ends a request that never becomes complete.",
+        why: "The filter waits for bodies. If a VM fails meanwhile, this timeout alone frees the request.",
+        instead: "Write for example `request_timeout: 60s` on the connection manager.",
+    },
+    Lint {
+        name: "envoy-recovery-timeout",
+        severity: Warning,
+        summary: "A timeout is not longer than the wait for a result.",
+        why: "A client that asks for a stored result waits up to `recovery.wait_ms` (30 s). The gateway ends the request before.",
+        instead: "Make the timeout longer than `recovery.wait_ms`, or shorten `recovery.wait_ms`.",
+    },
+    Lint {
+        name: "envoy-access-log",
+        severity: Warning,
+        summary: "No access log has the filter's record.",
+        why: "Without it nobody can say later why a request was refused, and `shadow-report` has nothing to count.",
+        instead: "Add `edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"` to the JSON format.",
+    },
+    Lint {
+        name: "envoy-client-mark",
+        severity: Warning,
+        summary: "A client's own `x-edge-idempotency` chooses the first route.",
+        why: "The filter removes the header, but filters before it have seen the route that it chose. A client could choose the one \
+              whose per-route rules are the fewest.",
+        instead: "Remove `x-edge-idempotency` by an `early_header_mutation` of the connection manager.",
+    },
+    Lint {
+        name: "envoy-unmarked-route",
+        severity: Error,
+        summary: "A route leads to the backend's own paths without the filter's mark.",
+        why: "What the filter has rewritten has the header `x-edge-idempotency`. A route that does not ask for it would take a \
+              client to the backend's own paths if the filter did not run.",
+        instead: "Match `headers: [{name: x-edge-idempotency, present_match: true}]` on this route, and give clients' paths a \
+                  prefix of their own.",
+    },
+    Lint {
+        name: "envoy-no-marked-route",
+        severity: Error,
+        summary: "No route takes the requests that the filter has rewritten.",
+        why: "The filter writes the target's path, Envoy chooses the route again and finds none: 404 for every request with a \
+              target.",
+        instead: "Add a route with `prefix: /` that matches the header `x-edge-idempotency` and leads to the backend.",
+    },
+    Lint {
+        name: "envoy-route-timeout",
+        severity: Warning,
+        summary: "The route to the backend has Envoy's default timeout of 15 s.",
+        why: "A request that takes longer is answered 504 while its work goes on. A retry that waits for the first request's result \
+              meets the same limit.",
+        instead: "Write a `timeout` that fits the slowest handler, such as `timeout: 60s`.",
+    },
+    Lint {
+        name: "envoy-keyless-retry",
+        severity: Error,
+        summary: "The gateway tries requests without a key again.",
+        why: "A request without a key runs once for each attempt. The filter cannot see an attempt of the router.",
+        instead: "Write `retriable_request_headers: [{name: idempotency-key, present_match: true}]` into the `retry_policy`, or try \
+                  again on `connect-failure` and `refused-stream` only.",
+    },
+    Lint {
+        name: "envoy-missing-cluster",
+        severity: Error,
+        summary: "The policy names a cluster that the gateway does not have.",
+        why: "The filter cannot call it: lookups, recoveries and claims fail, with 503 where they are needed.",
+        instead: "Define the cluster in `static_resources.clusters`, or correct its name in the policy.",
+    },
+];

@@ -1,0 +1,211 @@
+//! Name, severity and texts of every lint of a policy document. docs/lints.md is made from them.
+
+use super::Lint;
+use crate::diagnostics::Severity::{Error, Note, Warning};
+
+/// What no `--allow` takes.
+pub(super) const ALWAYS: [&str; 4] = ["not-json", "start-error", "not-yaml", "envoy-no-filter"];
+
+/// In the place of a name that no list has.
+pub(super) static UNNAMED: Lint = Lint {
+    name: "unnamed",
+    severity: Error,
+    summary: "A finding without a name.",
+    why: "This is a mistake in the command.",
+    instead: "Please report it.",
+};
+
+/// In the order of the page: what the engine itself says, then lints of this command.
+pub(super) static LINTS: &[Lint] = &[
+    Lint {
+        name: "not-json",
+        severity: Error,
+        summary: "The document is not JSON.",
+        why: "The filter does not start. The message names the usual slips: a comma too many, a comment, YAML, a byte order mark.",
+        instead: "Correct the text at the place that is underlined.",
+    },
+    Lint {
+        name: "start-error",
+        severity: Error,
+        summary: "The filter does not start with this document.",
+        why: "The gateway refuses the configuration, or keeps the one before. Among these errors are unknown members, templates \
+              such as `/orders/:id`, two routes that take the same requests, and a route of scope `project` whose sources all \
+              lack a `project`.",
+        instead: "Write what the message says. docs/policy.md describes every member.",
+    },
+    Lint {
+        name: "start-warning",
+        severity: Warning,
+        summary: "The start log has this warning.",
+        why: "The filter starts, and something is probably not as you meant it.",
+        instead: "Write what the message says.",
+    },
+    Lint {
+        name: "shadow-mode",
+        severity: Note,
+        summary: "The document is in shadow mode.",
+        why: "Refusals and key rewrites are computed and counted, and not acted on. Clients see no difference, and keys of \
+              different tenants are not kept apart.",
+        instead: "Write `\"mode\": \"enforce\"` when `edge-idempotency shadow-report` shows no surprises.",
+    },
+    Lint {
+        name: "host-spelling",
+        severity: Note,
+        summary: "Routes have `hosts`, so the gateway has to normalise the host.",
+        why: "`api.example.com:443` and `api.example.com.` are other hosts than `api.example.com`, so a client could choose \
+              another route by the spelling.",
+        instead: "Set `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the connection manager; \
+                  `check --envoy` looks whether they are set.",
+    },
+    Lint {
+        name: "lost-parameter",
+        severity: Warning,
+        summary: "The backend does not get a parameter of the path.",
+        why: "The path is rewritten to the target, and the target does not name the parameter. All values of it reach the same \
+              handler with nothing that tells them apart.",
+        instead: "Put the parameter into the object key of the target, or set `forward.parameters`.",
+    },
+    Lint {
+        name: "idle-member",
+        severity: Warning,
+        summary: "A member changes nothing.",
+        why: "It belongs to another member that is not there, so the document promises something that does not happen.",
+        instead: "Remove the member, or write the one that it belongs to.",
+    },
+    Lint {
+        name: "unbound-webhook",
+        severity: Warning,
+        summary: "A route takes webhooks, and no webhook is bound.",
+        why: "Every delivery is answered 404.",
+        instead: "List bindings in `webhooks.static`, or name the registry in `webhooks.unkey`.",
+    },
+    Lint {
+        name: "changed-default",
+        severity: Warning,
+        summary: "A new default of this release changes the keys of a webhook.",
+        why: "A delivery before the upgrade and its retry after it have different keys, so both run.",
+        instead: "Write the member that the message names: then the keys are the same in both releases, or the change is meant.",
+    },
+    Lint {
+        name: "contested-header",
+        severity: Warning,
+        summary: "An identity source reads a header that a signed caller sends.",
+        why: "If the filter that owns the header removes it from signed requests, their signature does not fit. If it lets \
+              everybody's pass, a client chooses its own identity.",
+        instead: "Let the owner of the header keep it in signed requests only, or choose other headers in `identity.forward`.",
+    },
+    Lint {
+        name: "missing-variable",
+        severity: Note,
+        summary: "A secret's variable is not set where the command runs.",
+        why: "The command cannot look at the secret. The filter does not start where the variable is missing.",
+        instead: "Run the command with the gateway's environment, or leave the note.",
+    },
+    Lint {
+        name: "weak-secret",
+        severity: Warning,
+        summary: "A secret is short, or all secrets of a binding are empty.",
+        why: "Whoever has seen one delivery may find a short secret by trying. With empty secrets every delivery is answered 503.",
+        instead: "Make a new secret at the provider, of 16 bytes or more.",
+    },
+    Lint {
+        name: "secret-kind",
+        severity: Warning,
+        summary: "A secret is of another kind than the provider's.",
+        why: "An API key such as `sk_live_…` signs no deliveries: every delivery is answered 401. The key itself has been written \
+              down where it does not belong.",
+        instead: "Take the signing secret of the webhook, and replace the key at the provider.",
+    },
+    Lint {
+        name: "inline-secret",
+        severity: Warning,
+        summary: "A secret is in the document itself.",
+        why: "Whoever reads the file, the repository or the gateway's config dump has the secret.",
+        instead: "Write `{\"env\": \"NAME\"}`, or let OpenBao give the secrets. For tests and trials allow this lint.",
+    },
+    Lint {
+        name: "unmatched-write",
+        severity: Warning,
+        summary: "`unmatched` lets writes through that no route declares.",
+        why: "Nothing deduplicates them, so a client that tries again runs the work twice. A new endpoint of the API has no \
+              policy until somebody thinks of it.",
+        instead: "Declare every path that writes and write `\"unmatched\": \"REJECT\"`. During a rollout allow this lint.",
+    },
+    Lint {
+        name: "unkeyed-reverse",
+        severity: Warning,
+        summary: "An operation needs a key, and what takes it back has none.",
+        why: "A refund, a cancellation or a deletion that is tried again can take back twice, although the first operation is \
+              protected.",
+        instead: "Give the reverse the policy `REQUIRED_A` as well. If its handler finds out by itself that the work is done, \
+                  allow this lint.",
+    },
+    Lint {
+        name: "rewrite-without-target",
+        severity: Warning,
+        summary: "`rewrite_path` is set, and a route with keys has no target.",
+        why: "The route's path goes to the backend as the client wrote it, and there it may be nothing at all.",
+        instead: "Write the route's `target`, or remove `rewrite_path`.",
+    },
+    Lint {
+        name: "workflow-run-key",
+        severity: Warning,
+        summary: "A route with keys has the target `Service/{key}/run`.",
+        why: "On a workflow's `run` Restate answers 400 to every request with a key, because the workflow key makes it run once.",
+        instead: "Write `HANDLER_INTERNAL_C` for a workflow. If the service is a virtual object, allow this lint.",
+    },
+    Lint {
+        name: "object-without-tenant",
+        severity: Warning,
+        summary: "An object key does not hold `{tenant}`.",
+        why: "Two tenants that use the same name share one object, and one of them reads and changes what the other has stored. \
+              The namespace of the idempotency key does not keep objects apart.",
+        instead: "Write `{tenant}:` in front of the object key, and `{project}:` if projects are kept apart.",
+    },
+    Lint {
+        name: "crossing-templates",
+        severity: Note,
+        summary: "Two templates fit the same path, and neither is the narrower one.",
+        why: "At most 100 pairs are told. The filter has a rule for it: from left to right a literal takes precedence over `{name}`. Other routers have other \
+              rules, and a reader may expect the other route.",
+        instead: "Nothing, if the route that is named is the one you mean. Else choose another path for one of the two.",
+    },
+    Lint {
+        name: "short-webhook-retention",
+        severity: Warning,
+        summary: "A provider tries again for longer than results are kept.",
+        why: "A delivery that succeeded, and whose answer was lost, runs again when the provider tries after the result is gone.",
+        instead: "Declare a class in `retention` that is at least as long as the provider tries, and set it in the backend.",
+    },
+    Lint {
+        name: "short-guard-retention",
+        severity: Warning,
+        summary: "The guard forgets requests before the backend forgets results.",
+        why: "In between, a key that comes with another request gets the first one's result, and no collision is noticed. The \
+              filter refuses this where the document declares both times; the lint compares with Restate's default of one day.",
+        instead: "Declare `backend.guard.retention` as the retention of the target's service and 2h, or more.",
+    },
+    Lint {
+        name: "long-key-age",
+        severity: Warning,
+        summary: "`max_age` accepts keys for longer than results are kept.",
+        why: "A retry with a key whose result is gone runs again. The filter refuses this where the document declares the \
+              retention; the lint compares with Restate's default of one day.",
+        instead: "Shorten `max_age`, or declare a longer retention and set it in the backend.",
+    },
+    Lint {
+        name: "shared-identifier",
+        severity: Warning,
+        summary: "Two webhooks of one project and provider share their identifiers.",
+        why: "Keys are made of the project and the identifier. A delivery to one webhook with an identifier that the other has \
+              seen gets that one's result and does not run. GitHub sends one event with one identifier to every hook.",
+        instead: "Write `\"key_scope\": \"webhook\"` on both bindings, or `\"project\"` if this is what you want.",
+    },
+    Lint {
+        name: "unsigned-identifier",
+        severity: Warning,
+        summary: "The signature covers the body, and not the delivery's identifier.",
+        why: "Whoever has seen a delivery can send it again under another identifier, and it runs again.",
+        instead: "Write `\"bind_body\": true`: then the body is a part of the key. `false` says that the risk is known.",
+    },
+];

@@ -1,0 +1,207 @@
+//! What `check` looks for besides what the filter itself refuses: documents that start and do not do what was meant.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `list` | name, severity and texts of every lint of a policy document |
+//! | `gateway_list` | the same for the gateway around it |
+//! | `view` | the members of a policy document that lints read |
+//! | `start` | what the engine itself says: errors, warnings, secrets |
+//! | `routes` | one route, or two of them |
+//! | `crossing` | path templates that fit the same paths |
+//! | `retention` | how long results, claims and keys live |
+//! | `webhooks` | bindings and their providers |
+//! | `horizons` | for how long providers try again |
+//! | `gateway` | Envoy's configuration |
+//! | `page` | the page of all lints, docs/lints.md |
+
+mod crossing;
+pub(crate) mod gateway;
+mod gateway_list;
+mod horizons;
+mod list;
+pub(crate) mod page;
+mod retention;
+mod routes;
+mod start;
+mod view;
+mod webhooks;
+
+use crate::diagnostics::source::{EmbeddedText, SourceText};
+use crate::diagnostics::tree::SpannedNode;
+use crate::diagnostics::{CheckedFile, Finding, Severity, json};
+use edge_idempotency_engine::Policy;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Where the texts of all lints are.
+const PAGE: &str = "docs/lints.md";
+
+/// Something that `check` looks for.
+#[derive(Debug)]
+pub(crate) struct Lint {
+    /// The name, for `--deny` and `--allow`
+    pub(crate) name: &'static str,
+    /// How bad a finding is
+    pub(crate) severity: Severity,
+    /// What it finds, in a few words
+    pub(crate) summary: &'static str,
+    /// Why that is bad
+    pub(crate) why: &'static str,
+    /// What to write instead
+    pub(crate) instead: &'static str,
+}
+
+impl Lint {
+    /// Whether `--allow` takes it: what keeps the filter from starting stays an error.
+    pub(crate) fn can_be_allowed(&self) -> bool {
+        !list::ALWAYS.contains(&self.name)
+    }
+}
+
+/// All lints: those of policy documents first.
+pub(crate) fn lints() -> impl Iterator<Item = &'static Lint> {
+    list::LINTS.iter().chain(gateway_list::LINTS)
+}
+
+/// A lint by its name. A name that no list has is a mistake in this program, which a test would see.
+fn lint(name: &str) -> &'static Lint {
+    lints().find(|lint| lint.name == name).unwrap_or(&list::UNNAMED)
+}
+
+/// Where a person reads more about a lint.
+pub(crate) fn page_of(lint: &Lint) -> String {
+    format!("{PAGE}#{}", lint.name)
+}
+
+/// A finding in a policy document that has only its JSON pointer yet.
+#[derive(Debug)]
+struct PolicyFinding {
+    lint: &'static Lint,
+    pointer: String,
+    /// The bytes, where something is known that the pointer cannot say
+    span: Option<Range<usize>>,
+    message: String,
+    help: String,
+}
+
+impl PolicyFinding {
+    fn new(name: &str, pointer: impl Into<String>, message: impl Into<String>, help: impl Into<String>) -> Self {
+        let (pointer, message, help) = (pointer.into(), message.into(), help.into());
+        Self { lint: lint(name), pointer, span: None, message, help }
+    }
+}
+
+/// What was found in a policy document.
+pub(crate) struct CheckedPolicy {
+    findings: Vec<PolicyFinding>,
+    /// The policy, if the filter would start with it
+    pub(crate) policy: Option<Policy>,
+    tree: Option<SpannedNode>,
+}
+
+/// Members of a policy document whose text is a secret.
+const SECRETS: [&str; 4] = ["secrets", "secret", "root_key", "token"];
+
+/// Checks a policy document. `variable` gives the variables of this command's environment.
+pub(crate) fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables) -> CheckedPolicy {
+    let tree = |policy: bool, pointers: bool| if policy || pointers { json::read(&document.text) } else { None };
+    match Policy::from_json(bytes) {
+        Err(errors) => {
+            let findings = start::errors(document, &errors.0);
+            let is_json = findings.iter().all(|finding| finding.lint.name != start::NOT_JSON);
+            CheckedPolicy { findings, policy: None, tree: tree(false, is_json) }
+        }
+        Ok(mut policy) => {
+            let mut findings = start::warnings(&mut policy, variable);
+            match serde_json::from_slice::<view::DocumentView>(bytes) {
+                Ok(view) => {
+                    routes::check(&view, &mut findings);
+                    crossing::check(&view, &mut findings);
+                    retention::check(&view, &mut findings);
+                    webhooks::check(&view, variable, &mut findings);
+                    one_of_a_kind(&mut findings);
+                }
+                Err(error) => findings.push(PolicyFinding::new(
+                    "start-warning",
+                    "",
+                    format!("the lints cannot read this document, although the filter starts with it: {error}"),
+                    "",
+                )),
+            }
+            CheckedPolicy { findings, policy: Some(policy), tree: tree(true, true) }
+        }
+    }
+}
+
+/// Leaves the last of several findings of a lint at one place: the lint's own message is about more than the engine's.
+fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
+    let places: Vec<_> = findings.iter().map(|finding| (finding.lint.name, finding.pointer.clone())).collect();
+    let last: BTreeMap<_, _> = places.iter().enumerate().map(|(index, place)| (place, index)).collect();
+    let mut index = 0;
+    findings.retain(|finding| {
+        let keeps =
+            finding.lint.name != "secret-kind" || places.get(index).and_then(|place| last.get(place)) == Some(&index);
+        index += 1;
+        keeps
+    });
+}
+
+/// Reads variables of an environment.
+pub(crate) type Variables = fn(&str) -> Option<Vec<u8>>;
+
+impl CheckedPolicy {
+    /// The bytes of secrets in `document`. Where the document is no JSON, lines that may have one.
+    fn secrets(&self, document: &SourceText) -> Vec<Range<usize>> {
+        let Some(tree) = &self.tree else { return document.suspects(&SECRETS) };
+        let mut found = Vec::new();
+        tree.scalars_of(&SECRETS, &mut found);
+        found
+    }
+
+    /// The findings with their places in `document`.
+    pub(crate) fn locate(self) -> Vec<Finding> {
+        let tree = self.tree.as_ref();
+        let span = |finding: &PolicyFinding| {
+            finding.span.clone().or_else(|| Some(tree?.pointed(&finding.pointer))).unwrap_or(0..0)
+        };
+        self.findings.iter().map(|finding| finding.at(span(finding))).collect()
+    }
+
+    /// The findings with their places in a file that holds the document in its scalar `scalar`.
+    pub(crate) fn locate_in(self, document: &SourceText, file: &mut SourceText, scalar: &SpannedNode) -> Vec<Finding> {
+        let embedded = EmbeddedText::find(file, scalar.span.start, &document.text);
+        let whole = file.first_line(&scalar.span);
+        let secrets = self.secrets(document);
+        match &embedded {
+            Some(embedded) => file.hide(secrets.iter().map(|span| embedded.span(span))),
+            None if secrets.is_empty() => {}
+            None => file.hide([scalar.span.clone()]),
+        }
+        let mut located = self.locate();
+        for finding in &mut located {
+            finding.span = embedded.as_ref().map_or(whole.clone(), |embedded| embedded.span(&finding.span));
+        }
+        located
+    }
+}
+
+impl PolicyFinding {
+    fn at(&self, span: Range<usize>) -> Finding {
+        Finding {
+            lint: self.lint,
+            severity: self.lint.severity,
+            pointer: Some(self.pointer.clone()),
+            span,
+            message: self.message.clone(),
+            help: self.help.clone(),
+        }
+    }
+}
+
+/// Checks a file that is a policy document.
+pub(crate) fn check_file(mut source: SourceText, bytes: &[u8], variable: Variables) -> CheckedFile {
+    let checked = check_policy(&source, bytes, variable);
+    source.hide(checked.secrets(&source));
+    let summary = checked.policy.as_ref().map(Policy::summary);
+    CheckedFile { findings: checked.locate(), source, summary }
+}

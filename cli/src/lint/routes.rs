@@ -1,0 +1,159 @@
+//! Lints of one route, or of two of them.
+
+use super::PolicyFinding;
+use super::view::{DocumentView, RouteView};
+use std::collections::BTreeMap;
+
+/// Last words of an endpoint or a path that undo something.
+const REVERSES: [&str; 12] = [
+    "refund",
+    "refunds",
+    "void",
+    "voids",
+    "cancel",
+    "cancellation",
+    "cancellations",
+    "delete",
+    "reverse",
+    "reversal",
+    "revoke",
+    "remove",
+];
+pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
+    unmatched(document, findings);
+    reverses(document, findings);
+    rewrites(document, findings);
+    for (index, route) in document.routes.iter().enumerate() {
+        target(document, index, route, findings);
+    }
+}
+
+/// Writes that no route declares.
+fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
+    let Some(unmatched) = document.unmatched.as_deref().filter(|unmatched| *unmatched != "REJECT") else { return };
+    let keys =
+        if unmatched == "PROHIBITED" { "refused if it brings a key, and else" } else { "stripped of its key and" };
+    findings.push(PolicyFinding::new(
+        "unmatched-write",
+        "/unmatched",
+        format!(
+            "a POST, PUT, PATCH or DELETE to a path that no route declares is {keys} forwarded: its retry runs twice"
+        ),
+        "declare every path that writes, and write `\"unmatched\": \"REJECT\"`",
+    ));
+}
+
+/// Operations that need a key, and whose reverse takes none.
+fn reverses(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
+    let mut creates: BTreeMap<&str, &RouteView> = BTreeMap::new();
+    for route in document.routes.iter().filter(|route| route.policy == "REQUIRED_A" && route.writes()) {
+        if !REVERSES.contains(&last_word(&route.endpoint).as_str()) {
+            creates.insert(route.path.trim_end_matches('/'), route);
+        }
+    }
+    for (index, route) in document.routes.iter().enumerate() {
+        if !["PROHIBITED", "HANDLER_INTERNAL_C"].contains(&route.policy.as_str()) || !route.writes() {
+            continue;
+        }
+        let Some(create) = reversed(route).and_then(|collection| creates.get(collection)) else { continue };
+        let how = if route.policy == "PROHIBITED" { "refuses keys" } else { "removes keys" };
+        findings.push(PolicyFinding::new(
+            "unkeyed-reverse",
+            format!("/routes/{index}/policy"),
+            format!(
+                "`{}` takes back what `{}` makes, and {how}, while `{}` needs one: a retry can take back twice",
+                route.endpoint, create.endpoint, create.endpoint
+            ),
+            "write `\"policy\": \"REQUIRED_A\"`; if the handler finds out by itself that the work is done, allow this lint",
+        ));
+    }
+}
+
+/// The path of the collection whose members the route takes back.
+fn reversed(route: &RouteView) -> Option<&str> {
+    let path = route.path.trim_end_matches('/');
+    let (parent, last) = path.rsplit_once('/')?;
+    let deletes = route.methods.as_ref().is_some_and(|methods| methods.iter().any(|method| method == "DELETE"));
+    // DELETE /payments/{id}
+    if last.contains('{') {
+        return (deletes || REVERSES.contains(&last_word(&route.endpoint).as_str())).then_some(parent);
+    }
+    // POST /payments/{id}/refund, POST /payments/{id}:cancel is the prefix form and has no segment of its own.
+    if !REVERSES.contains(&last_word(last).as_str()) {
+        return None;
+    }
+    let (collection, member) = parent.rsplit_once('/')?;
+    Some(if member.contains('{') { collection } else { parent })
+}
+
+/// The last word of a name, such as `refund` of `charges.create-refund`.
+fn last_word(name: &str) -> String {
+    name.rsplit(|char: char| !char.is_ascii_alphanumeric()).next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// `rewrite_path` where nothing, or not this route, is rewritten.
+fn rewrites(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
+    if !document.backend.rewrite_path {
+        return;
+    }
+    if document.routes.iter().all(|route| route.target.is_none()) {
+        findings.push(PolicyFinding::new(
+            "rewrite-without-target",
+            "/backend/rewrite_path",
+            "no route has a `target`, so no path is rewritten: every request goes on with the client's path",
+            "give the routes targets, `\"target\": \"Service/handler\"`, or remove `rewrite_path`",
+        ));
+        return;
+    }
+    for (index, route) in document.routes.iter().enumerate() {
+        if route.target.is_none() && route.has_keys() {
+            findings.push(PolicyFinding::new(
+                "rewrite-without-target",
+                format!("/routes/{index}"),
+                format!(
+                    "`{}` makes keys and has no `target`: its path is not rewritten, while those of other routes are",
+                    route.endpoint
+                ),
+                "write the `target`, `\"target\": \"Service/handler\"`",
+            ));
+        }
+    }
+}
+
+fn target(document: &DocumentView, index: usize, route: &RouteView, findings: &mut Vec<PolicyFinding>) {
+    let Some((service, key, handler)) = route.target_parts() else { return };
+    let at = format!("/routes/{index}/target");
+    let Some(key) = key else { return };
+    if document.is_restate() && handler == "run" && route.has_keys() {
+        findings.push(PolicyFinding::new(
+            "workflow-run-key",
+            at.clone(),
+            format!(
+                "if `{service}` is a workflow, Restate answers 400 to every request with a key: it takes no key on a \
+                 workflow's `run`"
+            ),
+            "a workflow runs once for each workflow key by itself: write `\"policy\": \"HANDLER_INTERNAL_C\"`; if it is a \
+             virtual object, allow this lint",
+        ));
+    }
+    if !key.contains("{tenant}") {
+        findings.push(PolicyFinding::new(
+            "object-without-tenant",
+            at,
+            format!("the object key `{key}` has no tenant: two tenants with the same `{key}` share one object of `{service}`"),
+            format!("write `\"target\": \"{service}/{{tenant}}:{key}/{handler}\"`, with `{{project}}` if projects are apart, too"),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_counts() {
+        assert_eq!(last_word("billing.create-refund"), "refund");
+        assert_eq!(last_word("Orders_Cancel"), "cancel");
+        assert_eq!(last_word(""), "");
+    }
+}

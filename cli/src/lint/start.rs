@@ -1,0 +1,87 @@
+//! What the engine itself says about a document: what the filter refuses, what the start log warns about, and secrets.
+
+use super::{PolicyFinding, Variables};
+use crate::diagnostics::source::SourceText;
+use edge_idempotency_engine::json::Issue;
+use edge_idempotency_engine::{Policy, PolicyErrors};
+
+/// The name of the finding that a text is no JSON.
+pub(super) const NOT_JSON: &str = "not-json";
+
+/// What the filter refuses.
+pub(super) fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
+    issues
+        .iter()
+        .map(|issue| {
+            let is_json = !issue.message.starts_with("not a JSON document");
+            let name = if is_json { "start-error" } else { NOT_JSON };
+            let mut finding = PolicyFinding::new(name, issue.pointer.clone(), issue.message.clone(), "");
+            if !is_json {
+                let at = place(&issue.message).map_or(0, |(line, column)| document.at(line, column));
+                finding.span = Some(at..document.text.get(at..).map_or(at, |rest| at + first_char(rest)));
+            }
+            finding
+        })
+        .collect()
+}
+
+fn first_char(text: &str) -> usize {
+    text.chars().next().filter(|char| *char != '\n').map_or(0, char::len_utf8)
+}
+
+/// The last `line N column M` of a message.
+fn place(message: &str) -> Option<(usize, usize)> {
+    let (_, rest) = message.rsplit_once("line ")?;
+    let (line, rest) = rest.split_once(" column ")?;
+    let digits = rest.split(|char: char| !char.is_ascii_digit()).next()?;
+    Some((line.parse().ok()?, digits.parse().ok()?))
+}
+
+/// The start log's warnings, each under the name of a lint, and what the secrets that can be seen lack.
+pub(super) fn warnings(policy: &mut Policy, variable: Variables) -> Vec<PolicyFinding> {
+    let mut findings: Vec<PolicyFinding> = policy.warnings().iter().map(warning).collect();
+    let taken = policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE);
+    if let Err(PolicyErrors(missing)) = taken {
+        findings.extend(missing.into_iter().map(|issue| {
+            let message = format!("not set here: {}", issue.message);
+            PolicyFinding::new("missing-variable", issue.pointer, message, "")
+        }));
+    }
+    findings.extend(policy.weak_secrets().into_iter().map(|issue| {
+        let name = if issue.message.contains("does not have the form") { "secret-kind" } else { "weak-secret" };
+        PolicyFinding::new(name, issue.pointer, issue.message, "")
+    }));
+    findings
+}
+
+/// What a warning is about, by words that only it has, and the name of its lint. A test has one document for each.
+const NAMES: [(&str, &str); 9] = [
+    ("shadow: Case A refusals", "shadow-mode"),
+    ("`strip_any_host_port: true`", "host-spelling"),
+    ("the backend does not get", "lost-parameter"),
+    ("it changes nothing without", "idle-member"),
+    ("not given in shadow mode", "idle-member"),
+    ("never asked: every binding", "idle-member"),
+    ("no webhook is bound", "unbound-webhook"),
+    ("since this release keys of", "changed-default"),
+    ("an identity source reads", "contested-header"),
+];
+
+fn warning(issue: &Issue) -> PolicyFinding {
+    let known = NAMES.iter().find(|(words, _)| issue.message.contains(words));
+    let name = known.map_or("start-warning", |(_, name)| name);
+    PolicyFinding::new(name, issue.pointer.clone(), issue.message.clone(), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_slip_is_read_from_its_message() {
+        assert_eq!(place("a comma with nothing behind it at line 2 column 12: remove it"), Some((2, 12)));
+        assert_eq!(place("expected value at line 1 column 9"), Some((1, 9)));
+        assert_eq!(place("this is YAML, from line 3 column 1 on: convert it"), Some((3, 1)));
+        assert_eq!(place("the document is empty"), None);
+    }
+}

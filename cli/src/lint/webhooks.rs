@@ -1,0 +1,141 @@
+//! Lints of bindings: secrets in the document, and identifiers that are not one delivery's alone.
+
+use super::horizons::provider_file;
+use super::view::{BindingView, DocumentView, token};
+use super::{PolicyFinding, Variables};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Beginnings of keys that are no secrets of webhooks, and what they are.
+const OTHER_KEYS: [(&str, &str); 12] = [
+    ("sk_live_", "an API key of Stripe"),
+    ("sk_test_", "an API key of Stripe"),
+    ("rk_live_", "a restricted API key of Stripe"),
+    ("rk_test_", "a restricted API key of Stripe"),
+    ("pk_live_", "a publishable key"),
+    ("pk_test_", "a publishable key"),
+    ("ghp_", "a personal access token of GitHub"),
+    ("github_pat_", "a personal access token of GitHub"),
+    ("glpat-", "a personal access token of GitLab"),
+    ("xoxb-", "a bot token of Slack"),
+    ("shpat_", "an access token of Shopify"),
+    ("sk-", "an API key"),
+];
+
+pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut Vec<PolicyFinding>) {
+    let mut shared: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
+    for (id, binding) in &document.webhooks.bindings {
+        let at = format!("/webhooks/static/{}", token(id));
+        secrets(&format!("{at}/secrets"), &binding.secrets, findings);
+        kinds(&at, binding, variable, findings);
+        let file = provider_file(&binding.provider, document.webhooks.providers.get(&binding.provider));
+        if let Some(file) = &file {
+            unsigned(&at, binding, file, findings);
+        }
+        let is_scoped = file.as_ref().is_some_and(|file| file.get("key_scope").is_some_and(|scope| scope == "webhook"));
+        if binding.key_scope.is_some() || is_scoped {
+            continue;
+        }
+        let place = (binding.tenant.as_str(), binding.project.as_str(), binding.provider.as_str());
+        if let Some(other) = shared.insert(place, id) {
+            findings.push(PolicyFinding::new(
+                "shared-identifier",
+                at,
+                format!(
+                    "`{id}` and `{other}` take deliveries of `{}` for one project: a delivery to one that has the identifier of \
+                     one to the other gets its result and does not run",
+                    binding.provider
+                ),
+                "write `\"key_scope\": \"webhook\"` on both; write `\"key_scope\": \"project\"` if the two send the same events, \
+                 and each is to run once",
+            ));
+        }
+    }
+    for (name, caller) in &document.callers {
+        secrets(&format!("/callers/{}/secrets", token(name)), &caller.secrets, findings);
+    }
+    for (store, member) in [("unkey", "root_key"), ("openbao", "token")] {
+        let store_value = if store == "unkey" { &document.webhooks.unkey } else { &document.webhooks.openbao };
+        if let Some(secret) = store_value.as_ref().and_then(|store| store.get(member)) {
+            inline(&format!("/webhooks/{store}/{member}"), secret, findings);
+        }
+    }
+    if let Some(operations) = &document.backend.operations {
+        secrets("/backend/operations/secrets", &operations.secrets, findings);
+        if let Some(secret) = &operations.secret {
+            inline("/backend/operations/secret", secret, findings);
+        }
+    }
+}
+
+fn secrets(at: &str, secrets: &[Value], findings: &mut Vec<PolicyFinding>) {
+    for (index, secret) in secrets.iter().enumerate() {
+        inline(&format!("{at}/{index}"), secret, findings);
+    }
+}
+
+/// A secret in the document. `allow_inline_secrets` lets the filter start with it.
+fn inline(at: &str, secret: &Value, findings: &mut Vec<PolicyFinding>) {
+    if secret.is_string() {
+        findings.push(PolicyFinding::new(
+            "inline-secret",
+            at,
+            "the secret is in the document: whoever reads the file or the gateway's config dump has it",
+            "write `{\"env\": \"NAME\"}`, give the gateway the variable, and remove `allow_inline_secrets`",
+        ));
+    }
+}
+
+/// A key of another kind in the place of a webhook's secret. Nothing of the value is shown.
+fn kinds(at: &str, binding: &BindingView, variable: Variables, findings: &mut Vec<PolicyFinding>) {
+    for (index, secret) in binding.secrets.iter().enumerate() {
+        let from_environment = || {
+            let value = variable(secret.get("env")?.as_str()?)?;
+            String::from_utf8(value).ok()
+        };
+        let Some(text) = secret.as_str().map(str::to_owned).or_else(from_environment) else { continue };
+        if let Some((beginning, what)) = OTHER_KEYS.iter().find(|(beginning, _)| text.starts_with(beginning)) {
+            findings.push(PolicyFinding::new(
+                "secret-kind",
+                format!("{at}/secrets/{index}"),
+                format!("a text that begins with `{beginning}` is {what}, and no secret of a webhook: no signature fits"),
+                format!(
+                    "take the signing secret of this webhook from `{}`, and make a new API key, because others may have read \
+                     this one",
+                    binding.provider
+                ),
+            ));
+        }
+    }
+}
+
+/// An identifier that the signature does not cover, where the body is not made a part of the key.
+fn unsigned(at: &str, binding: &BindingView, file: &Value, findings: &mut Vec<PolicyFinding>) {
+    let is_unsigned = file.pointer("/identifiers/0/signed").is_some_and(|signed| signed == false);
+    let covers_body = file.get("schemes").and_then(Value::as_array).is_some_and(|schemes| {
+        // A scheme with an identifier of its own covers it.
+        let shared = schemes.iter().filter(|scheme| scheme.get("identifier").is_none());
+        shared.filter_map(|scheme| scheme.get("template")?.as_str()).any(|template| template.contains("{body"))
+    });
+    let same_body = file.pointer("/retry/same_body_on_resend").and_then(Value::as_bool);
+    if !is_unsigned || !covers_body || binding.bind_body.is_some() || same_body == Some(true) {
+        return;
+    }
+    let help = if same_body == Some(false) {
+        "the provider sends other bytes when it tries again, so `bind_body` would run a delivery twice: let the handler look \
+         for an identifier in the body, and write `\"bind_body\": false` to say that this is known"
+    } else {
+        "write `\"bind_body\": true` if the provider sends the same bytes when it tries again, or `\"bind_body\": false` to say \
+         that this is known"
+    };
+    findings.push(PolicyFinding::new(
+        "unsigned-identifier",
+        at,
+        format!(
+            "the signature of `{}` does not cover the delivery's identifier: whoever has seen a delivery can send it again under \
+             another one, and it runs again",
+            binding.provider
+        ),
+        help,
+    ));
+}

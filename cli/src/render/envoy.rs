@@ -1,0 +1,163 @@
+//! A configuration of Envoy that fits a policy: the whole bootstrap, the filter alone, or the filter's file for discovery.
+
+use super::module::ModuleFile;
+use super::needs::{GatewayNeeds, LookupNeeds};
+use super::template::fill;
+use super::tokens::{KeySet, TokenProvider, rules};
+use super::upstream::NamedUpstream;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+const BOOTSTRAP: &str = include_str!("templates/envoy.yaml");
+const ROUTE: &str = include_str!("templates/route.yaml");
+const WASM: &str = include_str!("templates/wasm.yaml");
+const FILTER: &str = include_str!("templates/filter.yaml");
+const DISCOVERY: &str = include_str!("templates/discovery.yaml");
+const ECDS: &str = include_str!("templates/ecds.yaml");
+const BLOCK: &str = include_str!("templates/block.yaml");
+const STATS_TAGS: &str = include_str!("../../../observability/envoy-stats-tags.yaml");
+
+/// What a configuration of Envoy is made of, besides the policy.
+#[derive(Clone, Debug)]
+pub(crate) struct EnvoyPlan {
+    /// What the comments call the policy
+    pub(crate) source: String,
+    pub(crate) policy: String,
+    pub(crate) module: ModuleFile,
+    pub(crate) upstreams: Vec<NamedUpstream>,
+    pub(crate) providers: Vec<TokenProvider>,
+    pub(crate) listen: (String, u16),
+    pub(crate) admin: (String, u16),
+    /// Standard output, if there is none
+    pub(crate) access_log: Option<PathBuf>,
+    /// Where the gateway reads credentials that it adds to lookups
+    pub(crate) credentials: PathBuf,
+    pub(crate) ca_file: PathBuf,
+    pub(crate) timeout_s: u64,
+    pub(crate) retries: u32,
+    /// Where the gateway reads the filter's configuration
+    pub(crate) ecds: Option<PathBuf>,
+}
+
+impl EnvoyPlan {
+    /// The whole bootstrap.
+    ///
+    /// # Errors
+    /// Upstreams are missing or too many; the sentence says what to write.
+    pub(crate) fn bootstrap(&self, needs: &GatewayNeeds) -> Result<String, String> {
+        let main = needs.main(&self.upstreams)?;
+        let mut values = self.values(needs)?;
+        let listed = self.providers.iter().map(|provider| {
+            let (file, url) = match &provider.keys {
+                KeySet::File(path) => (Some(path), None),
+                KeySet::Url(url, cluster) => (None, Some((url, &cluster.name))),
+            };
+            json!({
+                "key": provider.key, "issuer": provider.issuer, "audiences": provider.audiences, "file": file,
+                "url": url.map(|(url, _)| url), "cluster": url.map(|(_, cluster)| cluster),
+            })
+        });
+        let owners = needs.owners.iter().map(|(name, headers)| {
+            let (kept, removed): (Vec<_>, Vec<_>) =
+                headers.iter().partition(|name| needs.signed_headers.contains(&name.to_ascii_lowercase()));
+            json!({"name": name, "headers": headers, "removed": removed, "kept": kept})
+        });
+        let mut routes: Vec<_> = needs.routes.iter().filter(|route| route.webhook).collect();
+        routes.sort_by_key(|route| std::cmp::Reverse((!route.hosts.is_empty(), route.pattern.rank())));
+        let webhooks = routes.iter().map(|route| {
+            json!({"endpoint": route.endpoint, "match": {"safe_regex": {"regex": route.pattern.regex(false, true)}}})
+        });
+        let keys = self.providers.iter().filter_map(|provider| match &provider.keys {
+            KeySet::Url(_, cluster) => Some(cluster),
+            KeySet::File(_) => None,
+        });
+        let clusters = self.upstreams.iter().chain(keys).map(|upstream| self.cluster(upstream, &needs.lookups));
+        let filter = match &self.ecds {
+            Some(path) => fill(DISCOVERY, &json!({"ecds": path}))?,
+            None => fill(FILTER, &values)?,
+        };
+        let route = fill(ROUTE, &json!({"main": main, "timeout_s": self.timeout_s, "retries": self.retries}))?;
+        let tags = STATS_TAGS.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+        let preflight =
+            !needs.closed || needs.routes.iter().any(|route| route.methods.iter().any(|method| method == "OPTIONS"));
+        extend(
+            &mut values,
+            json!({
+                "generic": needs.generic,
+                "stats_config": tags.trim_end(),
+                "listen": {"host": self.listen.0, "port": self.listen.1},
+                "admin": {"host": self.admin.0, "port": self.admin.1},
+                "owners": owners.collect::<Vec<_>>(),
+                "other_metadata": needs.other_metadata,
+                "timeout_s": self.timeout_s,
+                "wait_ms": needs.wait_ms,
+                "access_log": self.access_log,
+                "providers": listed.collect::<Vec<_>>(),
+                "preflight": preflight,
+                "rules": rules(needs, &self.providers),
+                "webhooks": webhooks.collect::<Vec<_>>(),
+                "filter": filter.trim_end(),
+                "route": route.trim_end(),
+                "closed": needs.closed,
+                "reserved": needs.reserved,
+                "clusters": clusters.collect::<Vec<_>>(),
+                "ca_file": self.ca_file,
+            }),
+        );
+        fill(BOOTSTRAP, &values)
+    }
+
+    /// The filter alone: an entry of `http_filters`, or the file that discovery reads.
+    ///
+    /// # Errors
+    /// None that a policy can bring about.
+    pub(crate) fn filter_only(&self, needs: &GatewayNeeds) -> Result<String, String> {
+        let mut values = self.values(needs)?;
+        if self.ecds.is_some() {
+            return fill(ECDS, &values);
+        }
+        let filter = fill(FILTER, &values)?;
+        extend(&mut values, json!({"filter": filter.trim_end(), "clusters": needs.clusters()}));
+        fill(BLOCK, &values)
+    }
+
+    /// What all templates have in common.
+    fn values(&self, needs: &GatewayNeeds) -> Result<Value, String> {
+        let policy = self.policy.trim_end();
+        // A literal block holds a text as it is, but for characters that YAML reads as line breaks or refuses.
+        let plain = |char: char| !char.is_control() && !"\u{2028}\u{2029}\u{feff}".contains(char);
+        let literal = policy.chars().all(|char| plain(char) || "\n\t".contains(char));
+        let module =
+            json!({"path": self.module.path, "sha256": self.module.sha256, "hashed_name": self.module.hashed_name});
+        let mut values = json!({
+            "source": self.source,
+            "module": module,
+            "variables": needs.variables,
+            "policy_text": literal.then_some(policy),
+            "policy_quoted": policy,
+            "buffer": needs.buffer,
+            "marks": needs.marks(),
+            "idle_s": self.timeout_s.max(needs.wait_ms.div_ceil(1000)) + 60,
+        });
+        let wasm = fill(WASM, &values)?;
+        extend(&mut values, json!({"wasm": wasm.trim_end()}));
+        Ok(values)
+    }
+
+    fn cluster(&self, upstream: &NamedUpstream, lookups: &[LookupNeeds]) -> Value {
+        let lookup = lookups.iter().find(|lookup| lookup.cluster == upstream.name);
+        let credential = lookup.and_then(|lookup| lookup.credential).map(|(name, header, prefix)| {
+            json!({"name": name, "header": header, "prefix": prefix, "file": self.credentials.join(format!("{name}.json"))})
+        });
+        json!({
+            "name": upstream.name, "address": upstream.is_address(), "host": upstream.host, "port": upstream.port,
+            "tls": upstream.tls, "connect_s": if lookup.is_some() { 1 } else { 5 }, "credential": credential,
+        })
+    }
+}
+
+fn extend(values: &mut Value, more: Value) {
+    if let (Value::Object(values), Value::Object(more)) = (values, more) {
+        values.extend(more);
+    }
+}

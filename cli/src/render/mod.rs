@@ -1,0 +1,23 @@
+//! Configurations of gateways that fit a policy document.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `needs` | what a policy asks of the gateway in front of it |
+//! | `pattern` | path templates as regular expressions, and which of two is more specific |
+//! | `upstream` | `NAME=URL` |
+//! | `module` | the module's file and its checksum |
+//! | `tokens` | who verifies which tokens, and where none is asked for |
+//! | `json_text` | JSON for people |
+//! | `template` | fills a template |
+//! | `envoy` | Envoy |
+//! | `krakend` | KrakenD |
+
+pub(crate) mod envoy;
+pub(crate) mod json_text;
+pub(crate) mod krakend;
+pub(crate) mod module;
+pub(crate) mod needs;
+pub(crate) mod pattern;
+pub(crate) mod template;
+pub(crate) mod tokens;
+pub(crate) mod upstream;

@@ -1,0 +1,61 @@
+//! The module's file, and the name with its checksum under which a gateway should load it (docs/reload.md).
+
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// How many digits of the checksum stand in a name.
+const DIGITS: usize = 12;
+
+/// A module, as a gateway names it.
+#[derive(Clone, Debug)]
+pub(crate) struct ModuleFile {
+    /// The path at the gateway
+    pub(crate) path: String,
+    /// SHA-256 in hexadecimal digits, if the file was read
+    pub(crate) sha256: Option<String>,
+    /// Whether the name has the beginning of the checksum
+    pub(crate) hashed_name: bool,
+}
+
+impl ModuleFile {
+    /// Reads the module `file`. A file beside it with the same content and the checksum in its name is named instead of it, as
+    /// `make wasm` leaves one. `directory` is where the gateway has it, if that is elsewhere.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no WebAssembly module.
+    pub(crate) fn read(file: &Path, directory: Option<&Path>) -> Result<Self, String> {
+        let bytes = std::fs::read(file).map_err(|error| {
+            format!("{}: {error}; --module names the filter's module, edge_idempotency.wasm", file.display())
+        })?;
+        if !bytes.starts_with(b"\0asm") {
+            return Err(format!(
+                "{}: this is no WebAssembly module; --module names edge_idempotency.wasm",
+                file.display()
+            ));
+        }
+        let mut sha256 = String::new();
+        for byte in Sha256::digest(&bytes) {
+            let _ = write!(sha256, "{byte:02x}");
+        }
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let short: String = sha256.chars().take(DIGITS).collect();
+        let hashed = format!("edge_idempotency-{short}.wasm");
+        let beside = file.with_file_name(&hashed);
+        let named: PathBuf =
+            if std::fs::read(&beside).is_ok_and(|other| other == bytes) { beside } else { file.to_owned() };
+        // In another directory it gets the name that it should have there.
+        let path = match directory {
+            Some(directory) => directory.join(hashed),
+            None => std::path::absolute(&named).unwrap_or(named),
+        };
+        let hashed_name = name(&path).contains(&short);
+        Ok(Self { path: path.display().to_string(), sha256: Some(sha256), hashed_name })
+    }
+
+    /// A module that is not here.
+    pub(crate) fn elsewhere(directory: Option<&Path>) -> Self {
+        let directory = directory.unwrap_or_else(|| Path::new("/etc/envoy"));
+        Self { path: directory.join("edge_idempotency.wasm").display().to_string(), sha256: None, hashed_name: false }
+    }
+}

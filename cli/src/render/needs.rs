@@ -1,0 +1,246 @@
+//! What a policy asks of the gateway in front of it, read from the document.
+
+use super::pattern::PathPattern;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The default of `max_body_bytes` (docs/contract.md, section 4).
+const MAX_BODY_BYTES: u64 = 1 << 20;
+/// The default of `recovery.wait_ms` (docs/contract.md, section 6).
+const WAIT_MS: u64 = 30_000;
+/// How much larger than a body the gateway's buffer is, and how much of an answer the filter waits for (sections 5 and 6).
+const MARGIN: u64 = 64 << 10;
+const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
+
+/// A route, as far as a gateway is concerned.
+#[derive(Clone, Debug)]
+pub(crate) struct RouteNeeds {
+    pub(crate) endpoint: String,
+    pub(crate) path: String,
+    pub(crate) pattern: PathPattern,
+    pub(crate) methods: Vec<String>,
+    pub(crate) hosts: Vec<String>,
+    /// It verifies deliveries of webhooks
+    pub(crate) webhook: bool,
+    /// Callers that sign may use it
+    pub(crate) signed: bool,
+    pub(crate) target: bool,
+    /// Results can be asked for
+    pub(crate) recovery: bool,
+}
+
+/// What a route takes from its document.
+struct RouteDefaults {
+    generic: bool,
+    mode: Option<String>,
+}
+
+/// What a policy asks of the gateway.
+#[derive(Clone, Debug)]
+pub(crate) struct GatewayNeeds {
+    /// `generic` or `restate`
+    pub(crate) generic: bool,
+    /// Every request that may pass gets another path
+    pub(crate) closed: bool,
+    pub(crate) gateway_routes: bool,
+    pub(crate) routes: Vec<RouteNeeds>,
+    /// Bytes of the longest body that is waited for, and the margin
+    pub(crate) buffer: u64,
+    pub(crate) wait_ms: u64,
+    /// Variables that hold secrets, in the document's order
+    pub(crate) variables: Vec<String>,
+    /// `backend.cluster`
+    pub(crate) backend_cluster: Option<String>,
+    /// Clusters that lookups use, the name of a credential that the gateway adds, and the header for it
+    pub(crate) lookups: Vec<LookupNeeds>,
+    /// Members of the metadata of jwt_authn that sources read
+    pub(crate) tokens: Vec<String>,
+    /// Filters that own headers which sources read, and these headers
+    pub(crate) owners: Vec<(String, Vec<String>)>,
+    /// Headers of these that signed callers send themselves
+    pub(crate) signed_headers: BTreeSet<String>,
+    /// Sources that read other metadata than that of jwt_authn
+    pub(crate) other_metadata: BTreeSet<String>,
+    pub(crate) reserved: Vec<String>,
+    /// `backend.operations.path`
+    pub(crate) operations: Option<String>,
+}
+
+/// A store that the filter asks.
+#[derive(Clone, Debug)]
+pub(crate) struct LookupNeeds {
+    pub(crate) cluster: String,
+    /// The credential that the gateway adds, if the policy has none: its name, the header, and what stands before it there
+    pub(crate) credential: Option<(&'static str, &'static str, &'static str)>,
+}
+
+impl GatewayNeeds {
+    /// Reads a document that is a policy.
+    pub(crate) fn of(document: &Value) -> Self {
+        let backend = document.get("backend");
+        let flag =
+            |at: Option<&Value>, name| at.and_then(|at| at.get(name)).and_then(Value::as_bool).unwrap_or_default();
+        let generic = text_at(document, "/backend/kind").is_some_and(|kind| kind == "generic");
+        let rewrite = flag(backend, "rewrite_path");
+        let signed: BTreeSet<String> =
+            members(document, "/callers").flat_map(|caller| strings(caller.get("routes"))).collect();
+        let defaults = RouteDefaults { generic, mode: text_at(document, "/mode") };
+        let listed = document.get("routes").and_then(Value::as_array);
+        let routes: Vec<RouteNeeds> =
+            listed.into_iter().flatten().map(|route| RouteNeeds::of(route, &signed, &defaults)).collect();
+        let bodies =
+            listed.into_iter().flatten().filter_map(|route| route.get("max_body_bytes").and_then(Value::as_u64));
+        let default = listed.into_iter().flatten().any(|route| route.get("max_body_bytes").is_none());
+        let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).max().unwrap_or(MAX_BODY_BYTES).max(MARGIN);
+        let unmatched = text_at(document, "/unmatched").unwrap_or_else(|| "REJECT".to_owned());
+        let reserved = match backend.and_then(|backend| backend.get("reserved_paths")) {
+            Some(paths) => strings(Some(paths)),
+            None if generic => Vec::new(),
+            None => vec!["/restate".to_owned()],
+        };
+        let mut variables = Vec::new();
+        collect_variables(document, &mut variables);
+        let sources: Vec<&Value> = std::iter::once(document)
+            .chain(listed.into_iter().flatten())
+            .filter_map(|at| at.pointer("/identity/sources")?.as_array())
+            .flatten()
+            .collect();
+        let mut needs = Self {
+            generic,
+            closed: rewrite && unmatched == "REJECT" && routes.iter().all(|route| route.target),
+            gateway_routes: flag(Some(document), "gateway_routes"),
+            routes,
+            buffer: longest + MARGIN,
+            wait_ms: document.pointer("/recovery/wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS),
+            variables,
+            backend_cluster: text_at(document, "/backend/cluster"),
+            lookups: lookups(document),
+            tokens: Vec::new(),
+            owners: Vec::new(),
+            signed_headers: signed_headers(document),
+            other_metadata: BTreeSet::new(),
+            reserved,
+            operations: text_at(document, "/backend/operations/path"),
+        };
+        sources.into_iter().for_each(|source| needs.take_source(source));
+        needs
+    }
+
+    fn take_source(&mut self, source: &Value) {
+        if let Some(owner) = text_at(source, "/headers_owned_by") {
+            let place = match self.owners.iter().position(|(name, _)| *name == owner) {
+                Some(place) => place,
+                None => {
+                    self.owners.push((owner, Vec::new()));
+                    self.owners.len() - 1
+                }
+            };
+            if let Some((_, headers)) = self.owners.get_mut(place) {
+                for name in
+                    ["/tenant", "/project", "/subject", "/subject/field"].iter().filter_map(|at| text_at(source, at))
+                {
+                    if !headers.contains(&name) {
+                        headers.push(name);
+                    }
+                }
+            }
+            return;
+        }
+        let metadata = strings(source.get("metadata"));
+        match metadata.split_first() {
+            Some((filter, rest)) if filter == JWT_FILTER => {
+                let key = rest.first().cloned().unwrap_or_default();
+                if !self.tokens.contains(&key) {
+                    self.tokens.push(key);
+                }
+            }
+            Some((filter, _)) => drop(self.other_metadata.insert(filter.clone())),
+            None => {}
+        }
+    }
+
+    /// Whether the filter sends requests to paths of the backend.
+    pub(crate) fn marks(&self) -> bool {
+        self.routes.iter().any(|route| route.target)
+    }
+
+    /// The clusters that the policy names.
+    pub(crate) fn clusters(&self) -> BTreeSet<&str> {
+        let lookups = self.lookups.iter().map(|lookup| lookup.cluster.as_str());
+        self.backend_cluster.as_deref().into_iter().chain(lookups).collect()
+    }
+}
+
+impl RouteNeeds {
+    fn of(route: &Value, signed: &BTreeSet<String>, defaults: &RouteDefaults) -> Self {
+        let endpoint = text_at(route, "/endpoint").unwrap_or_default();
+        let path = text_at(route, "/path").unwrap_or_default();
+        let methods = match route.get("methods") {
+            Some(list) => strings(Some(list)),
+            None => vec!["POST".to_owned()],
+        };
+        let target = route.get("target").is_some();
+        let keyed = matches!(text_at(route, "/policy").as_deref(), Some("REQUIRED_A" | "ACCEPTED"));
+        let webhook = route.get("webhook").is_some();
+        let asked = route.get("recovery").and_then(Value::as_bool).unwrap_or(true);
+        let mode = text_at(route, "/mode").or_else(|| defaults.mode.clone());
+        let recovery = asked && keyed && target && !webhook && !defaults.generic && mode.as_deref() != Some("shadow");
+        Self {
+            pattern: PathPattern::new(&path),
+            signed: signed.contains(&endpoint),
+            hosts: strings(route.get("hosts")),
+            endpoint,
+            path,
+            methods,
+            webhook,
+            target,
+            recovery,
+        }
+    }
+}
+
+fn text_at(value: &Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer)?.as_str().map(str::to_owned)
+}
+
+fn strings(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn members<'d>(document: &'d Value, pointer: &str) -> impl Iterator<Item = &'d Value> {
+    document.pointer(pointer).and_then(Value::as_object).into_iter().flat_map(|object| object.values())
+}
+
+/// Every `{"env": NAME}`.
+fn collect_variables(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::Array(list) => list.iter().for_each(|value| collect_variables(value, into)),
+        Value::Object(object) => match (object.len(), object.get("env")) {
+            (1, Some(Value::String(name))) if !into.contains(name) => into.push(name.clone()),
+            _ => object.values().for_each(|value| collect_variables(value, into)),
+        },
+        _ => {}
+    }
+}
+
+fn lookups(document: &Value) -> Vec<LookupNeeds> {
+    let store = |name, own, credential| {
+        let store = document.pointer("/webhooks")?.get(name)?;
+        let cluster = text_at(store, "/cluster")?;
+        Some(LookupNeeds { cluster, credential: store.get(own).is_none().then_some(credential) })
+    };
+    let unkey = store("unkey", "root_key", ("unkey-root-key", "Authorization", "Bearer "));
+    let openbao = store("openbao", "token", ("openbao-token", "X-Vault-Token", ""));
+    unkey.into_iter().chain(openbao).collect()
+}
+
+/// The headers in the templates of signed callers, in lower case.
+fn signed_headers(document: &Value) -> BTreeSet<String> {
+    let templates = members(document, "/callers").filter_map(|caller| text_at(caller, "/signature/template"));
+    let headers = |template: String| {
+        let names = template.split("{header:").skip(1).filter_map(|rest| rest.split_once('}'));
+        names.map(|(name, _)| name.to_ascii_lowercase()).collect::<Vec<_>>()
+    };
+    templates.flat_map(headers).collect()
+}

@@ -1,0 +1,147 @@
+//! `NAME=URL`: a cluster of the gateway.
+
+use super::needs::GatewayNeeds;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// A cluster's name and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedUpstream {
+    /// The name, as the policy has it
+    pub(crate) name: String,
+    /// Whether TLS is spoken
+    pub(crate) tls: bool,
+    /// A name or an address, without brackets
+    pub(crate) host: String,
+    /// The port
+    pub(crate) port: u16,
+}
+
+impl NamedUpstream {
+    /// Reads `NAME=URL`. A URL is `http` or `https`, a host and perhaps a port.
+    ///
+    /// # Errors
+    /// It is something else; the sentence says what to write.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (name, url) = text.split_once('=').ok_or("write NAME=URL, such as restate=http://restate:8080")?;
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
+            return Err(format!("`{name}` is no name of a cluster: letters, digits, `.`, `_` and `-` are allowed"));
+        }
+        let (upstream, path) = Self::with_path(name, url)?;
+        if path != "/" {
+            return Err(format!("{url}: a cluster has no path; write the scheme, the host and the port only"));
+        }
+        Ok(upstream)
+    }
+
+    /// Reads a URL that may have a path, which is returned.
+    ///
+    /// # Errors
+    /// As [`NamedUpstream::parse`].
+    pub(crate) fn with_path(name: &str, url: &str) -> Result<(Self, String), String> {
+        let expected = || format!("{url}: expected a URL such as http://restate:8080 or https://api.example.com");
+        let (scheme, rest) = url.split_once("://").ok_or_else(expected)?;
+        let tls = match scheme {
+            "http" => false,
+            "https" => true,
+            _ => return Err(expected()),
+        };
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        // Only the colon behind an address in brackets is the port's.
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| expected())?),
+            _ => (authority, if tls { 443 } else { 80 }),
+        };
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let named = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+        if bare.is_empty() || port == 0 || !(named || bare.parse::<IpAddr>().is_ok()) || path.contains(['?', '#']) {
+            return Err(expected());
+        }
+        Ok((Self { name: name.to_owned(), tls, host: bare.to_owned(), port }, path.to_owned()))
+    }
+
+    /// Whether it is an address and no name.
+    pub(crate) fn is_address(&self) -> bool {
+        self.host.parse::<IpAddr>().is_ok()
+    }
+
+    /// The URL again.
+    pub(crate) fn url(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let (scheme, usual) = if self.tls { ("https", 443) } else { ("http", 80) };
+        if self.port == usual { format!("{scheme}://{host}") } else { format!("{scheme}://{host}:{}", self.port) }
+    }
+}
+
+impl GatewayNeeds {
+    /// The cluster that requests go to, of those that are given.
+    ///
+    /// # Errors
+    /// One that the policy names is missing, or it is not clear where requests go; the sentence says what to write.
+    pub(crate) fn main(&self, upstreams: &[NamedUpstream]) -> Result<String, String> {
+        let given: BTreeSet<&str> = upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
+        if given.len() != upstreams.len() {
+            return Err("two --upstream have the same name".to_owned());
+        }
+        let named = self.clusters();
+        let missing: Vec<String> =
+            named.difference(&given).map(|name| format!("--upstream {name}=http://HOST:PORT")).collect();
+        if !missing.is_empty() {
+            return Err(format!("the policy names clusters that the gateway has to have: add {}", missing.join(" ")));
+        }
+        let mut others = given.difference(&named);
+        let (other, another) = (others.next(), others.next());
+        match (&self.backend_cluster, other, another) {
+            (Some(name), Some(other), _) => Err(format!(
+                "--upstream {other}: requests go to `{name}`, the policy's backend.cluster, so nothing would use it"
+            )),
+            (Some(name), None, _) => Ok(name.clone()),
+            (None, Some(main), None) => Ok((*main).to_owned()),
+            (None, None, _) => Err("where do requests go? Add --upstream backend=http://HOST:PORT".to_owned()),
+            (None, Some(one), Some(two)) => Err(format!(
+                "--upstream {one} and {two}: requests go to one of them only, and the policy names neither; remove one"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_and_a_url_are_read() {
+        for (text, host, port, tls) in [
+            ("restate=http://restate:8080", "restate", 8080, false),
+            ("b=https://api.example.com", "api.example.com", 443, true),
+            ("b=http://127.0.0.1:1/", "127.0.0.1", 1, false),
+            ("b=http://[::1]:9000", "::1", 9000, false),
+        ] {
+            let upstream = NamedUpstream::parse(text).unwrap();
+            assert_eq!((upstream.host.as_str(), upstream.port, upstream.tls), (host, port, tls), "{text}");
+            assert!(text.contains(&upstream.url()), "{}", upstream.url());
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in [
+            "restate",
+            "=http://a",
+            "a b=http://a",
+            "a=tcp://a",
+            "a=http://",
+            "a=http://a:0",
+            "a=http://a:x",
+            "a=http://a/b",
+            "a=http://u@a",
+            "a=http://a/?q",
+            "a=a:80",
+        ] {
+            assert!(NamedUpstream::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! An audit line for each result that was to be purged: one JSON object (docs/contract.md section 11). It names the key as the
+//! policy's `telemetry.key_in_logs` says, and never what was stored.
+
+use super::invocations::{Invocation, PurgeOutcome};
+use crate::commands::input::{print, variable};
+use crate::plain;
+use edge_idempotency_engine::policy::KeyInLogs;
+use edge_idempotency_engine::telemetry::key_in_logs;
+use jiff::Timestamp;
+use serde_json::{Map, json};
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Where audit lines go: to standard output, and to a file if one is named.
+pub(crate) struct Audit {
+    action: &'static str,
+    admin: String,
+    who: String,
+    form: KeyInLogs,
+    file: Option<(PathBuf, File)>,
+}
+
+/// What an audit line is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A stored result
+    Result,
+    /// A claim of the guard
+    Claim,
+}
+
+impl Audit {
+    /// Opens the file before anything is purged. `by`: who acts, else the user of this process.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn open(
+        action: &'static str,
+        admin: &str,
+        by: Option<&str>,
+        form: KeyInLogs,
+        file: Option<&Path>,
+    ) -> Result<Self, String> {
+        let user = || {
+            ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| variable(name).filter(|user| !user.is_empty()))
+        };
+        let who = match by {
+            Some(by) => by.to_owned(),
+            None => user().map_or_else(|| "unknown".to_owned(), |user| String::from_utf8_lossy(&user).into_owned()),
+        };
+        let file = file.map(|path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.map(|file| (path.to_owned(), file))
+                .map_err(|error| format!("{}: {error}; nothing was purged", path.display()))
+        });
+        Ok(Self { action, admin: admin.to_owned(), who, form, file: file.transpose()? })
+    }
+
+    /// Writes a line. `about`: the namespaced key. `result`: what Restate said, or that it said nothing.
+    ///
+    /// # Errors
+    /// The line cannot be written: whoever purges stops here.
+    pub(crate) fn line(
+        &mut self,
+        purpose: Purpose,
+        invocation: &Invocation,
+        about: &str,
+        result: &Result<PurgeOutcome, String>,
+    ) -> Result<(), String> {
+        let mut line = Map::new();
+        line.insert("time".to_owned(), json!(Timestamp::now().to_string()));
+        line.insert("who".to_owned(), json!(self.who));
+        line.insert("action".to_owned(), json!(self.action));
+        line.insert("what".to_owned(), json!(if purpose == Purpose::Result { "result" } else { "claim" }));
+        line.insert("admin".to_owned(), json!(self.admin));
+        line.insert("id".to_owned(), json!(invocation.id));
+        line.insert("operation".to_owned(), json!(invocation.operation()));
+        if let Some(key) = key_in_logs(self.form, about) {
+            line.insert("key".to_owned(), json!(key));
+        }
+        let (word, detail) = match result {
+            Ok(PurgeOutcome::Refused(detail)) => ("failed", Some(detail)),
+            Ok(purged) => (purged.name(), None),
+            Err(detail) => ("unknown", Some(detail)),
+        };
+        line.insert("result".to_owned(), json!(word));
+        if let Some(detail) = detail {
+            line.insert("detail".to_owned(), json!(detail));
+        }
+        let text = plain::json_line(&line.into());
+        if let Some((path, file)) = &mut self.file {
+            writeln!(file, "{text}").map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        print(&text)
+    }
+}

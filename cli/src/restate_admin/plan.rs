@@ -1,0 +1,335 @@
+//! A plan: what the policy's `retention` declares (docs/contract.md section 4) beside what Restate has.
+
+use super::connection::{Admin, Refusal};
+use super::durations::{exact, seconds_of};
+use super::services::Service;
+use edge_idempotency_engine::policy::parse_duration;
+use serde_json::{Map, Value, json};
+
+/// A setting that the policy declares for a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// The service
+    pub(crate) service: String,
+    /// What is declared
+    pub(crate) wish: Wish,
+    /// Where in the document
+    pub(crate) pointer: String,
+    /// The class, or `guard`
+    pub(crate) because: String,
+}
+
+/// The value of a setting that the policy declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Results are kept for so many seconds.
+    Retention(u64),
+    /// What follows the last attempt: `kill` or `pause`.
+    OnMaxAttempts(String),
+}
+
+/// What follows for a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Restate has what the policy declares.
+    Equal,
+    /// `apply` changes it.
+    Change,
+    /// The server holds it below what is declared.
+    Clamped,
+    /// The admin API cannot change it.
+    ByHand,
+    /// Restate does not know the service.
+    Missing,
+    /// Restate refused the change.
+    Refused,
+}
+
+impl State {
+    /// The state in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::Change => "change",
+            Self::Clamped => "clamped",
+            Self::ByHand => "by_hand",
+            Self::Missing => "service_missing",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// A row of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    /// What is declared
+    pub(crate) declared: Declared,
+    /// What Restate has, as it writes it; `None` without the service
+    pub(crate) actual: Option<String>,
+    /// The handler that sets it itself, if it is one handler's
+    pub(crate) handler: Option<String>,
+    /// What follows
+    pub(crate) state: State,
+    /// What to write, or what Restate said
+    pub(crate) notes: Vec<String>,
+    /// Whether this run has changed it
+    pub(crate) applied: bool,
+}
+
+/// Everything that is declared, beside what Restate has.
+pub(crate) struct Plan {
+    /// One row for each setting, in the order of the document
+    pub(crate) rows: Vec<Row>,
+    /// Services of targets whose retention the policy does not declare, and what Restate has
+    pub(crate) undeclared: Vec<(String, String)>,
+}
+
+/// What a policy document declares, in its order. The document has been compiled, so that all of its members are valid.
+pub(crate) fn declared(document: &Value) -> Vec<Declared> {
+    let mut declared = Vec::new();
+    let retention = document.get("retention");
+    let classes = retention.and_then(|retention| retention.get("classes"));
+    let services = retention.and_then(|retention| retention.get("services")).and_then(Value::as_object);
+    for (service, settings) in services.into_iter().flatten() {
+        let pointer = format!("/retention/services/{}", service.replace('~', "~0").replace('/', "~1"));
+        let class = settings.get("class").and_then(Value::as_str).unwrap_or_default();
+        let declare =
+            |wish| Declared { service: service.clone(), wish, pointer: pointer.clone(), because: class.to_owned() };
+        if let Some(seconds) = classes.and_then(|classes| duration(classes.get(class))) {
+            declared.push(declare(Wish::Retention(seconds)));
+        }
+        if let Some(what) = settings.get("on_max_attempts").and_then(Value::as_str) {
+            declared.push(declare(Wish::OnMaxAttempts(what.to_owned())));
+        }
+    }
+    if let Some(seconds) = document.pointer("/backend/guard/retention").and_then(|text| duration(Some(text))) {
+        declared.push(Declared {
+            service: guard_name(document).to_owned(),
+            wish: Wish::Retention(seconds),
+            pointer: "/backend/guard/retention".to_owned(),
+            because: "guard".to_owned(),
+        });
+    }
+    declared
+}
+
+/// The name of the guard's service.
+pub(crate) fn guard_name(document: &Value) -> &str {
+    document.pointer("/backend/guard/service").and_then(Value::as_str).unwrap_or("IdempotencyGuard")
+}
+
+fn duration(text: Option<&Value>) -> Option<u64> {
+    parse_duration(text?.as_str()?).ok()
+}
+
+impl Plan {
+    /// Compares a document with the services of a Restate.
+    pub(crate) fn new(document: &Value, services: &[Service]) -> Self {
+        let declared = declared(document);
+        let rows = declared.iter().flat_map(|declared| rows(declared, services)).collect();
+        let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
+        let mut targets: Vec<&str> =
+            routes.filter_map(|route| route.get("target")?.as_str()?.split('/').next()).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let known = |name: &str| {
+            let service = services.iter().find(|service| service.name == name);
+            service.map_or_else(|| "not registered".to_owned(), |service| retention_of(service).to_owned())
+        };
+        let undeclared = targets.into_iter().filter(|name| declared.iter().all(|declared| declared.service != *name));
+        Self { rows, undeclared: undeclared.map(|name| (name.to_owned(), known(name))).collect() }
+    }
+
+    /// Whether Restate has all that is declared.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.rows.iter().all(|row| row.state == State::Equal)
+    }
+
+    /// The number of rows in this state.
+    pub(crate) fn count(&self, state: State) -> usize {
+        self.rows.iter().filter(|row| row.state == state).count()
+    }
+
+    /// Changes what the admin API can change, and reads back what Restate has then. A longer retention of the guard comes
+    /// before that of the services, and a shorter one after it, so that at no time the guard forgets a request before the
+    /// backend forgets its result.
+    ///
+    /// # Errors
+    /// There is no reply. What has been changed before stays.
+    pub(crate) fn apply(&mut self, admin: &Admin) -> Result<(), String> {
+        let order = |row: &Row| match row.declared.because.as_str() {
+            "guard" if grows(row) => 0,
+            "guard" => 2,
+            _ => 1,
+        };
+        let mut rows: Vec<&mut Row> = self.rows.iter_mut().filter(|row| row.is_change()).collect();
+        rows.sort_by_key(|row| order(row));
+        for row in rows {
+            let Wish::Retention(seconds) = row.declared.wish else { continue };
+            match admin.set_retention(&row.declared.service, seconds)? {
+                Err(Refusal { status, message }) => {
+                    row.state = State::Refused;
+                    row.notes = vec![format!("Restate refused the change with status {status}: {message}")];
+                }
+                Ok(()) => {
+                    let services = admin.services()?;
+                    let service = services.iter().find(|service| service.name == row.declared.service);
+                    let before = row.actual.take();
+                    row.actual = service.map(|service| retention_of(service).to_owned());
+                    row.applied = row.actual != before;
+                    (row.state, row.notes) = match row.actual.as_deref().and_then(seconds_of) {
+                        Some(actual) if actual == seconds => (State::Equal, Vec::new()),
+                        Some(actual) if actual < seconds => clamped(actual, seconds),
+                        _ => (State::Refused, vec!["Restate took the change and has another value".to_owned()]),
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan as JSON (docs/contract.md section 11).
+    pub(crate) fn to_json(&self, admin: &Admin) -> Value {
+        let settings: Vec<Value> = self.rows.iter().map(Row::to_json).collect();
+        let undeclared: Vec<Value> =
+            self.undeclared.iter().map(|(service, actual)| json!({"service": service, "actual": actual})).collect();
+        json!({
+            "admin": admin.address(), "restate": admin.version, "clean": self.is_clean(),
+            "settings": settings, "undeclared": undeclared,
+        })
+    }
+}
+
+fn grows(row: &Row) -> bool {
+    let actual = row.actual.as_deref().and_then(seconds_of).unwrap_or_default();
+    matches!(row.declared.wish, Wish::Retention(seconds) if seconds > actual)
+}
+
+impl Row {
+    /// Whether `apply` sends a change. It does for what is clamped, too: then Restate has the value as soon as its limit is
+    /// raised.
+    pub(crate) fn is_change(&self) -> bool {
+        self.handler.is_none() && matches!(self.state, State::Change | State::Clamped)
+    }
+
+    /// The setting's name in Restate.
+    pub(crate) fn setting(&self) -> &'static str {
+        match self.declared.wish {
+            Wish::Retention(_) => "idempotency_retention",
+            Wish::OnMaxAttempts(_) => "on_max_attempts",
+        }
+    }
+
+    /// What is declared, as people read it.
+    pub(crate) fn wish(&self) -> String {
+        match &self.declared.wish {
+            Wish::Retention(seconds) => exact(*seconds),
+            Wish::OnMaxAttempts(what) => what.clone(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut row = Map::new();
+        row.insert("service".to_owned(), json!(self.declared.service));
+        row.insert("handler".to_owned(), json!(self.handler));
+        row.insert("setting".to_owned(), json!(self.setting()));
+        row.insert("declared".to_owned(), json!(self.wish()));
+        row.insert("actual".to_owned(), json!(self.actual));
+        row.insert("state".to_owned(), json!(self.state.name()));
+        row.insert("applied".to_owned(), json!(self.applied));
+        row.insert("pointer".to_owned(), json!(self.declared.pointer));
+        row.insert("notes".to_owned(), json!(self.notes));
+        Value::Object(row)
+    }
+}
+
+fn retention_of(service: &Service) -> &str {
+    service.idempotency_retention.as_deref().unwrap_or("unknown")
+}
+
+fn clamped(actual: u64, wanted: u64) -> (State, Vec<String>) {
+    let note = format!(
+        "the server allows {} at most. In its configuration file: max-idempotency-retention = \"{}\", or in its environment: \
+         RESTATE_MAX_IDEMPOTENCY_RETENTION=\"{}\"",
+        exact(actual),
+        exact(wanted),
+        exact(wanted)
+    );
+    (State::Clamped, vec![note])
+}
+
+/// The rows of a declared setting: one for the service, and one for each handler that sets something else itself.
+fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
+    let row = |handler: Option<&str>, actual: Option<String>, state, notes| Row {
+        declared: declared.clone(),
+        actual,
+        handler: handler.map(str::to_owned),
+        state,
+        notes,
+        applied: false,
+    };
+    let Some(service) = services.iter().find(|service| service.name == declared.service) else {
+        let note =
+            "this Restate has no service of this name: register its deployment, or correct the policy".to_owned();
+        return vec![row(None, None, State::Missing, vec![note])];
+    };
+    match &declared.wish {
+        Wish::Retention(wanted) => {
+            let actual = retention_of(service);
+            let (state, mut notes) = match seconds_of(actual) {
+                Some(actual) if actual == *wanted => (State::Equal, Vec::new()),
+                Some(actual) if actual < *wanted && service.is_clamped() => clamped(actual, *wanted),
+                _ => (State::Change, Vec::new()),
+            };
+            if service.ty == "Workflow" {
+                notes.push(
+                    "this holds for the workflow's other handlers; results of `run` are kept for the SDK's option \
+                     workflow_completion_retention, which the admin API cannot change"
+                        .to_owned(),
+                );
+            }
+            let own = service.handlers.iter().filter_map(|handler| {
+                let actual = handler.idempotency_retention.as_deref()?;
+                (seconds_of(actual) != Some(*wanted)).then(|| {
+                    let note = format!(
+                        "the handler sets this itself, and the admin API cannot change it. Take it out of the handler's options in \
+                         the SDK, or write {}; then register the deployment again",
+                        exact(*wanted)
+                    );
+                    row(Some(&handler.name), Some(actual.to_owned()), State::ByHand, vec![note])
+                })
+            });
+            std::iter::once(row(None, Some(actual.to_owned()), state, notes)).chain(own).collect()
+        }
+        Wish::OnMaxAttempts(wanted) => {
+            let is = |policy: &super::services::RetryPolicy| {
+                policy.on_max_attempts.as_deref().is_some_and(|actual| actual.eq_ignore_ascii_case(wanted))
+            };
+            let shown =
+                |policy: &super::services::RetryPolicy| policy.on_max_attempts.as_deref().map(str::to_ascii_lowercase);
+            let state = if is(&service.retry_policy) { State::Equal } else { State::ByHand };
+            let notes = if state == State::Equal { Vec::new() } else { on_max_attempts_lines(wanted) };
+            let own = service.handlers.iter().filter(|handler| handler.retry_policy.on_max_attempts.is_some());
+            let own = own.filter(|handler| !is(&handler.retry_policy)).map(|handler| {
+                row(Some(&handler.name), shown(&handler.retry_policy), State::ByHand, on_max_attempts_lines(wanted))
+            });
+            std::iter::once(row(None, shown(&service.retry_policy), state, notes)).chain(own).collect()
+        }
+    }
+}
+
+/// Where `on_max_attempts` is set: the admin API has no member for it.
+fn on_max_attempts_lines(wanted: &str) -> Vec<String> {
+    vec![
+        "the admin API cannot change this. Write one of these, and register the deployment again:".to_owned(),
+        format!("  Rust SDK, ServiceOptions:       .retry_policy_{wanted}_on_max_attempts()"),
+        format!("  TypeScript SDK, options:        retryPolicy: {{ onMaxAttempts: \"{wanted}\" }}"),
+        format!(
+            "  server's file, for services that set nothing: [default-retry-policy] on-max-attempts = \"{wanted}\""
+        ),
+    ]
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

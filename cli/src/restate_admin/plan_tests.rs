@@ -1,0 +1,92 @@
+use super::*;
+
+fn services(text: &str) -> Vec<Service> {
+    serde_json::from_str(text).unwrap()
+}
+
+fn document() -> Value {
+    json!({
+        "backend": {"guard": {"retention": "170h"}},
+        "routes": [{"target": "Refunds/create"}, {"target": "Cart/{tenant}/get"}, {"target": "Emails/send"}, {}],
+        "retention": {
+            "classes": {"short": "24h", "long": "7d"},
+            "services": {"Refunds": {"class": "long", "on_max_attempts": "kill"}, "Emails": {"class": "short"}, "Gone": {"class": "short"}}
+        }
+    })
+}
+
+fn states(plan: &Plan) -> Vec<(String, &'static str, &'static str)> {
+    plan.rows
+        .iter()
+        .map(|row| {
+            let handler = row.handler.as_ref().map(|handler| format!("/{handler}")).unwrap_or_default();
+            (format!("{}{handler}", row.declared.service), row.setting(), row.state.name())
+        })
+        .collect()
+}
+
+#[test]
+fn a_plan_has_a_row_for_each_declared_setting() {
+    let plan = Plan::new(
+        &document(),
+        &services(
+            r#"[
+            {"name": "Refunds", "ty": "Service", "idempotency_retention": "1d", "retry_policy": {"on_max_attempts": "Pause"}},
+            {"name": "Emails", "ty": "Service", "idempotency_retention": "1d", "handlers": [{"name": "send", "retry_policy": {}}]},
+            {"name": "IdempotencyGuard", "ty": "Service", "idempotency_retention": "7d 2h"}]"#,
+        ),
+    );
+    assert_eq!(
+        states(&plan),
+        [
+            ("Refunds".to_owned(), "idempotency_retention", "change"),
+            ("Refunds".to_owned(), "on_max_attempts", "by_hand"),
+            ("Emails".to_owned(), "idempotency_retention", "equal"),
+            ("Gone".to_owned(), "idempotency_retention", "service_missing"),
+            ("IdempotencyGuard".to_owned(), "idempotency_retention", "equal"),
+        ]
+    );
+    assert_eq!(plan.undeclared, [("Cart".to_owned(), "not registered".to_owned())]);
+    assert!(!plan.is_clean());
+}
+
+#[test]
+fn a_handler_s_own_setting_is_a_row_of_its_own() {
+    let plan = Plan::new(
+        &document(),
+        &services(
+            r#"[{"name": "Refunds", "idempotency_retention": "7d", "retry_policy": {"on_max_attempts": "Kill"}, "handlers": [
+                {"name": "create", "idempotency_retention": "1h", "retry_policy": {"on_max_attempts": "Pause"}},
+                {"name": "void", "idempotency_retention": "7d", "retry_policy": {"on_max_attempts": "Kill"}}]}]"#,
+        ),
+    );
+    assert_eq!(
+        states(&plan)[..4],
+        [
+            ("Refunds".to_owned(), "idempotency_retention", "equal"),
+            ("Refunds/create".to_owned(), "idempotency_retention", "by_hand"),
+            ("Refunds".to_owned(), "on_max_attempts", "equal"),
+            ("Refunds/create".to_owned(), "on_max_attempts", "by_hand"),
+        ]
+    );
+    assert!(plan.rows.iter().all(|row| !row.is_change()), "nothing that the admin API could change");
+}
+
+#[test]
+fn the_server_s_limit_is_told_from_a_change() {
+    let clamped = r#"[{"name": "Refunds", "idempotency_retention": "2d", "info": [{"code": "RT0022"}]},
+        {"name": "Emails", "idempotency_retention": "2d", "info": [{"code": "RT0022"}]}]"#;
+    let plan = Plan::new(&document(), &services(clamped));
+    let row = plan.rows.first().unwrap();
+    assert_eq!((row.state, row.is_change()), (State::Clamped, true));
+    assert!(row.notes[0].contains("max-idempotency-retention = \"7d\""), "{:?}", row.notes);
+    // The limit does not keep a shorter retention from being set.
+    let emails = plan.rows.iter().find(|row| row.declared.service == "Emails").unwrap();
+    assert_eq!(emails.state, State::Change);
+}
+
+#[test]
+fn a_policy_without_retention_declares_nothing() {
+    assert!(declared(&json!({"routes": []})).is_empty());
+    assert_eq!(guard_name(&json!({})), "IdempotencyGuard");
+}

@@ -1,0 +1,242 @@
+//! What a first policy document is made of, and the document.
+
+use crate::render::json_text::compact_json;
+use serde_json::{Map, Value, json};
+
+/// The policies that a route of a first document can have. Webhooks need bindings and secrets, which come later.
+pub(crate) const POLICIES: [&str; 4] = ["REQUIRED_A", "ACCEPTED", "PROHIBITED", "HANDLER_INTERNAL_C"];
+const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
+
+/// Who says who the caller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum IdentityKind {
+    /// Claims of a token that the gateway verifies
+    Jwt,
+    /// Headers that a filter of the gateway sets
+    Headers,
+}
+
+/// What deduplicates behind the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum BackendChoice {
+    /// An API or service that deduplicates by Idempotency-Key itself
+    Generic,
+    /// Restate
+    Restate,
+}
+
+/// A route as it is asked for: `METHOD PATH POLICY [TARGET]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteAnswer {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) policy: String,
+    pub(crate) target: Option<String>,
+}
+
+impl RouteAnswer {
+    /// Reads `METHOD PATH POLICY [TARGET]`.
+    ///
+    /// # Errors
+    /// It is something else; the sentence says what to write.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut words = text.split_ascii_whitespace();
+        let (Some(method), Some(path), Some(policy), target, None) =
+            (words.next(), words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err("write METHOD PATH POLICY [TARGET], such as 'POST /orders REQUIRED_A'".to_owned());
+        };
+        let route = Self {
+            method: method.to_ascii_uppercase(),
+            path: path.to_owned(),
+            policy: policy.to_ascii_uppercase(),
+            target: target.map(str::to_owned),
+        };
+        if !METHODS.contains(&route.method.as_str()) {
+            return Err(format!("{method}: the method is one of {}", METHODS.join(", ")));
+        }
+        if !route.path.starts_with('/') {
+            return Err(format!("{path}: a path begins with `/`"));
+        }
+        if !POLICIES.contains(&route.policy.as_str()) {
+            return Err(format!("{policy}: the policy is one of {}", POLICIES.join(", ")));
+        }
+        Ok(route)
+    }
+
+    /// A name for the endpoint: `POST /api/v1/orders/{id}/cancel` is `orders.cancel`.
+    fn endpoint(&self) -> String {
+        let segments: Vec<&str> = self.path.split('/').filter(|text| !text.is_empty()).collect();
+        let version =
+            |text: &str| text.strip_prefix('v').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        let literals = segments.iter().filter(|text| !text.contains('{') && **text != "api" && !version(text));
+        let mut words: Vec<String> = literals.map(|text| word(text)).filter(|word| !word.is_empty()).collect();
+        let on_item = segments.last().is_some_and(|text| text.contains('{'));
+        // A literal behind a parameter says what is done: /orders/{id}/cancel.
+        let acts = self.method == "POST" && !on_item && segments.iter().any(|text| text.contains('{'));
+        if !acts {
+            words.push(
+                match self.method.as_str() {
+                    "POST" => "create",
+                    "PUT" => "put",
+                    "PATCH" => "update",
+                    "DELETE" => "delete",
+                    _ if on_item => "get",
+                    _ => "list",
+                }
+                .to_owned(),
+            );
+        }
+        words.join(".")
+    }
+
+    /// A name for the handler: `Orders/create`.
+    pub(crate) fn usual_target(&self) -> String {
+        let endpoint = self.endpoint();
+        let (service, handler) = endpoint.rsplit_once('.').unwrap_or(("service", &endpoint));
+        let camel = |text: &str, first: bool| {
+            let mut words = String::new();
+            for (place, word) in text.split(|char: char| !char.is_ascii_alphanumeric()).enumerate() {
+                let mut chars = word.chars();
+                match chars.next() {
+                    Some(letter) if place > 0 || first => words.push(letter.to_ascii_uppercase()),
+                    Some(letter) => words.push(letter),
+                    None => {}
+                }
+                words.extend(chars);
+            }
+            words
+        };
+        format!("{}/{}", camel(service, true), camel(handler, false))
+    }
+}
+
+fn word(text: &str) -> String {
+    let word: String =
+        text.chars().map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '-' }).collect();
+    word.trim_matches('-').to_owned()
+}
+
+/// What a first document is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct StarterAnswers {
+    pub(crate) backend: BackendChoice,
+    /// The gateway's cluster of Restate
+    pub(crate) cluster: String,
+    pub(crate) identity: IdentityKind,
+    /// The filter that sets the headers
+    pub(crate) owner: String,
+    /// A claim or header, or `=VALUE` for a constant
+    pub(crate) tenant: String,
+    /// As `tenant`
+    pub(crate) project: String,
+    pub(crate) subject: String,
+    pub(crate) routes: Vec<RouteAnswer>,
+    pub(crate) shadow: bool,
+    pub(crate) unmatched: Option<String>,
+    pub(crate) docs_url: Option<String>,
+}
+
+impl StarterAnswers {
+    /// The document, as text.
+    pub(crate) fn document(&self) -> String {
+        let member = |text: &str| match text.strip_prefix('=') {
+            Some(value) => json!({"value": value}),
+            None => json!(text),
+        };
+        let mut source = match self.identity {
+            IdentityKind::Jwt => json!({"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"]}),
+            IdentityKind::Headers => json!({"name": "headers", "headers_owned_by": self.owner}),
+        };
+        let subject = match self.identity {
+            IdentityKind::Jwt => json!({"field": self.subject, "type": "user"}),
+            // The header holds `type:id`.
+            IdentityKind::Headers => json!({"field": self.subject}),
+        };
+        if let Some(source) = source.as_object_mut() {
+            source.insert("tenant".to_owned(), member(&self.tenant));
+            source.insert("project".to_owned(), member(&self.project));
+            source.insert("subject".to_owned(), subject);
+        }
+        let mut document = Map::new();
+        document.insert("version".to_owned(), json!(1));
+        if self.shadow {
+            document.insert("mode".to_owned(), json!("shadow"));
+        }
+        for (name, value) in [("unmatched", &self.unmatched), ("docs_url", &self.docs_url)] {
+            if let Some(value) = value {
+                document.insert(name.to_owned(), json!(value));
+            }
+        }
+        document.insert("identity".to_owned(), json!({"sources": [source]}));
+        document.insert("backend".to_owned(), match self.backend {
+            BackendChoice::Generic => json!({"kind": "generic"}),
+            BackendChoice::Restate => json!({
+                "kind": "restate", "rewrite_path": true, "cluster": self.cluster,
+                "operation_id": {"from": "x-restate-id", "to": "x-operation-id"}, "hide_headers": ["x-restate-*", "access-control-*"],
+            }),
+        });
+        document.insert("routes".to_owned(), json!(self.routes()));
+        compact_json(&Value::Object(document))
+    }
+
+    fn routes(&self) -> Vec<Value> {
+        let mut names: Vec<String> = Vec::new();
+        let route = |route: &RouteAnswer| {
+            let (mut name, mut number) = (route.endpoint(), 2);
+            while names.contains(&name) {
+                name = format!("{}-{number}", route.endpoint());
+                number += 1;
+            }
+            names.push(name.clone());
+            let mut made = Map::new();
+            made.insert("endpoint".to_owned(), json!(name));
+            if route.method != "POST" {
+                made.insert("methods".to_owned(), json!([route.method]));
+            }
+            made.insert("path".to_owned(), json!(route.path));
+            made.insert("policy".to_owned(), json!(route.policy));
+            let usual = (self.backend == BackendChoice::Restate).then(|| route.usual_target());
+            if let Some(target) = route.target.clone().or(usual) {
+                made.insert("target".to_owned(), json!(target));
+            }
+            Value::Object(made)
+        };
+        self.routes.iter().map(route).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_and_targets_get_usual_names() {
+        for (route, endpoint, target) in [
+            ("POST /orders REQUIRED_A", "orders.create", "Orders/create"),
+            ("POST /api/v1/orders/{id}/cancel ACCEPTED", "orders.cancel", "Orders/cancel"),
+            ("get /orders/{id} prohibited", "orders.get", "Orders/get"),
+            ("GET /v2/order-lines PROHIBITED", "order-lines.list", "OrderLines/list"),
+            ("PUT /orders/{id} ACCEPTED", "orders.put", "Orders/put"),
+            ("POST /{x} ACCEPTED", "create", "Service/create"),
+        ] {
+            let route = RouteAnswer::parse(route).unwrap();
+            assert_eq!((route.endpoint().as_str(), route.usual_target().as_str()), (endpoint, target));
+        }
+    }
+
+    #[test]
+    fn what_is_no_route_is_refused() {
+        for text in [
+            "",
+            "POST",
+            "POST /a",
+            "POST a REQUIRED_A",
+            "BREW /a REQUIRED_A",
+            "POST /a REQUIRED_B",
+            "POST /a ACCEPTED A/b c",
+        ] {
+            assert!(RouteAnswer::parse(text).is_err(), "{text}");
+        }
+    }
+}

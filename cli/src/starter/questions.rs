@@ -1,0 +1,303 @@
+//! Asks on a terminal for what the options leave open.
+
+use super::answers::{BackendChoice, IdentityKind, POLICIES, RouteAnswer, StarterAnswers};
+use dialoguer::{Confirm, Input, Select, theme::ColorfulTheme, theme::SimpleTheme, theme::Theme};
+
+/// What options say; `None` where somebody has to be asked, or the usual answer taken.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GivenAnswers {
+    pub(crate) backend: Option<BackendChoice>,
+    pub(crate) cluster: Option<String>,
+    pub(crate) identity: Option<IdentityKind>,
+    pub(crate) owner: Option<String>,
+    pub(crate) tenant: Option<String>,
+    pub(crate) project: Option<String>,
+    pub(crate) subject: Option<String>,
+    pub(crate) routes: Vec<RouteAnswer>,
+    pub(crate) shadow: Option<bool>,
+    pub(crate) unmatched: Option<String>,
+    pub(crate) docs_url: Option<String>,
+}
+
+/// Somebody who answers.
+pub(crate) trait Respondent {
+    /// The number of the chosen item.
+    ///
+    /// # Errors
+    /// Nobody answers any more.
+    fn choose(&mut self, question: &str, items: &[&str]) -> Result<usize, String>;
+    /// A text that `fits`.
+    ///
+    /// # Errors
+    /// As [`Respondent::choose`].
+    fn text(&mut self, question: &str, usual: &str, fits: fn(&str) -> Result<(), String>) -> Result<String, String>;
+    /// Yes or no.
+    ///
+    /// # Errors
+    /// As [`Respondent::choose`].
+    fn confirm(&mut self, question: &str, usual: bool) -> Result<bool, String>;
+}
+
+/// Takes the usual answer to every question (`--yes`).
+pub(crate) struct UsualAnswers;
+
+impl Respondent for UsualAnswers {
+    fn choose(&mut self, _: &str, _: &[&str]) -> Result<usize, String> {
+        Ok(0)
+    }
+
+    fn text(&mut self, _: &str, usual: &str, _: fn(&str) -> Result<(), String>) -> Result<String, String> {
+        Ok(usual.to_owned())
+    }
+
+    fn confirm(&mut self, _: &str, usual: bool) -> Result<bool, String> {
+        Ok(usual)
+    }
+}
+
+/// A person at a terminal. Questions are written to standard error.
+pub(crate) struct Terminal(Box<dyn Theme>);
+
+impl Terminal {
+    /// With colours, unless `NO_COLOR` is set.
+    pub(crate) fn new() -> Self {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self(if plain { Box::new(SimpleTheme) } else { Box::new(ColorfulTheme::default()) })
+    }
+}
+
+fn gone(error: dialoguer::Error) -> String {
+    format!("the terminal: {error}; --yes with options asks nothing")
+}
+
+impl Respondent for Terminal {
+    fn choose(&mut self, question: &str, items: &[&str]) -> Result<usize, String> {
+        Select::with_theme(&*self.0).with_prompt(question).items(items).default(0).interact().map_err(gone)
+    }
+
+    fn text(&mut self, question: &str, usual: &str, fits: fn(&str) -> Result<(), String>) -> Result<String, String> {
+        let input = Input::<String>::with_theme(&*self.0).with_prompt(question);
+        let input = if usual.is_empty() { input.allow_empty(true) } else { input.default(usual.to_owned()) };
+        input.validate_with(|text: &String| fits(text)).interact_text().map_err(gone)
+    }
+
+    fn confirm(&mut self, question: &str, usual: bool) -> Result<bool, String> {
+        Confirm::with_theme(&*self.0).with_prompt(question).default(usual).interact().map_err(gone)
+    }
+}
+
+/// Fills in what is not given.
+///
+/// # Errors
+/// Nobody answers any more.
+pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Result<StarterAnswers, String> {
+    let backend = match given.backend {
+        Some(backend) => backend,
+        None => {
+            let items = ["an API or service of mine that deduplicates by Idempotency-Key itself", "Restate"];
+            match respondent.choose("What stands behind the gateway?", &items)? {
+                0 => BackendChoice::Generic,
+                _ => BackendChoice::Restate,
+            }
+        }
+    };
+    let mut text = |given: Option<String>, question: &str, usual: &str| match given {
+        Some(text) => Ok(text),
+        None => respondent.text(question, usual, filled),
+    };
+    let cluster = match backend {
+        BackendChoice::Restate => {
+            text(given.cluster, "The gateway's name for Restate (a cluster of Envoy)", "restate")?
+        }
+        BackendChoice::Generic => String::new(),
+    };
+    let identity = match given.identity {
+        Some(identity) => identity,
+        None => {
+            let items =
+                ["claims of a token (JWT) that the gateway verifies", "headers that a filter of the gateway sets"];
+            match respondent.choose("Who says who the caller is?", &items)? {
+                0 => IdentityKind::Jwt,
+                _ => IdentityKind::Headers,
+            }
+        }
+    };
+    let mut text = |given: Option<String>, question: &str, usual: &str| match given {
+        Some(text) => Ok(text),
+        None => respondent.text(question, usual, filled),
+    };
+    let (what, names) = match identity {
+        IdentityKind::Jwt => ("claim", ["tenant_id", "project_id", "sub"]),
+        IdentityKind::Headers => ("header", ["x-auth-tenant", "x-auth-project", "x-auth-subject"]),
+    };
+    let owner = match identity {
+        IdentityKind::Headers => text(given.owner, "The filter that sets them", "envoy.filters.http.ext_authz")?,
+        IdentityKind::Jwt => String::new(),
+    };
+    let [tenant, project, subject] = names;
+    let tenant =
+        text(given.tenant, &format!("The {what} with the tenant (your customer), or =NAME if there is one"), tenant)?;
+    let project = text(
+        given.project,
+        &format!("The {what} with the project (a part of a tenant), or =NAME if there is one"),
+        project,
+    )?;
+    let subject = text(given.subject, &format!("The {what} with the user or machine that calls"), subject)?;
+    let routes = if given.routes.is_empty() { ask_routes(backend, respondent)? } else { given.routes };
+    let shadow = match given.shadow {
+        Some(shadow) => shadow,
+        None => respondent.confirm("Begin in shadow mode, which refuses nothing and only counts?", false)?,
+    };
+    Ok(StarterAnswers {
+        backend,
+        cluster,
+        identity,
+        owner,
+        tenant,
+        project,
+        subject,
+        routes,
+        shadow,
+        unmatched: given.unmatched,
+        docs_url: given.docs_url,
+    })
+}
+
+fn ask_routes(backend: BackendChoice, respondent: &mut dyn Respondent) -> Result<Vec<RouteAnswer>, String> {
+    let meanings = [
+        "REQUIRED_A: a key is required",
+        "ACCEPTED: a key is used if there is one",
+        "PROHIBITED: a key is refused (reads)",
+        "HANDLER_INTERNAL_C: the handler deduplicates by itself and gets no key",
+    ];
+    let mut routes = Vec::new();
+    loop {
+        let question = "A route: method and path, with parameters in braces";
+        let place = respondent
+            .text(question, "POST /orders", |text| RouteAnswer::parse(&format!("{text} ACCEPTED")).map(drop))?;
+        let policy = respondent.choose("Its policy", &meanings)?;
+        let policy = POLICIES.get(policy).copied().unwrap_or("REQUIRED_A");
+        let mut route = RouteAnswer::parse(&format!("{place} {policy}"))?;
+        if backend == BackendChoice::Restate {
+            route.target =
+                Some(respondent.text("Its target in Restate, Service/handler", &route.usual_target(), filled)?);
+        }
+        routes.push(route);
+        if !respondent.confirm("One more route?", false)? {
+            return Ok(routes);
+        }
+    }
+}
+
+fn filled(text: &str) -> Result<(), String> {
+    if text.trim().is_empty() { Err("write a name".to_owned()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_idempotency_engine::Policy;
+
+    /// Answers as they were written down before.
+    struct Script(Vec<&'static str>);
+
+    impl Script {
+        fn next(&mut self, question: &str) -> &'static str {
+            assert!(!self.0.is_empty(), "nobody expected: {question}");
+            self.0.remove(0)
+        }
+    }
+
+    impl Respondent for Script {
+        fn choose(&mut self, question: &str, items: &[&str]) -> Result<usize, String> {
+            let answer = self.next(question);
+            Ok(items.iter().position(|item| item.contains(answer)).unwrap())
+        }
+
+        fn text(
+            &mut self,
+            question: &str,
+            usual: &str,
+            fits: fn(&str) -> Result<(), String>,
+        ) -> Result<String, String> {
+            let answer = match self.next(question) {
+                "" => usual,
+                answer => answer,
+            };
+            fits(answer).map(|()| answer.to_owned())
+        }
+
+        fn confirm(&mut self, question: &str, _: bool) -> Result<bool, String> {
+            Ok(self.next(question) == "yes")
+        }
+    }
+
+    fn document(given: GivenAnswers, answers: &[&'static str]) -> String {
+        let mut script = Script(answers.to_vec());
+        let document = ask(given, &mut script).unwrap().document();
+        assert!(script.0.is_empty(), "not asked for: {:?}", script.0);
+        if let Err(errors) = Policy::from_json(document.as_bytes()) {
+            panic!("{:?}\n{document}", errors.0);
+        }
+        document
+    }
+
+    #[test]
+    fn every_way_through_the_questions_gives_a_policy() {
+        let made = document(
+            GivenAnswers::default(),
+            &[
+                "Restate",
+                "",
+                "headers",
+                "",
+                "",
+                "=main",
+                "",
+                "POST /refunds",
+                "REQUIRED_A",
+                "",
+                "yes",
+                "GET /refunds/{id}",
+                "PROHIBITED",
+                "Refunds/{id}/get",
+                "no",
+                "yes",
+            ],
+        );
+        for part in [
+            r#""mode": "shadow""#,
+            r#""target": "Refunds/create""#,
+            r#""headers_owned_by": "envoy.filters.http.ext_authz""#,
+            r#""project": {"value": "main"}"#,
+            r#""cluster": "restate""#,
+            r#""endpoint": "refunds.get", "methods": ["GET"]"#,
+        ] {
+            assert!(made.contains(part), "{part}: {made}");
+        }
+        document(
+            GivenAnswers::default(),
+            &["an API", "claims", "org", "", "", "PUT /orders/{id}", "ACCEPTED", "no", "no"],
+        );
+    }
+
+    #[test]
+    fn what_options_say_is_not_asked_for() {
+        let given = GivenAnswers {
+            backend: Some(BackendChoice::Generic),
+            identity: Some(IdentityKind::Jwt),
+            tenant: Some("org".to_owned()),
+            project: Some("=main".to_owned()),
+            subject: Some("sub".to_owned()),
+            routes: vec![
+                RouteAnswer::parse("POST /a REQUIRED_A").unwrap(),
+                RouteAnswer::parse("POST /api/a ACCEPTED").unwrap(),
+            ],
+            shadow: Some(false),
+            unmatched: Some("PROHIBITED".to_owned()),
+            ..GivenAnswers::default()
+        };
+        let made = document(given, &[]);
+        assert!(made.contains("\"a.create\"") && made.contains("\"a.create-2\""), "{made}");
+    }
+}

@@ -1,0 +1,177 @@
+//! What the registry (Unkey) and the secret store (OpenBao, Vault) have to hold for a new webhook (docs/lookups.md), as
+//! requests that a person can send, or that `--apply` sends.
+
+use crate::http::{HttpClient, HttpReply};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value, json};
+
+/// A new webhook.
+#[derive(Debug)]
+pub(crate) struct NewWebhook {
+    pub(crate) tenant: String,
+    pub(crate) project: String,
+    pub(crate) provider: String,
+    /// `key_scope` and `bind_body`, if the provider's defaults do not do
+    pub(crate) more: Map<String, Value>,
+}
+
+/// A webhook id with 128 random bits: `wh_` and 22 characters of `[A-Za-z0-9_-]`.
+///
+/// # Errors
+/// The operating system has no random source.
+pub(crate) fn new_id() -> Result<String, String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| format!("the operating system gives no random bytes: {error}"))?;
+    Ok(format!("wh_{}", URL_SAFE_NO_PAD.encode(bytes)))
+}
+
+impl NewWebhook {
+    /// The body of Unkey's `keys.createKey`. Unkey makes the id, from as many random bits.
+    pub(crate) fn unkey_key(&self, api_id: &str) -> Value {
+        let mut meta = json!({"kind": "webhook", "project_id": self.project, "provider": self.provider});
+        if let Some(meta) = meta.as_object_mut() {
+            meta.extend(self.more.clone());
+        }
+        json!({"apiId": api_id, "prefix": "wh", "byteLength": 16, "externalId": self.tenant, "meta": meta})
+    }
+
+    /// The binding in `webhooks.static` of a policy document.
+    pub(crate) fn binding(&self, variable: &str) -> Value {
+        let mut binding = json!({"tenant": self.tenant, "project": self.project, "provider": self.provider});
+        if let Some(binding) = binding.as_object_mut() {
+            binding.insert("secrets".to_owned(), json!([{"env": variable}]));
+            binding.extend(self.more.clone());
+        }
+        binding
+    }
+
+    /// The owner of the secret: the form in which the store has it by default.
+    pub(crate) fn owner(&self) -> String {
+        format!("{}:{}:{}", self.tenant, self.project, self.provider)
+    }
+}
+
+/// Where the policy has the secrets (`webhooks.openbao`).
+#[derive(Debug)]
+pub(crate) struct SecretPlace {
+    pub(crate) mount: String,
+    /// In the mount
+    pub(crate) path: String,
+    pub(crate) namespace: Option<String>,
+}
+
+impl SecretPlace {
+    /// The place of a webhook's secret; `None` if the policy has no secret store.
+    pub(crate) fn of(document: &Value, webhook: &NewWebhook) -> Option<Self> {
+        let openbao = document.pointer("/webhooks/openbao")?;
+        let text = |name: &str| openbao.get(name).and_then(Value::as_str);
+        let path = text("path").unwrap_or("{tenant}:{project}:{provider}");
+        let values =
+            [("{tenant}", &webhook.tenant), ("{project}", &webhook.project), ("{provider}", &webhook.provider)];
+        Some(Self {
+            mount: text("mount").unwrap_or("secret").to_owned(),
+            path: values.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value)),
+            namespace: text("namespace").map(str::to_owned),
+        })
+    }
+
+    /// Writes a secret. Without `replace` it writes only where there is none yet: all webhooks of an owner share the secret.
+    ///
+    /// # Errors
+    /// The store cannot be reached or refuses. The secret is not repeated.
+    pub(crate) fn write(&self, client: &HttpClient, url: &str, secret: &str, replace: bool) -> Result<(), String> {
+        let mut body = json!({"data": {"secret": secret}});
+        if let Some(members) = body.as_object_mut().filter(|_| !replace) {
+            members.insert("options".to_owned(), json!({"cas": 0}));
+        }
+        let url = format!("{}/v1/{}/data/{}", url.trim_end_matches('/'), self.mount, self.path);
+        let mut headers = vec![("content-type", "application/json")];
+        headers.extend(self.namespace.as_deref().map(|namespace| ("X-Vault-Namespace", namespace)));
+        let reply = client
+            .send("POST", &url, &headers, Some(body.to_string().as_bytes()))
+            .map_err(|error| format!("the secret store: {error}"))?;
+        let told = told(&reply);
+        match reply.status {
+            200 | 204 => Ok(()),
+            400 if told.contains("check-and-set") => Err(format!(
+                "there is a secret at {} already, which every webhook of this owner shares: leave --secret out to use it, or add \
+                 --replace-secret to write a new version",
+                self.path
+            )),
+            403 => {
+                Err(format!("the secret store refuses the token for {url} (403): it needs `create` and `update` there"))
+            }
+            404 => Err(format!(
+                "the secret store has no mount `{}` (404): bao secrets enable -path={} -version=2 kv",
+                self.mount, self.mount
+            )),
+            status => Err(format!("the secret store answers {status} to POST {url}: {told}")),
+        }
+    }
+}
+
+/// Creates the key in Unkey; its text, which is the webhook id.
+///
+/// # Errors
+/// Unkey cannot be reached, refuses, or answers in another form.
+pub(crate) fn create_key(client: &HttpClient, url: &str, body: &Value) -> Result<String, String> {
+    let url = format!("{}/v2/keys.createKey", url.trim_end_matches('/'));
+    let reply = client
+        .send("POST", &url, &[("content-type", "application/json")], Some(body.to_string().as_bytes()))
+        .map_err(|error| format!("the registry: {error}"))?;
+    if reply.status != 200 {
+        let advice = match reply.status {
+            401 | 403 => ": the root key needs api.*.create_key",
+            404 => ": is the API of --unkey-api there?",
+            _ => "",
+        };
+        return Err(format!("the registry answers {} to POST {url}{advice}: {}", reply.status, told(&reply)));
+    }
+    let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    answer
+        .pointer("/data/key")
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+        .ok_or_else(|| format!("the registry answers POST {url} without `data.key`: is this the URL of Unkey's API?"))
+}
+
+/// What a reply says about an error, shortened.
+fn told(reply: &HttpReply) -> String {
+    let json: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let text = json.pointer("/error/detail").or_else(|| json.pointer("/errors/0")).and_then(Value::as_str);
+    text.map_or_else(|| "the answer has no reason".to_owned(), |text| text.chars().take(300).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_128_random_bits_and_the_form_that_the_filter_takes() {
+        let ids: std::collections::BTreeSet<String> = (0..100).map(|_| new_id().unwrap()).collect();
+        assert_eq!(ids.len(), 100);
+        for id in ids {
+            let random = id.strip_prefix("wh_").unwrap();
+            assert_eq!(URL_SAFE_NO_PAD.decode(random).unwrap().len(), 16, "{id}");
+        }
+    }
+
+    #[test]
+    fn records_are_those_of_the_page() {
+        let more = json!({"bind_body": true}).as_object().unwrap().clone();
+        let webhook = NewWebhook { tenant: "acme".into(), project: "shop".into(), provider: "stripe".into(), more };
+        assert_eq!(
+            webhook.unkey_key("api_1"),
+            json!({"apiId": "api_1", "prefix": "wh", "byteLength": 16, "externalId": "acme",
+                   "meta": {"kind": "webhook", "project_id": "shop", "provider": "stripe", "bind_body": true}})
+        );
+        assert_eq!(webhook.binding("S")["secrets"], json!([{"env": "S"}]));
+        let document = json!({"webhooks": {"openbao": {"cluster": "c", "mount": "webhooks"}}});
+        let place = SecretPlace::of(&document, &webhook).unwrap();
+        assert_eq!((place.mount.as_str(), place.path.as_str()), ("webhooks", "acme:shop:stripe"));
+        let other = json!({"webhooks": {"openbao": {"cluster": "c", "path": "h/{provider}/{tenant}/{project}"}}});
+        assert_eq!(SecretPlace::of(&other, &webhook).unwrap().path, "h/stripe/acme/shop");
+        assert!(SecretPlace::of(&json!({}), &webhook).is_none());
+    }
+}

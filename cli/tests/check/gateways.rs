@@ -1,0 +1,257 @@
+//! `check --envoy`: the demo's gateway is clean, and each mistake that is planted in it is found.
+
+use super::{all_lints, check, json, names, text};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const DEMO: &str = include_str!("../../../demo/envoy.yaml");
+const LOOKUPS: &str = include_str!("../../../demo/lookups.yaml");
+const POLICY: &str = include_str!("../../../demo/policy.json");
+
+/// What stands in the places of the demo's template. The policy has a retention, so that it is clean by itself.
+fn places() -> Vec<(&'static str, String)> {
+    let retention = r#""retention": {"classes": {"webhook": "3d"}, "services": {"Webhooks": {"class": "webhook"}}},"#;
+    let policy = POLICY.replacen("\"routes\": [", &format!("{retention}\n  \"routes\": ["), 1);
+    vec![
+        ("GATEWAY_PORT", "10000".to_owned()),
+        ("ADMIN_PORT", "9901".to_owned()),
+        ("ACCESS_LOG", "/dev/stdout".to_owned()),
+        ("ISSUER", "https://issuer.example.com".to_owned()),
+        ("JWKS", "{\"keys\": []}".to_owned()),
+        ("TOKEN_REQUIREMENT", "{provider_name: demo}".to_owned()),
+        ("WASM", "/modules/edge_idempotency.3f9fbb3c6dbb.wasm".to_owned()),
+        ("POLICY", policy),
+        ("BACKEND_ADDRESS", "127.0.0.1".to_owned()),
+        ("BACKEND_PORT", "8080".to_owned()),
+        ("LOOKUP_CLUSTERS", fill(LOOKUPS, &[])),
+    ]
+}
+
+/// Fills the places of a template as the demo does: lines of a value take over the indentation.
+fn fill(template: &str, places: &[(&str, String)]) -> String {
+    let mut filled = String::new();
+    for line in template.lines() {
+        let indent: String = line.chars().take_while(|char| *char == ' ').collect();
+        let mut line = line.to_owned();
+        while let Some((before, rest)) = line.clone().split_once("{{") {
+            let (name, after) = rest.split_once("}}").unwrap();
+            let value = places.iter().find(|(place, _)| *place == name).map_or("1", |(_, value)| value);
+            line = format!("{before}{}{after}", value.trim_end().replace('\n', &format!("\n{indent}")));
+        }
+        filled += &(line + "\n");
+    }
+    filled
+}
+
+/// A gateway's file, and the arguments that allow what the demo's policy has by itself.
+struct Gateway {
+    directory: tempfile::TempDir,
+}
+
+impl Gateway {
+    fn new(config: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("envoy.yaml"), config).unwrap();
+        Self { directory }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("envoy.yaml")
+    }
+
+    fn report(&self) -> serde_json::Value {
+        json(&["--envoy", "--allow", "changed-default", self.path().to_str().unwrap()])
+    }
+
+    fn text(&self) -> String {
+        let output = check(&["--envoy", "--allow", "changed-default", self.path().to_str().unwrap()]);
+        text(&output).replace(self.directory.path().to_str().unwrap(), "DIRECTORY")
+    }
+}
+
+fn demo() -> String {
+    fill(DEMO, &places())
+}
+
+#[test]
+fn the_demo_is_clean() {
+    let report = Gateway::new(&demo()).report();
+    assert_eq!(names(&report), [""; 0], "{report}");
+    assert!(report["files"][0]["summary"].as_str().unwrap().starts_with("policy with 8 routes"), "{report}");
+}
+
+/// The shipped example for an API of one's own: what it says by itself is an exception with its reason (`shipped`).
+#[test]
+fn the_example_has_nothing_but_its_exceptions() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-api/envoy.yaml");
+    let report = json(&["--envoy", file.to_str().unwrap()]);
+    assert_eq!(names(&report), ["envoy-module-name", "unmatched-write"], "{report}");
+}
+
+/// What is planted: the lint that finds it, what stands in the demo, and what stands there instead.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    ("envoy-no-filter", "extensions.filters.http.wasm.v3.Wasm", "extensions.filters.http.wasm.v3.Wasn"),
+    (
+        "envoy-configuration",
+        "type.googleapis.com/google.protobuf.StringValue",
+        "type.googleapis.com/google.protobuf.Struct",
+    ),
+    ("envoy-fail-open", "failure_policy: FAIL_RELOAD", "failure_policy: FAIL_OPEN"),
+    ("envoy-failure-policy", "failure_policy: FAIL_RELOAD", "failure_policy: FAIL_CLOSED"),
+    ("envoy-stop-iteration", "allow_on_headers_stop_iteration: true", "allow_on_headers_stop_iteration: false"),
+    ("envoy-runtime", "envoy.wasm.runtime.v8", "envoy.wasm.runtime.wamr"),
+    (
+        "envoy-missing-variable",
+        "host_env_keys: [STRIPE_WHSEC, STRIPE_WHSEC_PREVIOUS, ",
+        "host_env_keys: [STRIPE_WHSEC, ",
+    ),
+    (
+        "envoy-literal-variable",
+        "SCHEDULER_SECRET, OPERATIONS_SECRET]",
+        "SCHEDULER_SECRET]\n                    key_values: {OPERATIONS_SECRET: planted}",
+    ),
+    ("envoy-module-name", "edge_idempotency.3f9fbb3c6dbb.wasm", "edge_idempotency.wasm"),
+    (
+        "envoy-filter-order",
+        "          - name: envoy.filters.http.router\n",
+        "          - name: envoy.filters.http.ext_authz\n            typed_config:\n              \"@type\": \
+         type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz\n          - name: \
+         envoy.filters.http.router\n",
+    ),
+    ("envoy-identity-source", "payload_in_metadata: jwt", "payload_in_metadata: payload"),
+    (
+        "envoy-disabled",
+        "          - name: edge-idempotency\n",
+        "          - name: edge-idempotency\n            disabled: true\n",
+    ),
+    ("envoy-normalize-path", "normalize_path: true", "normalize_path: false"),
+    ("envoy-merge-slashes", "          merge_slashes: true\n", ""),
+    (
+        "envoy-escaped-slashes",
+        "merge_slashes: true",
+        "merge_slashes: true\n          path_with_escaped_slashes_action: UNESCAPE_AND_REDIRECT",
+    ),
+    ("envoy-buffer-limit", "per_connection_buffer_limit_bytes: 1114112", "per_connection_buffer_limit_bytes: 1048576"),
+    ("envoy-buffer-limit", "request_body_buffer_limit: 1114112", "request_body_buffer_limit: 65536"),
+    ("envoy-request-timeout", "          request_timeout: 60s\n", ""),
+    ("envoy-recovery-timeout", "stream_idle_timeout: 120s", "stream_idle_timeout: 30s"),
+    ("envoy-access-log", "edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"", "user: none"),
+    ("envoy-client-mark", "              - remove: x-edge-idempotency\n", ""),
+    (
+        "envoy-unmarked-route",
+        "name: public\n                match: {prefix: /api/}",
+        "name: public\n                match: {prefix: /}",
+    ),
+    ("envoy-no-marked-route", "name: x-edge-idempotency", "name: x-something-else"),
+    (
+        "envoy-route-timeout",
+        "route: {cluster: backend, timeout: 60s}\n                request_headers",
+        "route: {cluster: backend}\n                request_headers",
+    ),
+    (
+        "envoy-keyless-retry",
+        "route: {cluster: backend, timeout: 60s}\n                request_headers",
+        "route: {cluster: backend, timeout: 60s, retry_policy: {retry_on: \"connect-failure,reset\"}}\n                \
+         request_headers",
+    ),
+    ("envoy-missing-cluster", "\"cluster\": \"backend\"", "\"cluster\": \"restate\""),
+    ("not-yaml", "static_resources:", "static_resources: {"),
+];
+
+#[test]
+fn each_planted_mistake_is_found_and_nothing_else() {
+    for (index, (lint, right, wrong)) in MISTAKES.iter().enumerate() {
+        let config = demo();
+        assert!(config.contains(right), "the demo has no {right}");
+        let gateway = Gateway::new(&config.replacen(right, wrong, 1));
+        let report = gateway.report();
+        let found: BTreeSet<&str> = names(&report).into_iter().collect();
+        // Without the mark's route the others have no mark either.
+        let also = if *lint == "envoy-no-marked-route" { Some("envoy-unmarked-route") } else { None };
+        let expected: BTreeSet<&str> = also.into_iter().chain([*lint]).collect();
+        assert_eq!(found, expected, "{wrong}: {report}");
+        assert!(!gateway.text().contains("planted"), "{lint} shows a secret");
+        let before = MISTAKES.iter().take(index).filter(|(other, ..)| other == lint).count();
+        insta::assert_snapshot!(
+            if before == 0 { (*lint).to_owned() } else { format!("{lint}-{before}") },
+            gateway.text()
+        );
+    }
+}
+
+/// A policy with `hosts` needs more of the gateway.
+#[test]
+fn a_host_has_one_spelling_where_routes_have_hosts() {
+    let hosts = demo().replacen(
+        "\"endpoint\": \"refunds.create\",",
+        "\"endpoint\": \"refunds.create\", \"hosts\": [\"a.example.com\"],",
+        1,
+    );
+    assert_eq!(names(&Gateway::new(&hosts).report()), [""; 0]);
+    let report = Gateway::new(&hosts.replace("strip_any_host_port: true", "strip_any_host_port: false")).report();
+    assert_eq!(names(&report), ["envoy-host-spelling"], "{report}");
+}
+
+#[test]
+fn every_lint_of_a_gateway_has_a_mistake() {
+    let planted: BTreeSet<&str> = MISTAKES.iter().map(|(lint, ..)| *lint).chain(["envoy-host-spelling"]).collect();
+    for name in all_lints().iter().filter(|name| name.starts_with("envoy-")) {
+        assert!(planted.contains(name.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn a_mistake_in_the_policy_shows_its_line_in_the_gateways_file() {
+    let config = demo().replacen("\"policy\": \"REQUIRED_A\"", "\"policy\": \"REQUIRE_A\"", 1);
+    let report = Gateway::new(&config).report();
+    let finding = &report["findings"][0];
+    assert_eq!(finding["pointer"], "/routes/0/policy");
+    let line = usize::try_from(finding["line"].as_u64().unwrap()).unwrap();
+    assert!(config.lines().nth(line - 1).unwrap().contains("REQUIRE_A"), "{report}");
+}
+
+/// Retries of requests with a key, and of those that never ran, are right.
+#[test]
+fn retries_of_requests_with_a_key_are_no_mistake() {
+    for policy in [
+        "{retry_on: \"connect-failure,refused-stream\"}",
+        "{retry_on: \"reset,5xx\", retriable_request_headers: [{name: Idempotency-Key, present_match: true}]}",
+    ] {
+        let config = demo().replacen(
+            "route: {cluster: backend, timeout: 60s}\n                request_headers",
+            &format!(
+                "route: {{cluster: backend, timeout: 60s, retryPolicy: {policy}}}\n                request_headers"
+            ),
+            1,
+        );
+        assert_eq!(names(&Gateway::new(&config).report()), [""; 0], "{policy}");
+    }
+}
+
+/// A filter that ECDS reads from a file is checked there.
+#[test]
+fn a_filter_that_comes_from_a_file_is_found() {
+    let demo = demo();
+    let start = demo.find("          - name: edge-idempotency\n").unwrap();
+    let end = demo.find("          - name: envoy.filters.http.router\n").unwrap();
+    let filter = &demo[start..end];
+    let own: String =
+        filter.lines().map(|line| format!("{}\n", line.strip_prefix("          ").unwrap_or(line))).collect();
+    let own = own.replacen(
+        "- name: edge-idempotency\n",
+        "- \"@type\": type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig\n  name: edge-idempotency\n",
+        1,
+    );
+    let discovery = "          - name: edge-idempotency\n            config_discovery:\n              config_source: {path_config_source: {path: ecds.yaml}}\n              type_urls: [type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm]\n\n";
+    let gateway = Gateway::new(&demo.replacen(filter, discovery, 1));
+    assert_eq!(names(&gateway.report()), ["envoy-no-filter"]);
+    let ecds =
+        |text: &str| std::fs::write(gateway.directory.path().join("ecds.yaml"), format!("resources:\n{text}")).unwrap();
+    ecds(&own);
+    let report = gateway.report();
+    assert_eq!(names(&report), [""; 0], "{report}");
+    ecds(&own.replace("failure_policy: FAIL_RELOAD", "failure_policy: FAIL_OPEN"));
+    let report = gateway.report();
+    assert_eq!(names(&report), ["envoy-fail-open"], "{report}");
+    assert!(report["findings"][0]["file"].as_str().unwrap().ends_with("ecds.yaml"));
+}

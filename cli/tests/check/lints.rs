@@ -1,0 +1,57 @@
+//! Every lint of a policy document has a document that triggers it, `lints/NAME.json`, and one that does not,
+//! `lints/NAME.good.json`. The second differs from the first in what the message asks for.
+
+use super::{all_lints, check, json, names, text};
+use std::path::Path;
+
+/// Lints that a document cannot trigger: what the engine may say in future, and what is about gateways.
+const WITHOUT: [&str; 2] = ["start-warning", "not-yaml"];
+
+fn documents() -> Vec<String> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check/lints");
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| Some(name.strip_suffix(".json")?.to_owned()))
+        .filter(|name| !name.ends_with(".good"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The lint of a document; `start-error` has several.
+fn lint_of(document: &str) -> &str {
+    if document.starts_with("start-error") { "start-error" } else { document }
+}
+
+#[test]
+fn every_lint_of_a_document_has_documents() {
+    let documents = documents();
+    let found: Vec<&str> = documents.iter().map(|name| lint_of(name)).collect();
+    for name in all_lints() {
+        let name = name.as_str();
+        let is_of_documents = !name.starts_with("envoy-") && !WITHOUT.contains(&name);
+        assert_eq!(found.contains(&name), is_of_documents, "{name}");
+    }
+}
+
+#[test]
+fn a_document_that_triggers_a_lint_shows_the_place_and_the_cure() {
+    for document in documents() {
+        let file = format!("lints/{document}.json");
+        let report = json(&[&file]);
+        assert!(names(&report).contains(&lint_of(&document)), "{document}: {report}");
+        assert!(!names(&report).contains(&"start-warning"), "a warning of the engine has no name: {report}");
+        assert!(!report.to_string().contains("planted"), "{document} shows a secret");
+        let output = check(&[&file]);
+        insta::assert_snapshot!(document, text(&output));
+    }
+}
+
+#[test]
+fn a_document_that_does_what_the_message_says_is_clean() {
+    for document in documents() {
+        let report = json(&[&format!("lints/{document}.good.json")]);
+        assert_eq!(names(&report), [""; 0], "{document}: {report}");
+    }
+}

@@ -1,0 +1,183 @@
+//! `explain` as people call it: a pasted command, a described request, a token; each answer is a snapshot.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+const POLICY: &str = r#"{
+  "version": 1,
+  "identity": {
+    "sources": [
+      {"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+       "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}
+    ],
+    "forward": {"tenant": "x-tenant-id"}
+  },
+  "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate"},
+  "allow_inline_secrets": true,
+  "webhooks": {"static": {"wh_01JSTRIPE": {"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": ["whsec_0123456789abcdef"]}}},
+  "routes": [
+    {"endpoint": "refunds.create", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create",
+     "key": {"format": "uuid7", "max_age": "24h", "min_length": 20}},
+    {"endpoint": "orders.create", "path": "/api/v1/orders", "policy": "REQUIRED_A", "target": "Orders/create"},
+    {"endpoint": "orders.cancel", "path": "/api/v1/orders/{order_id}/cancel", "policy": "ACCEPTED", "target": "Orders/cancel"},
+    {"endpoint": "orders.special", "path": "/api/v1/orders/special/cancel", "policy": "PROHIBITED", "target": "Orders/special"},
+    {"endpoint": "eu.create", "path": "/api/v1/eu", "hosts": ["eu.example.com"], "policy": "REQUIRED_A", "target": "Eu/create"},
+    {"endpoint": "quiet.create", "path": "/api/v1/quiet", "policy": "REQUIRED_A", "target": "Quiet/create", "mode": "shadow"},
+    {"endpoint": "internal.run", "path": "/api/v1/internal", "policy": "HANDLER_INTERNAL_C", "target": "Internal/run"},
+    {"endpoint": "hooks", "path": "/webhooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "target": "Hooks/take", "webhook": {}}
+  ]
+}"#;
+
+const CLAIMS: &str = r#"{"tenant_id":"acme","project_id":"shop","sub":"u1"}"#;
+
+fn token(claims: &str) -> String {
+    format!("eyJhbGciOiJub25lIn0.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+}
+
+/// Exit status, standard output and standard error.
+fn run(arguments: &[&str], input: &str) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.json");
+    std::fs::write(&file, POLICY).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
+        .arg("explain")
+        .arg("--policy")
+        .arg(&file)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that has already failed does not read its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Standard output, and below it the exit status.
+fn shown(arguments: &[&str]) -> String {
+    let (status, text, errors) = run(arguments, "");
+    assert_eq!(errors, "");
+    format!("{text}exit status {status}\n")
+}
+
+#[test]
+fn a_pasted_command_with_the_token_in_its_header() {
+    let command = format!(
+        "curl -sS 'https://api.example.com/api//v1/orders/?dry=1' \\\n  -H 'Authorization: Bearer {}' \\\n  \
+         -H 'Idempotency-Key: \"8e03978e\"' \\\n  --json '{{\"amount\": 1}}' | jq",
+        token(CLAIMS)
+    );
+    insta::assert_snapshot!(shown(&["--curl", &command]));
+    let (status, text, _) = run(&["--curl", "-"], &command);
+    assert_eq!(format!("{text}exit status {status}\n"), shown(&["--curl", &command]));
+}
+
+#[test]
+fn refusals_say_where_and_what_to_change() {
+    let (orders, key) = ("https://api.example.com/api/v1/orders", "Idempotency-Key: 8e03978e");
+    for (name, arguments) in [
+        ("no_token", vec!["--method", "POST", "--url", orders, "-H", key]),
+        (
+            "claim_missing",
+            vec!["--method", "POST", "--url", orders, "-H", key, "--jwt", r#"{"tenant_id":"acme","sub":7}"#],
+        ),
+        ("other_header", vec!["--method", "POST", "--url", orders, "-H", "X-Idempotency-Key: a", "--jwt", CLAIMS]),
+        ("two_keys", vec!["--method", "POST", "--url", orders, "-H", "Idempotency-Key: a, b", "--jwt", CLAIMS]),
+        ("method", vec!["--method", "PUT", "--url", orders]),
+        ("case_of_letters", vec!["--method", "POST", "--url", "https://api.example.com/api/v1/Orders", "-H", key]),
+        ("other_host", vec!["--method", "POST", "--url", "https://us.example.com/api/v1/eu", "-H", key]),
+        ("closed", vec!["--method", "POST", "--url", "https://api.example.com/restate/call/Orders/create"]),
+        ("path", vec!["--method", "POST", "--url", "https://api.example.com/api/v1/orders;a=1"]),
+        (
+            "rules",
+            vec![
+                "--method",
+                "POST",
+                "--url",
+                "https://api.example.com/api/v1/refunds",
+                "--jwt",
+                CLAIMS,
+                "-H",
+                "Idempotency-Key: 017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+            ],
+        ),
+        (
+            "prohibited",
+            vec!["--method", "POST", "--url", "https://api.example.com/api/v1/orders/special/cancel", "-H", key],
+        ),
+        ("signature", vec!["--data", "{}", "--url", "https://api.example.com/webhooks/stripe/wh_01JSTRIPE"]),
+        ("shadow", vec!["--method", "POST", "--url", "https://api.example.com/api/v1/quiet", "--jwt", CLAIMS]),
+    ] {
+        insta::assert_snapshot!(name, shown(&arguments));
+    }
+}
+
+#[test]
+fn forwarded_requests_show_what_the_backend_gets() {
+    let token = token(CLAIMS);
+    for (name, arguments) in [
+        (
+            "accepted_without_key",
+            vec!["--method", "POST", "--url", "https://a/api/v1/orders/7/cancel", "--jwt", &token],
+        ),
+        (
+            "case_c",
+            vec!["--method", "POST", "--url", "https://a/api/v1/internal", "-H", "Idempotency-Key: x", "--jwt", &token],
+        ),
+        ("recovery", vec!["--url", "https://a/api/v1/orders/by-idempotency-key/8e03978e/output", "--jwt", &token]),
+    ] {
+        insta::assert_snapshot!(name, shown(&arguments));
+    }
+}
+
+#[test]
+fn steps_and_notes_are_in_the_json() {
+    let url = "https://api.example.com/api/v1/Orders";
+    let (status, text, _) =
+        run(&["--json", "--curl", &format!("curl -u a:planted -X POST {url}"), "--jwt", CLAIMS], "");
+    let verdict: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(status, 1);
+    assert_eq!(verdict["steps"][0]["step"], "path");
+    assert_eq!((&verdict["steps"][1]["step"], &verdict["steps"][1]["result"]), (&"route".into(), &"refused".into()));
+    assert!(verdict["steps"][1]["details"][0].as_str().unwrap().contains("orders.create"), "{verdict}");
+    assert_eq!(verdict["notes"].as_array().map(Vec::len), Some(2), "{verdict}");
+    assert!(!text.contains("planted"));
+}
+
+/// The document of a described request gives the same verdict.
+#[test]
+fn a_described_request_can_be_printed_as_a_document() {
+    let arguments = ["--url", "https://a/api/v1/orders", "--data", "{}", "-H", "Idempotency-Key: k", "--jwt", CLAIMS];
+    let (status, document, _) = run(&[&arguments[..], &["--print-request"]].concat(), "");
+    assert_eq!(status, 0);
+    let mut by_document: Value = serde_json::from_str(&run(&["--json", "--request", "-"], &document).1).unwrap();
+    let described: Value = serde_json::from_str(&run(&[&arguments[..], &["--json"]].concat(), "").1).unwrap();
+    by_document["notes"] = described["notes"].clone();
+    assert_eq!(by_document, described);
+    assert_eq!(described["action"], "forward");
+}
+
+#[test]
+fn what_cannot_be_read_exits_with_2_and_repeats_no_token() {
+    for (arguments, told) in [
+        (vec!["--curl", "wget https://a/"], "does not begin with `curl`"),
+        (vec!["--url", "/relative"], "--url: not a request document"),
+        (vec!["--url", "https://a/", "--jwt", "planted"], "no token of three parts"),
+        (vec!["--url", "https://a/", "--jwt", "@/no/such/file"], "/no/such/file"),
+        (vec!["--curl", "-", "--jwt", "-"], "can be read only once"),
+        (vec!["--url", "https://a/", "-H", "nothing"], "Name: value"),
+        (vec!["--url", "https://a/", "--curl", "curl https://a/"], "cannot be used with"),
+        (vec!["--json"], "required"),
+    ] {
+        let (status, text, errors) = run(&arguments, "curl https://a/");
+        assert_eq!((status, text.as_str()), (2, ""), "{arguments:?}");
+        assert!(errors.contains(told) && !errors.contains("planted"), "{arguments:?}: {errors}");
+    }
+}

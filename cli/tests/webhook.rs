@@ -1,0 +1,195 @@
+//! `webhook`, `completions` and `man` as people call them.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+const POLICY: &str = r#"{
+  "version": 1,
+  "backend": {"kind": "generic"},
+  "routes": [{"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
+  "webhooks": {
+    "public_base_url": "https://api.example.com",
+    "static": {
+      "wh_01JSTRIPE": {"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": "HOOK_SECRET"}]},
+      "wh_01JGITLAB": {"tenant": "acme", "project": "shop", "provider": "gitlab", "secrets": [{"env": "HOOK_SECRET"}]},
+      "wh_01JPARCEL": {"tenant": "acme", "project": "shop", "provider": "parcel_post", "secrets": [{"env": "HOOK_SECRET"}]}
+    },
+    "providers": {"parcel_post": {
+      "name": "Parcel Post", "docs_url": "https://parcel.example/docs",
+      "schemes": [{"algorithm": "hmac-sha256", "signature": {"header": "X-Parcel-Signature", "encoding": "hex"}, "template": "{id}.{body}"}],
+      "identifiers": [{"header": "X-Parcel-Id", "signed": true}],
+      "retry": {"horizon": "1 day", "attempts": "5", "known_from": "documentation"}
+    }}
+  }
+}"#;
+
+const SECRET: &str = "planted-0123456789abcdef";
+
+/// Exit status, standard output and standard error.
+fn run(arguments: &[&str], policy: &str, input: &str) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.json");
+    std::fs::write(&file, policy).unwrap();
+    let file = file.display().to_string();
+    let arguments = arguments.iter().map(|argument| if *argument == "POLICY" { file.as_str() } else { argument });
+    let mut child = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
+        .args(arguments)
+        .env("HOOK_SECRET", SECRET)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that has already failed does not read its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A delivery that `sign` prints is one that `explain` forwards: the policy's own providers, too.
+#[test]
+fn signed_deliveries_are_accepted_by_the_policy() {
+    for (id, key) in [
+        ("wh_01JSTRIPE", "t-acme:shop:service:webhook-ingest:stripe-evt_1"),
+        ("wh_01JGITLAB", "t-acme:shop:service:webhook-ingest:gitlab-evt_1"),
+        ("wh_01JPARCEL", "t-acme:shop:service:webhook-ingest:parcel_post-evt_1"),
+    ] {
+        let sign =
+            ["webhook", "sign", "--policy", "POLICY", "--id", id, "--delivery-id", "evt_1", "--json", "--show-secret"];
+        let (status, document, errors) = run(&sign, POLICY, "");
+        assert_eq!(status, 0, "{errors}");
+        let (status, verdict, _) =
+            run(&["explain", "--policy", "POLICY", "--request", "-", "--json"], POLICY, &document);
+        let verdict: Value = serde_json::from_str(&verdict).unwrap();
+        assert_eq!((status, verdict["idempotency_key"].as_str()), (0, Some(key)), "{verdict}");
+    }
+}
+
+#[test]
+fn a_printed_command_holds_no_secret() {
+    let sign =
+        |more: &[&str], input: &str| run(&[&["webhook", "sign", "--policy", "POLICY"], more].concat(), POLICY, input);
+    for id in ["wh_01JSTRIPE", "wh_01JGITLAB"] {
+        let (status, text, errors) = sign(&["--id", id], "");
+        assert_eq!((status, errors.as_str()), (0, ""));
+        assert!(
+            text.starts_with("curl -i -X POST https://api.example.com/hooks/") && !text.contains("planted"),
+            "{text}"
+        );
+    }
+    let (_, text, _) = sign(&["--id", "wh_01JGITLAB"], "");
+    assert!(text.contains(r#"-H "X-Gitlab-Token: ${HOOK_SECRET}""#), "{text}");
+    let (status, text, errors) = sign(&["--id", "wh_01JGITLAB", "--secret", "-"], "planted-on-input\n");
+    assert_eq!((status, text.as_str()), (2, ""));
+    assert!(errors.contains("--show-secret") && !errors.contains("planted"), "{errors}");
+    let (_, text, _) = sign(&["--id", "wh_01JGITLAB", "--secret", "-", "--show-secret"], "planted-on-input\n");
+    assert!(text.contains("X-Gitlab-Token: planted-on-input'"), "{text}");
+    let (status, text, errors) = sign(&["--id", "wh_01JGITLAB", "--json"], "");
+    assert!(status == 2 && text.is_empty() && errors.contains("--show-secret"), "{errors}");
+    let (status, _, errors) = sign(&["--id", "wh_01JSTRIPE", "--secret", "planted"], "");
+    assert!(status == 2 && errors.contains("env:NAME"), "{errors}");
+}
+
+/// The printed command is one that `explain --curl` reads.
+#[test]
+fn a_printed_command_can_be_pasted() {
+    let (_, command, _) = run(&["webhook", "sign", "--policy", "POLICY", "--id", "wh_01JSTRIPE"], POLICY, "");
+    let (status, text, errors) = run(&["explain", "--policy", "POLICY", "--curl", "-"], POLICY, &command);
+    assert_eq!(status, 0, "{text}{errors}");
+}
+
+#[test]
+fn a_provider_with_private_keys_gets_a_new_pair_and_tells_its_public_half() {
+    let url = "https://api.example.com/hooks/discord/wh_01JDISCORD";
+    let (status, text, errors) = run(&["webhook", "sign", "--provider", "discord", "--url", url], POLICY, "");
+    assert_eq!(status, 0);
+    assert!(text.contains("X-Signature-Ed25519"), "{text}");
+    let key = errors.trim().rsplit(' ').next().unwrap();
+    assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{errors}");
+}
+
+#[test]
+fn what_cannot_be_signed_is_told() {
+    for (arguments, told) in [
+        (vec!["sign", "--provider", "strip", "--url", "http://h/"], "did you mean `stripe`?"),
+        (vec!["sign", "--provider", "stripe", "--url", "http://h/"], "--secret"),
+        (vec!["sign", "--policy", "POLICY", "--id", "wh_other"], "--provider"),
+        (vec!["sign", "--provider", "stripe", "--url", "http://h/", "--secret", "env:NOT_SET_HERE"], "NOT_SET_HERE"),
+        (vec!["sign", "--provider", "stripe"], "required"),
+        (vec!["providers", "no_such"], "there is no provider"),
+        (vec!["new", "--policy", "POLICY", "--tenant", "a:b", "--project", "p", "--provider", "stripe"], "--tenant"),
+        (vec!["new", "--policy", "POLICY", "--tenant", "a", "--project", "p", "--provider", "strip"], "did you mean"),
+        (
+            vec![
+                "new",
+                "--policy",
+                "POLICY",
+                "--tenant",
+                "a",
+                "--project",
+                "p",
+                "--provider",
+                "stripe",
+                "--apply",
+                "--unkey-api",
+                "x",
+            ],
+            "webhooks.unkey",
+        ),
+    ] {
+        let (status, text, errors) = run(&[&["webhook"], &arguments[..]].concat(), POLICY, "");
+        assert_eq!((status, text.as_str()), (2, ""), "{arguments:?}");
+        assert!(errors.contains(told), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_new_webhook_of_a_static_policy_starts_with_the_policy() {
+    let new = ["webhook", "new", "--policy", "POLICY", "--tenant", "acme", "--project", "shop", "--provider", "github"];
+    let (status, text, _) = run(&[&new[..], &["--bind-body", "true", "--json"]].concat(), POLICY, "");
+    assert_eq!(status, 0);
+    let shown: Value = serde_json::from_str(&text).unwrap();
+    let id = shown["id"].as_str().unwrap();
+    assert_eq!(shown["url"], format!("https://api.example.com/hooks/github/{id}"));
+    let mut policy: Value = serde_json::from_str(POLICY).unwrap();
+    policy["webhooks"]["static"][id] = shown["static"][id].clone();
+    let (status, _, errors) = run(&["check", "--policy", "-"], "", &policy.to_string());
+    assert_eq!(status, 0, "{errors}");
+}
+
+/// docs/lookups.md has the same records.
+#[test]
+fn the_records_of_stores_are_printed() {
+    let policy = POLICY.replace(
+        r#""static""#,
+        r#""unkey": {"cluster": "unkey"}, "openbao": {"cluster": "openbao", "mount": "webhooks"}, "static""#,
+    );
+    let new = ["webhook", "new", "--policy", "POLICY", "--tenant", "acme", "--project", "shop", "--provider", "stripe"];
+    insta::assert_snapshot!(run(&new, &policy, "").1);
+}
+
+#[test]
+fn the_catalogue_is_a_table_or_json() {
+    insta::assert_snapshot!(run(&["webhook", "providers", "stripe", "gitlab", "adyen"], "", "").1);
+    let (_, text, _) = run(&["webhook", "providers", "--json"], "", "");
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let stripe = list["providers"].as_array().unwrap().iter().find(|row| row["provider"] == "stripe").unwrap();
+    assert_eq!(stripe["docs_url"], "https://docs.stripe.com/webhooks/signature");
+    assert!(stripe["retry_horizon"].as_str().unwrap().starts_with("3 days"));
+}
+
+#[test]
+fn completions_and_manual_pages_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (status, text, _) = run(&["completions", shell], "", "");
+        assert!(status == 0 && text.contains("webhook") && text.contains("print-request"), "{shell}");
+    }
+    let (status, text, _) = run(&["man"], "", "");
+    assert!(status == 0 && text.contains(".TH edge-idempotency 1") && text.contains("webhook"), "{text}");
+    let (_, help, _) = run(&["webhook", "sign", "--help"], "", "");
+    assert!(!help.contains('\u{1b}') && help.contains("Examples:"), "{help}");
+}

@@ -1,0 +1,139 @@
+//! What the commands say when there is no Restate, a broken one, or something else.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use e2e::harness::Test;
+use serde_json::json;
+
+use crate::standin::StandIn;
+use crate::world::{Ran, run_command};
+
+pub(crate) fn tests() -> Vec<Test<PathBuf>> {
+    vec![
+        test("Restate is down", down),
+        test("Restate answers 500", broken),
+        test("something else answers", something_else),
+        test("credentials come from the environment", credentials),
+        test("Restate goes away while results are purged", goes_away),
+        test("a server that takes a change and ignores it", ignores),
+    ]
+    .into_iter()
+    .map(|test| test.within("failures"))
+    .collect()
+}
+
+fn test(name: &str, body: fn(&Path) -> Result<()>) -> Test<PathBuf> {
+    Test::new(name, move |program: &PathBuf| body(program))
+}
+
+const LIST: [&str; 2] = ["keys", "list"];
+
+/// What a sound server says of itself.
+fn version() -> String {
+    json!({"version": "1.7.12", "min_admin_api_version": 2, "max_admin_api_version": 4}).to_string()
+}
+
+fn list(program: &Path, admin: &str) -> Result<Ran> {
+    let ran = run_command(program, admin, &[], LIST)?.exits(2)?;
+    ensure!(ran.stdout.is_empty(), "{ran:?}");
+    Ok(ran)
+}
+
+fn down(program: &Path) -> Result<()> {
+    let closed = format!("http://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?);
+    let ran = list(program, &closed)?;
+    ran.says("refused")?;
+    ran.says("Does Restate run, and is this the address of its admin API")?;
+    // A listener that never answers.
+    let silent = TcpListener::bind("127.0.0.1:0")?;
+    let silent = format!("http://{}", silent.local_addr()?);
+    run_command(program, &silent, &[], ["keys", "list", "--timeout", "1"])?.exits(2)?.says("no whole reply in time")
+}
+
+fn broken(program: &Path) -> Result<()> {
+    let always = StandIn::start(|_| Some((500, json!({"message": "the partition has no leader"}).to_string())))?;
+    list(program, &always.url)?.says("status 500: the partition has no leader")?;
+    let queries = StandIn::start(|path| match path {
+        "/version" => Some((200, version())),
+        _ => Some((500, json!({"message": "Datafusion error: out of memory"}).to_string())),
+    })?;
+    list(program, &queries.url)?
+        .says("does not answer a query of sys_invocation as it should: status 500: Datafusion error: out of memory")
+}
+
+fn something_else(program: &Path) -> Result<()> {
+    let page = StandIn::start(|_| Some((200, "<html>welcome</html>".to_owned())))?;
+    list(program, &page.url)?.says("is no admin API of Restate")?;
+    let other = StandIn::start(|_| Some((200, json!({"version": "9"}).to_string())))?;
+    list(program, &other.url)?.says("is no admin API of Restate")?;
+    let moved = StandIn::start(|_| Some((307, String::new())))?;
+    list(program, &moved.url)?.says("Redirects are not followed")?;
+    let unknown = StandIn::start(|path| match path {
+        "/version" => Some((200, version())),
+        _ => Some((200, json!({"rows": [{"id": 7}]}).to_string())),
+    })?;
+    list(program, &unknown.url)?.says("in a form that is not known here")
+}
+
+fn credentials(program: &Path) -> Result<()> {
+    let closed = StandIn::start(|_| Some((401, String::new())))?;
+    list(program, &closed.url)?.says("RESTATE_AUTH_TOKEN")?;
+    let open = StandIn::start(|path| match path {
+        "/version" => Some((200, version())),
+        _ => Some((200, json!({"rows": []}).to_string())),
+    })?;
+    let environment = [("RESTATE_AUTH_TOKEN", "planted-token"), ("ADMIN_KEY", "planted-key")];
+    let ran = run_command(program, &open.url, &environment, ["keys", "list", "--header-env", "X-Api-Key=ADMIN_KEY"])?
+        .exits(0)?;
+    ensure!(!format!("{ran:?}").contains("planted"), "{ran:?}");
+    let requests = open.requests();
+    let has_both = |head: &String| {
+        let head = head.to_ascii_lowercase();
+        head.contains("authorization: bearer planted-token") && head.contains("x-api-key: planted-key")
+    };
+    ensure!(requests.len() == 2 && requests.iter().all(has_both), "{requests:?}");
+    run_command(program, &open.url, &[], ["keys", "list", "--header-env", "X-Api-Key=ADMIN_KEY"])?
+        .exits(2)?
+        .says("ADMIN_KEY is not set")
+}
+
+fn goes_away(program: &Path) -> Result<()> {
+    let row = |id: &str, key: &str| {
+        json!({"id": id, "target_service_name": "Refunds", "target_handler_name": "create", "idempotency_key": key,
+            "status": "completed", "completion_result": "success"})
+    };
+    let rows = json!({"rows": [row("inv_1", "t-acme:p:user:u:a"), row("inv_2", "t-acme:p:user:u:b"), row("inv_3", "t-abc:p:user:u:c")]});
+    let server = StandIn::start(move |path| match path {
+        "/version" => Some((200, version())),
+        "/query" => Some((200, rows.to_string())),
+        "/invocations/inv_1/purge" => Some((200, String::new())),
+        _ => None,
+    })?;
+    let args = ["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
+    let ran = run_command(program, &server.url, &[], args)?.exits(2)?;
+    let results: Vec<String> = ran.audit()?.into_iter().map(|(_, result)| result).collect();
+    ensure!(results == ["purged", "unknown"], "{ran:?}");
+    // A row that Restate should not have sent is nobody's business here.
+    ensure!(!server.requests().iter().any(|head| head.contains("inv_3")), "{:?}", server.requests());
+    Ok(())
+}
+
+fn ignores(program: &Path) -> Result<()> {
+    let server = StandIn::start(|path| match path {
+        "/version" => Some((200, version())),
+        "/services" => {
+            Some((200, json!({"services": [{"name": "Refunds", "idempotency_retention": "1d"}]}).to_string()))
+        }
+        _ => Some((200, json!({}).to_string())),
+    })?;
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("policy.json");
+    let retention = json!({"classes": {"short": "1h"}, "services": {"Refunds": {"class": "short"}}});
+    let policy = json!({"version": 1, "backend": {"kind": "restate"}, "routes": [], "retention": retention});
+    std::fs::write(&file, policy.to_string())?;
+    let policy = file.display().to_string();
+    let ran = run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
+    ran.says("Restate took the change and has another value")
+}

@@ -1,0 +1,211 @@
+//! `keys list`, `keys show` and `keys erase`: what belongs to whom.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::harness::Test;
+use serde_json::{Value, json};
+
+use crate::world::{World, test};
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        test("an erased subject leaves nothing, and others keep all", erased).within("keys"),
+        test("an erasure of one project, and of one endpoint", parts).within("keys"),
+        test("an erasure leaves what is under way, and says so", erased_under_way).within("keys"),
+        test("names that are patterns in SQL stand for themselves", patterns).within("keys"),
+        test("text is text in SQL", injection).within("keys"),
+        test("a list in pages", pages).within("keys"),
+        test("a key by its digest and by its invocation", by_log).within("keys"),
+    ]
+}
+
+async fn erased(world: &World) -> Result<()> {
+    let own = [
+        "t-acme:health-prod:user:e_e:a",
+        "t-acme:other:user:e_e:b:c",
+        "t-acme:_tenant:user:e_e:d",
+        "t-acme:_platform:user:e_e:e",
+    ];
+    let others = [
+        "t-acme:health-prod:user:eee:a",
+        "t-acme:health-prod:user:e_e2:a",
+        "t-acme:health-prod:user:E_E:a",
+        "t-acme:health-prod:client:e_e:a",
+        "t-acme:user:user:x:user:e_e:a",
+        "t-acme2:health-prod:user:e_e:a",
+        "t-acm_:health-prod:user:e_e:a",
+        "t-Acme:health-prod:user:e_e:a",
+    ];
+    for key in own.iter().chain(&others) {
+        world.store(key).await?;
+    }
+    // Two more of the subject by the gateway, one of them with a claim of the guard.
+    let reply = world.send("e_e", "/api/v1/refunds", "claimed", &json!({"order_id": "erase-1", "amount": 1})).await?;
+    ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
+    let reply = world.send("e_e", "/api/v1/carts/7/checkout", "cart", &json!({"total": 1})).await?;
+    ensure!(reply.status == 201, "{} {}", reply.status, reply.text());
+
+    let claims = async || world.keys("target_service_name = 'IdempotencyGuard'").await;
+    let (before, all) = (claims().await?, world.keys("true").await?);
+    let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:e_e"];
+    let dry = world.run(erase)?.exits(0)?;
+    ensure!(dry.stdout.lines().count() == 7, "six results: {dry:?}");
+    dry.says("6 results (0 under way) and 1 claim of the guard. Nothing was purged")?;
+    ensure!(world.keys("true").await? == all, "a dry run changed something");
+
+    let ran = world.run(erase.into_iter().chain(["--yes", "--by", "dpo"]))?.exits(0)?;
+    let audit = ran.audit()?;
+    let of = |what: &str| audit.iter().filter(|(seen, result)| seen == what && result == "purged").count();
+    ensure!((of("result"), of("claim"), audit.len()) == (6, 1, 7), "{audit:?}");
+    ensure!(ran.stdout.contains(r#""who":"dpo""#) && !ran.stdout.contains("e_e"), "{}", ran.stdout);
+    let left = world.keys("idempotency_key is not null").await?;
+    for key in own.into_iter().chain(["t-acme:health-prod:user:e_e:claimed", "t-acme:health-prod:user:e_e:cart"]) {
+        ensure!(!left.iter().any(|left| left == key), "{key} is left");
+    }
+    for key in others {
+        ensure!(left.iter().any(|left| left == key), "{key} is gone");
+    }
+    ensure!(claims().await?.len() == before.len() - 1, "the claim is left, or another is gone");
+    world.run(erase)?.exits(0)?.says("0 results")?;
+    // The erased request runs anew, as if it had never been.
+    let reply = world.send("e_e", "/api/v1/refunds", "claimed", &json!({"order_id": "erase-2", "amount": 2})).await?;
+    ensure!(reply.status == 200 && reply.header("idempotent-replayed").is_none(), "{reply:?}");
+    Ok(())
+}
+
+async fn parts(world: &World) -> Result<()> {
+    for key in ["t-acme:health-prod:user:part:a", "t-acme:other:user:part:a"] {
+        world.store(key).await?;
+    }
+    let refund = json!({"order_id": "part", "amount": 1});
+    let reply = world.send("part", "/api/v1/refunds", "b", &refund).await?;
+    ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
+    let of = async || {
+        world.keys("starts_with(idempotency_key, 't-acme:') and split_part(idempotency_key, ':', 4) = 'part'").await
+    };
+    let policy = world.policy.display().to_string();
+    let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:part", "--yes"];
+    world
+        .run(erase.into_iter().chain([
+            "--policy",
+            &policy,
+            "--endpoint",
+            "refunds.create",
+            "--project",
+            "health-prod",
+        ]))?
+        .exits(0)?;
+    ensure!(of().await? == ["t-acme:health-prod:user:part:a", "t-acme:other:user:part:a"], "{:?}", of().await?);
+    world.run(erase.into_iter().chain(["--project", "other"]))?.exits(0)?;
+    ensure!(of().await? == ["t-acme:health-prod:user:part:a"], "{:?}", of().await?);
+    Ok(())
+}
+
+async fn erased_under_way(world: &World) -> Result<()> {
+    world.store("t-acme:health-prod:user:busy:done").await?;
+    let body = json!({"order_id": "busy", "amount": 1, "provider_ms": 600_000});
+    let (reply, looked) = tokio::join!(world.send("busy", "/api/v1/refunds", "running", &body), async {
+        let running = "idempotency_key = 't-acme:health-prod:user:busy:running' and status = 'running'";
+        e2e::harness::until_async("it is under way", std::time::Duration::from_millis(20), async || {
+            Ok(!world.keys(running).await?.is_empty())
+        })
+        .await?;
+        let ran = world.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(1)?;
+        let results: Vec<_> = ran.audit()?;
+        ensure!(results.iter().filter(|(_, result)| result == "refused_in_flight").count() == 1, "{ran:?}");
+        // Its claim stays with it.
+        ensure!(!results.iter().any(|(what, _)| what == "claim"), "{ran:?}");
+        ran.says("/cancel")?;
+        let sql = "select id from sys_invocation where idempotency_key = 't-acme:health-prod:user:busy:running'";
+        let rows = world.stack.restate.query(sql).await?;
+        let id = rows.first().and_then(|row| row.get("id")?.as_str()).context("no id")?;
+        let kill = edge_idempotency_demo::http::Request::new("PATCH", &format!("/invocations/{id}/kill"));
+        kill.send(&world.stack.restate.admin_url()).await?;
+        Ok(())
+    });
+    looked?;
+    ensure!(reply?.status == 409, "it was killed");
+    world.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(0)?;
+    ensure!(world.keys("split_part(idempotency_key, ':', 4) = 'busy'").await?.is_empty(), "something is left");
+    Ok(())
+}
+
+fn listed(ran: &crate::world::Ran) -> Result<Vec<String>> {
+    let list = ran.json()?;
+    let rows = list.get("invocations").and_then(Value::as_array).context("no invocations")?;
+    let mut keys: Vec<String> =
+        rows.iter().filter_map(|row| row.get("namespaced_key")?.as_str().map(str::to_owned)).collect();
+    keys.sort();
+    Ok(keys)
+}
+
+async fn patterns(world: &World) -> Result<()> {
+    for key in ["t-a_c:p:user:u:k", "t-abc:p:user:u:k", "t-a_c:p:user:%25:k", "t-a_c:p_:user:u:k", "t-a_c:pq:user:u:k"]
+    {
+        world.store(key).await?;
+    }
+    let list = |args: &[&str]| listed(&world.run(["keys", "list", "--json"].iter().chain(args))?.exits(0)?);
+    let of_a_c = ["t-a_c:p:user:%25:k", "t-a_c:p:user:u:k", "t-a_c:p_:user:u:k", "t-a_c:pq:user:u:k"];
+    ensure!(list(&["--tenant", "a_c"])? == of_a_c, "{:?}", list(&["--tenant", "a_c"])?);
+    ensure!(list(&["--tenant", "a_c", "--project", "p_"])? == ["t-a_c:p_:user:u:k"], "the project");
+    ensure!(list(&["--tenant", "a_c", "--subject", "user:%"])? == ["t-a_c:p:user:%25:k"], "the subject");
+    ensure!(list(&["--tenant", "a_c", "--key", "_"])?.is_empty(), "the key");
+    Ok(())
+}
+
+async fn injection(world: &World) -> Result<()> {
+    world.store("t-quote:p:user:o%27hara:k").await?;
+    for tenant in ["quote' or '1'='1", "%", "*"] {
+        world.run(["keys", "list", "--tenant", tenant])?.exits(2)?;
+    }
+    // A subject may hold a quote, and a key is not asked to have the grammar of clients' keys.
+    let found = world.run(["keys", "list", "--json", "--tenant", "quote", "--subject", "user:o'hara"])?.exits(0)?;
+    ensure!(listed(&found)? == ["t-quote:p:user:o%27hara:k"], "{found:?}");
+    for key in ["k'or'1'='1", "k\\'--", "k';drop", "''"] {
+        let found = world.run(["keys", "list", "--json", "--tenant", "quote", "--key", key])?.exits(0)?;
+        ensure!(listed(&found)?.is_empty(), "{key}: {found:?}");
+        let after = format!("inv_1'{key}");
+        world.run(["keys", "list", "--json", "--tenant", "quote", "--after", &after])?.exits(0)?;
+    }
+    Ok(())
+}
+
+async fn pages(world: &World) -> Result<()> {
+    let keys: Vec<String> = (0..5).map(|number| format!("t-pages:p:user:u:k{number}")).collect();
+    for key in &keys {
+        world.store(key).await?;
+    }
+    let (mut seen, mut after, mut count) = (Vec::new(), None::<String>, 0);
+    loop {
+        let mut args = vec!["keys", "list", "--json", "--tenant", "pages", "--limit", "2"];
+        if let Some(after) = &after {
+            args.extend(["--after", after]);
+        }
+        let page = world.run(args)?.exits(0)?;
+        seen.extend(listed(&page)?);
+        count += 1;
+        match page.json()?.get("next").and_then(Value::as_str) {
+            Some(next) => after = Some(next.to_owned()),
+            None => break,
+        }
+        ensure!(count < 10, "it does not end");
+    }
+    seen.sort();
+    ensure!(seen == keys && count == 3, "{count} pages: {seen:?}");
+    let all = world.run(["keys", "list", "--json", "--tenant", "pages", "--limit", "0"])?.exits(0)?;
+    ensure!(listed(&all)? == keys, "{all:?}");
+    Ok(())
+}
+
+async fn by_log(world: &World) -> Result<()> {
+    world.store("t-logged:p:user:u:k").await?;
+    world.store("t-logged:p:user:u:l").await?;
+    let shown = world.run(["keys", "show", "--json", "--stored-key", "t-logged:p:user:u:k"])?.exits(0)?;
+    let id = shown.json()?.pointer("/invocations/0/id").and_then(Value::as_str).map(str::to_owned).context("no id")?;
+    // printf %s t-logged:p:user:u:k | sha256sum
+    let hash = "sha256:46b9e440e45069c97b157c29bfa297da83e61d524c85a57e8afc7a4ff89e228d";
+    for choice in [["--id", &format!("{id}.0123456789abcdefghijkl")], ["--key-hash", hash]] {
+        let found = world.run(["keys", "show", "--json"].into_iter().chain(choice))?.exits(0)?;
+        ensure!(listed(&found)? == ["t-logged:p:user:u:k"], "{found:?}");
+    }
+    Ok(())
+}

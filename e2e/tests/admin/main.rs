@@ -1,0 +1,22 @@
+//! `edge-idempotency retention` and `keys` against a real Restate, and against what is no Restate or a broken one.
+
+use std::process::ExitCode;
+
+use e2e::harness::{run, sharing};
+
+mod failures;
+mod forgetting;
+mod keys;
+mod retention;
+mod standin;
+mod world;
+
+fn main() -> ExitCode {
+    let mut tests = retention::tests();
+    tests.extend(forgetting::tests());
+    tests.extend(keys::tests());
+    let mut trials = sharing(world::World::start, tests);
+    trials.extend(sharing(world::Clamped::start, retention::clamped_tests()));
+    trials.extend(sharing(world::command, failures::tests()));
+    run(Ok(trials))
+}

@@ -1,0 +1,163 @@
+//! `retention plan` and `retention apply`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::harness::Test;
+use edge_idempotency_demo::http::Request;
+use serde_json::{Value, json};
+
+use crate::world::{Clamped, Ran, World, test};
+
+pub(crate) fn tests() -> Vec<Test<World>> {
+    vec![
+        test("drift is found, applied, and found clean", drift).within("retention"),
+        test("what the admin API cannot change is left to people", by_hand).within("retention"),
+        test("a policy that declares nothing", nothing_declared).within("retention"),
+    ]
+}
+
+pub(crate) fn clamped_tests() -> Vec<Test<Clamped>> {
+    vec![Test::new("the server's limit is read back", clamped).within("retention")]
+}
+
+/// A policy with these services, and this retention for their class and for the guard.
+fn policy(directory: &Path, name: &str, money: &str, guard: &str, services: Value) -> Result<PathBuf> {
+    let document = json!({
+        "version": 1,
+        "backend": {"kind": "restate", "guard": {"retention": guard}},
+        "retention": {"classes": {"money": money}, "services": services},
+        "routes": [],
+    });
+    let file = directory.join(name);
+    std::fs::write(&file, document.to_string())?;
+    Ok(file)
+}
+
+fn refunds() -> Value {
+    json!({"Refunds": {"class": "money"}})
+}
+
+fn retention(action: &str, policy: &Path, more: &[&str]) -> Vec<String> {
+    let args = ["retention".to_owned(), action.to_owned(), "--policy".to_owned(), policy.display().to_string()];
+    args.into_iter().chain(more.iter().map(|arg| (*arg).to_owned())).collect()
+}
+
+/// The state of each setting.
+fn states(ran: &Ran) -> Result<Vec<(String, String)>> {
+    let plan = ran.json()?;
+    let settings = plan.get("settings").and_then(Value::as_array).context("no settings")?;
+    let member = |row: &Value, name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(settings
+        .iter()
+        .map(|row| (format!("{} {}", member(row, "service"), member(row, "setting")), member(row, "state")))
+        .collect())
+}
+
+fn expected(rows: &[(&str, &str)]) -> Vec<(String, String)> {
+    rows.iter().map(|(setting, state)| ((*setting).to_owned(), (*state).to_owned())).collect()
+}
+
+async fn kept(admin: &str, service: &str) -> Result<Value> {
+    let reply = Request::get(&format!("/services/{service}")).send(admin).await?;
+    reply.json().get("idempotency_retention").cloned().context("no retention")
+}
+
+async fn drift(world: &World) -> Result<()> {
+    let admin = world.stack.restate.admin_url();
+    let file = policy(world.directory.path(), "drift.json", "3d", "9d", refunds())?;
+    let found = world.run(retention("plan", &file, &["--check", "--json"]))?.exits(1)?;
+    let rows = |state| {
+        expected(&[("Refunds idempotency_retention", state), ("IdempotencyGuard idempotency_retention", state)])
+    };
+    ensure!(states(&found)? == rows("change"), "{found:?}");
+    world
+        .run(retention("plan", &file, &[]))?
+        .exits(0)?
+        .says("~ Refunds           idempotency_retention  7d -> 3d  (class money)")?;
+
+    let refused = world.run(retention("apply", &file, &[]))?.exits(2)?;
+    refused.says("--yes")?;
+    ensure!(kept(&admin, "Refunds").await? == json!("7d"), "it was changed without a yes");
+
+    let applied = world.run(retention("apply", &file, &["--yes", "--json"]))?.exits(0)?;
+    ensure!(states(&applied)? == rows("equal"), "{applied:?}");
+    ensure!(kept(&admin, "Refunds").await? == json!("3d"), "it was not changed");
+    ensure!(kept(&admin, "IdempotencyGuard").await? == json!("9d"), "the guard's was not changed");
+    world.run(retention("plan", &file, &["--check"]))?.exits(0)?.says("Restate has what the policy declares")?;
+    // Nothing is left to ask about.
+    world.run(retention("apply", &file, &[]))?.exits(0)?;
+
+    let reply = world.send("drift", "/api/v1/refunds", "drift-1", &json!({"order_id": "drift-1", "amount": 1})).await?;
+    ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
+    let sql = "select completion_retention from sys_invocation where idempotency_key = 't-acme:health-prod:user:drift:drift-1'";
+    let rows = world.stack.restate.query(sql).await?;
+    ensure!(rows.first().and_then(|row| row.get("completion_retention")) == Some(&json!("PT259200S")), "{rows:?}");
+    Ok(())
+}
+
+async fn by_hand(world: &World) -> Result<()> {
+    // Another test changes the guard's retention.
+    let admin = world.stack.restate.admin_url();
+    let guard = kept(&admin, "IdempotencyGuard").await?;
+    let guard = guard.as_str().context("the guard's retention")?;
+    let services = json!({
+        "Payments": {"class": "money"},
+        "Conversations": {"class": "money", "on_max_attempts": "pause"},
+    });
+    let file = policy(world.directory.path(), "by-hand.json", "3d", guard, services)?;
+    let left = world.run(retention("apply", &file, &["--yes", "--json"]))?.exits(1)?;
+    let states = states(&left)?;
+    for row in expected(&[
+        ("Payments idempotency_retention", "service_missing"),
+        ("Conversations idempotency_retention", "equal"),
+        ("Conversations on_max_attempts", "by_hand"),
+    ]) {
+        ensure!(states.contains(&row), "{row:?} is not in {states:?}");
+    }
+    let text = world.run(retention("plan", &file, &["--check"]))?.exits(1)?;
+    for line in [
+        "! Conversations     on_max_attempts        kill -> pause",
+        ".retry_policy_pause_on_max_attempts()",
+        "[default-retry-policy] on-max-attempts = \"pause\"",
+        "this Restate has no service of this name",
+    ] {
+        text.says(line)?;
+    }
+    Ok(())
+}
+
+async fn nothing_declared(world: &World) -> Result<()> {
+    let file = world.directory.path().join("nothing.json");
+    std::fs::write(&file, json!({"version": 1, "backend": {"kind": "restate"}, "routes": []}).to_string())?;
+    world.run(retention("plan", &file, &["--check"]))?.exits(2)?.says("declares no retention")
+}
+
+fn clamped(world: &Clamped) -> Result<()> {
+    let admin = world.restate.admin_url();
+    let seen = || e2e::harness::runtime()?.block_on(kept(&admin, "Refunds"));
+    // The service asks for 7d itself, so that the server says at once that it holds it back.
+    let long = policy(world.directory.path(), "long.json", "2d", "12h", refunds())?;
+    let rows = |guard| {
+        expected(&[("Refunds idempotency_retention", "clamped"), ("IdempotencyGuard idempotency_retention", guard)])
+    };
+    let planned = world.run(retention("plan", &long, &["--json", "--check"]))?.exits(1)?;
+    ensure!(states(&planned)? == rows("change"), "{planned:?}");
+    let applied = world.run(retention("apply", &long, &["--yes", "--json"]))?.exits(1)?;
+    ensure!(states(&applied)? == rows("equal"), "{applied:?}");
+    applied.says("max-idempotency-retention = \\\"2d\\\"")?;
+    ensure!(seen()? == json!("1d"), "{}", seen()?);
+
+    // Where the server says nothing before, only reading back tells it.
+    let short = policy(world.directory.path(), "short.json", "6h", "12h", refunds())?;
+    world.run(retention("apply", &short, &["--yes"]))?.exits(0)?;
+    ensure!(seen()? == json!("6h"), "{}", seen()?);
+    let planned = world.run(retention("plan", &long, &["--json"]))?.exits(0)?;
+    ensure!(
+        states(&planned)?.first() == Some(&("Refunds idempotency_retention".to_owned(), "change".to_owned())),
+        "{planned:?}"
+    );
+    let applied = world.run(retention("apply", &long, &["--yes", "--json"]))?.exits(1)?;
+    ensure!(states(&applied)? == rows("equal"), "{applied:?}");
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! What `edge-idempotency render envoy` writes: a real Envoy takes it, for every policy that the project ships.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::gateway::tools;
+use e2e::harness::{Test, run, sharing};
+use edge_idempotency_demo::tools::{built, repository};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn main() -> ExitCode {
+    run(trials())
+}
+
+fn trials() -> Result<Vec<libtest_mimic::Trial>> {
+    let mut tests = Vec::new();
+    for path in policies()? {
+        let name = path.strip_prefix(repository()).context("a policy's name")?.with_extension("").display().to_string();
+        tests.push(Test::new(format!("validates::{name}"), move |world: &World| world.validates(&path, &[])));
+    }
+    let demo = repository().join("demo/policy.json");
+    let ecds = demo.clone();
+    tests.push(Test::new("the filter's file for discovery validates", move |world: &World| world.discovers(&ecds)));
+    let block = demo.clone();
+    tests.push(Test::new("the filter alone is the bootstrap's", move |world: &World| world.filter_alone(&block)));
+    tests.push(Test::new("TLS upstreams and fetched keys validate", move |world: &World| world.validates(&demo, &TLS)));
+    Ok(sharing(World::start, tests))
+}
+
+const TLS: [&str; 8] = [
+    "--upstream",
+    "backend=https://restate.example.com",
+    "--upstream",
+    "unkey=https://api.unkey.com",
+    "--upstream",
+    "openbao=https://127.0.0.1:8200",
+    "--jwt-keys",
+    "https://login.example.com/keys",
+];
+
+/// Every policy document that the project ships.
+fn policies() -> Result<Vec<PathBuf>> {
+    let root = repository();
+    let mut paths: Vec<PathBuf> = [
+        "policies/minimal.json",
+        "policies/reference.json",
+        "demo/policy.json",
+        "krakend/examples/reference/policy.json",
+    ]
+    .iter()
+    .map(|path| root.join(path))
+    .collect();
+    for entry in fs::read_dir(root.join("policies/examples"))? {
+        paths.push(entry?.path());
+    }
+    paths.sort();
+    ensure!(paths.len() > 20, "policies/examples has fewer documents than it had: {}", paths.len());
+    Ok(paths)
+}
+
+/// The command, and files that configurations name.
+struct World {
+    command: PathBuf,
+    directory: TempDir,
+}
+
+impl World {
+    fn start() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let keys = edge_idempotency_demo::tokens::Signer::generate().jwks();
+        fs::write(directory.path().join("jwks.json"), keys)?;
+        fs::write(directory.path().join("ca.pem"), CERTIFICATE)?;
+        for name in ["unkey-root-key", "openbao-token"] {
+            fs::write(directory.path().join(format!("{name}.json")), json!({"resources": []}).to_string())?;
+        }
+        Ok(Self { command: built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")?, directory })
+    }
+
+    /// What `render envoy` writes for a policy.
+    fn render(&self, policy: &Path, own: &[&str]) -> Result<String> {
+        let document: Value = serde_json::from_str(&fs::read_to_string(policy)?)?;
+        let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let mut command = Command::new(&self.command);
+        command.args(["render", "envoy", "--policy"]).arg(policy).arg("--module").arg(tools()?.wasm);
+        command
+            .arg("--credentials")
+            .arg(self.directory.path())
+            .arg("--ca-file")
+            .arg(self.directory.path().join("ca.pem"));
+        command.args(own);
+        let given = |option: &str| own.iter().any(|text| *text == option);
+        if !given("--upstream") {
+            let backend = text("/backend/cluster").unwrap_or_else(|| "backend".to_owned());
+            let stores = ["/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
+            for (port, name) in std::iter::once(Some(backend)).chain(stores.map(text)).flatten().enumerate() {
+                command.args(["--upstream", &format!("{name}=http://127.0.0.1:{}", port + 1)]);
+            }
+        }
+        let keys = self.directory.path().join("jwks.json").display().to_string();
+        for key in tokens(&document) {
+            command.args(["--jwt-issuer", &format!("{key}=https://{key}.example.com")]);
+            if !given("--jwt-keys") {
+                command.args(["--jwt-keys", &format!("{key}={keys}")]);
+            }
+        }
+        let output = command.output().with_context(|| format!("cannot run {}", self.command.display()))?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    fn validates(&self, policy: &Path, own: &[&str]) -> Result<()> {
+        self.takes(&self.render(policy, own)?, policy)
+    }
+
+    /// Envoy validates a configuration, the module and the policy included.
+    fn takes(&self, config: &str, policy: &Path) -> Result<()> {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile_in(self.directory.path())?;
+        fs::write(file.path(), config)?;
+        let mut command = Command::new(tools()?.envoy);
+        command.args(["--mode", "validate", "--log-level", "warning", "--config-path"]).arg(file.path());
+        let document: Value = serde_json::from_str(&fs::read_to_string(policy)?)?;
+        command.envs(variables(&document).into_iter().map(|name| (name, "0123456789abcdef0123456789abcdef")));
+        let output = command.output().context("cannot run Envoy")?;
+        let log = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success() && !log.contains("deprecated"), "{log}\n{config}");
+        Ok(())
+    }
+
+    /// The bootstrap that reads the filter's file, and the file itself.
+    fn discovers(&self, policy: &Path) -> Result<()> {
+        let file = self.directory.path().join("filter.yaml");
+        let path = file.display().to_string();
+        let resource = self.render(policy, &["--ecds", &path, "--filter-only"])?;
+        fs::write(&file, &resource)?;
+        let bootstrap = self.render(policy, &["--ecds", &path])?;
+        ensure!(!bootstrap.contains("vm_config"), "the bootstrap holds the filter's configuration");
+        self.takes(&bootstrap, policy)?;
+        let resource: Value = serde_saphyr::from_str(&resource)?;
+        let found = resource.pointer("/resources/0/typed_config").context("no typed_config")?;
+        ensure!(*found == filter(&self.render(policy, &[])?)?, "{found} is not the bootstrap's");
+        Ok(())
+    }
+
+    fn filter_alone(&self, policy: &Path) -> Result<()> {
+        let list: Value = serde_saphyr::from_str(&self.render(policy, &["--filter-only"])?)?;
+        let found = list.pointer("/0/typed_config").context("no entry")?;
+        ensure!(*found == filter(&self.render(policy, &[])?)?, "{found} is not the bootstrap's");
+        let document = found.pointer("/config/configuration/value").and_then(Value::as_str).context("no document")?;
+        ensure!(document.trim_end() == fs::read_to_string(policy)?.trim_end(), "the policy is another one: {document}");
+        Ok(())
+    }
+}
+
+/// The configuration of the filter in a bootstrap. It stands last before the router.
+fn filter(bootstrap: &str) -> Result<Value> {
+    let config: Value = serde_saphyr::from_str(bootstrap)?;
+    let filters = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+    let filters = config.pointer(filters).and_then(Value::as_array).context("no filters")?;
+    let ours = filters.iter().rev().nth(1).context("the last filter but the router")?;
+    ensure!(ours.get("name").is_some_and(|name| name == "edge-idempotency"), "{ours}");
+    Ok(ours.get("typed_config").context("no typed_config")?.clone())
+}
+
+/// The members of jwt_authn's metadata that a policy reads.
+fn tokens(document: &Value) -> Vec<String> {
+    let mut keys = Vec::new();
+    walk(document, &mut |value| {
+        let list = value.get("metadata").and_then(Value::as_array).map(Vec::as_slice);
+        if let Some([Value::String(filter), Value::String(key), ..]) = list
+            && filter == "envoy.filters.http.jwt_authn"
+            && !keys.contains(key)
+        {
+            keys.push(key.clone());
+        }
+    });
+    keys
+}
+
+/// The variables that a policy names.
+fn variables(document: &Value) -> Vec<String> {
+    let mut names = Vec::new();
+    walk(document, &mut |value| names.extend(value.get("env").and_then(Value::as_str).map(str::to_owned)));
+    names
+}
+
+fn walk(value: &Value, visit: &mut impl FnMut(&Value)) {
+    visit(value);
+    match value {
+        Value::Array(list) => list.iter().for_each(|value| walk(value, visit)),
+        Value::Object(members) => members.values().for_each(|value| walk(value, visit)),
+        _ => {}
+    }
+}
+
+/// An authority that nobody uses: Envoy reads the file.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
+MIIBjDCCATOgAwIBAgIUcwC5hc4Sur3qM6zeR51dt7fouHYwCgYIKoZIzj0EAwIw
+GzEZMBcGA1UEAwwQYSB0ZXN0IG9mIHJlbmRlcjAgFw0yNjExMjIxMjA5MzlaGA8y
+MTI2MTAyOTEyMDkzOVowGzEZMBcGA1UEAwwQYSB0ZXN0IG9mIHJlbmRlcjBZMBMG
+ByqGSM49AgEGCCqGSM49AwEHA0IABG4P2CxqAYpk0nidmnmrFfOsI3ryb/jtCv9x
+F53e9v3p+5P62vIiiUCskQJgpLTSa6EvCkyFbpvY+cUCUPoXMPijUzBRMB0GA1Ud
+DgQWBBTDy6WzgnNe0AZr0rLgkT9lsMN+aTAfBgNVHSMEGDAWgBTDy6WzgnNe0AZr
+0rLgkT9lsMN+aTAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIDSP
+XmaY1PmL6gWlp4QTuoLp0NhWVacnqXA1oS51pAE3AiAqtpj8pE+FqxAWh3aHvZxO
+bobGs7DFUHxDWCIYrbo5uQ==
+-----END CERTIFICATE-----
+";
