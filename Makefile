@@ -6,6 +6,9 @@ MAKEFLAGS += --no-builtin-rules
 # Cargo would use make's job server, and warns if it cannot reach it. CARGO_BUILD_TARGET must not apply to native tools.
 unexport MAKEFLAGS MFLAGS CARGO_BUILD_TARGET
 
+# A snapshot that differs fails its test and is not written; `INSTA_UPDATE=always cargo test …` writes it.
+export INSTA_UPDATE ?= no
+
 # The files that the tests and the demo run. Each of them can be set to another path.
 EDGE_WASM ?= dist/edge_idempotency.wasm
 EDGE_ENVOY ?= .tools/bin/envoy

@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 ///
 /// Examples:
 ///   edge-idempotency check policy.json
-///   yq -o=json policy.yaml | edge-idempotency check -
-///   edge-idempotency check --deny all --allow unmatched-write policies/*.json
+///   cat policy.json | edge-idempotency check -
+///   edge-idempotency check --deny all --allow unmatched-write policies/examples/*.json
 ///   edge-idempotency check --envoy envoy.yaml
 ///   edge-idempotency check --format sarif policy.json > check.sarif
 ///

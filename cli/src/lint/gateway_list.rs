@@ -20,6 +20,13 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Name the file that has the filter, or check the policy document by itself.",
     },
     Lint {
+        name: "envoy-not-seen",
+        severity: Note,
+        summary: "Routes or clusters come from a server, so nothing is known about them.",
+        why: "Marks, timeouts, retries and missing clusters are not looked at.",
+        instead: "Check a file that has them, if there is one.",
+    },
+    Lint {
         name: "envoy-configuration",
         severity: Error,
         summary: "The plugin's `configuration` is no StringValue.",

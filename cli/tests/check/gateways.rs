@@ -90,6 +90,8 @@ fn the_example_has_nothing_but_its_exceptions() {
 
 /// What is planted: the lint that finds it, what stands in the demo, and what stands there instead.
 const MISTAKES: &[(&str, &str, &str)] = &[
+    ("envoy-not-seen", "          route_config:\n", "          rds: {route_config_name: gateway}\n          other:\n"),
+    ("envoy-not-seen", "static_resources:\n", "dynamic_resources: {cds_config: {ads: {}}}\nstatic_resources:\n"),
     ("envoy-no-filter", "extensions.filters.http.wasm.v3.Wasm", "extensions.filters.http.wasm.v3.Wasn"),
     (
         "envoy-configuration",

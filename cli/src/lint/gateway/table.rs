@@ -12,8 +12,16 @@ const NEVER_RAN: [&str; 5] =
     ["connect-failure", "refused-stream", "reset-before-request", "http3-post-connect-failure", "envoy-ratelimited"];
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
-    // Routes that come from a server are not known.
-    let Some(config) = chain.manager.member("route_config") else { return };
+    let Some(config) = chain.manager.member("route_config") else {
+        let from = ["rds", "scoped_routes"].iter().find_map(|name| chain.manager.member(name));
+        findings.at_member(
+            "envoy-not-seen",
+            from,
+            &chain.manager.span,
+            "the routes are not in this file, and not looked at",
+        );
+        return;
+    };
     let hosts = config.value.get("virtual_hosts").map(SpannedNode::items).unwrap_or_default();
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
     let own_name = filters.get(chain.index).and_then(|filter| filter.text_at(&["name"])).unwrap_or_default();
@@ -144,10 +152,17 @@ fn disabled(holder: &SpannedNode, name: &str, findings: &mut GatewayFindings) {
 
 /// Clusters that the policy names.
 pub(super) fn clusters(tree: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
-    // Clusters that come from a server are not known, and a file with a listener alone has none.
-    if tree.at(&["dynamic_resources", "cds_config"]).is_some() {
+    if let Some(config) = tree.get("dynamic_resources").and_then(|resources| resources.member("cds_config")) {
+        if !needs.clusters.is_empty() {
+            findings.add(
+                "envoy-not-seen",
+                config.name_span.clone(),
+                "clusters come from a server, and are not looked at",
+            );
+        }
         return;
     }
+    // A file with a listener alone has no clusters.
     let Some(resources) = tree.member("static_resources") else { return };
     let list = resources.value.member("clusters");
     let clusters = list.map(|list| list.value.items()).unwrap_or_default();
