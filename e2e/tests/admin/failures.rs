@@ -17,6 +17,7 @@ pub(crate) fn tests() -> Vec<Test<PathBuf>> {
         test("something else answers", something_else),
         test("credentials come from the environment", credentials),
         test("Restate goes away while results are purged", goes_away),
+        test("a result stays while a call of its handler is under way", waiting_call),
         test("a server that takes a change and ignores it", ignores),
         test("the guard never forgets before the services", order),
     ]
@@ -118,6 +119,26 @@ fn goes_away(program: &Path) -> Result<()> {
     ensure!(results == ["purged", "unknown"], "{ran:?}");
     // A row that Restate should not have sent is nobody's business here.
     ensure!(!server.requests().iter().any(|head| head.contains("inv_3")), "{:?}", server.requests());
+    Ok(())
+}
+
+/// Without the result nobody could find the call when it has ended.
+fn waiting_call(program: &Path) -> Result<()> {
+    let rows = json!({"rows": [
+        {"id": "inv_1", "target_service_name": "Refunds", "target_handler_name": "create", "idempotency_key": "t-acme:p:user:u:a",
+            "status": "completed", "completion_result": "success"},
+        {"id": "inv_2", "target_service_name": "Emails", "target_handler_name": "send", "status": "scheduled", "invoked_by_id": "inv_1"},
+    ]});
+    let server = StandIn::start(move |path| match path {
+        "/version" => Some((200, version())),
+        "/query" => Some((200, rows.to_string())),
+        _ => Some((200, String::new())),
+    })?;
+    let args = ["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
+    let ran = run_command(program, &server.url, &[], args)?.exits(1)?;
+    ensure!(ran.audit()? == [("call".to_owned(), "refused_in_flight".to_owned())], "{ran:?}");
+    ran.says("inv_2 has no result yet (scheduled)")?;
+    ensure!(!server.requests().iter().any(|head| head.starts_with("PATCH")), "{:?}", server.requests());
     Ok(())
 }
 
