@@ -116,11 +116,19 @@ fn explain(method: &Method, url: &str, error: ureq::Error) -> NoReply {
         }
         ureq::Error::Timeout(_) => NoReply::Unreachable(sentence("no connection could be made in time".to_owned())),
         ureq::Error::HostNotFound => NoReply::Unreachable(sentence("there is no host of this name".to_owned())),
-        ureq::Error::Io(error) => NoReply::Unreachable(sentence(error.to_string())),
+        ureq::Error::Io(error) => other(&error.to_string(), sentence),
         ureq::Error::BodyExceedsLimit(_) => NoReply::Unusable(sentence("the reply is longer than 256 MiB".to_owned())),
         ureq::Error::BadUri(error) => NoReply::Unusable(sentence(error)),
-        error => NoReply::Unreachable(sentence(error.to_string())),
+        error => other(&error.to_string(), sentence),
     }
+}
+
+fn other(error: &str, sentence: impl Fn(String) -> String) -> NoReply {
+    if error.contains("certificate") {
+        let advice = "If your own authority signed it, let the variable SSL_CERT_FILE name the authority's certificate";
+        return NoReply::Unusable(sentence(format!("{error}. {advice}")));
+    }
+    NoReply::Unreachable(sentence(error.to_owned()))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::restate_admin::connection::Admin;
 use crate::restate_admin::invocations::{Invocation, PAGE, ResultState};
 use crate::restate_admin::keys_text::{details, details_to_json, table, to_json};
 use crate::restate_admin::plan::guard_name;
-use crate::restate_admin::purging::{Counts, claims_of, in_flight_advice, purge};
+use crate::restate_admin::purging::{CallsOf, Counts, calls_of, claims_of, in_flight_advice, purge};
 use crate::restate_admin::selection::{Selection, SelectionText};
 use edge_idempotency_engine::policy::{HandlerAddress, KeyInLogs};
 use indicatif::ProgressBar;
@@ -179,7 +179,7 @@ fn forget(args: &ForgetArguments) -> Result<u8, String> {
         return Err("the result has changed since it was shown; nothing was purged. Look at it again".to_owned());
     }
     let mut audit = session.audit("forget", &args.purge)?;
-    let counts = purge(&session.admin, &rows, claims, &mut audit, &ProgressBar::hidden())?;
+    let counts = purge(&session.admin, &rows, &CallsOf::new(), claims, &mut audit, &ProgressBar::hidden())?;
     say(counts);
     Ok(if counts.in_flight + counts.failed > 0 { REJECT } else { FORWARD })
 }
@@ -207,28 +207,37 @@ fn erase(args: &EraseArguments) -> Result<u8, String> {
     let Some(session) = Session::open(&args.common, None)? else { return Ok(BAD_INPUT) };
     let rows = session.found()?;
     let claims = claims_of(&session.admin, &session.guard, &rows)?;
+    let calls = calls_of(&session.admin, &rows)?;
+    let count_calls = calls.values().map(Vec::len).sum::<usize>();
     let now = Timestamp::now();
     if !args.yes {
         if args.common.json {
             let invocations: Vec<Value> = rows.iter().map(|row| details_to_json(row, &claims, now)).collect();
-            print(&plain::json(&json!({"invocations": invocations})))?;
+            let calls: Vec<Value> = calls.values().flatten().map(call_to_json).collect();
+            print(&plain::json(&json!({"invocations": invocations, "calls": calls})))?;
         } else if !rows.is_empty() {
             print(&table(&rows, now))?;
         }
         let running = rows.iter().filter(|row| row.state() == ResultState::InFlight).count();
         eprintln!(
-            "{} ({running} under way) and {} of the guard. Nothing was purged: --yes purges",
+            "{} ({running} under way), {} of handlers and {} of the guard. Nothing was purged: --yes purges",
             number(rows.len(), "result"),
+            number(count_calls, "call"),
             number(claims.len(), "claim")
         );
         return Ok(FORWARD);
     }
     let mut audit = session.audit("erase", &args.purge)?;
-    let progress = ProgressBar::new(u64::try_from(rows.len() + claims.len()).unwrap_or_default());
-    let counts = purge(&session.admin, &rows, claims, &mut audit, &progress)?;
+    let progress = ProgressBar::new(u64::try_from(rows.len() + count_calls + claims.len()).unwrap_or_default());
+    let counts = purge(&session.admin, &rows, &calls, claims, &mut audit, &progress)?;
     progress.finish_and_clear();
     say(counts);
-    let left = left_over(&session)?;
+    let waiting: Vec<&Invocation> =
+        calls.values().flatten().filter(|call| call.state() == ResultState::InFlight).collect();
+    for call in &waiting {
+        eprintln!("edge-idempotency: {}", in_flight_advice(&session.admin, call));
+    }
+    let left = left_over(&session, |row| !waiting.is_empty() && calls.contains_key(&row.id))?;
     for row in &left {
         match row.state() {
             ResultState::InFlight => eprintln!("edge-idempotency: {}", in_flight_advice(&session.admin, row)),
@@ -238,11 +247,17 @@ fn erase(args: &EraseArguments) -> Result<u8, String> {
     Ok(if left.is_empty() && counts.failed == 0 { FORWARD } else { REJECT })
 }
 
-/// What is still stored of the selection. Restate answers a purge before its tables show it, so this looks a few times.
-fn left_over(session: &Session) -> Result<Vec<Invocation>, String> {
+fn call_to_json(call: &Invocation) -> Value {
+    json!({"id": call.id, "service": call.target_service_name, "handler": call.target_handler_name, "state": call.state().name(),
+        "called_by": call.invoked_by_id})
+}
+
+/// What is still stored of the selection. Restate answers a purge before its tables show it, so this looks a few times, unless
+/// only those are left that `stays` knows and those that are under way.
+fn left_over(session: &Session, stays: impl Fn(&Invocation) -> bool) -> Result<Vec<Invocation>, String> {
     let mut left = session.found()?;
     for _ in 0..20 {
-        if left.iter().all(|row| row.state() == ResultState::InFlight) {
+        if left.iter().all(|row| row.state() == ResultState::InFlight || stays(row)) {
             break;
         }
         std::thread::sleep(Duration::from_millis(250));
@@ -252,9 +267,9 @@ fn left_over(session: &Session) -> Result<Vec<Invocation>, String> {
 }
 
 fn say(counts: Counts) {
-    let Counts { results, claims, in_flight, failed } = counts;
-    let (results, claims) = (number(results, "result"), number(claims, "claim"));
-    eprintln!("purged: {results}, {claims}; under way: {in_flight}; failed: {failed}");
+    let Counts { results, claims, calls, in_flight, failed } = counts;
+    let (results, claims, calls) = (number(results, "result"), number(claims, "claim"), number(calls, "call"));
+    eprintln!("purged: {results}, {calls}, {claims}; under way: {in_flight}; failed: {failed}");
 }
 
 fn number(count: usize, noun: &str) -> String {

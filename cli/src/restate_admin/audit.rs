@@ -28,6 +28,18 @@ pub(crate) enum Purpose {
     Result,
     /// A claim of the guard
     Claim,
+    /// A call that a handler made
+    Call,
+}
+
+impl Purpose {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::Claim => "claim",
+            Self::Call => "call",
+        }
+    }
 }
 
 impl Audit {
@@ -72,7 +84,7 @@ impl Audit {
         line.insert("time".to_owned(), json!(Timestamp::now().to_string()));
         line.insert("who".to_owned(), json!(self.who));
         line.insert("action".to_owned(), json!(self.action));
-        line.insert("what".to_owned(), json!(if purpose == Purpose::Result { "result" } else { "claim" }));
+        line.insert("what".to_owned(), json!(purpose.name()));
         line.insert("admin".to_owned(), json!(self.admin));
         line.insert("id".to_owned(), json!(invocation.id));
         line.insert("operation".to_owned(), json!(invocation.operation()));

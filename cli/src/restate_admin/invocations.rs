@@ -8,7 +8,7 @@ use serde_json::json;
 
 /// The columns of an [`Invocation`].
 const COLUMNS: &str = "id, target_service_name, target_service_key, target_handler_name, idempotency_key, status, completion_result, \
-                       completion_failure, created_at, completed_at, completion_retention, retry_count, last_failure";
+                       completion_failure, created_at, completed_at, completion_retention, retry_count, last_failure, invoked_by_id";
 
 /// The rows of one query.
 pub(crate) const PAGE: usize = 5000;
@@ -45,6 +45,9 @@ pub(crate) struct Invocation {
     /// For how long its result is kept
     #[serde(default)]
     completion_retention: Option<String>,
+    /// The invocation whose handler called it
+    #[serde(default)]
+    pub(crate) invoked_by_id: Option<String>,
     /// How often it was tried
     #[serde(default)]
     pub(crate) retry_count: Option<u64>,

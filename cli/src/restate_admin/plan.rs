@@ -15,8 +15,15 @@ pub(crate) struct Declared {
     pub(crate) wish: Wish,
     /// Where in the document
     pub(crate) pointer: String,
-    /// The class, or `guard`
-    pub(crate) because: String,
+    /// The class; `None` for the guard
+    pub(crate) class: Option<String>,
+}
+
+impl Declared {
+    /// Whether it is `backend.guard.retention`.
+    pub(crate) const fn is_of_guard(&self) -> bool {
+        self.class.is_none()
+    }
 }
 
 /// The value of a setting that the policy declares.
@@ -94,7 +101,7 @@ pub(crate) fn declared(document: &Value) -> Vec<Declared> {
         let pointer = format!("/retention/services/{}", service.replace('~', "~0").replace('/', "~1"));
         let class = settings.get("class").and_then(Value::as_str).unwrap_or_default();
         let declare =
-            |wish| Declared { service: service.clone(), wish, pointer: pointer.clone(), because: class.to_owned() };
+            |wish| Declared { service: service.clone(), wish, pointer: pointer.clone(), class: Some(class.to_owned()) };
         if let Some(seconds) = classes.and_then(|classes| duration(classes.get(class))) {
             declared.push(declare(Wish::Retention(seconds)));
         }
@@ -107,7 +114,7 @@ pub(crate) fn declared(document: &Value) -> Vec<Declared> {
             service: guard_name(document).to_owned(),
             wish: Wish::Retention(seconds),
             pointer: "/backend/guard/retention".to_owned(),
-            because: "guard".to_owned(),
+            class: None,
         });
     }
     declared
@@ -157,10 +164,10 @@ impl Plan {
     /// # Errors
     /// There is no reply. What has been changed before stays.
     pub(crate) fn apply(&mut self, admin: &Admin) -> Result<(), String> {
-        let order = |row: &Row| match row.declared.because.as_str() {
-            "guard" if grows(row) => 0,
-            "guard" => 2,
-            _ => 1,
+        let order = |row: &Row| match (row.declared.is_of_guard(), grows(row)) {
+            (true, true) => 0,
+            (true, false) => 2,
+            (false, _) => 1,
         };
         let mut rows: Vec<&mut Row> = self.rows.iter_mut().filter(|row| row.is_change()).collect();
         rows.sort_by_key(|row| order(row));

@@ -62,9 +62,9 @@ const fn sign(row: &Row) -> char {
 
 /// `1d`, or `1d -> 7d`, and why.
 fn value(row: &Row) -> String {
-    let because = match (&row.declared.wish, row.declared.because.as_str()) {
-        (_, "guard") => "backend.guard.retention".to_owned(),
-        (Wish::Retention(_), class) => format!("class {class}"),
+    let because = match (&row.declared.wish, &row.declared.class) {
+        (_, None) => "backend.guard.retention".to_owned(),
+        (Wish::Retention(_), Some(class)) => format!("class {class}"),
         (Wish::OnMaxAttempts(_), _) => String::new(),
     };
     let because = if because.is_empty() { because } else { format!("  ({})", printable(&because)) };

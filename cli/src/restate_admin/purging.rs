@@ -4,8 +4,15 @@ use super::audit::{Audit, Purpose};
 use super::claims::{ClaimKeys, StoredClaim};
 use super::connection::Admin;
 use super::invocations::{Invocation, PurgeOutcome, ResultState};
+use super::sql::one_of;
 use indicatif::ProgressBar;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The ids of one query.
+const BATCH: usize = 500;
+
+/// Calls that handlers made, by the id of the result whose handler began: its own calls, and the calls of those.
+pub(crate) type CallsOf = BTreeMap<String, Vec<Invocation>>;
 
 /// How many results were purged, and how many were not.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +21,8 @@ pub(crate) struct Counts {
     pub(crate) results: usize,
     /// Claims of the guard, likewise
     pub(crate) claims: usize,
+    /// Calls that handlers made, likewise
+    pub(crate) calls: usize,
     /// Results that there are none of yet
     pub(crate) in_flight: usize,
     /// What Restate refused for another reason
@@ -27,6 +36,7 @@ impl Counts {
             (PurgeOutcome::Refused(_), _) => &mut self.failed,
             (_, Purpose::Result) => &mut self.results,
             (_, Purpose::Claim) => &mut self.claims,
+            (_, Purpose::Call) => &mut self.calls,
         };
         *counter += 1;
     }
@@ -43,15 +53,43 @@ pub(crate) fn claims_of(admin: &Admin, guard: &str, results: &[Invocation]) -> R
     admin.claims(guard, &keys)
 }
 
+/// The calls that the handlers of these results made. Restate keeps them, with what they were given, under no key of a caller.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn calls_of(admin: &Admin, results: &[Invocation]) -> Result<CallsOf, String> {
+    let mut calls = CallsOf::new();
+    let mut roots: BTreeMap<String, String> =
+        results.iter().map(|result| (result.id.clone(), result.id.clone())).collect();
+    let mut callers: Vec<String> = roots.keys().cloned().collect();
+    while !callers.is_empty() {
+        let mut called = Vec::new();
+        for batch in callers.chunks(BATCH) {
+            let condition = one_of("invoked_by_id", batch.iter().map(String::as_str));
+            for call in admin.all_invocations(&condition, |_| true)? {
+                let root = call.invoked_by_id.as_ref().and_then(|caller| roots.get(caller)).cloned();
+                let (Some(root), false) = (root, roots.contains_key(&call.id)) else { continue };
+                roots.insert(call.id.clone(), root.clone());
+                called.push(call.id.clone());
+                calls.entry(root).or_default().push(call);
+            }
+        }
+        callers = called;
+    }
+    Ok(calls)
+}
+
 /// Purges the results, and then the claims: a request that comes in between finds the claim of the first request and no result,
 /// so a changed one is refused. In the other order it could get the old result. A claim whose result is not purged stays, and
-/// so does a shared claim whose key is in use for another operation.
+/// so does a shared claim whose key is in use for another operation. The calls of a result are purged before it, and it stays as
+/// long as one of them does: without it nobody could find them again.
 ///
 /// # Errors
 /// Restate does not answer, or an audit line cannot be written. What was purged before has its line.
 pub(crate) fn purge(
     admin: &Admin,
     results: &[Invocation],
+    calls: &CallsOf,
     claims: Vec<StoredClaim>,
     audit: &mut Audit,
     progress: &ProgressBar,
@@ -60,13 +98,17 @@ pub(crate) fn purge(
     let mut kept = BTreeSet::new();
     for invocation in results {
         let about = invocation.idempotency_key.as_deref().unwrap_or_default();
-        let purged = if invocation.state() == ResultState::InFlight {
-            record(audit, Purpose::Result, invocation, about, Ok(PurgeOutcome::InFlight))?
-        } else {
-            record(audit, Purpose::Result, invocation, about, admin.purge(&invocation.id))?
-        };
-        counts.count(Purpose::Result, &purged);
-        if !matches!(purged, PurgeOutcome::Purged | PurgeOutcome::AlreadyGone) {
+        let mut is_gone = invocation.state() != ResultState::InFlight;
+        if is_gone {
+            for call in calls.get(&invocation.id).into_iter().flatten() {
+                is_gone &= purge_one(admin, Purpose::Call, call, about, audit, &mut counts)?;
+                progress.inc(1);
+            }
+        }
+        if is_gone || invocation.state() == ResultState::InFlight {
+            is_gone = purge_one(admin, Purpose::Result, invocation, about, audit, &mut counts)?;
+        }
+        if !is_gone {
             let mut own = ClaimKeys::default();
             own.add(invocation);
             kept.extend(own.into_keys());
@@ -79,24 +121,30 @@ pub(crate) fn purge(
         let is_kept = claim.invocation.idempotency_key.as_ref().is_some_and(|key| kept.contains(key));
         let is_shared_still = claim.is_shared && in_use.contains(&claim.about);
         if !is_kept && !is_shared_still {
-            let purged = admin.purge(&claim.invocation.id);
-            counts.count(Purpose::Claim, &record(audit, Purpose::Claim, &claim.invocation, &claim.about, purged)?);
+            purge_one(admin, Purpose::Claim, &claim.invocation, &claim.about, audit, &mut counts)?;
         }
         progress.inc(1);
     }
     Ok(counts)
 }
 
-/// Writes the audit line of what was done, also if Restate did not answer.
-fn record(
-    audit: &mut Audit,
+/// Purges one invocation, counts it and writes its audit line, also if Restate does not answer. Whether it is gone.
+fn purge_one(
+    admin: &Admin,
     purpose: Purpose,
     invocation: &Invocation,
     about: &str,
-    result: Result<PurgeOutcome, String>,
-) -> Result<PurgeOutcome, String> {
-    audit.line(purpose, invocation, about, &result)?;
-    result
+    audit: &mut Audit,
+    counts: &mut Counts,
+) -> Result<bool, String> {
+    let outcome = match invocation.state() {
+        ResultState::InFlight => Ok(PurgeOutcome::InFlight),
+        _ => admin.purge(&invocation.id),
+    };
+    audit.line(purpose, invocation, about, &outcome)?;
+    let outcome = outcome?;
+    counts.count(purpose, &outcome);
+    Ok(matches!(outcome, PurgeOutcome::Purged | PurgeOutcome::AlreadyGone))
 }
 
 /// What an operator does about an invocation that is under way.

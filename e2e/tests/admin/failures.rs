@@ -17,7 +17,9 @@ pub(crate) fn tests() -> Vec<Test<PathBuf>> {
         test("something else answers", something_else),
         test("credentials come from the environment", credentials),
         test("Restate goes away while results are purged", goes_away),
+        test("a result stays while a call of its handler is under way", waiting_call),
         test("a server that takes a change and ignores it", ignores),
+        test("the guard never forgets before the services", order),
     ]
     .into_iter()
     .map(|test| test.within("failures"))
@@ -120,6 +122,26 @@ fn goes_away(program: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Without the result nobody could find the call when it has ended.
+fn waiting_call(program: &Path) -> Result<()> {
+    let rows = json!({"rows": [
+        {"id": "inv_1", "target_service_name": "Refunds", "target_handler_name": "create", "idempotency_key": "t-acme:p:user:u:a",
+            "status": "completed", "completion_result": "success"},
+        {"id": "inv_2", "target_service_name": "Emails", "target_handler_name": "send", "status": "scheduled", "invoked_by_id": "inv_1"},
+    ]});
+    let server = StandIn::start(move |path| match path {
+        "/version" => Some((200, version())),
+        "/query" => Some((200, rows.to_string())),
+        _ => Some((200, String::new())),
+    })?;
+    let args = ["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
+    let ran = run_command(program, &server.url, &[], args)?.exits(1)?;
+    ensure!(ran.audit()? == [("call".to_owned(), "refused_in_flight".to_owned())], "{ran:?}");
+    ran.says("inv_2 has no result yet (scheduled)")?;
+    ensure!(!server.requests().iter().any(|head| head.starts_with("PATCH")), "{:?}", server.requests());
+    Ok(())
+}
+
 fn ignores(program: &Path) -> Result<()> {
     let server = StandIn::start(|path| match path {
         "/version" => Some((200, version())),
@@ -136,4 +158,31 @@ fn ignores(program: &Path) -> Result<()> {
     let policy = file.display().to_string();
     let ran = run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
     ran.says("Restate took the change and has another value")
+}
+
+/// A longer retention of the guard is set before those of the services, and a shorter one after them.
+fn order(program: &Path) -> Result<()> {
+    for (guard, expected) in [("170h", ["IdempotencyGuard", "Refunds"]), ("50h", ["Refunds", "IdempotencyGuard"])] {
+        let service = |name: &str| json!({"name": name, "idempotency_retention": "4d"});
+        let services = json!({"services": [service("Refunds"), service("IdempotencyGuard")]}).to_string();
+        let server = StandIn::start(move |path| match path {
+            "/version" => Some((200, version())),
+            "/services" => Some((200, services.clone())),
+            _ => Some((200, json!({}).to_string())),
+        })?;
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("policy.json");
+        // A class may have any name.
+        let retention = json!({"classes": {"guard": "2d"}, "services": {"Refunds": {"class": "guard"}}});
+        let backend = json!({"kind": "restate", "guard": {"retention": guard}});
+        let policy = json!({"version": 1, "backend": backend, "routes": [], "retention": retention});
+        std::fs::write(&file, policy.to_string())?;
+        let policy = file.display().to_string();
+        run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
+        let requests = server.requests();
+        let changes: Vec<&str> =
+            requests.iter().filter_map(|head| head.strip_prefix("PATCH /services/")?.split(' ').next()).collect();
+        ensure!(changes == expected, "{guard}: {changes:?}");
+    }
+    Ok(())
 }

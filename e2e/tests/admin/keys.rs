@@ -11,6 +11,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         test("an erased subject leaves nothing, and others keep all", erased).within("keys"),
         test("an erasure of one project, and of one endpoint", parts).within("keys"),
         test("an erasure leaves what is under way, and says so", erased_under_way).within("keys"),
+        test("an erasure takes the calls of handlers along", calls).within("keys"),
         test("names that are patterns in SQL stand for themselves", patterns).within("keys"),
         test("text is text in SQL", injection).within("keys"),
         test("a list in pages", pages).within("keys"),
@@ -49,7 +50,7 @@ async fn erased(world: &World) -> Result<()> {
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:e_e"];
     let dry = world.run(erase)?.exits(0)?;
     ensure!(dry.stdout.lines().count() == 7, "six results: {dry:?}");
-    dry.says("6 results (0 under way) and 1 claim of the guard. Nothing was purged")?;
+    dry.says("6 results (0 under way), 0 calls of handlers and 1 claim of the guard. Nothing was purged")?;
     ensure!(world.keys("true").await? == all, "a dry run changed something");
 
     let ran = world.run(erase.into_iter().chain(["--yes", "--by", "dpo"]))?.exits(0)?;
@@ -126,6 +127,29 @@ async fn erased_under_way(world: &World) -> Result<()> {
     ensure!(reply?.status == 409, "it was killed");
     world.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(0)?;
     ensure!(world.keys("split_part(idempotency_key, ':', 4) = 'busy'").await?.is_empty(), "something is left");
+    Ok(())
+}
+
+/// A handler calls another service, whose invocation has no key and holds what it was given.
+async fn calls(world: &World) -> Result<()> {
+    for user in ["caller", "callee"] {
+        let key = format!("t-acme:health-prod:user:{user}:calls");
+        let body = json!({"id": user, "data": {"object": {"account": user, "amount": 1}}});
+        let request = edge_idempotency_demo::http::Request::post("/restate/call/Deposits/receive");
+        let request = request.header("idempotency-key", key).json(&body);
+        let reply = request.send(&world.stack.restate.ingress_url()).await?;
+        ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
+    }
+    let deposits = async || {
+        world.stack.restate.query("select id from sys_invocation where target_service_name = 'Accounts'").await
+    };
+    ensure!(deposits().await?.len() == 2, "two calls");
+    let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:caller"];
+    world.run(erase)?.exits(0)?.says("1 result (0 under way), 1 call of handlers")?;
+    let ran = world.run(erase.into_iter().chain(["--yes"]))?.exits(0)?;
+    let order: Vec<String> = ran.audit()?.into_iter().map(|(what, _)| what).collect();
+    ensure!(order == ["call", "result"], "{ran:?}");
+    ensure!(deposits().await?.len() == 1, "the call of the other subject stays, and no other");
     Ok(())
 }
 

@@ -107,9 +107,10 @@ pub(super) struct ForgetArguments {
 
 /// Purges all results of a subject, in all of the tenant's projects and at all endpoints unless you say which.
 ///
-/// Without --yes nothing is purged, and the results are listed. The guard's claims for these keys are purged, too. Requests that
-/// are under way stay, and the command says so; run it again when they have ended. It finds results by their key, so it does not
-/// find what requests without a key left, what handlers keep elsewhere, or claims whose result is gone already.
+/// Without --yes nothing is purged, and the results are listed. The guard's claims for these keys are purged, too, and the calls
+/// that the handlers of these requests made. What is under way stays, and the command says so; run it again when it has ended.
+/// It finds results by their key, so it does not find what requests without a key left, what handlers keep elsewhere, or claims
+/// and calls whose result is gone already.
 ///
 /// Each purge writes an audit line, a JSON object, to standard output.
 ///

@@ -1,0 +1,71 @@
+//! `keys`, `key` and `retention` without a Restate: what is refused before anything is called.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+/// Exit status, standard output and standard error. Nothing listens at the address of the admin API.
+fn run(args: &[&str], input: &str) -> Result<(i32, String, String), Box<dyn Error>> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
+    command.args(args).env("RESTATE_ADMIN_URL", "http://127.0.0.1:1").env_remove("RESTATE_AUTH_TOKEN");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    child.stdin.take().ok_or("no input")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let code = output.status.code().ok_or("it was ended by a signal")?;
+    Ok((code, String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?))
+}
+
+#[test]
+fn keys_are_split_from_the_left() -> Result<(), Box<dyn Error>> {
+    let (code, out, _) = run(&["key", "decode", "t-acme:_tenant:client:a%2Fb:x:y"], "")?;
+    assert_eq!(
+        (code, out.as_str()),
+        (0, "tenant   acme\nproject  _tenant (routes of scope tenant)\nsubject  client:a/b\nkey      x:y\n")
+    );
+    let (code, out, _) = run(&["key", "decode", "--json", "-"], "t-acme:shop:user:%1B%5B2J:k\n")?;
+    // A control byte is in no subject that the filter makes.
+    assert_eq!((code, out.as_str()), (2, ""));
+    let (code, out, _) = run(&["key", "decode", "--json", "-"], "t-acme:shop:user:%E2%82%AC:k\r\n")?;
+    let json: serde_json::Value = serde_json::from_str(&out)?;
+    assert_eq!(
+        (code, &json["subject"], &json["key"], &json["scope"]),
+        (0, &"user:€".into(), &"k".into(), &"project".into())
+    );
+    let (code, _, error) = run(&["key", "decode", "sha256:12"], "")?;
+    assert!(code == 2 && error.contains("cannot be turned back"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn arguments_are_checked_before_restate_is_called() -> Result<(), Box<dyn Error>> {
+    for (args, message) in [
+        (&["keys", "erase", "--tenant", "acme", "--yes"][..], "--subject"),
+        (&["keys", "erase", "--subject", "user:u", "--yes"], "--tenant"),
+        (&["keys", "forget", "--tenant", "acme", "--subject", "user:u", "--yes"], "which result?"),
+        (&["keys", "list", "--tenant", "a'c"], "--tenant a'c"),
+        (&["keys", "list", "--tenant", "acme", "--subject", "alice"], "such as user:42"),
+        (&["keys", "list", "--endpoint", "refunds.create"], "--policy"),
+        (&["keys", "show", "--stored-key", "refund-1"], "t-{tenant}"),
+        (&["keys", "list", "--admin", "https://user:planted@example.com"], "RESTATE_AUTH_TOKEN"),
+        (&["keys", "list", "--admin", "example.com:9070"], "http://host:9070"),
+        (&["retention", "plan", "--policy", "/none/policy.json"], "/none/policy.json"),
+        (&["keys", "list"], "Connection refused"),
+    ] {
+        let (code, out, error) = run(args, "")?;
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {error}");
+        assert!(error.contains(message), "{args:?}: {error}");
+        assert!(!error.contains("planted"), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn errors_of_a_policy_are_told_as_everywhere() -> Result<(), Box<dyn Error>> {
+    let (code, out, error) = run(
+        &["retention", "plan", "--json", "--policy", "-"],
+        r#"{"version": 1, "retention": {"services": {"A": {"class": "x"}}}}"#,
+    )?;
+    assert_eq!(code, 2);
+    assert!(out.contains("/retention/services/A") && error.contains("no class"), "{out} {error}");
+    Ok(())
+}
