@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Name and content of each file of the catalogue, sorted by name.
-static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/provider_files.rs"));
+static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/provider_notes.rs"));
 
 /// A provider file.
 #[derive(Debug, Clone, Deserialize)]
