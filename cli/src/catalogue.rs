@@ -1,7 +1,7 @@
 //! The provider files of the catalogue (`policies/providers/`), with the notes for people, which the filter does not have.
 
 /// Name and content of each file, sorted by name.
-static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/provider_files.rs"));
+static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/provider_notes.rs"));
 
 /// Name and content of each file, sorted by name.
 pub(crate) fn files() -> impl Iterator<Item = (&'static str, &'static str)> {

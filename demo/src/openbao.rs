@@ -81,6 +81,17 @@ impl OpenBao {
         token.map(str::to_owned).with_context(|| format!("OpenBao made no token: {made}"))
     }
 
+    /// A new token that writes secrets into the mount, and reads nothing.
+    pub async fn writing_token(&self) -> Result<String> {
+        let text = format!("path \"{MOUNT}/data/*\" {{ capabilities = [\"create\", \"update\"] }}");
+        let policy = json!({"policy": text});
+        self.ask(Request::new("PUT", "/v1/sys/policies/acl/webhook-writer").json(&policy)).await?;
+        let wanted = json!({"policies": ["webhook-writer"], "no_default_policy": true, "ttl": "1h"});
+        let made = self.ask(Request::post("/v1/auth/token/create").json(&wanted)).await?.json();
+        let token = made.pointer("/auth/client_token").and_then(Value::as_str);
+        token.map(str::to_owned).with_context(|| format!("OpenBao made no token: {made}"))
+    }
+
     /// Takes a token back.
     pub async fn revoke(&self, token: &str) -> Result<()> {
         self.ask(Request::post("/v1/auth/token/revoke").json(&json!({"token": token}))).await.map(drop)

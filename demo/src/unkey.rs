@@ -1,6 +1,7 @@
 //! A stand-in for Unkey, the registry that knows whose a webhook id is. Unkey itself is a hosted service; this follows what
-//! its OpenAPI description (`go/apps/api/openapi` of github.com/unkeyed/unkey) says of `POST /v2/keys.verifyKey`, and no
-//! more: the request's members, a verdict that comes with 200 whatever it is, and errors as problem objects.
+//! its OpenAPI description (`go/apps/api/openapi` of github.com/unkeyed/unkey) says of `POST /v2/keys.verifyKey` and
+//! `POST /v2/keys.createKey`, and no more: the requests' members, a verdict that comes with 200 whatever it is, and errors as
+//! problem objects.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,8 +14,10 @@ use serde_json::{Value, json};
 use crate::faults::FaultyServer;
 use crate::http::{Reply, Request};
 
-/// The one path that it knows.
+/// The path of the filter's lookups.
 pub const PATH: &str = "/v2/keys.verifyKey";
+/// The path that makes keys, for `edge-idempotency webhook new`.
+pub const CREATE_PATH: &str = "/v2/keys.createKey";
 
 /// Whose a webhook is, as it stands in the key's identity and metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +118,7 @@ impl Registry {
         let meta = json!({"requestId": format!("req_{}", self.requests.fetch_add(1, Ordering::Relaxed))});
         let authorization = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         let verdict = match authorization {
-            _ if request.path != PATH || request.method != "POST" => {
+            _ if ![PATH, CREATE_PATH].contains(&request.path.as_str()) || request.method != "POST" => {
                 Err((404, "Not Found", "application/not_found", "There is no such path."))
             }
             None => {
@@ -125,7 +128,9 @@ impl Registry {
                 Err((401, "Unauthorized", "authentication/key_not_found", "The provided root key is invalid."))
             }
             Some(_) => {
-                self.verdict(&request.body).map_err(|detail| (400, "Bad Request", "application/invalid_input", detail))
+                let answer =
+                    if request.path == PATH { self.verdict(&request.body) } else { self.create(&request.body) };
+                answer.map_err(|detail| (400, "Bad Request", "application/invalid_input", detail))
             }
         };
         let (status, body) = match verdict {
@@ -138,6 +143,46 @@ impl Registry {
         };
         let headers = vec![("content-type".to_owned(), b"application/json".to_vec())];
         Reply { status, headers, body: body.to_string().into_bytes() }
+    }
+
+    /// Makes a key: `{"keyId", "key"}`. The real one takes `byteLength` random bytes for it.
+    fn create(&self, body: &[u8]) -> std::result::Result<Value, &'static str> {
+        const MEMBERS: [&str; 13] = [
+            "apiId",
+            "prefix",
+            "name",
+            "byteLength",
+            "externalId",
+            "meta",
+            "roles",
+            "permissions",
+            "expires",
+            "credits",
+            "ratelimits",
+            "enabled",
+            "recoverable",
+        ];
+        let body: Value = serde_json::from_slice(body).map_err(|_| "The body is no JSON.")?;
+        let members = body.as_object().ok_or("The body is no object.")?;
+        if members.keys().any(|name| !MEMBERS.contains(&name.as_str())) {
+            return Err("The body has a member that is not described.");
+        }
+        let text = |name: &str| members.get(name).and_then(Value::as_str);
+        text("apiId").filter(|id| id.len() >= 3).ok_or("`apiId` is a string of at least 3 characters.")?;
+        let length = members.get("byteLength").map_or(Some(16), Value::as_u64);
+        length.filter(|length| (16..=255).contains(length)).ok_or("`byteLength` is an integer from 16 to 255.")?;
+        let number = self.requests.load(Ordering::Relaxed);
+        let key = format!("{}{number:022}", text("prefix").map(|prefix| format!("{prefix}_")).unwrap_or_default());
+        let verdict = json!({
+            "valid": true,
+            "code": "VALID",
+            "keyId": format!("key_{number}"),
+            "enabled": true,
+            "meta": members.get("meta"),
+            "identity": {"id": format!("id_{number}"), "externalId": text("externalId")},
+        });
+        self.keys().insert(key.clone(), verdict);
+        Ok(json!({"keyId": format!("key_{number}"), "key": key}))
     }
 
     /// `additionalProperties` is false in the description: a member that is not in it is an error.
