@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -119,7 +120,7 @@ func (x *exchange) feedRead() {
 	}
 	// The guest holds the headers back, so it gets a copy of the piece.
 	n, err := x.response.body.Read(buffer[:])
-	x.feed(toClient, piece{buffer[:n], err})
+	x.feed(toClient, piece{bytes.Clone(buffer[:n]), err})
 	pieces.Put(buffer)
 }
 

@@ -24,6 +24,9 @@ type CompileOptions struct {
 	unbounded bool
 }
 
+// mostMemoryPages is 4 GiB, all that a module can address.
+const mostMemoryPages = 1 << 16
+
 // Module is a compiled module. Several bridges can use it at the same time.
 type Module struct {
 	runtime  wazero.Runtime
@@ -40,6 +43,9 @@ func Compile(ctx context.Context, module []byte, o CompileOptions) (*Module, err
 	pages := o.MemoryPages
 	if pages == 0 {
 		pages = DefaultMemoryPages
+	}
+	if pages > mostMemoryPages {
+		return nil, fmt.Errorf("MemoryPages is %d: a module can address at most %d pages", pages, mostMemoryPages)
 	}
 	config = config.WithMemoryLimitPages(pages).WithCloseOnContextDone(!o.unbounded)
 	runtime := wazero.NewRuntimeWithConfig(ctx, config)

@@ -258,3 +258,9 @@ func TestCloseAnswersOpenRequests(t *testing.T) {
 		t.Errorf("the closed bridge answered %v %q", header, body)
 	}
 }
+
+func TestMoreMemoryThanAModuleCanAddressIsAnError(t *testing.T) {
+	if _, err := Compile(context.Background(), nil, CompileOptions{MemoryPages: 1<<16 + 1}); err == nil || !strings.Contains(err.Error(), "at most 65536 pages") {
+		t.Error(err)
+	}
+}

@@ -14,14 +14,17 @@ import (
 
 // Executor makes the request executors of bound backends.
 type Executor struct {
+	aliases map[string]string
 	running atomic.Pointer[gateway.Gateway]
 	log     atomic.Pointer[func(bridge.Level, string)]
 }
 
 // New makes an executor that has read no configuration yet. Until then it writes its log to the standard error, and all
-// requests to bound backends are answered 503.
-func New() *Executor {
-	e := new(Executor)
+// requests to bound backends are answered 503. aliases is lura's config.ExtraConfigAlias, filled as in KrakenD's own main.go:
+// without its names KrakenD overlooks auth/validator, and everybody could claim to be anybody. So Load refuses a file whose
+// names are not there.
+func New(aliases map[string]string) *Executor {
+	e := &Executor{aliases: aliases}
 	e.SetLogger(nil)
 	return e
 }
@@ -38,9 +41,10 @@ func (e *Executor) Load(file string) error {
 	return e.LoadWith(file, gateway.LoadOptions{})
 }
 
-// LoadWith is Load with options, for tests. Its Log is the executor's own.
+// LoadWith is Load with options, for tests. Log, Aliases and Replaces are the executor's own.
 func (e *Executor) LoadWith(file string, options gateway.LoadOptions) error {
 	options.Log = func(level bridge.Level, message string) { (*e.log.Load())(level, message) }
+	options.Aliases, options.Replaces = e.aliases, e.running.Load()
 	loaded, err := gateway.Load(file, options)
 	if err != nil {
 		return err

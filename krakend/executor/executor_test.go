@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -121,6 +122,11 @@ const config = `{
    "extra_config": {"edge-idempotency": {"endpoint": "orders", "upstream": "backend"}}}]}]
 }`
 
+// aliases is the part of config.ExtraConfigAlias that matters here.
+var aliases = map[string]string{
+	"auth/validator": "github.com/devopsfaith/krakend-jose/validator", "router": "github_com/luraproject/lura/router/gin",
+}
+
 var orders = &backend{Method: "POST", URLPattern: "/orders", ExtraConfig: extraConfig{
 	"edge-idempotency": map[string]interface{}{"endpoint": "orders", "upstream": "backend"},
 }}
@@ -174,7 +180,7 @@ func TestBoundBackendsGoThroughTheModuleAndOthersDoNot(t *testing.T) {
 		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("Idempotency-Key")+" "+string(body))
 	}))
 	defer upstream.Close()
-	e := executor.New()
+	e := executor.New(aliases)
 	log := new(logger)
 	e.SetLogger(log)
 	if err := e.Load(write(t, upstream.URL)); err != nil {
@@ -218,7 +224,7 @@ func TestWithoutAValidConfigurationNothingIsForwarded(t *testing.T) {
 	hits := 0
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits++ }))
 	defer upstream.Close()
-	e := executor.New()
+	e := executor.New(aliases)
 	e.SetLogger(new(logger))
 	err := e.Load(write(t, upstream.URL, "REQUIRED_A", "REQUIRED"))
 	if err == nil || !strings.Contains(err.Error(), "/routes/0/policy") {
@@ -238,19 +244,46 @@ func TestANewConfigurationTakesThePlaceOfTheOld(t *testing.T) {
 		_, _ = io.WriteString(w, r.Header.Get("Idempotency-Key"))
 	}))
 	defer upstream.Close()
-	e := executor.New()
+	e := executor.New(aliases)
 	e.SetLogger(new(logger))
 	run := factory(e, func(*backend) proxy { return nil })(orders)
+	// Both have the same address for metrics.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := listener.Addr().String()
+	_ = listener.Close()
 	for _, project := range []string{"shop", "other"} {
-		if err := e.LoadWith(write(t, upstream.URL, `"value": "shop"`, `"value": "`+project+`"`), gateway.LoadOptions{}); err != nil {
+		file := write(t, upstream.URL, `"value": "shop"`, `"value": "`+project+`"`, `"module"`, `"metrics_listen": "`+metrics+`", "module"`)
+		if err := e.LoadWith(file, gateway.LoadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, body := order(t, run, "key-1"); body != "t-acme:"+project+":user:alice:key-1" {
 			t.Errorf("%s: %s", project, body)
 		}
 	}
+	response, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if !strings.Contains(string(text), `project="other"`) || strings.Contains(string(text), `project="shop"`) {
+		t.Errorf("the metrics are not those of the gateway that runs:\n%s", text)
+	}
 	first := e.Gateway()
 	if err := e.Close(context.Background()); err != nil || e.Gateway() != nil || first.Bridge().Stats().Instances != 0 {
 		t.Errorf("%v, %v", err, first.Bridge().Stats())
+	}
+}
+
+func TestABuildThatDoesNotKnowTheShortNamesDoesNotStart(t *testing.T) {
+	for _, known := range []map[string]string{nil, {"router": aliases["router"]}, {"router": aliases["router"], "auth/validator": "other"}} {
+		e := executor.New(known)
+		err := e.Load(write(t, "http://127.0.0.1:1"))
+		if err == nil || !strings.Contains(err.Error(), "/endpoints/0/extra_config/auth~1validator (POST /orders): this build of KrakenD does not know the name") {
+			t.Errorf("%v: %v", known, err)
+		}
 	}
 }

@@ -21,9 +21,11 @@ type plan struct {
 	module     []byte
 	// environment holds the variables that the policy names and the process has.
 	environment map[string]string
-	bindings    map[string]*binding
-	upstreams   map[string]*upstream
-	mistakes    Mistakes
+	// startable says that the module can be started with the numbers of the service.
+	startable bool
+	bindings  map[string]*binding
+	upstreams map[string]*upstream
+	mistakes  Mistakes
 	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
 	compared Mistakes
 	notes    Mistakes
@@ -34,9 +36,6 @@ var (
 	servicePointer = pointer("extra_config", Namespace)
 	metricsPointer = servicePointer + "/metrics_listen"
 )
-
-// Bounds of memory_mib.
-const leastMemoryMiB, mostMemoryMiB = 8, 4096
 
 // read reads krakend.json and what it names. The error is about what cannot be read at all; mistakes are in the plan.
 func read(file string, o LoadOptions) (*plan, error) {
@@ -61,7 +60,6 @@ func read(file string, o LoadOptions) (*plan, error) {
 	decode(own, &p.service, servicePointer, func(at, format string, arguments ...any) {
 		p.mistakes.add(at, "", format, arguments...)
 	})
-	p.checkNumbers()
 	if listen := p.service.MetricsListen; listen != "" {
 		if _, _, err := net.SplitHostPort(listen); err != nil {
 			p.mistakes.add(metricsPointer, "", "%v: expected host:port, such as \"127.0.0.1:9464\"", err)
@@ -69,9 +67,11 @@ func read(file string, o LoadOptions) (*plan, error) {
 		}
 	}
 	p.readModule(o)
+	p.startable = p.checkNumbers()
 	known := p.readPolicy(o)
 	p.readUpstreams(o)
 	p.checkRouter()
+	p.checkNames(o)
 	if known {
 		p.checkPolicy()
 		p.checkEndpoints(o)
@@ -139,24 +139,36 @@ func (p *plan) readModule(o LoadOptions) {
 	p.module = module
 }
 
-// checkNumbers refuses numbers outside of their bounds, and puts the default in their place, with which the other checks go on.
-func (p *plan) checkNumbers() {
+// The bounds of numbers.
+const (
+	mostInstances    = 1024
+	mostDeadlineMs   = 60_000
+	leastMemoryMiB   = 8    // an instance starts with 3 MiB
+	mostMemoryMiB    = 4096 // all that a module can address
+	mostBufferBytes  = 1 << 30
+	mostTimeoutMs    = 3_600_000
+	numberOutOfRange = "expected a number from 0 to %d; 0 stands for the default"
+)
+
+// checkNumbers says whether all numbers are such that the module can be started with them.
+func (p *plan) checkNumbers() bool {
+	before := len(p.mistakes)
 	for _, number := range []struct {
-		name  string
-		value *int
+		name        string
+		value, most int
 	}{
-		{"instances", &p.service.Instances}, {"deadline_ms", &p.service.DeadlineMs}, {"memory_mib", &p.service.MemoryMiB},
-		{"request_buffer_bytes", &p.service.RequestBufferBytes}, {"response_buffer_bytes", &p.service.ResponseBufferBytes},
+		{"instances", p.service.Instances, mostInstances}, {"deadline_ms", p.service.DeadlineMs, mostDeadlineMs},
+		{"memory_mib", p.service.MemoryMiB, mostMemoryMiB}, {"request_buffer_bytes", p.service.RequestBufferBytes, mostBufferBytes},
+		{"response_buffer_bytes", p.service.ResponseBufferBytes, mostBufferBytes},
 	} {
-		if *number.value < 0 {
-			p.mistakes.add(servicePointer+"/"+number.name, "", "expected a number from 0 on; 0 stands for the default")
-			*number.value = 0
+		if number.value < 0 || number.value > number.most {
+			p.mistakes.add(servicePointer+"/"+number.name, "", numberOutOfRange, number.most)
 		}
 	}
-	if memory := &p.service.MemoryMiB; *memory != 0 && (*memory < leastMemoryMiB || *memory > mostMemoryMiB) {
-		p.mistakes.add(servicePointer+"/memory_mib", "", "set it to at least %d, which the module needs, and at most %d, which is all that it can address; 0 stands for 64", leastMemoryMiB, mostMemoryMiB)
-		*memory = 0
+	if memory := p.service.MemoryMiB; memory > 0 && memory < leastMemoryMiB {
+		p.mistakes.add(servicePointer+"/memory_mib", "", "set it to at least %d, which the module needs, or to 0 for the default", leastMemoryMiB)
 	}
+	return len(p.mistakes) == before
 }
 
 // readPolicy reads the policy document. It returns false if the document is not known; its own mistakes are the module's to
@@ -181,8 +193,13 @@ func (p *plan) readPolicy(o LoadOptions) bool {
 		return false
 	}
 	var whole any
-	if json.Unmarshal(p.policyText, &whole) != nil || json.Unmarshal(p.policyText, &p.policy) != nil {
-		return false // The module says what is wrong, with its place.
+	err := json.Unmarshal(p.policyText, &whole)
+	if err == nil {
+		err = json.Unmarshal(p.policyText, &p.policy)
+	}
+	if err != nil { // If the module refuses the document, its own lines take the place of this one.
+		p.compared.add("policy#", "", "the bridge cannot read it, so nothing can be checked: %v; write integers without a fraction", err)
+		return false
 	}
 	names := map[string]bool{}
 	variables(whole, names)
@@ -212,8 +229,8 @@ func (p *plan) readUpstreams(o LoadOptions) {
 			p.mistakes.add(at+"/url", "", "expected a scheme, a host and a port only, such as \"http://restate:8080\"")
 			continue
 		}
-		if config.TimeoutMs < 0 {
-			p.mistakes.add(at+"/timeout_ms", "", "expected a number of milliseconds from 0 on; 0 stands for 60000")
+		if config.TimeoutMs < 0 || config.TimeoutMs > mostTimeoutMs {
+			p.mistakes.add(at+"/timeout_ms", "", numberOutOfRange, mostTimeoutMs)
 		}
 		made, err := newUpstream(name, target, config, o.Directory)
 		if err != nil {

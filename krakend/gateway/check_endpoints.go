@@ -203,10 +203,7 @@ func (c *endpointCheck) surroundings(index int) {
 	}
 	hosts, hostAt := backend.Host, at+"/host"
 	if len(hosts) == 0 {
-		hosts = c.plan.document.Host
-	}
-	if len(hosts) == 0 {
-		c.add(hostAt, "name one host below .invalid, e.g. [\"http://edge-idempotency.invalid\"]: without the bridge nothing may reach a backend")
+		c.add(hostAt, "name a host of its own below .invalid, e.g. [\"http://edge-idempotency.invalid\"]: without the bridge nothing may reach a backend")
 	}
 	for number, host := range hosts {
 		if !isInvalidHost(host) {
@@ -261,7 +258,7 @@ func isInvalidHost(host string) bool {
 
 // way finds which way of the policy the endpoint serves.
 func (c *endpointCheck) way(endpoint string) (served, bool) {
-	at := "/backend/0/extra_config/" + strings.ReplaceAll(Namespace, "/", "~1") + "/endpoint"
+	at := "/backend/0" + pointer("extra_config", Namespace, "endpoint")
 	if endpoint == Operations {
 		operations := c.plan.policy.Backend.Operations
 		if operations == nil {
@@ -330,13 +327,13 @@ func (p *plan) waysOf(route *routeView) []served {
 }
 
 // missingEndpoints notes the routes that no endpoint serves, and refuses routes of which a part is missing.
-func (p *plan) missingEndpoints(served map[served]bool) {
+func (p *plan) missingEndpoints(ways map[served]bool) {
 	for at := range p.policy.Routes {
 		route := &p.policy.Routes[at]
-		ways := p.waysOf(route)
+		needed := p.waysOf(route)
 		count := 0
-		for _, way := range ways {
-			if served[way] {
+		for _, way := range needed {
+			if ways[way] {
 				count++
 			}
 		}
@@ -344,9 +341,9 @@ func (p *plan) missingEndpoints(served map[served]bool) {
 			p.notes.add("policy#"+pointer("routes", at), "", "no endpoint of krakend.json is bound to %s, so KrakenD answers 404 there", route.Endpoint)
 			continue
 		}
-		for _, way := range ways {
+		for _, way := range needed {
 			switch {
-			case served[way] || way.method == "HEAD" || way.method == "OPTIONS":
+			case ways[way] || way.method == "HEAD" || way.method == "OPTIONS":
 			case way.path == route.Path:
 				p.compared.add("/endpoints", "", "%s has no endpoint %s %s: add it, or remove the method from the policy", way.endpoint, way.method, krakendPath(way.path))
 			default:
@@ -356,11 +353,9 @@ func (p *plan) missingEndpoints(served map[served]bool) {
 	}
 	if operations := p.policy.Backend.Operations; operations != nil {
 		for _, path := range []string{operations.Path, operations.Path + "/" + outputSegment} {
-			if !served[(wayOfOperation(path))] {
+			if !ways[served{Operations, "GET", path}] {
 				p.compared.add("/endpoints", "", "there is no endpoint GET %s bound to %q, to which answers send clients: add it, or remove backend.operations from the policy", path, Operations)
 			}
 		}
 	}
 }
-
-func wayOfOperation(path string) served { return served{Operations, "GET", path} }

@@ -38,11 +38,15 @@ func changes() map[string]change {
 		"module unreadable":        {at("extra_config", own, "module"), "/none.wasm", ownAt + "/module", "cannot be read"},
 		"no policy":                {at("extra_config", own, "policy"), nil, ownAt + "/policy_file", "there is no policy"},
 		"policy twice":             {at("extra_config", own, "policy_file"), "x.json", ownAt + "/policy_file", "there twice"},
-		"negative number":          {at("extra_config", own, "instances"), -1, ownAt + "/instances", "from 0 on"},
-		"much memory":              {at("extra_config", own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
+		"negative number":          {at("extra_config", own, "instances"), -1, ownAt + "/instances", "from 0 to 1024"},
+		"long deadline":            {at("extra_config", own, "deadline_ms"), 9_300_000_000_000, ownAt + "/deadline_ms", "from 0 to 60000"},
+		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
+		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
+		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},
+		"much memory":              {at("extra_config", own, "memory_mib"), 5000, ownAt + "/memory_mib", "expected a number from 0"},
 		"upstream with a path":     {at("extra_config", own, "upstreams", "backend", "url"), "http://a/b", ownAt + "/upstreams/backend/url", "a port only"},
 		"upstream's authorities":   {at("extra_config", own, "upstreams", "backend", "ca_file"), "/none.pem", ownAt + "/upstreams/backend/ca_file", "cannot be read"},
-		"upstream's timeout":       {at("extra_config", own, "upstreams", "backend", "timeout_ms"), -1, ownAt + "/upstreams/backend/timeout_ms", "from 0 on"},
+		"upstream's timeout":       {at("extra_config", own, "upstreams", "backend", "timeout_ms"), -1, ownAt + "/upstreams/backend/timeout_ms", "expected a number from 0"},
 		"redirects":                {at("extra_config", "router", "disable_redirect_fixed_path"), false, "/extra_config/router/disable_redirect_fixed_path", "set it to true"},
 		"slash redirects":          {at("extra_config", "router", "disable_redirect_trailing_slash"), nil, "/extra_config/router/disable_redirect_trailing_slash", "set it to true"},
 		"gateway_routes":           {policyAt("gateway_routes"), nil, "policy#/gateway_routes", "set it to true"},
@@ -65,7 +69,7 @@ func changes() map[string]change {
 		"backend's encoding":       {at("endpoints", 0, "backend", 0, "encoding"), "json", "/endpoints/0/backend/0/encoding", `"no-op"`},
 		"reachable host":           {at("endpoints", 0, "backend", 0, "host", 0), "http://restate:8080", "/endpoints/0/backend/0/host/0", "below .invalid"},
 		"host that looks like it":  {at("endpoints", 0, "backend", 0, "host", 0), "http://a.invalid.example.com", "/endpoints/0/backend/0/host/0", "below .invalid"},
-		"no host":                  {at("endpoints", 0, "backend", 0, "host"), nil, "/endpoints/0/backend/0/host", "name one host"},
+		"no host":                  {at("endpoints", 0, "backend", 0, "host"), nil, "/endpoints/0/backend/0/host", "a host of its own"},
 		"discovery":                {at("endpoints", 0, "backend", 0, "sd"), "dns", "/endpoints/0/backend/0/sd", "remove it"},
 		"other url_pattern":        {at("endpoints", 0, "backend", 0, "url_pattern"), "/Refunds/create", "/endpoints/0/backend/0/url_pattern", `"/api/refunds"`},
 		"other method":             {at("endpoints", 0, "backend", 0, "method"), "PUT", "/endpoints/0/backend/0/method", `"POST"`},
@@ -129,7 +133,7 @@ func TestTheConfigurationWithoutMistakesHasNone(t *testing.T) {
 				backend["extra_config"] = object{own: bound[aliases[clientPlugin]].(object)[own]}
 			}
 		}
-		notes, err := Check(writeConfig(t, config), LoadOptions{Plugin: form != "custom build"})
+		notes, err := Check(writeConfig(t, config), LoadOptions{Plugin: form != "custom build", Aliases: aliases})
 		if err != nil || len(notes) != 0 {
 			t.Errorf("%s: %q, %v", form, notes, err)
 		}
@@ -290,6 +294,39 @@ func TestRoutesWithoutRecoveryNeedNoEndpointsForIt(t *testing.T) {
 		endpoints := config["endpoints"].(list)
 		set(config, list{endpoints[0], endpoints[3], endpoints[4]}, "endpoints")
 		if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheModuleIsNotStartedWithNumbersOutOfRange(t *testing.T) {
+	for _, memory := range []int{-1, 5000} {
+		config := testConfig(t, "http://backend:1")
+		set(config, memory, "extra_config", own, "memory_mib")
+		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: expected a number") || !strings.Contains(err.Error(), "1 mistake,") {
+			t.Errorf("%d: %v", memory, err)
+		}
+	}
+}
+
+// The module takes this number, and Go's decoder does not.
+func TestAPolicyThatCannotBeCheckedDoesNotStart(t *testing.T) {
+	text, err := os.ReadFile(writeConfig(t, testConfig(t, "http://backend:1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), `"path": "/api/refunds"`, `"path": "/api/refunds", "max_body_bytes": 1048576.0`, 1)
+	if _, err := Load(writeText(t, changed), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "1 mistake") || !strings.Contains(err.Error(), "nothing can be checked") {
+		t.Error(err)
+	}
+}
+
+func TestACustomBuildHasToKnowTheNames(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	for name, known := range map[string]map[string]string{"nothing": nil, "another": {"auth/validator": "x", "router": aliases["router"]}} {
+		_, err := Check(writeConfig(t, config), LoadOptions{Aliases: known})
+		if err == nil || !strings.Contains(err.Error(), "/endpoints/0/extra_config/auth~1validator (POST /api/refunds): this build") ||
+			strings.Contains(err.Error(), "/extra_config/router: this build") != (known == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -142,7 +142,6 @@ var connectionHeaders = map[string]bool{
 // Trailers are left out: KrakenD has no list of those that a backend may get, and passes none by itself.
 func newView(own, client *http.Request, path string, b *binding) *view {
 	v := &view{unlisted: map[bridge.Line]bool{}}
-	v.request.Metadata = b.identity.metadata(client)
 	if b.endpoint != Operations {
 		v.request.RouteMetadata = bridge.Metadata{"edge.idempotency": {"endpoint": b.endpoint}}
 	}
@@ -218,17 +217,6 @@ func headerNames(one, other http.Header) []string {
 	return names
 }
 
-// toLines returns the lines of a header in the order of names.
-func toLines(header http.Header) bridge.Header {
-	var lines bridge.Header
-	for _, name := range headerNames(header, nil) {
-		for _, value := range header[name] {
-			lines = append(lines, bridge.Line{Name: strings.ToLower(name), Value: value})
-		}
-	}
-	return lines
-}
-
 // rawPath is the path and the query as the client sent them; a URI with a scheme and a host loses both. KrakenD has chosen the
 // endpoint by what net/http makes of the URI (URL.Path), and the module decides by this path, which it normalises. So ok is
 // false where the two could be about different paths: a URI of another form or scheme, a path that decodes to another one, and
@@ -240,6 +228,10 @@ func rawPath(r *http.Request) (path string, ok bool) {
 	case r.RequestURI == "" || r.URL.Opaque == "" && (r.URL.Scheme == "http" || r.URL.Scheme == "https"):
 		path = r.URL.RequestURI()
 	default:
+		return "", false
+	}
+	// HTTP/2 lets bytes pass that end a request line of HTTP/1.1.
+	if strings.ContainsFunc(path, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '#' }) {
 		return "", false
 	}
 	encoded, _, _ := strings.Cut(path, "?")

@@ -51,11 +51,15 @@ func ConfigFile(arguments []string) (string, error) {
 type krakendFile struct {
 	Timeout        duration       `json:"timeout"`
 	ReadTimeout    duration       `json:"read_timeout"`
-	Host           []string       `json:"host"`
 	OutputEncoding string         `json:"output_encoding"`
 	ClientTLS      any            `json:"client_tls"`
 	Endpoints      []krakendRoute `json:"endpoints"`
 	ExtraConfig    extraConfig    `json:"extra_config"`
+	AsyncAgents    []struct {
+		Backend []krakendBackend `json:"backend"`
+	} `json:"async_agent"`
+	// repeated are the pointers of members that are there twice, where letter case does not count.
+	repeated []string
 }
 
 // krakendRoute is one item of endpoints.
@@ -194,6 +198,7 @@ func parse(file string, text []byte) (*krakendFile, error) {
 	document := new(krakendFile)
 	err := json.Unmarshal(text, document)
 	if err == nil {
+		document.repeated = repeatedNames(text)
 		return document, nil
 	}
 	if bytes.Contains(text, []byte("{{")) {

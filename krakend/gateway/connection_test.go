@@ -213,6 +213,7 @@ func TestTheModuleSeesThePathThatTheRouterMatched(t *testing.T) {
 		"/api/files?x=a://b/admin": "/api/files?x=a://b/admin", "/api/%66iles": "/api/files", "http://other/api/files?x": "/api/files?x", "HTTP://other:1/api/files": "/api/files",
 		"foo:/api/files?x=a://b/admin": "", "http:/api/files?://b/admin": "/api/files?://b/admin", "foo://b/admin": "", "http:admin": "", "*": "",
 		"/api/./files": "", "/api/x/../files": "", "/api/%2e%2e/admin": "", "/api/files/%2E": "", "http://other/api/%2e%2e/admin": "", "http://other": "",
+		"/api/files?a#b": "", "/api/files#b": "", "/api/files?a=\x7f": "",
 	} {
 		connection, err := net.Dial("tcp", gateway.Listener.Addr().String())
 		if err != nil {

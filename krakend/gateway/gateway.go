@@ -6,6 +6,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type Gateway struct {
 	problems  problems
 	owned     func(name string) bool
 	log       func(bridge.Level, string)
+	mutex     sync.Mutex // of metrics
 	metrics   *metricsListener
 	fallback  sync.Once
 	requests  inFlight
@@ -50,6 +52,12 @@ type LoadOptions struct {
 	Directory string
 	// Plugin says that the gateway runs as KrakenD's plugin, which sees backends only that name it in plugin/http-client.
 	Plugin bool
+	// Aliases is config.ExtraConfigAlias of a custom build: KrakenD reads a short name such as auth/validator only if it is
+	// there. It is not asked for with Plugin, because KrakenD's own build has all of them.
+	Aliases map[string]string
+	// Replaces is a gateway of the same process that this one will take the place of, or nil. Its listener for metrics goes on
+	// with the new one if both have the same address.
+	Replaces *Gateway
 	// Log gets the lines of the module and of the gateway. It is called from several goroutines. Nil: no log.
 	Log func(level bridge.Level, message string)
 	// LookupEnv reads environment variables: those that the policy names, and KrakenD's own. Nil stands for os.LookupEnv.
@@ -73,16 +81,16 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	}
 	mistakes := plan.mistakes
 	var host *bridge.Bridge
-	if plan.module != nil && plan.policyText != nil {
+	if plan.startable && plan.module != nil && plan.policyText != nil {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
 			mistakes.add("/extra_config/"+Namespace, "", "%v", err)
 			plan.compared = nil
 		}
 	}
 	mistakes = append(mistakes, plan.compared...)
-	var metrics *metricsListener
-	if plan.service.MetricsListen != "" {
-		if metrics, err = listen(plan.service.MetricsListen); err != nil {
+	var metrics net.Listener
+	if plan.service.MetricsListen != "" && !o.Replaces.listensAt(plan.service.MetricsListen) {
+		if metrics, err = net.Listen("tcp", plan.service.MetricsListen); err != nil {
 			mistakes.add(metricsPointer, "", "nobody can listen there: %v; choose another address", err)
 		}
 	}
@@ -91,14 +99,14 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 			_ = host.Close(context.Background())
 		}
 		if metrics != nil {
-			metrics.close(context.Background())
+			_ = metrics.Close()
 		}
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
 	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, metrics: metrics, upstreams: plan.upstreams}
-	if metrics != nil {
-		metrics.serve(host)
+		owned: plan.policy.ownedHeaders(), log: o.Log, upstreams: plan.upstreams}
+	if address := plan.service.MetricsListen; address != "" {
+		g.metrics = serveMetrics(address, metrics, host, o.Replaces)
 	}
 	return g, nil
 }
@@ -127,6 +135,8 @@ func (g *Gateway) Bridge() *bridge.Bridge { return g.bridge }
 
 // MetricsAddress returns the address on which /metrics is served, or "" if there is none.
 func (g *Gateway) MetricsAddress() string {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
 	if g.metrics == nil {
 		return ""
 	}
@@ -177,8 +187,8 @@ func (f *inFlight) wait(ctx context.Context) {
 
 // Close ends the listener, the module and the idle connections to upstreams. Requests under way are answered 503.
 func (g *Gateway) Close(ctx context.Context) error {
-	if g.metrics != nil {
-		g.metrics.close(ctx)
+	if metrics := g.takeMetrics(""); metrics != nil {
+		metrics.close(ctx)
 	}
 	err := g.bridge.Close(ctx)
 	for _, u := range g.upstreams {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 
 	"edge-idempotency/krakend/bridge"
 )
@@ -54,7 +55,8 @@ func (s *identitySource) metadata(r *http.Request) bridge.Metadata {
 	for _, claim := range s.claims {
 		lines := r.Header[claim.header]
 		text, ok := textAt(token, claim.path)
-		if ok && text != "" && len(lines) == 1 && lines[0] == text {
+		// Different texts that are no Unicode become the same text with U+FFFD.
+		if ok && text != "" && !strings.ContainsRune(text, unicode.ReplacementChar) && len(lines) == 1 && lines[0] == text {
 			put(claims, claim.path, text)
 		}
 	}
@@ -80,7 +82,7 @@ func (s *identitySource) token(r *http.Request) map[string]any {
 		raw = cookie.Value
 	}
 	parts := strings.Split(raw, ".")
-	if len(parts) != 3 {
+	if len(parts) != 3 || strings.ContainsFunc(raw, notInToken) {
 		return nil
 	}
 	payload, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
@@ -94,6 +96,12 @@ func (s *identitySource) token(r *http.Request) map[string]any {
 		return nil
 	}
 	return claims
+}
+
+// notInToken says whether a character cannot be in the compact form of a token (RFC 7515 section 3.1).
+func notInToken(character rune) bool {
+	return !(character >= 'A' && character <= 'Z' || character >= 'a' && character <= 'z' || character >= '0' && character <= '9' ||
+		character == '-' || character == '_' || character == '.')
 }
 
 // textAt returns the string at a path of a JSON object; ok is false for anything else.

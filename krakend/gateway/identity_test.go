@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"reflect"
 	"testing"
 
@@ -23,6 +24,7 @@ func TestAClaimCountsIfHeaderAndTokenHaveTheSameText(t *testing.T) {
 		"string":                  {`{"tenant_id":"acme"}`, "acme", "acme"},
 		"UTF-8":                   {`{"tenant_id":"ä\n"}`, "ä\n", "ä\n"},
 		"missing":                 {`{}`, "", nil},
+		"lone surrogate":          {`{"tenant_id":"a\ud800"}`, "a\uFFFD", nil},
 		"empty":                   {`{"tenant_id":""}`, "", nil},
 		"null":                    {`{"tenant_id":null}`, "null", nil},
 		"number":                  {`{"tenant_id":5}`, "5", nil},
@@ -78,6 +80,8 @@ func TestTheTokenIsTheOneThatTheValidatorReads(t *testing.T) {
 		"a broken header before": {http.Header{"Authorization": {"x"}, "Cookie": {"access_token=" + token("acme")}}, nil},
 		"an empty header before": {http.Header{"Authorization": {""}, "Cookie": {"access_token=" + token("acme")}}, "acme"},
 		"JSON form":              {http.Header{"Authorization": {`{"payload":"` + base64.RawURLEncoding.EncodeToString([]byte(`{"tenant_id":"acme"}`)) + `"}`}}, nil},
+		"JSON form with dots":    {http.Header{"Authorization": {`{"payload":"e30","x":".` + base64.RawURLEncoding.EncodeToString([]byte(`{"tenant_id":"acme"}`)) + `."}`}}, nil},
+		"white space in it":      {http.Header{"Authorization": {" " + token("acme")}}, nil},
 		"four parts":             {http.Header{"Authorization": {token("acme") + ".x"}}, nil},
 		"white space":            {http.Header{"Authorization": {"e30." + base64.URLEncoding.EncodeToString([]byte(`{"tenant_id":"acme"} `)) + ".c2ln"}}, "acme"},
 		"two claim lines":        {http.Header{"Authorization": {token("acme")}, "X-Claim-Tenant": {"acme", "acme"}}, nil},
@@ -156,6 +160,15 @@ func TestClaimsAreNamedAsKrakenDReadsThem(t *testing.T) {
 	} {
 		if name, ok := claimName(test.path); ok != test.ok || ok && name != test.wanted {
 			t.Errorf("%q: %q, %v", test.path, name, ok)
+		}
+	}
+}
+
+// HTTP/2 lets such bytes pass.
+func TestAPathThatBreaksARequestLineIsRefused(t *testing.T) {
+	for uri, wanted := range map[string]bool{"/a?b=c": true, "/a?b=c HTTP/1.1": false, "/a?b\tc": false, "/a?b\x7f": false, "/a?b#c": false} {
+		if path, ok := rawPath(&http.Request{RequestURI: uri, URL: &url.URL{Path: "/a"}}); ok != wanted || ok && path != uri {
+			t.Errorf("%q: %q, %v", uri, path, ok)
 		}
 	}
 }

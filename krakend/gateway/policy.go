@@ -244,9 +244,11 @@ func (p *policyView) ownedHeaders() func(name string) bool {
 	}
 	for _, identity := range rules {
 		if identity != nil {
-			owned[identity.Forward.Tenant], owned[identity.Forward.Project], owned[identity.Forward.Subject] = true, true, true
+			for _, name := range []string{identity.Forward.Tenant, identity.Forward.Project, identity.Forward.Subject} {
+				owned[strings.ToLower(name)] = true
+			}
 		}
 	}
-	prefix := p.Forward.Parameters
+	prefix := strings.ToLower(p.Forward.Parameters)
 	return func(name string) bool { return owned[name] || prefix != "" && strings.HasPrefix(name, prefix) }
 }

@@ -47,7 +47,7 @@ func Unavailable(detail string) *http.Response { return problems{}.unavailable(d
 // message is the bridge's own answer where the module cannot answer.
 func (p problems) message() *bridge.Message {
 	response := p.unavailable("The service cannot be reached right now, or is busy. Send the same request again later, with the same idempotency key if it had one: then nothing is done twice.")
-	header := append(bridge.Header{{Name: ":status", Value: strconv.Itoa(response.StatusCode)}}, toLines(response.Header)...)
+	header := append(bridge.Header{{Name: ":status", Value: strconv.Itoa(response.StatusCode)}}, bridge.HeaderFrom(response.Header)...)
 	return &bridge.Message{Header: header, Body: response.Body}
 }
 

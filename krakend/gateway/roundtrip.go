@@ -83,18 +83,22 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 	from, ok := clientOf(ctx)
 	if !ok {
 		g.fallback.Do(func() {
-			g.log(bridge.LevelWarn, Namespace+": the context has no request of gin's, so only what input_headers lists is known: path and query come as KrakenD writes them, and the scheme is taken to be http")
+			g.log(bridge.LevelWarn, Namespace+": the context has no request of gin's, so only what input_headers lists is known, and nobody has an identity: path and query come as KrakenD writes them, and the scheme is taken to be http")
 		})
 		from.request = withoutClient(request)
 	}
 	if !b.serves(authority(from.request.Host)) {
 		return g.problems.notFound(), from, false, nil
 	}
-	path, ok := rawPath(from.request)
-	if !ok {
+	path, clear := rawPath(from.request)
+	if !clear {
 		return g.problems.pathAmbiguous(), from, false, nil
 	}
 	v := newView(request, from.request, path, b)
+	if ok {
+		// Whose request it is was verified, if at all, for a request that came through KrakenD's router.
+		v.request.Metadata = b.identity.metadata(from.request)
+	}
 	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
 	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
 	inner, cancel := untilReserve(ctx)

@@ -302,3 +302,36 @@ func TestLinesOfAConnectionStayThere(t *testing.T) {
 		}
 	}
 }
+
+// A name of the policy can be in any letter case; the module writes it in lower case.
+func TestAnIdentityHeaderThatTheClientAlsoSendsArrives(t *testing.T) {
+	upstream := newRecorder(t, answerOK)
+	config := testConfig(t, upstream.URL)
+	set(config, "X-Tenant-Id", "extra_config", own, "policy", "identity", "forward", "tenant")
+	g := load(t, config)
+	header := alice()
+	header.Set("X-Tenant-Id", "acme")
+	exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", header: header})
+	if got := upstream.requests[0].Header.Values("X-Tenant-Id"); len(got) != 1 || got[0] != "acme" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Without gin's context nobody knows whether KrakenD's router, and with it the validator, has seen the request.
+func TestWithoutTheClientsRequestNobodyHasAnIdentity(t *testing.T) {
+	upstream := newRecorder(t, answerOK)
+	g := load(t, testConfig(t, upstream.URL))
+	request, err := http.NewRequest("POST", "http://edge-idempotency.invalid/api/refunds", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = alice()
+	response, err := g.RoundTrip(context.Background(), "refunds.create", request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != 401 || upstream.count() != 0 {
+		t.Errorf("%d, %d requests", response.StatusCode, upstream.count())
+	}
+}

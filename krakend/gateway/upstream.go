@@ -199,7 +199,7 @@ func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 // answer makes the bridge's message of an upstream's answer.
 func answer(response *http.Response, finish func()) *bridge.Message {
 	message := &bridge.Message{Header: bridge.Header{{Name: ":status", Value: strconv.Itoa(response.StatusCode)}}}
-	for _, line := range toLines(response.Header) {
+	for _, line := range bridge.HeaderFrom(response.Header) {
 		if !connectionHeaders[line.Name] || line.Name == "proxy-authenticate" {
 			message.Header = append(message.Header, line)
 		}
@@ -209,7 +209,7 @@ func answer(response *http.Response, finish func()) *bridge.Message {
 		return message
 	}
 	message.Body = &endingBody{ReadCloser: response.Body, end: finish}
-	message.Trailer = func() bridge.Header { return toLines(response.Trailer) }
+	message.Trailer = func() bridge.Header { return bridge.HeaderFrom(response.Trailer) }
 	return message
 }
 

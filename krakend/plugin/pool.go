@@ -16,6 +16,8 @@ import (
 type pool struct {
 	mutex   sync.Mutex
 	running map[string]*instance
+	// latest is the gateway that started last, also when it has closed.
+	latest *gateway.Gateway
 	// settle is how long a gateway stays when its context has ended. KrakenD closes its listener and then lets requests that
 	// are under way come to their end.
 	settle time.Duration
@@ -42,11 +44,14 @@ func (p *pool) get(ctx context.Context, arguments []string, log func(bridge.Leve
 	used := p.running[key]
 	if used == nil {
 		used = &instance{users: map[context.Context]bool{}}
-		used.gateway, err = gateway.Load(file, gateway.LoadOptions{Plugin: true, Log: log})
+		used.gateway, err = gateway.Load(file, gateway.LoadOptions{Plugin: true, Log: log, Replaces: p.latest})
 		if err != nil {
 			log(bridge.LevelCritical, gateway.Namespace+": all bound endpoints answer 503: "+err.Error())
 		}
 		p.running[key] = used
+		if used.gateway != nil {
+			p.latest = used.gateway
+		}
 	}
 	if !used.users[ctx] {
 		used.users[ctx] = true

@@ -139,3 +139,9 @@ func (e *Endpoint) finish(service time.Duration) error {
 
 // title is how lura names parameters: with a capital first letter.
 func title(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// Aliases is lura's config.ExtraConfigAlias as far as the stand-in reads namespaces, which it does by their short names only.
+var Aliases = map[string]string{
+	"auth/validator": "github.com/devopsfaith/krakend-jose/validator",
+	"router":         "github_com/luraproject/lura/router/gin",
+}

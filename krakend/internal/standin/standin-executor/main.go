@@ -28,7 +28,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	logger := standin.NewLogger(os.Stderr)
-	e := executor.New()
+	e := executor.New(standin.Aliases)
 	e.SetLogger(logger)
 	if err := e.Load(arguments.Config); err != nil {
 		return err
