@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,18 +21,22 @@ type plan struct {
 	module     []byte
 	// environment holds the variables that the policy names and the process has.
 	environment map[string]string
-	// startable says that the module can be started with the numbers of the service.
-	startable bool
-	bindings  map[string]*binding
-	upstreams map[string]*upstream
-	mistakes  Mistakes
+	bindings    map[string]*binding
+	upstreams   map[string]*upstream
+	mistakes    Mistakes
 	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
 	compared Mistakes
 	notes    Mistakes
 }
 
-// servicePointer is the place of the bridge's own configuration.
-var servicePointer = pointer("extra_config", Namespace)
+// servicePointer is the place of the bridge's own configuration, metricsPointer that of its metrics_listen.
+var (
+	servicePointer = pointer("extra_config", Namespace)
+	metricsPointer = servicePointer + "/metrics_listen"
+)
+
+// Bounds of memory_mib.
+const leastMemoryMiB, mostMemoryMiB = 8, 4096
 
 // read reads krakend.json and what it names. The error is about what cannot be read at all; mistakes are in the plan.
 func read(file string, o LoadOptions) (*plan, error) {
@@ -53,12 +58,17 @@ func read(file string, o LoadOptions) (*plan, error) {
 		p.mistakes.add("/extra_config", "", "the service has no %q: add it, with module, policy_file and upstreams", Namespace)
 		return p, nil
 	}
-	if err := decode(own, &p.service); err != nil {
-		p.mistakes.add(servicePointer, "", "%v: see the members that the bridge has", err)
-		return p, nil
+	decode(own, &p.service, servicePointer, func(at, format string, arguments ...any) {
+		p.mistakes.add(at, "", format, arguments...)
+	})
+	p.checkNumbers()
+	if listen := p.service.MetricsListen; listen != "" {
+		if _, _, err := net.SplitHostPort(listen); err != nil {
+			p.mistakes.add(metricsPointer, "", "%v: expected host:port, such as \"127.0.0.1:9464\"", err)
+			p.service.MetricsListen = ""
+		}
 	}
 	p.readModule(o)
-	p.startable = p.checkNumbers()
 	known := p.readPolicy(o)
 	p.readUpstreams(o)
 	p.checkRouter()
@@ -130,32 +140,33 @@ func (p *plan) readModule(o LoadOptions) {
 	p.module = module
 }
 
-// The largest values of numbers.
+// The bounds of numbers. A module can address 4096 MiB.
 const (
-	mostInstances    = 1024
-	mostDeadlineMs   = 60_000
-	mostMemoryMiB    = 4096 // all that a module can address
-	mostBufferBytes  = 1 << 30
-	mostTimeoutMs    = 3_600_000
-	numberOutOfRange = "expected a number from 0 to %d; 0 stands for the default"
+	mostInstances, mostDeadlineMs, mostTimeoutMs = 1024, 60_000, 3_600_000
+	mostBufferBytes                              = 1 << 30
+	numberOutOfRange                             = "expected a number from 0 to %d; 0 stands for the default"
 )
 
-// checkNumbers says whether all numbers are such that the module can be started with them.
-func (p *plan) checkNumbers() bool {
-	before := len(p.mistakes)
+// checkNumbers refuses numbers outside of their bounds, and puts the default in their place, with which the other checks go on.
+func (p *plan) checkNumbers() {
 	for _, number := range []struct {
-		name        string
-		value, most int
+		name  string
+		value *int
+		most  int
 	}{
-		{"instances", p.service.Instances, mostInstances}, {"deadline_ms", p.service.DeadlineMs, mostDeadlineMs},
-		{"memory_mib", p.service.MemoryMiB, mostMemoryMiB}, {"request_buffer_bytes", p.service.RequestBufferBytes, mostBufferBytes},
-		{"response_buffer_bytes", p.service.ResponseBufferBytes, mostBufferBytes},
+		{"instances", &p.service.Instances, mostInstances}, {"deadline_ms", &p.service.DeadlineMs, mostDeadlineMs},
+		{"request_buffer_bytes", &p.service.RequestBufferBytes, mostBufferBytes},
+		{"response_buffer_bytes", &p.service.ResponseBufferBytes, mostBufferBytes},
 	} {
-		if number.value < 0 || number.value > number.most {
+		if *number.value < 0 || *number.value > number.most {
 			p.mistakes.add(servicePointer+"/"+number.name, "", numberOutOfRange, number.most)
+			*number.value = 0
 		}
 	}
-	return len(p.mistakes) == before
+	if memory := &p.service.MemoryMiB; *memory != 0 && (*memory < leastMemoryMiB || *memory > mostMemoryMiB) {
+		p.mistakes.add(servicePointer+"/memory_mib", "", "set it to at least %d, which the module needs, and at most %d, which is all that it can address; 0 stands for 64", leastMemoryMiB, mostMemoryMiB)
+		*memory = 0
+	}
 }
 
 // readPolicy reads the policy document. It returns false if the document is not known; its own mistakes are the module's to
@@ -238,6 +249,9 @@ func (p *plan) checkRouter() {
 	_ = json.Unmarshal(text, &router)
 	if p.document.ReadTimeout == 0 {
 		p.notes.add("/read_timeout", "", "without it a client that stops in the middle of a body keeps its request longer than the endpoint's timeout: set it, for example to \"60s\"")
+	}
+	if p.document.ClientTLS != nil {
+		p.notes.add("/client_tls", "", "it has no effect on upstreams, to which the bridge connects by itself: name authorities in their ca_file; a client certificate cannot be given")
 	}
 	const why = "set it to true: a client that follows a redirect may send a POST again as a GET"
 	if !router.FixedPath {

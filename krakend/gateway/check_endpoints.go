@@ -31,8 +31,14 @@ var otherTransports = []string{
 var skippedParts = []string{
 	"modifier/martian", "github.com/devopsfaith/krakend-martian", "modifier/lua-backend", "github.com/devopsfaith/krakend-lua/proxy/backend",
 	"validation/cel", "github.com/devopsfaith/krakend-cel", "qos/circuit-breaker", "github.com/devopsfaith/krakend-circuitbreaker/gobreaker",
-	"qos/ratelimit/proxy", "github.com/devopsfaith/krakend-ratelimit/juju/proxy", "qos/http-cache", "github.com/devopsfaith/krakend-httpcache",
+	"qos/ratelimit/proxy", "github.com/devopsfaith/krakend-ratelimit/juju/proxy",
 }
+
+// Namespaces of backends whose parts belong to KrakenD's own HTTP client, which the bridge replaces in both ways.
+var (
+	clientCredentials = []string{"auth/client-credentials", "github.com/devopsfaith/krakend-oauth2-clientcredentials"}
+	clientCaches      = []string{"qos/http-cache", "github.com/devopsfaith/krakend-httpcache"}
+)
 
 // endpointCheck checks one endpoint of krakend.json.
 type endpointCheck struct {
@@ -110,8 +116,12 @@ func (c *endpointCheck) binding() (*boundBackend, int) {
 			continue
 		}
 		bound := new(boundBackend)
-		if err := decode(text, bound); err != nil {
-			c.add(at, "%v: expected {\"endpoint\": …, \"upstream\": …}", err)
+		wrong := false
+		decode(text, bound, at, func(at, format string, arguments ...any) {
+			wrong = true
+			c.add(at, format, arguments...)
+		})
+		if wrong {
 			continue
 		}
 		found, place = bound, index
@@ -215,6 +225,16 @@ func (c *endpointCheck) surroundings(index int) {
 	for _, name := range otherTransports {
 		if _, ok := backend.ExtraConfig[name]; ok {
 			c.add(at+pointer("extra_config", name), "it sends the request past the bridge: remove it")
+		}
+	}
+	for _, name := range clientCredentials {
+		if _, ok := backend.ExtraConfig[name]; ok {
+			c.add(at+pointer("extra_config", name), "the bridge has an HTTP client of its own, so requests would go out without the token that this part gets: remove it")
+		}
+	}
+	for _, name := range clientCaches {
+		if _, ok := backend.ExtraConfig[name]; ok {
+			c.plan.notes.add(c.at+at+pointer("extra_config", name), c.where, "it has no effect, since the bridge has an HTTP client of its own: remove it")
 		}
 	}
 	if !c.options.Plugin {

@@ -26,7 +26,14 @@ func changes() map[string]change {
 	plugin := "/endpoints/0/backend/0/extra_config/plugin~1http-client"
 	return map[string]change{
 		"no own configuration":     {at("extra_config", own), nil, "/extra_config", `has no "edge-idempotency"`},
-		"unknown member":           {at("extra_config", own, "polcy"), 1, ownAt, "polcy"},
+		"unknown member":           {at("extra_config", own, "polcy"), 1, ownAt + "/polcy", "remove it, or take one of module, policy"},
+		"another type":             {at("extra_config", own, "instances"), "2", ownAt + "/instances", "a string, and a whole number"},
+		"upstream's member":        {at("extra_config", own, "upstreams", "backend", "insecure"), true, ownAt + "/upstreams/backend/insecure", "one of url, timeout_ms, ca_file"},
+		"upstream's type":          {at("extra_config", own, "upstreams", "backend", "url"), 1, ownAt + "/upstreams/backend/url", "a number, and a string"},
+		"upstream is no object":    {at("extra_config", own, "upstreams", "backend"), "http://a", ownAt + "/upstreams/backend", "a string, and an object"},
+		"little memory":            {at("extra_config", own, "memory_mib"), 1, ownAt + "/memory_mib", "at least 8"},
+		"metrics address":          {at("extra_config", own, "metrics_listen"), "9464", ownAt + "/metrics_listen", "host:port"},
+		"client credentials":       {at("endpoints", 0, "backend", 0, "extra_config", "auth/client-credentials"), object{}, "/endpoints/0/backend/0/extra_config/auth~1client-credentials", "without the token"},
 		"no module":                {at("extra_config", own, "module"), nil, ownAt + "/module", "name the .wasm file"},
 		"module unreadable":        {at("extra_config", own, "module"), "/none.wasm", ownAt + "/module", "cannot be read"},
 		"no policy":                {at("extra_config", own, "policy"), nil, ownAt + "/policy_file", "there is no policy"},
@@ -36,7 +43,7 @@ func changes() map[string]change {
 		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
 		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
 		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},
-		"much memory":              {at("extra_config", own, "memory_mib"), 5000, ownAt + "/memory_mib", "expected a number from 0"},
+		"much memory":              {at("extra_config", own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
 		"upstream with a path":     {at("extra_config", own, "upstreams", "backend", "url"), "http://a/b", ownAt + "/upstreams/backend/url", "a port only"},
 		"upstream's authorities":   {at("extra_config", own, "upstreams", "backend", "ca_file"), "/none.pem", ownAt + "/upstreams/backend/ca_file", "cannot be read"},
 		"upstream's timeout":       {at("extra_config", own, "upstreams", "backend", "timeout_ms"), -1, ownAt + "/upstreams/backend/timeout_ms", "expected a number from 0"},
@@ -50,7 +57,7 @@ func changes() map[string]change {
 		"hosts alone":              {policyAt("routes", 1), object{"endpoint": "other", "hosts": list{"a.example"}, "path": "/api/refunds", "policy": "PROHIBITED"}, "policy#/routes/1", "does not choose by host"},
 		"same endpoint twice":      {at("endpoints", 4), testEndpoint("POST", "/api/carts/{other}/checkout", "carts.checkout"), "/endpoints/4", "same method and path"},
 		"two backends":             {at("endpoints", 0, "backend"), list{object{"host": list{"http://a.invalid"}, "url_pattern": "/api/refunds", "extra_config": bind("refunds.create")}, object{"host": list{"http://b"}, "url_pattern": "/b"}}, "/endpoints/0/backend", "one backend"},
-		"unknown member of bind":   {at("endpoints", 0, "backend", 0, "extra_config", "plugin/http-client", own, "endpont"), "x", plugin + "/edge-idempotency", "endpont"},
+		"unknown member of bind":   {at("endpoints", 0, "backend", 0, "extra_config", "plugin/http-client", own, "endpont"), "x", plugin + "/edge-idempotency/endpont", "one of endpoint, upstream"},
 		"no object to bind":        {at("endpoints", 0, "backend", 0, "extra_config", "plugin/http-client", own), nil, plugin, "add \"edge-idempotency\""},
 		"form of the custom build": {at("endpoints", 0, "backend", 0, "extra_config"), object{own: object{"endpoint": "refunds.create", "upstream": "backend"}}, "/endpoints/0/backend/0/extra_config/edge-idempotency", "the plugin sees"},
 		"wildcard header":          {at("endpoints", 0, "input_headers", 0), "*", "/endpoints/0/input_headers/0", "every header"},
@@ -146,16 +153,34 @@ func TestAllMistakesComeAtOnceTheModulesToo(t *testing.T) {
 	}
 }
 
+// Mistakes that concern the process come with the others, and a number that wazero cannot have is told, too.
+func TestNumbersAndAddressesAreToldWithTheOthers(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	set(config, "192.0.2.1:1", "extra_config", own, "metrics_listen")
+	set(config, 2, "endpoints", 0, "concurrent_calls")
+	for _, memory := range []int{1, 5000, -1} {
+		set(config, memory, "extra_config", own, "memory_mib")
+		_, err := Load(writeConfig(t, config), LoadOptions{Plugin: true})
+		for _, wanted := range []string{"3 mistakes", ownAt + "/memory_mib: ", ownAt + "/metrics_listen: nobody can listen there", "/endpoints/0/concurrent_calls"} {
+			if err == nil || !strings.Contains(err.Error(), wanted) {
+				t.Errorf("%d: %q is not in %v", memory, wanted, err)
+			}
+		}
+	}
+}
+
 func TestNotes(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
 	set(config, config["endpoints"].(list)[:4], "endpoints")
 	delete(config, "read_timeout")
+	set(config, object{"ca_certs": list{"/ca.pem"}}, "client_tls")
+	set(config, object{}, "endpoints", 0, "backend", 0, "extra_config", "qos/http-cache")
 	notes, err := Check(writeConfig(t, config), LoadOptions{Plugin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(notes, "\n")
-	for _, wanted := range []string{"no endpoint of krakend.json is bound to files.list", "/read_timeout"} {
+	for _, wanted := range []string{"no endpoint of krakend.json is bound to files.list", "/read_timeout", "/client_tls: ", "extra_config/qos~1http-cache"} {
 		if !strings.Contains(all, wanted) {
 			t.Errorf("%q is not in %s", wanted, all)
 		}
@@ -167,7 +192,8 @@ func TestAFileThatIsNoExpandedJSONIsNamedAsWhatItIs(t *testing.T) {
 		"{\"version\": 3,\n {{ include \"x\" }}}": "FC_OUT",
 		"version: 3\n":            "line 1",
 		"{\"endpoints\": 3}":      "endpoints",
-		"{\"timeout\": \"soon\"}": "no duration",
+		"{\"timeout\": \"soon\"}": "/timeout: \"soon\" is no duration",
+		"{\"endpoints\": [{}, {\"timeout\": \"soon\"}]}": "/endpoints/1/timeout: \"soon\" is no duration",
 	} {
 		if _, err := Check(writeText(t, text), LoadOptions{}); err == nil || !strings.Contains(err.Error(), wanted) {
 			t.Errorf("%s: %v", text, err)
@@ -277,7 +303,7 @@ func TestTheModuleIsNotStartedWithNumbersOutOfRange(t *testing.T) {
 	for _, memory := range []int{-1, 5000} {
 		config := testConfig(t, "http://backend:1")
 		set(config, memory, "extra_config", own, "memory_mib")
-		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: expected a number") || !strings.Contains(err.Error(), "1 mistake,") {
+		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: set it to at least") || !strings.Contains(err.Error(), "1 mistake,") {
 			t.Errorf("%d: %v", memory, err)
 		}
 	}

@@ -52,6 +52,7 @@ type krakendFile struct {
 	Timeout        duration       `json:"timeout"`
 	ReadTimeout    duration       `json:"read_timeout"`
 	OutputEncoding string         `json:"output_encoding"`
+	ClientTLS      any            `json:"client_tls"`
 	Endpoints      []krakendRoute `json:"endpoints"`
 	ExtraConfig    extraConfig    `json:"extra_config"`
 	AsyncAgents    []struct {
@@ -104,6 +105,8 @@ func (e extraConfig) get(name string) (json.RawMessage, bool) {
 	return value, ok
 }
 
+var errDuration = errors.New("no duration")
+
 // duration is a time as KrakenD reads it: "3s", or a number of nanoseconds.
 type duration time.Duration
 
@@ -113,7 +116,7 @@ func (d *duration) UnmarshalJSON(text []byte) error {
 	if json.Unmarshal(text, &written) == nil {
 		value, err := time.ParseDuration(written)
 		if err != nil {
-			return fmt.Errorf("%q is no duration: write it as \"3s\" or \"1500ms\"", written)
+			return errDuration
 		}
 		*d = duration(value)
 		return nil
@@ -202,6 +205,9 @@ func parse(file string, text []byte) (*krakendFile, error) {
 		return nil, fmt.Errorf("%s is a template of flexible configuration, and the bridge reads the expanded file: start KrakenD with %s set to the file that it should write, e.g. %s=/tmp/krakend.json",
 			file, flexibleOut, flexibleOut)
 	}
+	if errors.Is(err, errDuration) {
+		return nil, fmt.Errorf("%s: %w", file, wrongDurations(text))
+	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		before := text[:min(int(syntax.Offset), len(text))]
@@ -215,11 +221,28 @@ func parse(file string, text []byte) (*krakendFile, error) {
 	return nil, fmt.Errorf("%s: %w", file, err)
 }
 
-// decode reads an object of the bridge's own configuration; a member that it does not have is an error.
-func decode(text json.RawMessage, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	return decoder.Decode(into)
+// wrongDurations finds the durations of krakend.json that cannot be read.
+func wrongDurations(text []byte) Mistakes {
+	var found Mistakes
+	check := func(at string, members map[string]json.RawMessage, names ...string) {
+		for member, value := range members {
+			var read duration
+			for _, name := range names {
+				if strings.EqualFold(member, name) && errors.Is(json.Unmarshal(value, &read), errDuration) {
+					found.add(at+pointer(member), "", "%s is no duration: write it as \"3s\" or \"1500ms\"", value)
+				}
+			}
+		}
+	}
+	var service map[string]json.RawMessage
+	_ = json.Unmarshal(text, &service)
+	check("", service, "timeout", "read_timeout")
+	var list struct{ Endpoints []map[string]json.RawMessage }
+	_ = json.Unmarshal(text, &list)
+	for index, members := range list.Endpoints {
+		check(pointer("endpoints", index), members, "timeout")
+	}
+	return found
 }
 
 // pointer joins the parts of a JSON pointer (RFC 6901).

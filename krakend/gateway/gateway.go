@@ -80,26 +80,36 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	}
 	mistakes := plan.mistakes
 	var host *bridge.Bridge
-	if plan.startable && plan.module != nil && plan.policyText != nil {
+	if plan.module != nil && plan.policyText != nil {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
 			mistakes.add("/extra_config/"+Namespace, "", "%v", err)
 			plan.compared = nil
 		}
 	}
 	mistakes = append(mistakes, plan.compared...)
+	var metrics *metricsListener
+	inherited := o.Replaces.listensOn(plan.service.MetricsListen)
+	if plan.service.MetricsListen != "" && !inherited {
+		if metrics, err = listen(plan.service.MetricsListen); err != nil {
+			mistakes.add(metricsPointer, "", "nobody can listen there: %v; choose another address", err)
+		}
+	}
 	if len(mistakes) > 0 {
 		if host != nil {
 			_ = host.Close(context.Background())
 		}
+		if metrics != nil {
+			metrics.close(context.Background())
+		}
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
+	if inherited {
+		metrics = o.Replaces.takeMetrics()
+	}
 	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, upstreams: plan.upstreams}
-	if plan.service.MetricsListen != "" {
-		if g.metrics, err = listen(plan.service.MetricsListen, host, o.Replaces); err != nil {
-			_ = g.Close(context.Background())
-			return nil, fmt.Errorf("%s#/extra_config/%s/metrics_listen: nobody can listen there: %w; choose another address", file, Namespace, err)
-		}
+		owned: plan.policy.ownedHeaders(), log: o.Log, metrics: metrics, upstreams: plan.upstreams}
+	if metrics != nil {
+		metrics.serve(host)
 	}
 	return g, nil
 }
@@ -180,7 +190,7 @@ func (f *inFlight) wait(ctx context.Context) {
 
 // Close ends the listener, the module and the idle connections to upstreams. Requests under way are answered 503.
 func (g *Gateway) Close(ctx context.Context) error {
-	if metrics := g.takeMetrics(""); metrics != nil {
+	if metrics := g.takeMetrics(); metrics != nil {
 		metrics.close(ctx)
 	}
 	err := g.bridge.Close(ctx)

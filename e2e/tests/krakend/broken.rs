@@ -17,23 +17,27 @@ use crate::standin::{Options, StandIn, Way};
 
 pub(crate) fn tests(way: Way) -> Vec<Test<()>> {
     let mut tests = vec![
-        test(way, "the module is not there", |parts| parts.module = Some(parts.directory.path().join("gone.wasm"))),
-        test(way, "the module is no module", |parts| {
+        test(way, "the module is not there", "gone.wasm", |parts| {
+            parts.module = Some(parts.directory.path().join("gone.wasm"))
+        }),
+        test(way, "the module is no module", "cannot be compiled", |parts| {
             let file = parts.directory.path().join("broken.wasm");
             // A file that cannot be written shows as a module that is not there.
             drop(fs::write(&file, b"\0asm\x01\0\0"));
             parts.module = Some(file);
         }),
-        test(way, "the policy has an unknown member", |parts| set(&mut parts.policy, "", "versoin", json!(1))),
-        test(way, "a secret is not in the environment", |parts| {
+        test(way, "the policy has an unknown member", "versoin", |parts| {
+            set(&mut parts.policy, "", "versoin", json!(1))
+        }),
+        test(way, "a secret is not in the environment", "STRIPE_WHSEC", |parts| {
             parts.environment.retain(|(name, _)| name != "STRIPE_WHSEC")
         }),
-        test(way, "a route of the policy names no such target", |parts| {
+        test(way, "a route of the policy names no such target", "/routes/0/target", |parts| {
             set(&mut parts.policy, "/routes/0", "target", json!("x"))
         }),
     ];
     if way == Way::Plugin {
-        tests.push(test(way, "the plugin is not there", |parts| {
+        tests.push(test(way, "the plugin is not there", "", |parts| {
             parts.plugins = Some(parts.directory.path().to_owned())
         }));
     }
@@ -55,8 +59,8 @@ struct Parts {
 }
 
 /// A custom build does not start. KrakenD starts without a plugin, and with one that cannot start: then every endpoint of the
-/// policy answers an error, and the upstream gets nothing.
-fn test(way: Way, name: &str, break_it: fn(&mut Parts)) -> Test<()> {
+/// policy answers an error, and the upstream gets nothing. `reason` is a piece of what the log says.
+fn test(way: Way, name: &str, reason: &'static str, break_it: fn(&mut Parts)) -> Test<()> {
     Test::new(name, move |()| {
         let (capture, signer) = (Capture::start()?, Signer::generate());
         let mut parts = Parts {
@@ -85,12 +89,14 @@ fn test(way: Way, name: &str, break_it: fn(&mut Parts)) -> Test<()> {
                 let error = format!("{error:#}");
                 ensure!(error.contains("ended with exit status: 1"), "it does not end by itself: {error}");
                 ensure!(
-                    error.contains("standin-executor: ") && !error.contains("panic"),
-                    "it does not say why: {error}"
+                    error.contains("standin-executor: ") && error.contains(reason) && !error.contains("panic"),
+                    "it does not say {reason}: {error}"
                 );
             }
             (Way::Plugin, started) => {
                 let gateway = started?;
+                let log = gateway.log()?;
+                ensure!(log.contains(reason), "the log does not say {reason}: {log}");
                 let token = signer.mint(&claims("acme", "alice"))?;
                 for _ in 0..3 {
                     let reply = gateway.send(&keyed(MESSAGES, "raw-key").bearer(&token))?;
