@@ -21,11 +21,9 @@ type plan struct {
 	module     []byte
 	// environment holds the variables that the policy names and the process has.
 	environment map[string]string
-	// startable says that the module can be started with the numbers of the service.
-	startable bool
-	bindings  map[string]*binding
-	upstreams map[string]*upstream
-	mistakes  Mistakes
+	bindings    map[string]*binding
+	upstreams   map[string]*upstream
+	mistakes    Mistakes
 	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
 	compared Mistakes
 	notes    Mistakes
@@ -36,6 +34,9 @@ var (
 	servicePointer = pointer("extra_config", Namespace)
 	metricsPointer = servicePointer + "/metrics_listen"
 )
+
+// Bounds of memory_mib.
+const leastMemoryMiB, mostMemoryMiB = 8, 4096
 
 // read reads krakend.json and what it names. The error is about what cannot be read at all; mistakes are in the plan.
 func read(file string, o LoadOptions) (*plan, error) {
@@ -60,6 +61,7 @@ func read(file string, o LoadOptions) (*plan, error) {
 	decode(own, &p.service, servicePointer, func(at, format string, arguments ...any) {
 		p.mistakes.add(at, "", format, arguments...)
 	})
+	p.checkNumbers()
 	if listen := p.service.MetricsListen; listen != "" {
 		if _, _, err := net.SplitHostPort(listen); err != nil {
 			p.mistakes.add(metricsPointer, "", "%v: expected host:port, such as \"127.0.0.1:9464\"", err)
@@ -67,7 +69,6 @@ func read(file string, o LoadOptions) (*plan, error) {
 		}
 	}
 	p.readModule(o)
-	p.startable = p.checkNumbers()
 	known := p.readPolicy(o)
 	p.readUpstreams(o)
 	p.checkRouter()
@@ -139,36 +140,33 @@ func (p *plan) readModule(o LoadOptions) {
 	p.module = module
 }
 
-// The bounds of numbers.
+// The bounds of numbers. A module can address 4096 MiB.
 const (
-	mostInstances    = 1024
-	mostDeadlineMs   = 60_000
-	leastMemoryMiB   = 8    // an instance starts with 3 MiB
-	mostMemoryMiB    = 4096 // all that a module can address
-	mostBufferBytes  = 1 << 30
-	mostTimeoutMs    = 3_600_000
-	numberOutOfRange = "expected a number from 0 to %d; 0 stands for the default"
+	mostInstances, mostDeadlineMs, mostTimeoutMs = 1024, 60_000, 3_600_000
+	mostBufferBytes                              = 1 << 30
+	numberOutOfRange                             = "expected a number from 0 to %d; 0 stands for the default"
 )
 
-// checkNumbers says whether all numbers are such that the module can be started with them.
-func (p *plan) checkNumbers() bool {
-	before := len(p.mistakes)
+// checkNumbers refuses numbers outside of their bounds, and puts the default in their place, with which the other checks go on.
+func (p *plan) checkNumbers() {
 	for _, number := range []struct {
-		name        string
-		value, most int
+		name  string
+		value *int
+		most  int
 	}{
-		{"instances", p.service.Instances, mostInstances}, {"deadline_ms", p.service.DeadlineMs, mostDeadlineMs},
-		{"memory_mib", p.service.MemoryMiB, mostMemoryMiB}, {"request_buffer_bytes", p.service.RequestBufferBytes, mostBufferBytes},
-		{"response_buffer_bytes", p.service.ResponseBufferBytes, mostBufferBytes},
+		{"instances", &p.service.Instances, mostInstances}, {"deadline_ms", &p.service.DeadlineMs, mostDeadlineMs},
+		{"request_buffer_bytes", &p.service.RequestBufferBytes, mostBufferBytes},
+		{"response_buffer_bytes", &p.service.ResponseBufferBytes, mostBufferBytes},
 	} {
-		if number.value < 0 || number.value > number.most {
+		if *number.value < 0 || *number.value > number.most {
 			p.mistakes.add(servicePointer+"/"+number.name, "", numberOutOfRange, number.most)
+			*number.value = 0
 		}
 	}
-	if memory := p.service.MemoryMiB; memory > 0 && memory < leastMemoryMiB {
-		p.mistakes.add(servicePointer+"/memory_mib", "", "set it to at least %d, which the module needs, or to 0 for the default", leastMemoryMiB)
+	if memory := &p.service.MemoryMiB; *memory != 0 && (*memory < leastMemoryMiB || *memory > mostMemoryMiB) {
+		p.mistakes.add(servicePointer+"/memory_mib", "", "set it to at least %d, which the module needs, and at most %d, which is all that it can address; 0 stands for 64", leastMemoryMiB, mostMemoryMiB)
+		*memory = 0
 	}
-	return len(p.mistakes) == before
 }
 
 // readPolicy reads the policy document. It returns false if the document is not known; its own mistakes are the module's to

@@ -6,7 +6,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -81,16 +80,17 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	}
 	mistakes := plan.mistakes
 	var host *bridge.Bridge
-	if plan.startable && plan.module != nil && plan.policyText != nil {
+	if plan.module != nil && plan.policyText != nil {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
 			mistakes.add("/extra_config/"+Namespace, "", "%v", err)
 			plan.compared = nil
 		}
 	}
 	mistakes = append(mistakes, plan.compared...)
-	var metrics net.Listener
-	if plan.service.MetricsListen != "" && !o.Replaces.listensAt(plan.service.MetricsListen) {
-		if metrics, err = net.Listen("tcp", plan.service.MetricsListen); err != nil {
+	var metrics *metricsListener
+	inherited := o.Replaces.listensOn(plan.service.MetricsListen)
+	if plan.service.MetricsListen != "" && !inherited {
+		if metrics, err = listen(plan.service.MetricsListen); err != nil {
 			mistakes.add(metricsPointer, "", "nobody can listen there: %v; choose another address", err)
 		}
 	}
@@ -99,14 +99,17 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 			_ = host.Close(context.Background())
 		}
 		if metrics != nil {
-			_ = metrics.Close()
+			metrics.close(context.Background())
 		}
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
+	if inherited {
+		metrics = o.Replaces.takeMetrics()
+	}
 	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, upstreams: plan.upstreams}
-	if address := plan.service.MetricsListen; address != "" {
-		g.metrics = serveMetrics(address, metrics, host, o.Replaces)
+		owned: plan.policy.ownedHeaders(), log: o.Log, metrics: metrics, upstreams: plan.upstreams}
+	if metrics != nil {
+		metrics.serve(host)
 	}
 	return g, nil
 }
@@ -187,7 +190,7 @@ func (f *inFlight) wait(ctx context.Context) {
 
 // Close ends the listener, the module and the idle connections to upstreams. Requests under way are answered 503.
 func (g *Gateway) Close(ctx context.Context) error {
-	if metrics := g.takeMetrics(""); metrics != nil {
+	if metrics := g.takeMetrics(); metrics != nil {
 		metrics.close(ctx)
 	}
 	err := g.bridge.Close(ctx)

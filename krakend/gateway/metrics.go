@@ -14,32 +14,25 @@ import (
 type metricsListener struct {
 	// configured is the address in krakend.json, address the one that it became.
 	configured, address string
+	listener            net.Listener
 	host                atomic.Pointer[bridge.Bridge]
 	server              *http.Server
 }
 
-// listensAt says whether the gateway serves metrics at this address of krakend.json. A nil gateway does not.
-func (g *Gateway) listensAt(configured string) bool {
-	if g == nil {
-		return false
+// listen opens the listener at an address, `host:port`.
+func listen(address string) (*metricsListener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
 	}
-	g.mutex.Lock()
-	defer g.mutex.Unlock()
-	return g.metrics != nil && g.metrics.configured == configured
+	return &metricsListener{configured: address, address: listener.Addr().String(), listener: listener}, nil
 }
 
-// serveMetrics serves the metrics of a bridge at a listener, or goes on with that of the gateway that is replaced. It
-// returns nil if there is neither.
-func serveMetrics(address string, listener net.Listener, host *bridge.Bridge, replaced *Gateway) *metricsListener {
-	if listener == nil {
-		open := replaced.takeMetrics(address)
-		if open != nil {
-			open.host.Store(host)
-		}
-		return open
+// serve answers requests with the metrics of a bridge.
+func (m *metricsListener) serve(host *bridge.Bridge) {
+	if m.host.Swap(host) != nil {
+		return
 	}
-	m := &metricsListener{configured: address, address: listener.Addr().String()}
-	m.host.Store(host)
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		host := m.host.Load()
@@ -48,20 +41,32 @@ func serveMetrics(address string, listener net.Listener, host *bridge.Bridge, re
 		_ = host.Metrics().WriteText(w)
 	})
 	m.server = &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = m.server.Serve(listener) }()
-	return m
+	go func() { _ = m.server.Serve(m.listener) }()
 }
 
-// takeMetrics takes the listener out of the gateway if it has this address in krakend.json, or any if it is empty.
-func (g *Gateway) takeMetrics(configured string) *metricsListener {
+// listensOn says whether the gateway has a listener with this address in krakend.json. A nil gateway has none.
+func (g *Gateway) listensOn(configured string) bool {
+	if g == nil {
+		return false
+	}
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	return g.metrics != nil && g.metrics.configured == configured
+}
+
+// takeMetrics takes the listener out of the gateway; nil if it has none.
+func (g *Gateway) takeMetrics() *metricsListener {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	m := g.metrics
-	if m == nil || configured != "" && m.configured != configured {
-		return nil
-	}
 	g.metrics = nil
 	return m
 }
 
-func (m *metricsListener) close(ctx context.Context) { _ = m.server.Shutdown(ctx) }
+func (m *metricsListener) close(ctx context.Context) {
+	if m.server == nil {
+		_ = m.listener.Close()
+		return
+	}
+	_ = m.server.Shutdown(ctx)
+}
