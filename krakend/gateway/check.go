@@ -21,11 +21,9 @@ type plan struct {
 	module     []byte
 	// environment holds the variables that the policy names and the process has.
 	environment map[string]string
-	// startable says that the module can be started with the numbers of the service.
-	startable bool
-	bindings  map[string]*binding
-	upstreams map[string]*upstream
-	mistakes  Mistakes
+	bindings    map[string]*binding
+	upstreams   map[string]*upstream
+	mistakes    Mistakes
 	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
 	compared Mistakes
 	notes    Mistakes
@@ -151,10 +149,15 @@ func (p *plan) readModule(o LoadOptions) {
 	p.module = module
 }
 
-// checkNumbers refuses numbers outside of their bounds, and puts the default in their place, with which the other checks go
-// on. It says whether all numbers are such that the module can be started with them.
-func (p *plan) checkNumbers() bool {
-	before := len(p.mistakes)
+// The bounds of numbers. A module can address 4096 MiB.
+const (
+	mostInstances, mostDeadlineMs, mostTimeoutMs = 1024, 60_000, 3_600_000
+	mostBufferBytes                              = 1 << 30
+	numberOutOfRange                             = "expected a number from 0 to %d; 0 stands for the default"
+)
+
+// checkNumbers refuses numbers outside of their bounds, and puts the default in their place, with which the other checks go on.
+func (p *plan) checkNumbers() {
 	for _, number := range []struct {
 		name  string
 		value *int
@@ -173,7 +176,6 @@ func (p *plan) checkNumbers() bool {
 		p.mistakes.add(servicePointer+"/memory_mib", "", "expected a number of MiB from %d, which the module needs, to %d, which is all that it can address; 0 stands for 64", leastMemoryMiB, mostMemoryMiB)
 		*memory = 0
 	}
-	return len(p.mistakes) == before
 }
 
 // readPolicy reads the policy document. It returns false if the document is not known; its own mistakes are the module's to

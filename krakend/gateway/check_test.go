@@ -43,7 +43,7 @@ func changes() map[string]change {
 		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
 		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
 		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},
-		"much memory":              {at("extra_config", own, "memory_mib"), 5000, ownAt + "/memory_mib", "to 4096"},
+		"much memory":              {at("extra_config", own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
 		"upstream with a path":     {at("extra_config", own, "upstreams", "backend", "url"), "http://a/b", ownAt + "/upstreams/backend/url", "a port only"},
 		"upstream's authorities":   {at("extra_config", own, "upstreams", "backend", "ca_file"), "/none.pem", ownAt + "/upstreams/backend/ca_file", "cannot be read"},
 		"upstream's timeout":       {at("extra_config", own, "upstreams", "backend", "timeout_ms"), -1, ownAt + "/upstreams/backend/timeout_ms", "expected a number from 0"},
@@ -303,7 +303,7 @@ func TestTheModuleIsNotStartedWithNumbersOutOfRange(t *testing.T) {
 	for _, memory := range []int{-1, 5000} {
 		config := testConfig(t, "http://backend:1")
 		set(config, memory, "extra_config", own, "memory_mib")
-		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: expected a number") || !strings.Contains(err.Error(), "1 mistake,") {
+		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: set it to at least") || !strings.Contains(err.Error(), "1 mistake,") {
 			t.Errorf("%d: %v", memory, err)
 		}
 	}

@@ -80,7 +80,7 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	}
 	mistakes := plan.mistakes
 	var host *bridge.Bridge
-	if plan.startable && plan.module != nil && plan.policyText != nil {
+	if plan.module != nil && plan.policyText != nil {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
 			mistakes.add("/extra_config/"+Namespace, "", "%v", err)
 			plan.compared = nil
@@ -88,10 +88,9 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	}
 	mistakes = append(mistakes, plan.compared...)
 	var metrics *metricsListener
-	address := plan.service.MetricsListen
-	takesOver := address != "" && o.Replaces.listensAt(address)
-	if address != "" && !takesOver {
-		if metrics, err = listen(address); err != nil {
+	inherited := o.Replaces.listensOn(plan.service.MetricsListen)
+	if plan.service.MetricsListen != "" && !inherited {
+		if metrics, err = listen(plan.service.MetricsListen); err != nil {
 			mistakes.add(metricsPointer, "", "nobody can listen there: %v; choose another address", err)
 		}
 	}
@@ -104,14 +103,13 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
-	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, upstreams: plan.upstreams}
-	if metrics == nil && takesOver {
-		metrics = o.Replaces.takeMetrics(address)
+	if inherited {
+		metrics = o.Replaces.takeMetrics()
 	}
+	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
+		owned: plan.policy.ownedHeaders(), log: o.Log, metrics: metrics, upstreams: plan.upstreams}
 	if metrics != nil {
 		metrics.serve(host)
-		g.metrics = metrics
 	}
 	return g, nil
 }
@@ -192,7 +190,7 @@ func (f *inFlight) wait(ctx context.Context) {
 
 // Close ends the listener, the module and the idle connections to upstreams. Requests under way are answered 503.
 func (g *Gateway) Close(ctx context.Context) error {
-	if metrics := g.takeMetrics(""); metrics != nil {
+	if metrics := g.takeMetrics(); metrics != nil {
 		metrics.close(ctx)
 	}
 	err := g.bridge.Close(ctx)

@@ -16,8 +16,7 @@ type metricsListener struct {
 	configured, address string
 	listener            net.Listener
 	host                atomic.Pointer[bridge.Bridge]
-	// server is nil until serve is called.
-	server *http.Server
+	server              *http.Server
 }
 
 // listen opens the listener at an address, `host:port`.
@@ -31,8 +30,7 @@ func listen(address string) (*metricsListener, error) {
 
 // serve answers requests with the metrics of a bridge, from now on.
 func (m *metricsListener) serve(host *bridge.Bridge) {
-	m.host.Store(host)
-	if m.server != nil {
+	if m.host.Swap(host) != nil {
 		return
 	}
 	routes := http.NewServeMux()
@@ -46,8 +44,8 @@ func (m *metricsListener) serve(host *bridge.Bridge) {
 	go func() { _ = m.server.Serve(m.listener) }()
 }
 
-// listensAt says whether the gateway has a listener with this address in krakend.json. It is false for no gateway.
-func (g *Gateway) listensAt(configured string) bool {
+// listensOn says whether the gateway has a listener with this address in krakend.json. A nil gateway has none.
+func (g *Gateway) listensOn(configured string) bool {
 	if g == nil {
 		return false
 	}
@@ -56,14 +54,11 @@ func (g *Gateway) listensAt(configured string) bool {
 	return g.metrics != nil && g.metrics.configured == configured
 }
 
-// takeMetrics takes the listener out of the gateway if it has this address in krakend.json, or any if it is empty.
-func (g *Gateway) takeMetrics(configured string) *metricsListener {
+// takeMetrics takes the listener out of the gateway; nil if it has none.
+func (g *Gateway) takeMetrics() *metricsListener {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	m := g.metrics
-	if m == nil || configured != "" && m.configured != configured {
-		return nil
-	}
 	g.metrics = nil
 	return m
 }
