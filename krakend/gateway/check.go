@@ -38,15 +38,6 @@ var (
 // Bounds of memory_mib.
 const leastMemoryMiB, mostMemoryMiB = 8, 4096
 
-// The largest values of the other numbers.
-const (
-	mostInstances    = 1024
-	mostDeadlineMs   = 60_000
-	mostBufferBytes  = 1 << 30
-	mostTimeoutMs    = 3_600_000
-	numberOutOfRange = "expected a number from 0 to %d; 0 stands for the default"
-)
-
 // read reads krakend.json and what it names. The error is about what cannot be read at all; mistakes are in the plan.
 func read(file string, o LoadOptions) (*plan, error) {
 	text, err := os.ReadFile(file)
@@ -70,7 +61,7 @@ func read(file string, o LoadOptions) (*plan, error) {
 	decode(own, &p.service, servicePointer, func(at, format string, arguments ...any) {
 		p.mistakes.add(at, "", format, arguments...)
 	})
-	p.startable = p.checkNumbers()
+	p.checkNumbers()
 	if listen := p.service.MetricsListen; listen != "" {
 		if _, _, err := net.SplitHostPort(listen); err != nil {
 			p.mistakes.add(metricsPointer, "", "%v: expected host:port, such as \"127.0.0.1:9464\"", err)
@@ -173,7 +164,7 @@ func (p *plan) checkNumbers() {
 		}
 	}
 	if memory := &p.service.MemoryMiB; *memory != 0 && (*memory < leastMemoryMiB || *memory > mostMemoryMiB) {
-		p.mistakes.add(servicePointer+"/memory_mib", "", "expected a number of MiB from %d, which the module needs, to %d, which is all that it can address; 0 stands for 64", leastMemoryMiB, mostMemoryMiB)
+		p.mistakes.add(servicePointer+"/memory_mib", "", "set it to at least %d, which the module needs, and at most %d, which is all that it can address; 0 stands for 64", leastMemoryMiB, mostMemoryMiB)
 		*memory = 0
 	}
 }

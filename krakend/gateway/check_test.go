@@ -31,7 +31,7 @@ func changes() map[string]change {
 		"upstream's member":        {at("extra_config", own, "upstreams", "backend", "insecure"), true, ownAt + "/upstreams/backend/insecure", "one of url, timeout_ms, ca_file"},
 		"upstream's type":          {at("extra_config", own, "upstreams", "backend", "url"), 1, ownAt + "/upstreams/backend/url", "a number, and a string"},
 		"upstream is no object":    {at("extra_config", own, "upstreams", "backend"), "http://a", ownAt + "/upstreams/backend", "a string, and an object"},
-		"little memory":            {at("extra_config", own, "memory_mib"), 1, ownAt + "/memory_mib", "from 8"},
+		"little memory":            {at("extra_config", own, "memory_mib"), 1, ownAt + "/memory_mib", "at least 8"},
 		"metrics address":          {at("extra_config", own, "metrics_listen"), "9464", ownAt + "/metrics_listen", "host:port"},
 		"client credentials":       {at("endpoints", 0, "backend", 0, "extra_config", "auth/client-credentials"), object{}, "/endpoints/0/backend/0/extra_config/auth~1client-credentials", "without the token"},
 		"no module":                {at("extra_config", own, "module"), nil, ownAt + "/module", "name the .wasm file"},

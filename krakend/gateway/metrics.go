@@ -28,7 +28,7 @@ func listen(address string) (*metricsListener, error) {
 	return &metricsListener{configured: address, address: listener.Addr().String(), listener: listener}, nil
 }
 
-// serve answers requests with the metrics of a bridge, from now on.
+// serve answers requests with the metrics of a bridge.
 func (m *metricsListener) serve(host *bridge.Bridge) {
 	if m.host.Swap(host) != nil {
 		return
