@@ -91,7 +91,7 @@ impl World {
             .arg("--ca-file")
             .arg(self.directory.path().join("ca.pem"));
         command.args(own);
-        let given = |option: &str| own.iter().any(|text| *text == option);
+        let given = |option: &str| own.contains(&option);
         if !given("--upstream") {
             let backend = text("/backend/cluster").unwrap_or_else(|| "backend".to_owned());
             let stores = ["/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];

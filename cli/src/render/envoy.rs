@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const BOOTSTRAP: &str = include_str!("templates/envoy.yaml");
+const CLUSTER: &str = include_str!("templates/cluster.yaml");
 const ROUTE: &str = include_str!("templates/route.yaml");
 const WASM: &str = include_str!("templates/wasm.yaml");
 const FILTER: &str = include_str!("templates/filter.yaml");
@@ -67,24 +68,17 @@ impl EnvoyPlan {
         let webhooks = routes.iter().map(|route| {
             json!({"endpoint": route.endpoint, "match": {"safe_regex": {"regex": route.pattern.regex(false, true)}}})
         });
-        let keys = self.providers.iter().filter_map(|provider| match &provider.keys {
-            KeySet::Url(_, cluster) => Some(cluster),
-            KeySet::File(_) => None,
-        });
-        let clusters = self.upstreams.iter().chain(keys).map(|upstream| self.cluster(upstream, &needs.lookups));
         let filter = match &self.ecds {
             Some(path) => fill(DISCOVERY, &json!({"ecds": path}))?,
             None => fill(FILTER, &values)?,
         };
-        let route = fill(ROUTE, &json!({"main": main, "timeout_s": self.timeout_s, "retries": self.retries}))?;
-        let tags = STATS_TAGS.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
         let preflight =
             !needs.closed || needs.routes.iter().any(|route| route.methods.iter().any(|method| method == "OPTIONS"));
         extend(
             &mut values,
             json!({
                 "generic": needs.generic,
-                "stats_config": tags.trim_end(),
+                "stats_config": Self::stats_config(),
                 "listen": {"host": self.listen.0, "port": self.listen.1},
                 "admin": {"host": self.admin.0, "port": self.admin.1},
                 "owners": owners.collect::<Vec<_>>(),
@@ -97,11 +91,10 @@ impl EnvoyPlan {
                 "rules": rules(needs, &self.providers),
                 "webhooks": webhooks.collect::<Vec<_>>(),
                 "filter": filter.trim_end(),
-                "route": route.trim_end(),
+                "route": self.route(&main)?,
                 "closed": needs.closed,
                 "reserved": needs.reserved,
-                "clusters": clusters.collect::<Vec<_>>(),
-                "ca_file": self.ca_file,
+                "clusters": self.clusters(needs)?,
             }),
         );
         fill(BOOTSTRAP, &values)
@@ -122,7 +115,7 @@ impl EnvoyPlan {
     }
 
     /// What all templates have in common.
-    fn values(&self, needs: &GatewayNeeds) -> Result<Value, String> {
+    pub(crate) fn values(&self, needs: &GatewayNeeds) -> Result<Value, String> {
         let policy = self.policy.trim_end();
         // A literal block holds a text as it is, but for characters that YAML reads as line breaks or refuses.
         let plain = |char: char| !char.is_control() && !"\u{2028}\u{2029}\u{feff}".contains(char);
@@ -137,11 +130,46 @@ impl EnvoyPlan {
             "policy_quoted": policy,
             "buffer": needs.buffer,
             "marks": needs.marks(),
-            "idle_s": self.timeout_s.max(needs.wait_ms.div_ceil(1000)) + 60,
+            "idle_s": self.idle_s(needs),
         });
         let wasm = fill(WASM, &values)?;
         extend(&mut values, json!({"wasm": wasm.trim_end()}));
         Ok(values)
+    }
+
+    /// How long a stream may be idle: a minute more than anything waits.
+    pub(crate) fn idle_s(&self, needs: &GatewayNeeds) -> u64 {
+        self.timeout_s.max(needs.wait_ms.div_ceil(1000)) + 60
+    }
+
+    /// What a route does that leads to the backend.
+    ///
+    /// # Errors
+    /// None that a policy can bring about.
+    pub(crate) fn route(&self, main: &str) -> Result<String, String> {
+        let route = fill(ROUTE, &json!({"main": main, "timeout_s": self.timeout_s, "retries": self.retries}))?;
+        Ok(route.trim_end().to_owned())
+    }
+
+    /// The tags that the filter's metrics need.
+    pub(crate) fn stats_config() -> String {
+        STATS_TAGS.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    }
+
+    /// The clusters, those of the upstreams first.
+    ///
+    /// # Errors
+    /// None that a policy can bring about.
+    pub(crate) fn clusters(&self, needs: &GatewayNeeds) -> Result<Vec<String>, String> {
+        let keys = self.providers.iter().filter_map(|provider| match &provider.keys {
+            KeySet::Url(_, cluster) => Some(cluster),
+            KeySet::File(_) => None,
+        });
+        let text = |upstream: &NamedUpstream| {
+            let values = json!({"cluster": self.cluster(upstream, &needs.lookups), "ca_file": self.ca_file});
+            fill(CLUSTER, &values).map(|text| text.trim_end().to_owned())
+        };
+        self.upstreams.iter().chain(keys).map(text).collect()
     }
 
     fn cluster(&self, upstream: &NamedUpstream, lookups: &[LookupNeeds]) -> Value {

@@ -7,6 +7,7 @@
 //! | `upstream` | `NAME=URL` |
 //! | `module` | the module's file and its checksum |
 //! | `tokens` | who verifies which tokens, and where none is asked for |
+//! | `kubernetes` | Istio and Envoy Gateway |
 //! | `json_text` | JSON for people |
 //! | `template` | fills a template |
 //! | `envoy` | Envoy |
@@ -15,6 +16,7 @@
 pub(crate) mod envoy;
 pub(crate) mod json_text;
 pub(crate) mod krakend;
+pub(crate) mod kubernetes;
 pub(crate) mod module;
 pub(crate) mod needs;
 pub(crate) mod pattern;

@@ -47,6 +47,8 @@ pub(crate) struct GatewayNeeds {
     /// Bytes of the longest body that is waited for, and the margin
     pub(crate) buffer: u64,
     pub(crate) wait_ms: u64,
+    /// Endpoints whose requests wait for their bodies
+    pub(crate) waits: Vec<String>,
     /// Variables that hold secrets, in the document's order
     pub(crate) variables: Vec<String>,
     /// `backend.cluster`
@@ -98,6 +100,12 @@ impl GatewayNeeds {
             None if generic => Vec::new(),
             None => vec!["/restate".to_owned()],
         };
+        let waits = listed
+            .into_iter()
+            .flatten()
+            .filter(|route| waits(route, &signed))
+            .filter_map(|route| text_at(route, "/endpoint"));
+        let waits = waits.collect();
         let mut variables = Vec::new();
         collect_variables(document, &mut variables);
         let sources: Vec<&Value> = std::iter::once(document)
@@ -112,6 +120,7 @@ impl GatewayNeeds {
             routes,
             buffer: longest + MARGIN,
             wait_ms: document.pointer("/recovery/wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS),
+            waits,
             variables,
             backend_cluster: text_at(document, "/backend/cluster"),
             lookups: lookups(document),
@@ -159,6 +168,12 @@ impl GatewayNeeds {
         }
     }
 
+    /// Headers that sources read and that nobody else sends: a gateway removes them from what clients send.
+    pub(crate) fn removable_headers(&self) -> Vec<String> {
+        let all = self.owners.iter().flat_map(|(_, headers)| headers);
+        all.filter(|name| !self.signed_headers.contains(&name.to_ascii_lowercase())).cloned().collect()
+    }
+
     /// Whether the filter sends requests to paths of the backend.
     pub(crate) fn marks(&self) -> bool {
         self.routes.iter().any(|route| route.target)
@@ -197,6 +212,13 @@ impl RouteNeeds {
             recovery,
         }
     }
+}
+
+/// Whether requests wait for their bodies (docs/contract.md, sections 5 to 7).
+fn waits(route: &Value, signed: &BTreeSet<String>) -> bool {
+    let is = |name: &str, value: &str| route.get(name).is_some_and(|found| found == value);
+    let signs = text_at(route, "/endpoint").is_some_and(|endpoint| signed.contains(&endpoint));
+    route.get("webhook").is_some() || signs || is("collision", "enforce") || is("in_flight", "conflict")
 }
 
 fn text_at(value: &Value, pointer: &str) -> Option<String> {

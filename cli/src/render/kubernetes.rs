@@ -1,0 +1,182 @@
+//! Resources of Istio and Envoy Gateway for a policy. Nothing of this was run in a cluster: tests check it against the published
+//! descriptions of these APIs, and the parts that are Envoy's own are those of `envoy.rs`.
+
+use super::envoy::EnvoyPlan;
+use super::json_text::compact_json;
+use super::needs::GatewayNeeds;
+use super::template::fill;
+use serde_json::{Value, json};
+
+const ISTIO_EXTENSION: &str = include_str!("templates/istio-extension.yaml");
+const ISTIO_PLUGIN: &str = include_str!("templates/istio-plugin.yaml");
+const ISTIO_FILTER: &str = include_str!("templates/istio-filter.yaml");
+const GATEWAY_EXTENSION: &str = include_str!("templates/gateway-extension.yaml");
+const GATEWAY_PATCH: &str = include_str!("templates/gateway-patch.yaml");
+
+/// A resource of Istio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum IstioForm {
+    /// Patches Envoy's configuration: everything that the filter needs
+    EnvoyFilter,
+    /// Istio 1.30 and newer; cannot let the filter wait for bodies
+    TrafficExtension,
+    /// Before Istio 1.30; cannot let the filter wait for bodies
+    WasmPlugin,
+}
+
+/// A resource of Envoy Gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EnvoyGatewayForm {
+    /// Patches Envoy's configuration: everything that the filter needs
+    EnvoyPatchPolicy,
+    /// Cannot let the filter wait for bodies
+    EnvoyExtensionPolicy,
+}
+
+/// What resources have beside the parts of Envoy.
+#[derive(Clone, Debug)]
+pub(crate) struct ResourcePlan {
+    pub(crate) envoy: EnvoyPlan,
+    pub(crate) document: Value,
+    pub(crate) namespace: String,
+    /// Labels of Istio's gateway
+    pub(crate) labels: Vec<(String, String)>,
+    /// The Gateway's name
+    pub(crate) gateway: String,
+    /// Envoy Gateway's name for the listener
+    pub(crate) listener: String,
+    /// Envoy Gateway's name for the listener's routes
+    pub(crate) routes: String,
+    /// Where the proxies get the module
+    pub(crate) module_url: Option<String>,
+}
+
+impl ResourcePlan {
+    /// A resource of Istio.
+    ///
+    /// # Errors
+    /// The form cannot carry the policy, or an option is missing; the sentence says what to write.
+    pub(crate) fn istio(&self, needs: &GatewayNeeds, form: IstioForm) -> Result<String, String> {
+        let labels: serde_json::Map<String, Value> =
+            self.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        if form == IstioForm::EnvoyFilter {
+            return fill(ISTIO_FILTER, &self.patches(needs, json!({"labels": labels}))?);
+        }
+        let (kind, name) = match form {
+            IstioForm::TrafficExtension => ("TrafficExtension", "traffic-extension"),
+            _ => ("WasmPlugin", "wasm-plugin"),
+        };
+        can_do_without_bodies(needs, kind, "envoy-filter")?;
+        let url = self.module_url("file:///etc/istio/extensions/edge_idempotency.wasm, oci://… or https://…")?;
+        let sha256 = if url.starts_with("oci:") { None } else { self.envoy.module.sha256.clone() };
+        let plugin = json!({
+            "url": url, "sha256": sha256, "variables": needs.variables, "policy": compact_json(&self.document),
+        });
+        let mut values = self.envoy.values(needs)?;
+        extend(
+            &mut values,
+            json!({
+                "kind": kind, "form": name, "namespace": self.namespace, "labels": labels,
+                "wasm_member": form == IstioForm::TrafficExtension, "plugin": fill(ISTIO_PLUGIN, &plugin)?.trim_end(),
+            }),
+        );
+        fill(ISTIO_EXTENSION, &values)
+    }
+
+    /// A resource of Envoy Gateway.
+    ///
+    /// # Errors
+    /// As [`ResourcePlan::istio`].
+    pub(crate) fn envoy_gateway(&self, needs: &GatewayNeeds, form: EnvoyGatewayForm) -> Result<String, String> {
+        let mut values = json!({"gateway": self.gateway, "listener": self.listener, "routes": self.routes});
+        if form == EnvoyGatewayForm::EnvoyPatchPolicy {
+            let idle = self.envoy.idle_s(needs);
+            let members = [
+                ("normalize_path", json!(true)),
+                ("merge_slashes", json!(true)),
+                ("strip_any_host_port", json!(true)),
+                ("strip_trailing_host_dot", json!(true)),
+                ("stream_idle_timeout", json!(format!("{idle}s"))),
+                ("early_header_mutation_extensions", early_mutation(&needs.removable_headers())),
+            ];
+            let members = members.map(|(name, value)| json!({"path": format!("/{name}"), "value": value}));
+            extend(&mut values, json!({"members": members}));
+            return fill(GATEWAY_PATCH, &self.patches(needs, values)?);
+        }
+        can_do_without_bodies(needs, "EnvoyExtensionPolicy", "envoy-patch-policy")?;
+        let url = self.module_url("oci://… or https://…")?;
+        if !["oci://", "https://", "http://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(format!("--module-url {url}: Envoy Gateway takes oci://… and https://…"));
+        }
+        let mut all = self.envoy.values(needs)?;
+        extend(
+            &mut values,
+            json!({
+                "namespace": self.namespace, "url": url, "image": url.strip_prefix("oci://"), "sha256": self.envoy.module.sha256,
+                "policy": compact_json(&self.document),
+            }),
+        );
+        extend(&mut all, values);
+        fill(GATEWAY_EXTENSION, &all)
+    }
+
+    /// What the forms that patch Envoy's configuration have in common.
+    fn patches(&self, needs: &GatewayNeeds, more: Value) -> Result<Value, String> {
+        let main = needs.main(&self.envoy.upstreams)?;
+        let mut values = self.envoy.values(needs)?;
+        let texts = self.envoy.clusters(needs)?;
+        let named = texts.iter().zip(&self.envoy.upstreams).map(|(text, one)| json!({"name": one.name, "text": text}));
+        let clusters: Vec<Value> =
+            if more.get("labels").is_some() { texts.iter().map(|text| json!(text)).collect() } else { named.collect() };
+        extend(
+            &mut values,
+            json!({
+                "namespace": self.namespace,
+                "clusters": clusters,
+            "removed": needs.removable_headers(),
+                "route": self.envoy.route(&main)?,
+                "stats_config": EnvoyPlan::stats_config(),
+            }),
+        );
+        extend(&mut values, more);
+        Ok(values)
+    }
+
+    fn module_url(&self, example: &str) -> Result<&str, String> {
+        self.module_url
+            .as_deref()
+            .ok_or_else(|| format!("where do the proxies get the module? Add --module-url, such as {example}"))
+    }
+}
+
+/// The part of the connection manager that removes the mark, and these headers, from what clients send.
+fn early_mutation(headers: &[String]) -> Value {
+    let mutations: Vec<Value> = std::iter::once("x-edge-idempotency")
+        .chain(headers.iter().map(String::as_str))
+        .map(|name| json!({"remove": name}))
+        .collect();
+    json!([{
+        "name": "envoy.http.early_header_mutation.header_mutation",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+            "mutations": mutations,
+        },
+    }])
+}
+
+/// Without `allow_on_headers_stop_iteration` a body that the filter waits for never comes (docs/contract.md, section 6).
+fn can_do_without_bodies(needs: &GatewayNeeds, kind: &str, other: &str) -> Result<(), String> {
+    if needs.waits.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{kind} cannot set allow_on_headers_stop_iteration, and these endpoints wait for bodies: {}; take --form {other}",
+        needs.waits.join(", ")
+    ))
+}
+
+fn extend(values: &mut Value, more: Value) {
+    if let (Value::Object(values), Value::Object(more)) = (values, more) {
+        values.extend(more);
+    }
+}
