@@ -33,7 +33,7 @@ pub(crate) use input::variable;
 /// The native companion of the edge idempotency filter: the same engine, without a gateway.
 ///
 /// Examples:
-///   edge-idempotency check --policy policy.json
+///   edge-idempotency check policy.json
 ///   edge-idempotency explain --policy policy.json --curl "curl https://api.example.com/orders -d '{}'"
 ///   edge-idempotency COMMAND --help
 ///
