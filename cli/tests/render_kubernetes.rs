@@ -1,6 +1,6 @@
 //! `render istio` and `render envoy-gateway`: the resources fit what the APIs' descriptions say (`kubernetes_schemas.json`), and their Envoy
 //! parts are those of `render envoy`, which `e2e/tests/render.rs` lets Envoy validate.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on fails")]
 
 use serde_json::{Value, json};
 use std::path::Path;

@@ -24,11 +24,11 @@ use std::path::PathBuf;
 #[command(verbatim_doc_comment, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    gateway: Gateway,
+    gateway: Destination,
 }
 
 #[derive(Subcommand)]
-enum Gateway {
+enum Destination {
     Envoy(EnvoyArguments),
     Krakend(krakend::KrakendArguments),
     Istio(resources::IstioArguments),
@@ -174,10 +174,10 @@ impl ModuleOptions {
 /// Runs the command; its exit status.
 pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     match &args.gateway {
-        Gateway::Envoy(args) => envoy(args),
-        Gateway::Krakend(args) => krakend::run(args),
-        Gateway::Istio(args) => resources::istio(args),
-        Gateway::EnvoyGateway(args) => resources::envoy_gateway(args),
+        Destination::Envoy(args) => envoy(args),
+        Destination::Krakend(args) => krakend::run(args),
+        Destination::Istio(args) => resources::istio(args),
+        Destination::EnvoyGateway(args) => resources::envoy_gateway(args),
     }
 }
 
