@@ -95,20 +95,22 @@ pub(crate) fn purge(
     progress: &ProgressBar,
 ) -> Result<Counts, String> {
     let mut counts = Counts::default();
-    let mut kept = BTreeSet::new();
+    let (mut kept, mut purged) = (BTreeSet::new(), BTreeSet::new());
     for invocation in results {
         let about = invocation.idempotency_key.as_deref().unwrap_or_default();
         let mut is_gone = invocation.state() != ResultState::InFlight;
         if is_gone {
-            for call in calls.get(&invocation.id).into_iter().flatten() {
-                is_gone &= purge_one(admin, Purpose::Call, call, about, audit, &mut counts)?;
-                progress.inc(1);
-            }
+            let calls = calls.get(&invocation.id).map(Vec::as_slice).unwrap_or_default();
+            is_gone =
+                purge_children_first(calls, |call| purge_one(admin, Purpose::Call, call, about, audit, &mut counts))?;
+            progress.inc(u64::try_from(calls.len()).unwrap_or_default());
         }
         if is_gone || invocation.state() == ResultState::InFlight {
             is_gone = purge_one(admin, Purpose::Result, invocation, about, audit, &mut counts)?;
         }
-        if !is_gone {
+        if is_gone {
+            purged.insert(invocation.id.clone());
+        } else {
             let mut own = ClaimKeys::default();
             own.add(invocation);
             kept.extend(own.into_keys());
@@ -116,7 +118,7 @@ pub(crate) fn purge(
         progress.inc(1);
     }
     let shared = claims.iter().filter(|claim| claim.is_shared).map(|claim| claim.about.clone()).collect();
-    let in_use = admin.keys_in_use(&shared)?;
+    let in_use = admin.keys_in_use(&shared, &purged)?;
     for claim in claims {
         let is_kept = claim.invocation.idempotency_key.as_ref().is_some_and(|key| kept.contains(key));
         let is_shared_still = claim.is_shared && in_use.contains(&claim.about);
@@ -126,6 +128,23 @@ pub(crate) fn purge(
         progress.inc(1);
     }
     Ok(counts)
+}
+
+/// Purges calls, which come in the order in which they were found: a call after its caller. Each call is purged before its
+/// caller, and a caller of a call that stays is left alone, because it leads to that call. Whether all of them are gone.
+fn purge_children_first(
+    calls: &[Invocation],
+    mut purge: impl FnMut(&Invocation) -> Result<bool, String>,
+) -> Result<bool, String> {
+    let mut callers_of_kept = BTreeSet::new();
+    let mut all_gone = true;
+    for call in calls.iter().rev() {
+        if callers_of_kept.contains(&call.id) || !purge(call)? {
+            all_gone = false;
+            callers_of_kept.extend(call.invoked_by_id.clone());
+        }
+    }
+    Ok(all_gone)
 }
 
 /// Purges one invocation, counts it and writes its audit line, also if Restate does not answer. Whether it is gone.
@@ -167,4 +186,27 @@ pub(crate) fn in_flight_advice(admin: &Admin, invocation: &Invocation) -> String
     way("give up on it at once, and leave its steps as they are:", "kill");
     advice.push_str("\nBoth store a 409 under the key, which can be forgotten then.");
     advice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str, caller: &str) -> Invocation {
+        Invocation { id: id.to_owned(), invoked_by_id: Some(caller.to_owned()), ..Invocation::default() }
+    }
+
+    /// The result's handler calls `a` and `b`, `a` calls `c`, and `c` calls `d`.
+    #[test]
+    fn a_caller_of_a_call_that_stays_is_left_alone() {
+        let calls = [call("a", "result"), call("b", "result"), call("c", "a"), call("d", "c")];
+        for (stays, asked) in [("", "dcba"), ("d", "db"), ("c", "dcb"), ("b", "dcba")] {
+            let mut seen = String::new();
+            let all_gone = purge_children_first(&calls, |call| {
+                seen.push_str(&call.id);
+                Ok(call.id != stays)
+            });
+            assert_eq!((seen.as_str(), all_gone), (asked, Ok(stays.is_empty())), "{stays} stays");
+        }
+    }
 }
