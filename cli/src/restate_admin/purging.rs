@@ -53,7 +53,9 @@ pub(crate) fn claims_of(admin: &Admin, guard: &str, results: &[Invocation]) -> R
     admin.claims(guard, &keys)
 }
 
-/// The calls that the handlers of these results made. Restate keeps them, with what they were given, under no key of a caller.
+/// The calls that the handlers of these results made without a key. Restate keeps them, with what they were given, and nobody
+/// else can get their results. A call under a key of its own, and a run of a workflow, can be somebody else's, too: purging it
+/// would make that work run again.
 ///
 /// # Errors
 /// A sentence.
@@ -65,7 +67,8 @@ pub(crate) fn calls_of(admin: &Admin, results: &[Invocation]) -> Result<CallsOf,
     while !callers.is_empty() {
         let mut called = Vec::new();
         for batch in callers.chunks(BATCH) {
-            let condition = one_of("invoked_by_id", batch.iter().map(String::as_str));
+            let of_callers = one_of("invoked_by_id", batch.iter().map(String::as_str));
+            let condition = format!("{of_callers} and idempotency_key is null and target_service_ty <> 'workflow'");
             for call in admin.all_invocations(&condition, |_| true)? {
                 let root = call.invoked_by_id.as_ref().and_then(|caller| roots.get(caller)).cloned();
                 let (Some(root), false) = (root, roots.contains_key(&call.id)) else { continue };
@@ -79,10 +82,10 @@ pub(crate) fn calls_of(admin: &Admin, results: &[Invocation]) -> Result<CallsOf,
     Ok(calls)
 }
 
-/// Purges the results, and then the claims: a request that comes in between finds the claim of the first request and no result,
+/// Purges each result, and then its claims: a request that comes in between finds the claim of the first request and no result,
 /// so a changed one is refused. In the other order it could get the old result. A claim whose result is not purged stays, and
 /// so does a shared claim whose key is in use for another operation. The calls of a result are purged before it, and it stays as
-/// long as one of them does: without it nobody could find them again.
+/// long as one of them does: without it nobody could find them again. Claims that belong to none of the results come last.
 ///
 /// # Errors
 /// Restate does not answer, or an audit line cannot be written. What was purged before has its line.
@@ -95,7 +98,10 @@ pub(crate) fn purge(
     progress: &ProgressBar,
 ) -> Result<Counts, String> {
     let mut counts = Counts::default();
-    let (mut kept, mut purged) = (BTreeSet::new(), BTreeSet::new());
+    let mut purged = BTreeSet::new();
+    let by_key = |claim: StoredClaim| Some((claim.invocation.idempotency_key.clone()?, claim));
+    let mut claims: BTreeMap<String, StoredClaim> = claims.into_iter().filter_map(by_key).collect();
+    let mut kept_claims = BTreeMap::new();
     for invocation in results {
         let about = invocation.idempotency_key.as_deref().unwrap_or_default();
         let mut is_gone = invocation.state() != ResultState::InFlight;
@@ -108,21 +114,27 @@ pub(crate) fn purge(
         if is_gone || invocation.state() == ResultState::InFlight {
             is_gone = purge_one(admin, Purpose::Result, invocation, about, audit, &mut counts)?;
         }
+        progress.inc(1);
         if is_gone {
             purged.insert(invocation.id.clone());
-        } else {
-            let mut own = ClaimKeys::default();
-            own.add(invocation);
-            kept.extend(own.into_keys());
         }
-        progress.inc(1);
+        let mut own = ClaimKeys::default();
+        own.add(invocation);
+        for key in own.into_keys() {
+            // A shared claim belongs to every result under its key, so it can have been kept for one before.
+            let Some(claim) = claims.remove(&key).or_else(|| kept_claims.remove(&key)) else { continue };
+            let about = BTreeSet::from([claim.about.clone()]);
+            if !is_gone || claim.is_shared && !admin.keys_in_use(&about, &purged)?.is_empty() {
+                kept_claims.insert(key, claim);
+            } else {
+                purge_one(admin, Purpose::Claim, &claim.invocation, &claim.about, audit, &mut counts)?;
+                progress.inc(1);
+            }
+        }
     }
-    let shared = claims.iter().filter(|claim| claim.is_shared).map(|claim| claim.about.clone()).collect();
-    let in_use = admin.keys_in_use(&shared, &purged)?;
-    for claim in claims {
-        let is_kept = claim.invocation.idempotency_key.as_ref().is_some_and(|key| kept.contains(key));
-        let is_shared_still = claim.is_shared && in_use.contains(&claim.about);
-        if !is_kept && !is_shared_still {
+    for claim in claims.into_values() {
+        let about = BTreeSet::from([claim.about.clone()]);
+        if !claim.is_shared || admin.keys_in_use(&about, &purged)?.is_empty() {
             purge_one(admin, Purpose::Claim, &claim.invocation, &claim.about, audit, &mut counts)?;
         }
         progress.inc(1);
