@@ -205,7 +205,10 @@ mod tests {
     use super::*;
 
     fn call(id: &str, caller: &str) -> Invocation {
-        Invocation { id: id.to_owned(), invoked_by_id: Some(caller.to_owned()), ..Invocation::default() }
+        let mut call = Invocation::default();
+        call.id.push_str(id);
+        call.invoked_by_id = Some(caller.to_owned());
+        call
     }
 
     /// The result's handler calls `a` and `b`, `a` calls `c`, and `c` calls `d`.
