@@ -19,6 +19,11 @@ use std::path::PathBuf;
 ///
 /// The result goes to standard output. Places that you have to look at say CHECK.
 ///
+/// Examples:
+///   edge-idempotency render envoy --policy policy.json --module dist/edge_idempotency.wasm \
+///     --upstream backend=http://127.0.0.1:8080 > envoy.yaml
+///   edge-idempotency render COMMAND --help
+///
 /// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
 #[derive(Args)]
 #[command(verbatim_doc_comment, arg_required_else_help = true)]
@@ -39,6 +44,8 @@ enum Destination {
 ///
 /// The bootstrap has the buffers and timeouts that the policy needs, closes the backend's own paths to clients, verifies tokens,
 /// writes the access log with the filter's records, and sends requests with a key again if the backend cannot be reached.
+///
+/// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
 #[derive(Args)]
 #[command(
     verbatim_doc_comment,
@@ -89,8 +96,8 @@ struct EnvoyArguments {
 
 #[derive(Args)]
 struct PolicyOption {
-    /// The policy document, or `-` for standard input.
-    #[arg(long, value_name = "FILE")]
+    /// The policy document; - reads standard input.
+    #[arg(long, value_name = "FILE|-")]
     policy: PathBuf,
 }
 

@@ -82,17 +82,23 @@ impl Admin {
         Ok(found)
     }
 
-    /// Those of the namespaced keys under which any result is stored, or is being made.
+    /// Those of the namespaced keys under which any result is stored, or is being made, besides the invocations `purged`: Restate
+    /// answers a purge before its tables show it.
     ///
     /// # Errors
     /// A sentence.
-    pub(crate) fn keys_in_use(&self, keys: &BTreeSet<String>) -> Result<BTreeSet<String>, String> {
+    pub(crate) fn keys_in_use(
+        &self,
+        keys: &BTreeSet<String>,
+        purged: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, String> {
         let mut used = BTreeSet::new();
         let list: Vec<&str> = keys.iter().map(String::as_str).collect();
         for batch in list.chunks(BATCH) {
             let condition = one_of("idempotency_key", batch.iter().copied());
             let rows = self.all_invocations(&condition, |_| true)?;
-            used.extend(rows.into_iter().filter_map(|row| row.idempotency_key));
+            let others = rows.into_iter().filter(|row| !purged.contains(&row.id));
+            used.extend(others.filter_map(|row| row.idempotency_key));
         }
         Ok(used)
     }

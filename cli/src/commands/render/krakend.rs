@@ -11,6 +11,8 @@ use clap::Args;
 ///
 /// It has an endpoint for each method and path of the policy, for each way to ask for a stored result, and for operations. KrakenD
 /// verifies the tokens and hands the claims that the policy reads to the bridge. The bridge checks the file when KrakenD starts.
+///
+/// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
 #[derive(Args)]
 #[command(
     verbatim_doc_comment,
