@@ -167,13 +167,22 @@ fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
 
     let explained = ["explain", "--json", "--request", "/dev/null"];
     same(&lines(&checked), &lines(&issues(command, &explained, policy, "errors", 2)?))?;
-    for arguments in [["check"].as_slice(), &["explain", "--request", "/dev/null"]] {
-        let output = output(command, arguments, policy)?;
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let shown: Vec<String> = text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect();
-        same(&lines(&checked), &shown).with_context(|| format!("{arguments:?}"))?;
-        ensure!(text.contains(&headline) && output.status.code() == Some(2), "{arguments:?}: {text}");
-    }
+    let explained = output(command, &["explain", "--request", "/dev/null"], policy)?;
+    let text = String::from_utf8_lossy(&explained.stderr).into_owned();
+    let shown: Vec<String> = text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect();
+    same(&lines(&checked), &shown).context("the text of `explain`")?;
+    ensure!(text.contains(&headline) && explained.status.code() == Some(2), "`explain`: {text}");
+
+    // `check` shows the same messages in the order of their places.
+    let output = output(command, &["check"], policy)?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let shown = text.lines().filter_map(|line| line.strip_prefix("error[")?.split_once("]: "));
+    let mut shown: Vec<String> = shown.map(|(_, message)| message.to_owned()).collect();
+    let mut messages: Vec<String> = checked.into_iter().map(|(_, message)| message).collect();
+    shown.sort();
+    messages.sort();
+    same(&messages, &shown).context("the text of `check`")?;
+    ensure!(output.status.code() == Some(2), "`check`: {text}");
     Ok(())
 }
 
