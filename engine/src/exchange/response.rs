@@ -116,7 +116,7 @@ impl Exchange {
                 set(RETRY, problem.retry().name().as_bytes(), effects);
                 bound_retry_after(policy, head.retry_after, effects);
                 set_problem(policy, &problem, effects);
-                self.state = State::Responded(decision, Some(problem), TrailerEdit::Remove);
+                self.state = State::Responded(decision, Some(Box::new(problem)), TrailerEdit::Remove);
                 return ResponseFlow::Stream;
             }
             ResponseAction::Processing => {
@@ -273,7 +273,8 @@ impl Exchange {
 fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) -> ResponseHead<'a> {
     let mut head = ResponseHead::default();
     let mut removed = Vec::new();
-    for (name, value) in headers.iter() {
+    let names = policy.response_names();
+    for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
         let mut hidden = is_hidden(policy, name);
         match name {
             b":status" => head.status = number(value).and_then(|status| status.try_into().ok()).unwrap_or_default(),
@@ -375,6 +376,9 @@ fn number(digits: &[u8]) -> Option<u64> {
 
 /// Whether a media type is `application/json` or ends in `+json`.
 fn is_json(content_type: &[u8]) -> bool {
+    if content_type == b"application/json" {
+        return true;
+    }
     let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     kind.eq_ignore_ascii_case(b"application/json")
         || kind.len().checked_sub(5).and_then(|at| kind.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(b"+json"))

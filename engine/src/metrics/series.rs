@@ -3,7 +3,10 @@
 
 use super::{Count, Counter, Histogram, MetricKind};
 use crate::host::{Host, MetricId};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
 
 /// The value of a label that is absent.
 pub(crate) const NONE: &str = "_none";
@@ -16,60 +19,95 @@ const MAX_LABEL_CHARS: usize = 128;
 /// Counts the increments that went to a series of `_other`.
 const FOLDED: &str = "idempotency_series_folded_total";
 
-/// A series: its counter, and the numbers of its label values (the counter's own two, tenant, project, endpoint).
-type SeriesKey = (Counter, [u32; 5]);
+/// The values of a series' labels: the counter's own two, tenant, project, endpoint.
+type LabelValues<'v> = [&'v str; 5];
 
 /// The series of one VM.
 pub struct SeriesTable {
-    /// The number of each label value. Only a value of some series has a number, so there are not many.
-    numbers: BTreeMap<Box<str>, u32>,
-    series: BTreeMap<SeriesKey, Series>,
+    /// In the order of their first counts
+    series: Vec<Series>,
+    /// Their indices, by the hash of counter and label values
+    index: HashTable<u32>,
     /// The series with a count that waits for the next flush
-    waiting: Vec<SeriesKey>,
-    folded: Series,
+    waiting: Vec<u32>,
+    folded: Metric,
     /// The gateway's ids of the histograms, by the values of their labels, which are this crate's and the policy's
     histograms: [BTreeMap<Box<str>, u32>; Histogram::COUNT],
 }
 
 /// One series.
 struct Series {
-    /// The name with its labels. It is dropped when the gateway has defined the metric.
-    name: Option<Box<str>>,
-    metric: Option<MetricId>,
+    counter: Counter,
+    labels: Labels,
+    metric: Metric,
+}
+
+/// The label values of a series.
+struct Labels {
+    /// All of them, one behind the other
+    text: Box<str>,
+    /// The length of each of them, in bytes
+    lengths: [u32; 5],
+}
+
+/// A count, and the gateway's metric for it.
+#[derive(Default)]
+struct Metric {
+    id: Option<MetricId>,
     /// The count since the last flush
     count: u64,
 }
 
-impl Series {
-    fn named(name: &str) -> Self {
-        Self { name: Some(name.into()), metric: None, count: 0 }
-    }
-
-    /// Adds the count to the gateway's metric, which the first flush defines. A count that the gateway does not take
-    /// waits for the next flush.
-    fn flush<H: Host>(&mut self, host: &H) {
-        if self.metric.is_none() {
-            self.metric = self.name.as_ref().and_then(|name| host.define_metric(MetricKind::Counter, name).ok());
+impl Metric {
+    /// Adds the count to the gateway's metric, which the first flush defines by this name. A count that the gateway does not
+    /// take waits for the next flush.
+    fn flush<H: Host>(&mut self, host: &H, name: impl FnOnce() -> String) {
+        if self.id.is_none() {
+            self.id = host.define_metric(MetricKind::Counter, &name()).ok();
         }
-        let Some(metric) = self.metric else { return };
-        self.name = None;
-        if host.add_to_metric(metric, self.count).is_ok() {
+        if self.id.is_some_and(|id| host.add_to_metric(id, self.count).is_ok()) {
             self.count = 0;
         }
     }
 }
 
+impl Labels {
+    fn new(values: LabelValues<'_>) -> Self {
+        let lengths = values.map(|value| u32::try_from(value.len()).unwrap_or(u32::MAX));
+        Self { text: values.concat().into(), lengths }
+    }
+
+    fn values(&self) -> LabelValues<'_> {
+        let mut rest = &*self.text;
+        self.lengths.map(|length| {
+            let (value, after) = rest.split_at_checked(length as usize).unwrap_or((rest, ""));
+            rest = after;
+            value
+        })
+    }
+}
+
+/// The hash of a series.
+fn hash(counter: Counter, values: LabelValues<'_>) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write_u8(counter as u8);
+    for value in values {
+        hasher.write(value.as_bytes());
+    }
+    hasher.finish()
+}
+
 impl Default for SeriesTable {
     fn default() -> Self {
-        let (numbers, series, histograms) = (BTreeMap::new(), BTreeMap::new(), Default::default());
-        Self { numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED), histograms }
+        let (series, index, folded, histograms) = Default::default();
+        Self { series, index, waiting: Vec::new(), folded, histograms }
     }
 }
 
 impl SeriesTable {
     /// Gives the gateway the counter of folded increments, at 0. It shows that a configuration has started.
     pub fn announce<H: Host>(&mut self, host: &H) {
-        self.folded.flush(host);
+        self.folded.flush(host, || FOLDED.to_owned());
     }
 
     /// Gives a value to a histogram of the gateway, at once.
@@ -91,7 +129,7 @@ impl SeriesTable {
     }
 
     /// The number of series.
-    pub fn size(&self) -> usize {
+    pub const fn size(&self) -> usize {
         self.series.len()
     }
 
@@ -116,47 +154,49 @@ impl SeriesTable {
     }
 
     /// Counts one in a series that exists; `false` if it does not.
-    fn increment(&mut self, counter: Counter, values: [&str; 5]) -> bool {
-        let numbers = values.map(|value| self.numbers.get(value).copied());
-        let [Some(first), Some(second), Some(tenant), Some(project), Some(endpoint)] = numbers else { return false };
-        let key = (counter, [first, second, tenant, project, endpoint]);
-        let Some(series) = self.series.get_mut(&key) else { return false };
-        if series.count == 0 {
-            self.waiting.push(key);
+    fn increment(&mut self, counter: Counter, values: LabelValues<'_>) -> bool {
+        let Self { series, index, waiting, .. } = self;
+        let is_it = |id: &u32| {
+            let known = series.get(*id as usize);
+            known.is_some_and(|known| known.counter == counter && known.labels.values() == values)
+        };
+        let Some(&id) = index.find(hash(counter, values), is_it) else { return false };
+        let Some(found) = series.get_mut(id as usize) else { return false };
+        if found.metric.count == 0 {
+            waiting.push(id);
         }
-        series.count += 1;
+        found.metric.count += 1;
         true
     }
 
     /// Makes a series with the count 1.
     #[inline(never)]
-    fn define(&mut self, counter: Counter, values: [&str; 5]) {
-        let numbers = values.map(|value| {
-            let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-            *self.numbers.entry(value.into()).or_insert(next)
-        });
-        let key = (counter, numbers);
-        self.series.insert(key, Series { count: 1, ..Series::named(&name(counter, values)) });
-        self.waiting.push(key);
+    fn define(&mut self, counter: Counter, values: LabelValues<'_>) {
+        let Ok(id) = u32::try_from(self.series.len()) else { return };
+        let metric = Metric { id: None, count: 1 };
+        self.series.push(Series { counter, labels: Labels::new(values), metric });
+        let series = &self.series;
+        let hash_of = |id: &u32| series.get(*id as usize).map_or(0, |known| hash(known.counter, known.labels.values()));
+        self.index.insert_unique(hash(counter, values), id, hash_of);
+        self.waiting.push(id);
     }
 
     /// Gives the counts to the gateway.
     pub fn flush<H: Host>(&mut self, host: &H) {
-        for key in &self.waiting {
-            if let Some(series) = self.series.get_mut(key) {
-                series.flush(host);
-            }
-        }
-        let series = &self.series;
-        self.waiting.retain(|key| series.get(key).is_some_and(|series| series.count > 0));
+        let series = &mut self.series;
+        self.waiting.retain(|id| {
+            let Some(Series { counter, labels, metric }) = series.get_mut(*id as usize) else { return false };
+            metric.flush(host, || name(*counter, labels.values()));
+            metric.count > 0
+        });
         if self.folded.count > 0 {
-            self.folded.flush(host);
+            self.folded.flush(host, || FOLDED.to_owned());
         }
     }
 }
 
 /// The name of a counter's series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
-fn name(counter: Counter, [first, second, tenant, project, endpoint]: [&str; 5]) -> String {
+fn name(counter: Counter, [first, second, tenant, project, endpoint]: LabelValues<'_>) -> String {
     let mut name = counter.name().to_owned();
     let own = counter.labels().iter().copied().zip([first, second]);
     for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
@@ -187,9 +227,8 @@ mod tests {
     }
 
     fn counts(table: &SeriesTable) -> Vec<(String, u64)> {
-        let counts =
-            table.series.values().filter_map(|series| Some((series.name.as_deref()?.to_owned(), series.count)));
-        counts.collect()
+        let counted = |series: &Series| (name(series.counter, series.labels.values()), series.metric.count);
+        table.series.iter().map(counted).collect()
     }
 
     fn named(tenant: &str, project: &str, endpoint: &str, count: u64) -> (String, u64) {
@@ -241,7 +280,6 @@ mod tests {
             table.add(&Count { counter: Counter::KeyInvalid, values, tenant, project, endpoint: Some("a") }, 100);
         }
         assert_eq!((table.size(), table.folded.count), (101, 49_900));
-        assert!(table.numbers.len() < 110, "{}", table.numbers.len());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::document::{
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::{Policy, PolicyErrors, REWRITE_MARK, Route};
-use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical, distinct};
+use crate::headers::{IDEMPOTENCY_KEY, NameGate, NameSet, REQUEST_NAMES, RESPONSE_NAMES, canonical, distinct};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, slip};
 use crate::provider::Provider;
@@ -135,7 +135,13 @@ impl Compiler<'_> {
         let providers = self.providers();
         let strip = self.strip(&identities, caller_headers.as_ref());
         let (strip, strip_verified) = self.strip_signatures(strip, &providers);
+        let mut hide = NameSet::default();
+        backend.hide_headers.iter().for_each(|name| hide.insert(name));
+        let of_backend = backend.operation_id.iter().map(|id| &id.from).chain(&backend.replay_headers);
+        let response_names: Vec<&str> = RESPONSE_NAMES.into_iter().chain(of_backend.map(String::as_str)).collect();
         Policy {
+            request_names: NameGate::new(&strip, &REQUEST_NAMES),
+            response_names: NameGate::new(&hide, &response_names),
             unmatched: document.unmatched,
             mode: document.mode,
             max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),
@@ -161,10 +167,7 @@ impl Compiler<'_> {
             strip,
             strip_verified,
             gateway_routes: document.gateway_routes,
-            hide: backend.hide_headers.iter().fold(NameSet::default(), |mut set, name| {
-                set.insert(name);
-                set
-            }),
+            hide,
             operation_id: backend.operation_id.clone(),
             restate: backend.kind == BackendKind::Restate,
             callers: Vec::new(),

@@ -19,7 +19,7 @@ pub use path::{NormalPath, PathError, split_query};
 pub use routes::{RouteId, Template};
 pub use target::{HandlerAddress, Target, TargetPaths};
 
-use crate::headers::NameSet;
+use crate::headers::{NameGate, NameSet};
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
@@ -66,6 +66,10 @@ pub struct Policy {
     closed_services: Vec<String>,
     /// Request headers that are removed before the backend.
     strip: NameSet,
+    /// Lets the names of request headers pass that concern the filter.
+    request_names: NameGate,
+    /// Lets the names of response headers pass that concern the filter.
+    response_names: NameGate,
     /// Request headers that are also removed from verified deliveries of webhooks.
     strip_verified: NameSet,
     /// Whether routes of the gateway may name endpoints.
@@ -227,6 +231,16 @@ impl Policy {
     /// Request headers that are removed before the backend.
     pub(crate) fn strip(&self) -> &NameSet {
         &self.strip
+    }
+
+    /// Lets the names of request headers pass that concern the filter.
+    pub(crate) fn request_names(&self) -> &NameGate {
+        &self.request_names
+    }
+
+    /// Lets the names of response headers pass that concern the filter.
+    pub(crate) fn response_names(&self) -> &NameGate {
+        &self.response_names
     }
 
     /// Request headers that are also removed from verified deliveries of webhooks.
