@@ -102,6 +102,9 @@ impl Exchange {
                 return ResponseFlow::Stream;
             }
         };
+        if decision.keyed {
+            effects.reserve(6);
+        }
         let head = read(policy, headers, effects);
         self.facts.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
         let action = match decision.recovery {
@@ -136,11 +139,11 @@ impl Exchange {
                     self.facts.answer = Some(AnswerFact { outcome, error: head.is_error() });
                 }
                 if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
-                    self.facts.invocation = Some(String::from_utf8_lossy(value).into_owned());
+                    self.facts.invocation = Some(text(value));
                     if let Some(operation) = self.operation_id(policy, &decision, value, head.status) {
                         let tagged = policy.operations().is_some();
                         if tagged {
-                            decision.operation = Some(String::from_utf8_lossy(&operation).into_owned());
+                            decision.operation = Some(text(&operation));
                         }
                         // The body of a one-way target's answer tells whose invocation it is.
                         if !tagged || !self.accepts(policy, &decision, &head) {
@@ -272,7 +275,7 @@ impl Exchange {
 /// Reads a response's head and removes hidden headers.
 fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) -> ResponseHead<'a> {
     let mut head = ResponseHead::default();
-    let mut removed = Vec::new();
+    let begin = effects.len();
     let names = policy.response_names();
     for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
         let mut hidden = is_hidden(policy, name);
@@ -304,11 +307,24 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
             head.replay |= !matches!(value, b"" | b"0" | b"false");
         }
         if hidden {
-            removed.push(name);
+            effects.push(Effect::Remove { map: HeaderMapKind::Response, name });
         }
     }
-    effects.extend(distinct(removed).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Response, name }));
+    remove_once(effects, begin);
     head
+}
+
+/// Leaves one of several removals of the same name, of those that begin at this index.
+fn remove_once(effects: &mut Vec<Effect<'_>>, begin: usize) {
+    if effects.len() > begin + 1 {
+        let removals = effects.split_off(begin);
+        let names = removals.into_iter().filter_map(|effect| match effect {
+            Effect::Remove { name, .. } => Some(name),
+            _ => None,
+        });
+        let names = distinct(names.collect());
+        effects.extend(names.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Response, name }));
+    }
 }
 
 /// Tells the operation id of work under way, and at which path the caller can ask for its answer.
@@ -368,6 +384,14 @@ fn gateway_problem(head: &ResponseHead<'_>, to_target: bool, keyed: bool) -> Opt
         502 | 503 if keyed => Problem::backend_unavailable(),
         _ => return None,
     })
+}
+
+/// The text of an id. Ids are ASCII, which this reads faster than a lossy conversion.
+fn text(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(value).into_owned(),
+    }
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

@@ -2,6 +2,7 @@
 //! policy. Counts wait here until the next flush, so that a request needs no host call for them.
 
 use super::{Count, Counter, Histogram, MetricKind};
+use crate::bytes::equal;
 use crate::host::{Host, MetricId};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -19,15 +20,16 @@ const MAX_LABEL_CHARS: usize = 128;
 /// Counts the increments that went to a series of `_other`.
 const FOLDED: &str = "idempotency_series_folded_total";
 
-/// The values of a series' labels: the counter's own two, tenant, project, endpoint.
-type LabelValues<'v> = [&'v str; 5];
-
 /// The series of one VM.
 pub struct SeriesTable {
     /// In the order of their first counts
     series: Vec<Series>,
-    /// Their indices, by the hash of counter and label values
+    /// Their indices, by the hash of counter, own label values and subject
     index: HashTable<u32>,
+    /// Tenant, project and endpoint of the series
+    subjects: Vec<[Box<str>; 3]>,
+    /// Their indices, by their hashes
+    subject_index: HashTable<u32>,
     /// The series with a count that waits for the next flush
     waiting: Vec<u32>,
     folded: Metric,
@@ -35,19 +37,22 @@ pub struct SeriesTable {
     histograms: [BTreeMap<Box<str>, u32>; Histogram::COUNT],
 }
 
+/// What the counts of one exchange are about: tenant, project and endpoint. They are looked up once for all of its counts.
+pub(crate) struct CountSubject<'c> {
+    values: [&'c str; 3],
+    has_tenant: bool,
+    /// The index, if there is a series about them
+    id: Option<u32>,
+}
+
 /// One series.
 struct Series {
     counter: Counter,
-    labels: Labels,
+    /// The values of the counter's own labels
+    values: [Box<str>; 2],
+    /// The index of tenant, project and endpoint
+    subject: u32,
     metric: Metric,
-}
-
-/// The label values of a series.
-struct Labels {
-    /// All of them, one behind the other
-    text: Box<str>,
-    /// The length of each of them, in bytes
-    lengths: [u32; 5],
 }
 
 /// A count, and the gateway's metric for it.
@@ -71,36 +76,33 @@ impl Metric {
     }
 }
 
-impl Labels {
-    fn new(values: LabelValues<'_>) -> Self {
-        let lengths = values.map(|value| u32::try_from(value.len()).unwrap_or(u32::MAX));
-        Self { text: values.concat().into(), lengths }
-    }
-
-    fn values(&self) -> LabelValues<'_> {
-        let mut rest = &*self.text;
-        self.lengths.map(|length| {
-            let (value, after) = rest.split_at_checked(length as usize).unwrap_or((rest, ""));
-            rest = after;
-            value
-        })
-    }
-}
-
-/// The hash of a series.
-fn hash(counter: Counter, values: LabelValues<'_>) -> u64 {
+fn hash<const COUNT: usize>(seed: u32, values: [&str; COUNT]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
-    hasher.write_u8(counter as u8);
+    hasher.write_u32(seed);
     for value in values {
         hasher.write(value.as_bytes());
     }
     hasher.finish()
 }
 
+/// The hash of a series.
+fn series_hash(counter: Counter, subject: u32, values: [&str; 2]) -> u64 {
+    hash(subject << 5 | counter as u32, values)
+}
+
+fn are<const COUNT: usize>(known: &[Box<str>; COUNT], values: [&str; COUNT]) -> bool {
+    known.iter().zip(values).all(|(known, value)| equal(known.as_bytes(), value.as_bytes()))
+}
+
+fn texts<const COUNT: usize>(values: &[Box<str>; COUNT]) -> [&str; COUNT] {
+    values.each_ref().map(|value| &**value)
+}
+
 impl Default for SeriesTable {
     fn default() -> Self {
-        let (series, index, folded, histograms) = Default::default();
-        Self { series, index, waiting: Vec::new(), folded, histograms }
+        let (series, index, subjects, subject_index) = Default::default();
+        let (waiting, folded, histograms) = Default::default();
+        Self { series, index, subjects, subject_index, waiting, folded, histograms }
     }
 }
 
@@ -133,34 +135,68 @@ impl SeriesTable {
         self.series.len()
     }
 
+    /// Counts one; see [`SeriesTable::add_about`].
+    pub fn add(&mut self, count: &Count<'_>, limit: usize) {
+        let subject = self.subject(count.tenant, count.project, count.endpoint);
+        self.add_about(&subject, count.counter, count.values, limit);
+    }
+
+    /// What counts are about. A value that is absent is `_none`, an endpoint `_unmatched`.
+    pub(crate) fn subject<'c>(
+        &self,
+        tenant: Option<&'c str>,
+        project: Option<&'c str>,
+        endpoint: Option<&'c str>,
+    ) -> CountSubject<'c> {
+        let values = [tenant.unwrap_or(NONE), project.unwrap_or(NONE), endpoint.unwrap_or(UNMATCHED)];
+        CountSubject { values, has_tenant: tenant.is_some(), id: self.find_subject(values) }
+    }
+
     /// Counts one. A tenant gets a series of its own if there are fewer than `limit` series. The series without a tenant and
     /// those of `_other` have room beyond it, since all of their values come from policies and from this crate.
-    pub fn add(&mut self, count: &Count<'_>, limit: usize) {
-        let [first, second] = count.values;
-        let endpoint = count.endpoint.unwrap_or(UNMATCHED);
-        let values = [first, second, count.tenant.unwrap_or(NONE), count.project.unwrap_or(NONE), endpoint];
-        if self.increment(count.counter, values) {
+    pub(crate) fn add_about(&mut self, about: &CountSubject<'_>, counter: Counter, values: [&str; 2], limit: usize) {
+        if about.id.is_some_and(|id| self.increment(counter, id, values)) {
             return;
         }
+        self.add_first(about, counter, values, limit);
+    }
+
+    /// Counts one in a series that may not exist yet.
+    #[inline(never)]
+    fn add_first(&mut self, about: &CountSubject<'_>, counter: Counter, values: [&str; 2], limit: usize) {
+        let [_, _, endpoint] = about.values;
         // Without a tenant, no value comes from outside.
-        if self.series.len() < limit || count.tenant.is_none() {
-            return self.define(count.counter, values);
+        let is_own = |table: &Self| table.series.len() < limit || !about.has_tenant;
+        let known = self.find_subject(about.values);
+        if known.is_some_and(|id| self.increment(counter, id, values)) {
+            return;
+        }
+        if is_own(self) {
+            return self.define(counter, about.values, values);
         }
         self.folded.count += 1;
-        let values = [first, second, OTHER, OTHER, endpoint];
-        if !self.increment(count.counter, values) {
-            self.define(count.counter, values);
+        let other = [OTHER, OTHER, endpoint];
+        let known = self.find_subject(other);
+        if !known.is_some_and(|id| self.increment(counter, id, values)) {
+            self.define(counter, other, values);
         }
     }
 
+    fn find_subject(&self, values: [&str; 3]) -> Option<u32> {
+        let is_it = |id: &u32| self.subjects.get(*id as usize).is_some_and(|known| are(known, values));
+        self.subject_index.find(hash(0, values), is_it).copied()
+    }
+
     /// Counts one in a series that exists; `false` if it does not.
-    fn increment(&mut self, counter: Counter, values: LabelValues<'_>) -> bool {
+    fn increment(&mut self, counter: Counter, subject: u32, values: [&str; 2]) -> bool {
         let Self { series, index, waiting, .. } = self;
         let is_it = |id: &u32| {
             let known = series.get(*id as usize);
-            known.is_some_and(|known| known.counter == counter && known.labels.values() == values)
+            known.is_some_and(|known| {
+                known.counter == counter && known.subject == subject && are(&known.values, values)
+            })
         };
-        let Some(&id) = index.find(hash(counter, values), is_it) else { return false };
+        let Some(&id) = index.find(series_hash(counter, subject, values), is_it) else { return false };
         let Some(found) = series.get_mut(id as usize) else { return false };
         if found.metric.count == 0 {
             waiting.push(id);
@@ -171,22 +207,38 @@ impl SeriesTable {
 
     /// Makes a series with the count 1.
     #[inline(never)]
-    fn define(&mut self, counter: Counter, values: LabelValues<'_>) {
+    fn define(&mut self, counter: Counter, about: [&str; 3], values: [&str; 2]) {
+        let subjects = &mut self.subjects;
+        let subject = self.subject_index.find(hash(0, about), |id| {
+            let known = subjects.get(*id as usize);
+            known.is_some_and(|known| are(known, about))
+        });
+        let subject = subject.copied().unwrap_or_else(|| {
+            let id = u32::try_from(subjects.len()).unwrap_or(u32::MAX);
+            subjects.push(about.map(Into::into));
+            let hash_of = |id: &u32| subjects.get(*id as usize).map_or(0, |known| hash(0, texts(known)));
+            self.subject_index.insert_unique(hash(0, about), id, hash_of);
+            id
+        });
         let Ok(id) = u32::try_from(self.series.len()) else { return };
         let metric = Metric { id: None, count: 1 };
-        self.series.push(Series { counter, labels: Labels::new(values), metric });
+        self.series.push(Series { counter, values: values.map(Into::into), subject, metric });
         let series = &self.series;
-        let hash_of = |id: &u32| series.get(*id as usize).map_or(0, |known| hash(known.counter, known.labels.values()));
-        self.index.insert_unique(hash(counter, values), id, hash_of);
+        let hash_of = |id: &u32| {
+            let known = series.get(*id as usize);
+            known.map_or(0, |known| series_hash(known.counter, known.subject, texts(&known.values)))
+        };
+        self.index.insert_unique(series_hash(counter, subject, values), id, hash_of);
         self.waiting.push(id);
     }
 
     /// Gives the counts to the gateway.
     pub fn flush<H: Host>(&mut self, host: &H) {
-        let series = &mut self.series;
+        let (series, subjects) = (&mut self.series, &self.subjects);
         self.waiting.retain(|id| {
-            let Some(Series { counter, labels, metric }) = series.get_mut(*id as usize) else { return false };
-            metric.flush(host, || name(*counter, labels.values()));
+            let Some(Series { counter, values, subject, metric }) = series.get_mut(*id as usize) else { return false };
+            let Some(about) = subjects.get(*subject as usize) else { return false };
+            metric.flush(host, || name(*counter, texts(values), texts(about)));
             metric.count > 0
         });
         if self.folded.count > 0 {
@@ -196,7 +248,7 @@ impl SeriesTable {
 }
 
 /// The name of a counter's series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
-fn name(counter: Counter, [first, second, tenant, project, endpoint]: LabelValues<'_>) -> String {
+fn name(counter: Counter, [first, second]: [&str; 2], [tenant, project, endpoint]: [&str; 3]) -> String {
     let mut name = counter.name().to_owned();
     let own = counter.labels().iter().copied().zip([first, second]);
     for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
@@ -227,7 +279,10 @@ mod tests {
     }
 
     fn counts(table: &SeriesTable) -> Vec<(String, u64)> {
-        let counted = |series: &Series| (name(series.counter, series.labels.values()), series.metric.count);
+        let counted = |series: &Series| {
+            let about = texts(&table.subjects[series.subject as usize]);
+            (name(series.counter, texts(&series.values), about), series.metric.count)
+        };
         table.series.iter().map(counted).collect()
     }
 
@@ -280,18 +335,19 @@ mod tests {
             table.add(&Count { counter: Counter::KeyInvalid, values, tenant, project, endpoint: Some("a") }, 100);
         }
         assert_eq!((table.size(), table.folded.count), (101, 49_900));
+        assert_eq!((table.subjects.len(), table.subject_index.len(), table.index.len()), (101, 101, 101));
     }
 
     #[test]
     fn no_value_ends_a_label_or_the_name() {
-        let name = name(Counter::Problem, ["a;b\nc", NONE, "x.y:/\"\u{e9}", "p", "e"]);
+        let name = name(Counter::Problem, ["a;b\nc", NONE], ["x.y:/\"\u{e9}", "p", "e"]);
         assert_eq!(name, "idempotency_problem_total;code=a_b_c;tenant=x.y:/\"\u{e9};project=p;endpoint=e");
     }
 
     #[test]
     fn a_long_value_is_cut_between_characters() {
         let (short, long) = ("\u{e9}".repeat(MAX_LABEL_CHARS), "\u{e9}".repeat(300));
-        let name = name(Counter::Problem, ["c", NONE, "t", "p", &long]);
+        let name = name(Counter::Problem, ["c", NONE], ["t", "p", &long]);
         assert_eq!(name, format!("idempotency_problem_total;code=c;tenant=t;project=p;endpoint={short}"));
     }
 }
