@@ -18,7 +18,7 @@ use crate::variant;
 use crate::{Files, Options};
 
 /// Requests of the stream in a second.
-const RATE: u32 = 500;
+const RATE: u32 = 200;
 /// How long a stream lasts.
 const LENGTH: Duration = Duration::from_secs(8);
 /// Deliveries that are under way at a time.

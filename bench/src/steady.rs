@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use crate::client::{Connection, Request};
 use crate::statistics::{Summary, quantile};
 
-/// Each sends its share of the requests, one after the other.
-const CONNECTIONS: u32 = 16;
+/// Each sends its share of the requests, one after the other. They are many, because a gateway that turns to every connection
+/// once in a while answers at most this many requests in that while.
+const CONNECTIONS: u32 = 64;
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
