@@ -146,7 +146,7 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
 
     /// The target, if the path is rewritten.
     pub(super) fn target(&self) -> Option<&'p Target> {
-        self.route?.target.as_ref()
+        self.route?.target.as_deref()
     }
 
     /// The values of the path's parameters, decoded.
