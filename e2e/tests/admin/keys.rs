@@ -48,9 +48,10 @@ async fn erased(world: &World) -> Result<()> {
     let claims = async || world.keys("target_service_name = 'IdempotencyGuard'").await;
     let (before, all) = (claims().await?, world.keys("true").await?);
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:e_e"];
-    let dry = world.run(erase)?.exits(0)?;
+    let dry = world.run(erase)?.exits(1)?;
     ensure!(dry.stdout.lines().count() == 7, "six results: {dry:?}");
-    dry.says("6 results (0 under way), 0 calls of handlers and 1 claim of the guard. Nothing was purged")?;
+    dry.says("6 results (0 under way), 0 calls of handlers and 1 claim of the guard")?;
+    dry.says("nothing was purged: --yes purges")?;
     ensure!(world.keys("true").await? == all, "a dry run changed something");
 
     let ran = world.run(erase.into_iter().chain(["--yes", "--by", "dpo"]))?.exits(0)?;
@@ -66,7 +67,7 @@ async fn erased(world: &World) -> Result<()> {
         ensure!(left.iter().any(|left| left == key), "{key} is gone");
     }
     ensure!(claims().await?.len() == before.len() - 1, "the claim is left, or another is gone");
-    world.run(erase)?.exits(0)?.says("0 results")?;
+    world.run(erase)?.exits(0)?.says("no result of user:e_e is stored in the tenant acme")?;
     // The erased request runs anew, as if it had never been.
     let reply = world.send("e_e", "/api/v1/refunds", "claimed", &json!({"order_id": "erase-2", "amount": 2})).await?;
     ensure!(reply.status == 200 && reply.header("idempotent-replayed").is_none(), "{reply:?}");
@@ -145,7 +146,9 @@ async fn calls(world: &World) -> Result<()> {
     };
     ensure!(deposits().await?.len() == 2, "two calls");
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:caller"];
-    world.run(erase)?.exits(0)?.says("1 result (0 under way), 1 call of handlers")?;
+    let dry = world.run(erase)?.exits(1)?;
+    dry.says("1 result (0 under way), 1 call of handlers")?;
+    dry.says("Accounts/deposit  succeeded  called by inv_")?;
     let ran = world.run(erase.into_iter().chain(["--yes"]))?.exits(0)?;
     let order: Vec<String> = ran.audit()?.into_iter().map(|(what, _)| what).collect();
     ensure!(order == ["call", "result"], "{ran:?}");

@@ -7,6 +7,7 @@ use e2e::harness::{run, sharing};
 mod failures;
 mod forgetting;
 mod keys;
+mod partial;
 mod retention;
 mod standin;
 mod world;
@@ -17,6 +18,8 @@ fn main() -> ExitCode {
     tests.extend(keys::tests());
     let mut trials = sharing(world::World::start, tests);
     trials.extend(sharing(world::Clamped::start, retention::clamped_tests()));
-    trials.extend(sharing(world::command, failures::tests()));
+    let mut without_restate = failures::tests();
+    without_restate.extend(partial::tests());
+    trials.extend(sharing(world::command, without_restate));
     run(Ok(trials))
 }
