@@ -19,6 +19,7 @@ pub(crate) fn tests() -> Vec<Test<PathBuf>> {
         test("Restate goes away while results are purged", goes_away),
         test("a server that takes a change and ignores it", ignores),
         test("the guard never forgets before the services", order),
+        test("a change that fails leaves the guard the longer one", failed_change),
     ]
     .into_iter()
     .map(|test| test.within("failures"))
@@ -169,6 +170,41 @@ fn order(program: &Path) -> Result<()> {
         let changes: Vec<&str> =
             requests.iter().filter_map(|head| head.strip_prefix("PATCH /services/")?.split(' ').next()).collect();
         ensure!(changes == expected, "{guard}: {changes:?}");
+    }
+    Ok(())
+}
+
+/// Restate refuses to lengthen the guard, so no service is lengthened; it refuses to shorten a service, so the guard is not.
+fn failed_change(program: &Path) -> Result<()> {
+    for (service_has, guard_has, changed, left) in [
+        ("1d", "1d 2h", "IdempotencyGuard", "not changed: the guard IdempotencyGuard keeps claims for 1d 2h"),
+        ("4d", "9d", "Refunds", "not changed: Refunds keeps results for 4d"),
+    ] {
+        let service = |name: &str, retention: &str| json!({"name": name, "idempotency_retention": retention});
+        let services =
+            json!({"services": [service("Refunds", service_has), service("IdempotencyGuard", guard_has)]}).to_string();
+        let server = StandIn::start(move |path| match path {
+            "/version" => Some((200, version())),
+            "/services" => Some((200, services.clone())),
+            _ => Some((400, json!({"message": "no", "restate_code": null}).to_string())),
+        })?;
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("policy.json");
+        let retention = json!({"classes": {"money": "2d"}, "services": {"Refunds": {"class": "money"}}});
+        let source = json!({"name": "h", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s"}});
+        let backend =
+            json!({"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {"retention": "50h"}});
+        let route = json!({"endpoint": "refund", "path": "/refund", "policy": "REQUIRED_A", "target": "Refunds/create",
+            "collision": "enforce"});
+        let policy = json!({"version": 1, "identity": {"sources": [source]}, "backend": backend, "routes": [route],
+            "retention": retention});
+        std::fs::write(&file, policy.to_string())?;
+        let policy = file.display().to_string();
+        let ran =
+            run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
+        ensure!(server.changes() == [format!("/services/{changed}")], "{:?} {ran:?}", server.changes());
+        ran.says(left)?;
+        ran.says("Restate refused the change with status 400: no")?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use e2e::harness::{run, sharing};
 
+mod asking;
 mod failures;
 mod forgetting;
 mod keys;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     trials.extend(sharing(world::Clamped::start, retention::clamped_tests()));
     let mut without_restate = failures::tests();
     without_restate.extend(partial::tests());
+    without_restate.extend(asking::tests());
     trials.extend(sharing(world::command, without_restate));
     run(Ok(trials))
 }

@@ -2,6 +2,7 @@
 //! listener stands in for Restate, which cannot be made to answer so.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::harness::Test;
@@ -74,7 +75,7 @@ fn call(id: &str, status: &str) -> Value {
 
 fn proxy(program: &Path) -> Result<()> {
     let server = StandIn::sound(Sound {
-        rows: |sql| rows(sql, json!([]), None, &[result()]),
+        rows: Box::new(|sql| rows(sql, json!([]), None, &[result()])),
         change: |_| Some((404, "404 page not found".to_owned())),
         ..Sound::default()
     })?;
@@ -90,7 +91,7 @@ fn proxy(program: &Path) -> Result<()> {
 
 fn still_stored(program: &Path) -> Result<()> {
     let server = StandIn::sound(Sound {
-        rows: |sql| rows(sql, json!([]), None, &[result()]),
+        rows: Box::new(|sql| rows(sql, json!([]), None, &[result()])),
         change: |_| Some(unknown_invocation()),
         ..Sound::default()
     })?;
@@ -99,11 +100,11 @@ fn still_stored(program: &Path) -> Result<()> {
     ran.says("inv_1 (Refunds/create) is still stored")?;
     // A result that has come since then is another one.
     let server = StandIn::sound(Sound {
-        rows: |sql| {
+        rows: Box::new(|sql| {
             let later = json!({"id": "inv_1", "target_service_name": "Refunds", "target_handler_name": "create",
                 "idempotency_key": KEY, "status": "completed", "created_at": "2026-11-22T11:49:23.922Z"});
             rows(sql, json!([]), None, &[later])
-        },
+        }),
         ..Sound::default()
     })?;
     run_command(program, &server.url, &[], FORGET)?.exits(0)?;
@@ -111,16 +112,17 @@ fn still_stored(program: &Path) -> Result<()> {
 }
 
 fn others_still_stored(program: &Path) -> Result<()> {
+    let is_first = AtomicBool::new(true);
     let server = StandIn::sound(Sound {
-        rows: |sql| match sql.contains("starts_with") {
+        rows: Box::new(move |sql| match sql.contains("starts_with") {
             // The result itself is gone after the first look.
-            true if FIRST.swap(false, std::sync::atomic::Ordering::Relaxed) => json!([result()]),
+            true if is_first.swap(false, Ordering::Relaxed) => json!([result()]),
             true => json!([]),
             false => {
                 let call = call("inv_call", "completed");
                 rows(sql, json!([call]), Some("completed"), &[call.clone(), claim("", "completed")])
             }
-        },
+        }),
         ..Sound::default()
     })?;
     let ran = run_command(program, &server.url, &[], ERASE)?.exits(1)?;
@@ -131,13 +133,10 @@ fn others_still_stored(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the results of a subject were not asked for before.
-static FIRST: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
-
 /// Without the result nobody could find the call when it has ended.
 fn waiting_call(program: &Path) -> Result<()> {
     let server = StandIn::sound(Sound {
-        rows: |sql| rows(sql, json!([call("inv_2", "scheduled")]), None, &[]),
+        rows: Box::new(|sql| rows(sql, json!([call("inv_2", "scheduled")]), None, &[])),
         ..Sound::default()
     })?;
     let ran = run_command(program, &server.url, &[], ERASE)?.exits(1)?;
@@ -153,7 +152,7 @@ fn waiting_call(program: &Path) -> Result<()> {
 /// Without the result nobody could find the claim when it has ended.
 fn waiting_claim(program: &Path) -> Result<()> {
     let sound = || Sound {
-        rows: |sql| rows(sql, json!([call("inv_2", "completed")]), Some("backing-off"), &[]),
+        rows: Box::new(|sql| rows(sql, json!([call("inv_2", "completed")]), Some("backing-off"), &[])),
         ..Sound::default()
     };
     let server = StandIn::sound(sound())?;
@@ -190,7 +189,9 @@ fn other_id(program: &Path) -> Result<()> {
     for other in [["--id", "inv_2"], ["--key-hash", &hash]] {
         let server = StandIn::sound(Sound {
             // Restate has no invocation of this id under the key.
-            rows: |sql| if sql.contains("'inv_2'") { json!([]) } else { rows(sql, json!([]), Some("completed"), &[]) },
+            rows: Box::new(|sql| {
+                if sql.contains("'inv_2'") { json!([]) } else { rows(sql, json!([]), Some("completed"), &[]) }
+            }),
             ..Sound::default()
         })?;
         let args = FORGET.into_iter().chain(["--policy", &policy, "--endpoint", "refund"]).chain(other);
@@ -226,8 +227,11 @@ fn not_looked_for(program: &Path) -> Result<()> {
 }
 
 fn unknown_guard(program: &Path) -> Result<()> {
-    let sound =
-        || Sound { guard: "Other", rows: |sql| rows(sql, json!([]), Some("completed"), &[]), ..Sound::default() };
+    let sound = || Sound {
+        guard: "Other",
+        rows: Box::new(|sql| rows(sql, json!([]), Some("completed"), &[])),
+        ..Sound::default()
+    };
     let server = StandIn::sound(sound())?;
     let ran = run_command(program, &server.url, &[], ERASE)?.exits(2)?;
     ran.says("no service IdempotencyGuard. --policy FILE says what the guard's service is called")?;
@@ -250,7 +254,7 @@ fn unknown_guard(program: &Path) -> Result<()> {
 /// Restate does not know digests, so every row is read: in few pages, whatever the limit is.
 fn digest_pages(program: &Path) -> Result<()> {
     let server = StandIn::sound(Sound {
-        rows: |sql| {
+        rows: Box::new(|sql| {
             let limit: usize = sql.rsplit(' ').next().and_then(|limit| limit.parse().ok()).unwrap_or_default();
             let first =
                 sql.split("id > 'inv_").nth(1).and_then(|rest| rest.split('\'').next()).and_then(|id| id.parse().ok());
@@ -260,7 +264,7 @@ fn digest_pages(program: &Path) -> Result<()> {
                 "target_handler_name": "create", "idempotency_key": format!("t-acme:p:user:u:{number}"), "status": "completed"})
             };
             (first..(first + limit).min(2000)).map(row).collect()
-        },
+        }),
         ..Sound::default()
     })?;
     // printf %s t-acme:p:user:u:1999 | sha256sum

@@ -27,14 +27,14 @@ pub(crate) struct Sound {
     /// The service that Restate has besides `Refunds`
     pub(crate) guard: &'static str,
     /// The rows for a query in SQL
-    pub(crate) rows: fn(&str) -> Value,
+    pub(crate) rows: Box<dyn Fn(&str) -> Value + Send + Sync>,
     /// The answer to a change
     pub(crate) change: fn(&str) -> Option<(u16, String)>,
 }
 
 impl Default for Sound {
     fn default() -> Self {
-        Self { guard: "IdempotencyGuard", rows: |_| json!([]), change: |_| Some((200, String::new())) }
+        Self { guard: "IdempotencyGuard", rows: Box::new(|_| json!([])), change: |_| Some((200, String::new())) }
     }
 }
 
