@@ -58,13 +58,15 @@ struct PlanArguments {
 ///
 /// Shows the plan and asks before anything is changed. A new retention holds for new requests; results that are stored keep
 /// theirs. When a deployment is registered again with `force`, Restate takes the retention of its code, so run this after it.
-/// Every change is read back, because Restate holds a retention below its max-idempotency-retention without an error.
+/// Every change is read back, because Restate holds a retention below its max-idempotency-retention without an error. The guard's
+/// claims outlast the results at any time: a change after which they would not is left out, and the output says why.
 ///
 /// Example:
 ///   edge-idempotency retention apply --admin http://127.0.0.1:9070 --policy policy.json --yes
 ///
 /// Exit status: 0 if Restate has all that is declared; 1 if something is left, or you said no; 2 if the policy cannot be read,
-/// declares no retention, Restate does not answer, or there is no terminal to ask on and no --yes.
+/// declares no retention, or lists the guard's service in `retention.services`, if Restate does not answer, or if there is no
+/// terminal to ask on and no --yes.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 struct ApplyArguments {

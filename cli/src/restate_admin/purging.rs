@@ -218,7 +218,7 @@ impl Purging<'_> {
             ResultState::InFlight => Ok(PurgeOutcome::InFlight),
             _ => self.admin.purge(&invocation.id),
         };
-        self.audit.line(purpose, invocation, about, &outcome)?;
+        self.progress.suspend(|| self.audit.line(purpose, invocation, about, &outcome))?;
         self.progress.inc(1);
         let outcome = outcome?;
         self.purged.counts.count(purpose, &outcome);
