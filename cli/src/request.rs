@@ -182,6 +182,11 @@ fn read_header(line: &JsonCursor<'_>, issues: &mut Issues) -> Option<(Vec<u8>, V
         let fields = value.fields(&["base64"], issues)?;
         fields.need("base64", issues)?.parse(issues, decode_base64)?
     };
+    // No gateway shows such a value to a filter (RFC 9110 section 5.5).
+    if value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        issues.add(line.pointer.clone(), "a header's value has no line break and no zero byte");
+        return None;
+    }
     Some((name.into_bytes(), value))
 }
 
