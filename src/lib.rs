@@ -7,14 +7,16 @@
 //! | `host` | the engine's `Host` |
 //! | `attributes` | dynamic metadata and route metadata from the host's properties |
 //! | `abi` | host calls |
+//! | `allocator` | memory |
 
 mod abi;
+#[cfg(target_family = "wasm")]
+mod allocator;
 mod attributes;
 mod exports;
 mod host;
 mod root;
 
-/// A VM has one thread, as this allocator needs it.
 #[cfg(target_family = "wasm")]
 #[global_allocator]
-static ALLOCATOR: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
+static ALLOCATOR: allocator::ListAllocator = allocator::ListAllocator::new();

@@ -104,7 +104,12 @@ impl Host for Gateway {
 }
 
 #[inline(never)]
-fn driver_exchange(policy: &Arc<Policy>, host: &Gateway, series: &mut SeriesTable, recorder: &mut Recorder) -> FilterAction {
+fn driver_exchange(
+    policy: &Arc<Policy>,
+    host: &Gateway,
+    series: &mut SeriesTable,
+    recorder: &mut Recorder,
+) -> FilterAction {
     let mut driver = Driver::new(1, Some(Arc::clone(policy)));
     driver.on_request_headers(host, true, None);
     driver.count(host, series);
@@ -199,7 +204,12 @@ callbacks!(keyed_request, keyed_response);
 callbacks!(idle_request, idle_response);
 
 #[inline(never)]
-fn idle_driver(policy: &Arc<Policy>, host: &Gateway, series: &mut SeriesTable, recorder: &mut Recorder) -> (u8, FilterAction) {
+fn idle_driver(
+    policy: &Arc<Policy>,
+    host: &Gateway,
+    series: &mut SeriesTable,
+    recorder: &mut Recorder,
+) -> (u8, FilterAction) {
     let mut driver = Driver::new(1, Some(Arc::clone(policy)));
     driver.on_request_headers(host, true, None);
     driver.count(host, series);
@@ -211,15 +221,20 @@ fn idle_driver(policy: &Arc<Policy>, host: &Gateway, series: &mut SeriesTable, r
 }
 
 fn main() {
-    let (keyed_policy, idle_policy) = (
-        Policy::from_json(POLICY).expect("a policy"),
-        Policy::from_json(IDLE_POLICY).expect("a policy"),
-    );
-    let keyed = Headers::new(request("POST", "/api/v1/conversations/send-message", Some("8e03978e-40d5-43e8-bc93-6894a57f9324")));
+    let (keyed_policy, idle_policy) =
+        (Policy::from_json(POLICY).expect("a policy"), Policy::from_json(IDLE_POLICY).expect("a policy"));
+    let keyed = Headers::new(request(
+        "POST",
+        "/api/v1/conversations/send-message",
+        Some("8e03978e-40d5-43e8-bc93-6894a57f9324"),
+    ));
     let idle = Headers::new(request("GET", "/api/v1/projects", None));
     let (stored, passed) = (Headers::new(answer(true)), Headers::new(answer(false)));
     let (keyed_policy, idle_policy) = (Arc::new(keyed_policy), Arc::new(idle_policy));
-    let gateway = Gateway { request: request("POST", "/api/v1/conversations/send-message", Some("8e03978e-40d5-43e8-bc93-6894a57f9324")), answer: answer(true) };
+    let gateway = Gateway {
+        request: request("POST", "/api/v1/conversations/send-message", Some("8e03978e-40d5-43e8-bc93-6894a57f9324")),
+        answer: answer(true),
+    };
     let idle_gateway = Gateway { request: request("GET", "/api/v1/projects", None), answer: answer(false) };
     let (mut series, mut recorder) = (SeriesTable::default(), Recorder::default());
     for _ in 0..1000 {

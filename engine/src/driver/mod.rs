@@ -402,6 +402,14 @@ mod size_probe {
     #[test]
     fn sizes() {
         use super::*;
-        println!("Exchange {} Effect {} Problem {} Identity {} GivenRecord {} flow {}", size_of::<Exchange>(), size_of::<Effect<'static>>(), size_of::<Problem>(), size_of::<crate::identity::Identity>(), size_of::<GivenRecord>(), size_of::<RequestFlow>());
+        println!(
+            "Exchange {} Effect {} Problem {} Identity {} GivenRecord {} flow {}",
+            size_of::<Exchange>(),
+            size_of::<Effect<'static>>(),
+            size_of::<Problem>(),
+            size_of::<crate::identity::Identity>(),
+            size_of::<GivenRecord>(),
+            size_of::<RequestFlow>()
+        );
     }
 }

@@ -192,9 +192,8 @@ impl SeriesTable {
         let Self { series, index, waiting, .. } = self;
         let is_it = |id: &u32| {
             let known = series.get(*id as usize);
-            known.is_some_and(|known| {
-                known.counter == counter && known.subject == subject && are(&known.values, values)
-            })
+            known
+                .is_some_and(|known| known.counter == counter && known.subject == subject && are(&known.values, values))
         };
         let Some(&id) = index.find(series_hash(counter, subject, values), is_it) else { return false };
         let Some(found) = series.get_mut(id as usize) else { return false };
