@@ -29,6 +29,8 @@ struct Case {
     method: &'static str,
     path: &'static str,
     key: Option<&'static str>,
+    /// Whether the caller's claims stand in headers, too, as a filter in front has written them
+    claims_in_headers: bool,
 }
 
 fn sources() -> Value {
@@ -58,9 +60,30 @@ fn cases() -> Vec<Case> {
             {"endpoint": "projects.list", "methods": ["GET"], "path": IDLE_PATH, "policy": "HANDLER_INTERNAL_C"},
         ],
     });
+    let mut from_headers = whole.clone();
+    from_headers["identity"]["sources"] = json!([{
+        "name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "tenant": "x-tenant-id", "project": "x-project-id",
+        "subject": {"field": "x-user-id", "type": "user"},
+    }]);
+    let keyed = |name, policy, claims_in_headers| Case {
+        name,
+        policy,
+        method: "POST",
+        path: KEYED_PATH,
+        key: Some(KEY),
+        claims_in_headers,
+    };
     vec![
-        Case { name: "keyed", policy: whole, method: "POST", path: KEYED_PATH, key: Some(KEY) },
-        Case { name: "nothing to do", policy: short, method: "GET", path: IDLE_PATH, key: None },
+        keyed("keyed", whole, false),
+        keyed("keyed, claims in headers", from_headers, true),
+        Case {
+            name: "nothing to do",
+            policy: short,
+            method: "GET",
+            path: IDLE_PATH,
+            key: None,
+            claims_in_headers: false,
+        },
     ]
 }
 
@@ -88,7 +111,9 @@ fn exchange(vm: &mut Vm, case: &Case) -> Vec<CallbackWork> {
         ("x-request-id", "5b1f2a52-6d3c-4c0e-9b42-0d6a3b0f6c11"),
     ];
     let key = case.key.map(|key| ("idempotency-key", key));
-    vm.request_headers(id, request.into_iter().chain(key).collect::<Headers>(), true);
+    let claims = [("x-tenant-id", "acme"), ("x-project-id", "health-prod"), ("x-user-id", "alice")];
+    let claims = claims.into_iter().filter(|_| case.claims_in_headers);
+    vm.request_headers(id, request.into_iter().chain(claims).chain(key).collect::<Headers>(), true);
     let answer = [
         (":status", "200"),
         ("content-type", "application/json"),
