@@ -28,7 +28,7 @@ impl<'b> Reader<'b> {
     }
 
     fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
+        self.text.get(self.at..)?.chars().next()
     }
 
     fn take(&mut self, expected: char) -> Option<()> {
@@ -64,7 +64,7 @@ impl<'b> Reader<'b> {
                 while self.peek().is_some_and(word) {
                     self.at += 1;
                 }
-                let scalar = &self.text[begin..self.at];
+                let scalar = self.text.get(begin..self.at)?;
                 (["true", "false", "null"].contains(&scalar) || is_number(scalar)).then_some(())?;
                 Node::Scalar(scalar.as_bytes())
             }
