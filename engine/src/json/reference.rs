@@ -301,18 +301,32 @@ proptest! {
     #[test]
     fn they_agree_on_broken_texts(
         text in json(),
-        changes in prop::collection::vec((0..4, any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        token in prop::sample::select(b"{}[]:,\"\\ 0-e.tn\x1f\x80\xc3".to_vec()),
+        changes in prop::collection::vec(
+            (0..5, any::<prop::sample::Index>(), any::<u8>(), prop::sample::select(b"{}[]:,\"\\ 0-e.tn\x1f\x80\xc3".to_vec())),
+            1..4,
+        ),
     ) {
         let mut text = text;
-        for (kind, at, byte) in changes {
+        for (kind, at, byte, token) in changes {
             let at = at.index(text.len() + 1);
             match kind {
                 0 if at < text.len() => text[at] = byte,
-                1 if at < text.len() => drop(text.remove(at)),
-                2 => text.truncate(at),
+                1 if at < text.len() => text[at] = token,
+                2 if at < text.len() => drop(text.remove(at)),
+                3 => text.truncate(at),
                 _ => text.insert(at, token),
             }
+        }
+        agree(&text);
+    }
+
+    /// A text in which one bracket is another one.
+    #[test]
+    fn they_agree_on_brackets(text in json(), at in any::<prop::sample::Index>(), bracket in prop::sample::select(b"{}[]".to_vec())) {
+        let mut text = text;
+        let places: Vec<usize> = (0..text.len()).filter(|at| b"{}[]".contains(&text[*at])).collect();
+        if !places.is_empty() {
+            text[places[at.index(places.len())]] = bracket;
         }
         agree(&text);
     }
