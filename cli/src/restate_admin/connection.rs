@@ -23,6 +23,9 @@ pub(crate) struct ConnectionArguments {
     /// Sends a header whose value is in a variable of the environment, such as X-Api-Key=ADMIN_API_KEY.
     #[arg(long = "header-env", value_name = "HEADER=VARIABLE")]
     headers: Vec<String>,
+    /// Sends the credentials also over http, without encryption, to another machine.
+    #[arg(long)]
+    allow_plain_http: bool,
     /// How long to wait for each reply.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
@@ -58,7 +61,7 @@ impl Admin {
             None => text_of(ADDRESS_VARIABLE)?
                 .ok_or_else(|| format!("where is Restate's admin API? Give --admin URL, or set {ADDRESS_VARIABLE}"))?,
         };
-        let mut client = HttpClient::new(Duration::from_secs(args.timeout));
+        let mut client = HttpClient::new(Duration::from_secs(args.timeout)).allow_plain_http(args.allow_plain_http);
         for (name, value) in headers(&args.headers)? {
             client.always(&name, &value)?;
         }
