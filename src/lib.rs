@@ -13,3 +13,8 @@ mod attributes;
 mod exports;
 mod host;
 mod root;
+
+/// A VM has one thread, as this allocator needs it.
+#[cfg(target_family = "wasm")]
+#[global_allocator]
+static ALLOCATOR: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();

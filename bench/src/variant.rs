@@ -34,6 +34,8 @@ pub(crate) enum Filter {
     Lua(&'static str),
     /// A module, with its configuration.
     Wasm(PathBuf, Option<Value>),
+    /// Whatever filter stands in this file, which is replaced while Envoy runs.
+    Discovered(PathBuf),
 }
 
 /// One of the things that are compared.
@@ -199,6 +201,20 @@ pub(crate) fn deliveries(files: &Files, compared: &[(String, PathBuf)]) -> Vec<V
     variants
 }
 
+/// A platform's policy in a file that is replaced while Envoy runs.
+pub(crate) fn discovered(name: String, file: PathBuf) -> Variant {
+    Variant { name, kind: Kind::Keyed, filter: Filter::Discovered(file), expected: Expected::Whole }
+}
+
+/// Keyed requests on a listener that also takes deliveries of this sender: verified, or only buffered by Envoy.
+pub(crate) fn beside_deliveries(name: String, module: Option<&PathBuf>, sender: Sender) -> Variant {
+    let (filter, expected) = match module {
+        Some(file) => (Filter::Wasm(file.clone(), Some(delivery::policy_with_keyed_route(sender))), Expected::Key),
+        None => (Filter::Buffer, Expected::Unchanged),
+    };
+    Variant { name, kind: Kind::Keyed, filter, expected }
+}
+
 /// A token of the usual length; nothing here verifies it.
 const TOKEN: &str = concat!(
     "Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6ImRlbW8ta2V5LTEiLCJ0eXAiOiJKV1QifQ.",
@@ -231,7 +247,7 @@ fn order_headers() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// A keyed request whose key is outside the grammar.
-fn malformed() -> Request {
+pub(crate) fn malformed() -> Request {
     let key = [("idempotency-key", "not a key")];
     Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS).chain(key))
 }

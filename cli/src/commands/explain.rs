@@ -146,6 +146,7 @@ fn read_request(
     for line in &args.headers {
         request.add_header(line)?;
     }
+    request.settle()?;
     let token = match args.jwt.as_deref() {
         Some("-") => Some(String::from_utf8_lossy(&material.file("-")?).into_owned()),
         Some(text) => Some(String::from_utf8_lossy(&material.text_or_file(text)?).into_owned()),

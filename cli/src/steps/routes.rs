@@ -36,7 +36,9 @@ impl Decided<'_> {
         let (sent, query) = split_query(self.request.target.as_bytes());
         let sent = String::from_utf8_lossy(sent);
         let text = match (self.is_refused_by(&[Code::PathAmbiguous]), path) {
-            (Some(problem), _) => format!("{sent}: {}", problem.detail),
+            // The path is one, so it is the query or the authority.
+            (Some(problem), Some(_)) => format!("{sent} on {}: {}", self.authority(), problem.detail),
+            (Some(problem), None) => format!("{sent}: {}", problem.detail),
             (None, Some(path)) if is_closed => format!(
                 "{path} is closed to clients: it is a path of the backend's own (`backend.reserved_paths`), or its first \
                  segment is the service of a target."
@@ -91,7 +93,7 @@ impl Decided<'_> {
         let mut paths = std::collections::BTreeSet::new();
         near.retain(|near| paths.insert((near.route.template.to_string(), self.hosts(near.route))));
         if let (None, Some(nearest), Some(problem)) = (self.route, near.first(), self.problem)
-            && problem.code != Code::MethodNotAllowed
+            && !matches!(problem.code, Code::MethodNotAllowed | Code::PathAmbiguous)
         {
             hints.push(format!("The nearest route is {}: {}.", self.declared(nearest.route), nearest.why));
         }
