@@ -23,8 +23,8 @@ pub(crate) struct Request {
     pub(crate) now_unix_ms: u64,
     /// What the stores hold that bindings and secrets are looked up at
     pub(crate) stores: FakeStores,
-    metadata: Option<Json>,
-    route_metadata: Option<Json>,
+    metadata: Option<Json<'static>>,
+    route_metadata: Option<Json<'static>>,
 }
 
 /// Every problem of a request document.
@@ -80,7 +80,7 @@ impl Request {
         let mut object = |name: &str| {
             let at = fields.get(name)?;
             at.map(issues)?;
-            Some(at.json().clone())
+            Some(at.json().detached())
         };
         let (metadata, route_metadata) = (object("metadata"), object("route_metadata"));
         let (method, (scheme, authority, target)) = (method?, url?);
@@ -127,7 +127,7 @@ impl Attributes for Request {
     }
 }
 
-fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str>) -> AttributeValue<'a> {
+fn lookup<'a, 's>(root: Option<&'a Json<'static>>, path: impl IntoIterator<Item = &'s str>) -> AttributeValue<'a> {
     let mut value = root;
     for segment in path {
         value = match value {

@@ -71,7 +71,8 @@ pub(crate) struct Arguments {
     /// The request's body.
     #[arg(long, value_name = "TEXT|@FILE|@-", requires = "url")]
     data: Option<String>,
-    /// The caller's token, or its claims as a JSON object. It is not verified.
+    /// The caller's token, or its claims as a JSON object. It is not verified. Give a real token as @FILE or -: other users of the
+    /// machine can see arguments.
     #[arg(long, value_name = "TOKEN|@FILE|-", conflicts_with_all = ["request", "log_line"])]
     jwt: Option<String>,
     /// Prints the request document instead of the verdict.

@@ -97,7 +97,7 @@ impl DescribedRequest {
             None => (line.strip_suffix(';').unwrap_or_default(), None),
         };
         if !is_field_name(name) {
-            return Err(format!("-H {line:?}: expected `Name: value`"));
+            return Err(malformed_header(line));
         }
         if value.is_some_and(|value| value.contains(['\r', '\n', '\0'])) {
             return Err(format!("-H {name}: a header's value has no line break and no zero byte"));
@@ -139,6 +139,17 @@ impl DescribedRequest {
     }
 }
 
+/// What is wrong with a header. The line may hold a token, so at most its first word is repeated, if it can be a name.
+fn malformed_header(line: &str) -> String {
+    let word = line.split([':', ' ', '\t']).next().unwrap_or_default();
+    let is_name = word.len() < line.len()
+        && (1..=32).contains(&word.len())
+        && word.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    let which = if is_name { format!(" (it begins with `{word}`)") } else { String::new() };
+    let why = if line.contains(':') { "what stands before its colon is no name" } else { "it has no colon" };
+    format!("a header{which} has not the form `Name: value`: {why}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +174,18 @@ mod tests {
         for bad in ["", "a b: c", ": c", "name", ":path: /", "a: b\r\nc: d"] {
             assert!(request.add_header(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_malformed_header_is_not_repeated() {
+        let error = |line: &str| DescribedRequest::default().add_header(line).unwrap_err();
+        for line in
+            ["Authorization Bearer planted", "planted1", "planted", "planted1 a: b", "Bearer\tplanted", "{planted: a}"]
+        {
+            assert!(!error(line).contains("planted"), "{line}: {}", error(line));
+        }
+        assert!(error("Authorization Bearer planted").contains("(it begins with `Authorization`)"));
+        assert!(error("Authorization Bearer planted").contains("`Name: value`: it has no colon"));
+        assert!(error("Content Type: a").contains("before its colon"));
     }
 }
