@@ -53,7 +53,9 @@ pub(crate) fn parse(command: &str, material: &mut Material) -> Result<DescribedR
         if windows::is_for_windows(command) { windows::words(command)? } else { shell::words(command)? };
     let mut words = words.into_iter().skip_while(|word| RUNNERS.contains(&word.as_str()) || is_assignment(word));
     if !words.next().is_some_and(|word| matches!(word.rsplit('/').next(), Some("curl" | "curl.exe"))) {
-        return Err("--curl: the command does not begin with `curl`".to_owned());
+        return Err(
+            "--curl: the command does not begin with `curl`: of several commands paste that of curl alone".to_owned()
+        );
     }
     let mut parser = lexopt::Parser::from_args(words.map(OsString::from));
     let (mut parts, mut request) = (Parts::default(), DescribedRequest { notes, ..DescribedRequest::default() });
@@ -273,6 +275,8 @@ fn encoded(value: &str, material: &mut Material) -> Result<Vec<u8>, String> {
     for byte in content {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
+        } else if byte == b' ' {
+            out.push('+');
         } else {
             out.push_str(&format!("%{byte:02X}"));
         }
@@ -313,8 +317,12 @@ mod tests {
         for (command, method, url, body) in [
             ("curl h.example/a", "GET", "http://h.example/a", ""),
             ("curl -I https://h/a", "HEAD", "https://h/a", ""),
-            ("curl https://h/a -d a=1 --data-raw @b --data-urlencode 'c=d e'", "POST", "https://h/a", "a=1&@b&c=d%20e"),
+            ("curl https://h/a -d a=1 --data-raw @b --data-urlencode 'c=d e'", "POST", "https://h/a", "a=1&@b&c=d+e"),
             ("curl -G https://h/a -d a=1 --data-urlencode =x/y", "GET", "https://h/a?a=1&x%2Fy", ""),
+            ("curl https://h/a?b --url-query c==d --url-query +e=f -d g", "POST", "https://h/a?b&c=%3Dd&e=f", "g"),
+            ("% time sudo curl \\\r\n h.example/a \\\r\n -d a", "POST", "http://h.example/a", "a"),
+            ("curl ^\"https://h/a^\" ^\r\n  --data-raw ^\"b c^\"", "POST", "https://h/a", "b c"),
+            ("curl -d a h/a;curl h/b", "POST", "http://h/a", "a"),
             ("curl -sXPUT --url https://h/a --json '{\"a\":' --json '1}'", "PUT", "https://h/a", "{\"a\":1}"),
             ("/usr/bin/curl --request PATCH https://h/a -o out.txt --compressed -m 5", "PATCH", "https://h/a", ""),
             ("$ curl -XDELETE https://h/a && echo done", "DELETE", "https://h/a", ""),
@@ -337,6 +345,9 @@ mod tests {
         assert!(notes("curl https://h/a https://h/b").contains("2 URLs"));
         assert!(notes("curl https://h/a --next https://h/b").contains("--next"));
         assert!(notes("curl -F a=@b https://h/a").contains("--form"));
+        assert!(notes("curl h -H \"Authorization: Bearer $TOKEN\"").contains("replaces $TOKEN;"));
+        assert!(notes("curl h -H 'a: $TOKEN' -d `date`").contains("replaces `date`;"));
+        assert!(notes("curl h?a=1&b=2").contains("first `&`"));
     }
 
     #[test]
@@ -350,6 +361,13 @@ mod tests {
             ("curl -\u{e4} https://h/a", "is not known here"),
             ("curl https://h/a -H nothing", "Name: value"),
             ("curl https://h/a -d @/no/such/file", "/no/such/file"),
+            ("curl ftp://h/a", "neither http:// nor https://"),
+            ("curl h -H \"Idempotency-Key: $(uuidgen)\"", "replaces $(uuidgen)"),
+            ("curl \"https://$HOST/orders\"", "replaces $HOST"),
+            ("curl -X $METHOD h", "replaces $METHOD"),
+            ("curl ^\"https://h/a^\" -H ^\"idempotency-key: %KEY%^\"", "replaces %KEY%"),
+            ("curl -d @- h <body.json", "takes its input from `<`"),
+            ("curl h -H $'a: b\\r\\nc: d'", "no line break"),
         ] {
             assert!(error(command).contains(told), "{command}: {}", error(command));
         }

@@ -36,8 +36,7 @@ impl DescribedRequest {
         };
         let default_port = if scheme == "https" { ":443" } else { ":80" };
         let written = host.unwrap_or_else(|| from_url.strip_suffix(default_port).unwrap_or(from_url).to_owned());
-        let host = without_port(&written);
-        let host = host.strip_suffix('.').unwrap_or(host);
+        let host = stripped(&written);
         if host != written {
             notes.push(format!(
                 "The gateway takes a port and a final dot off the host (`strip_any_host_port`, `strip_trailing_host_dot`): the \
@@ -63,17 +62,17 @@ impl DescribedRequest {
     }
 }
 
-/// The host without its port, as Envoy takes it off.
-fn without_port(authority: &str) -> &str {
-    match authority.rsplit_once(':') {
-        Some((host, port))
-            if (1..=5).contains(&port.len())
-                && port.bytes().all(|byte| byte.is_ascii_digit())
-                && (!host.contains(':') || host.ends_with(']')) =>
-        {
-            host
-        }
-        _ => authority,
+/// The authority without its final dot and its port, as Envoy takes them off (`stripTrailingHostDot` and `stripPortFromHost` of
+/// its `header_utility.cc`): one of each.
+fn stripped(authority: &str) -> String {
+    let without_dot = match authority.rsplit_once('.') {
+        Some((host, "")) => host.to_owned(),
+        Some((host, port)) if port.starts_with(':') => format!("{host}{port}"),
+        _ => authority.to_owned(),
+    };
+    match without_dot.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u32>().is_ok() => host.to_owned(),
+        _ => without_dot,
     }
 }
 
@@ -104,7 +103,9 @@ mod tests {
             ("https://[::1]:8443/b", None, "https://[::1]/b", 1),
             ("https://a/b", Some("c:1"), "https://c/b", 1),
             ("https://a/b", Some("me@c"), "https://me@c/b", 0),
-            ("https://a:80:80/b", None, "https://a:80:80/b", 0),
+            ("https://a:80:80/b", None, "https://a:80/b", 1),
+            ("https://a:80./b", None, "https://a/b", 1),
+            ("https://a../b", None, "https://a./b", 1),
             ("https://a:99x/b", None, "https://a:99x/b", 0),
             ("https://a\\b/c\\d?e\\f", None, "https://a/b/c/d?e\\f", 1),
         ] {

@@ -134,15 +134,16 @@ impl Decided<'_> {
         let has_method = route.methods.iter().any(|known| known == method);
         let authority = self.authority();
         let hosts = self.hosts(route);
-        let on_host = hosts.is_empty()
-            || hosts.iter().any(|host| match host.strip_prefix('*') {
-                Some(suffix) => authority.len() > suffix.len() && authority.ends_with(suffix),
-                None => *host == authority,
-            });
+        let on_host = hosts.is_empty() || hosts.iter().any(|host| is_on(host, &authority));
+        let small = authority.to_ascii_lowercase();
+        let spelling = match small != authority && hosts.iter().any(|host| is_on(host, &small)) {
+            true => ", with capitals, and hosts are compared byte for byte",
+            false => "",
+        };
         let near = |why: String, distance| Some(NearRoute { route, why, distance });
         if route.template.values(path).is_some() {
             return match (on_host, has_method, self.route) {
-                (false, true, _) => near(format!("its host is another one; the request's is {authority}"), 1),
+                (false, true, _) => near(format!("its host is another one; the request's is {authority}{spelling}"), 1),
                 (false, false, _) => near("host and method are others".to_owned(), 4),
                 (true, false, None) => near(format!("the method is {method}"), 0),
                 // A path with a route of the method: the other methods are no near miss.
@@ -167,6 +168,14 @@ impl Decided<'_> {
             distance += 2;
         }
         near(why, distance)
+    }
+}
+
+/// Whether an authority is a host of a route: the same, or below `*.example.com`.
+fn is_on(host: &str, authority: &str) -> bool {
+    match host.strip_prefix('*') {
+        Some(suffix) => authority.len() > suffix.len() && authority.ends_with(suffix),
+        None => host == authority,
     }
 }
 
