@@ -70,6 +70,9 @@ struct Options {
     /// Measures only what comparing payloads costs, and two workers.
     #[arg(long)]
     collision: bool,
+    /// Measures only webhook deliveries, and no starts.
+    #[arg(long, conflicts_with = "collision")]
+    deliveries: bool,
     /// Measures what Restate and the guard service spend on a claim, and nothing else.
     #[arg(long)]
     backend: bool,
@@ -126,6 +129,11 @@ fn main() -> Result<()> {
     let files = Files::locate()?;
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
     claims::answer_claims(&run_dir.path().join(gateway::GUARD_SOCKET))?;
+    if options.deliveries {
+        let variants = variant::deliveries(&files, &options.compare);
+        let costs = cost::measure(&files, &options, &variants, 1, run_dir.path())?;
+        return tell(&files, &options, costs, Vec::new());
+    }
     if options.reload || options.flood {
         return measure_latencies(&files, &options, run_dir.path());
     }
@@ -141,7 +149,12 @@ fn main() -> Result<()> {
         costs.extend(cost::measure(&files, &options, &deliveries, 1, run_dir.path())?);
     }
     let starts = start::measure(&files, &options, run_dir.path())?;
-    let report = report::Report::new(&files, &options, costs, starts)?;
+    tell(&files, &options, costs, starts)
+}
+
+/// Prints the table, and writes it as JSON.
+fn tell(files: &Files, options: &Options, costs: Vec<cost::Cost>, starts: Vec<start::Start>) -> Result<()> {
+    let report = report::Report::new(files, options, costs, starts)?;
     println!("{report}");
     write(&options.report, &report.to_json())
 }

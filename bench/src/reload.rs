@@ -22,6 +22,10 @@ const RATE: u32 = 1_000;
 const LENGTH: Duration = Duration::from_secs(10);
 /// Between two swaps.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Swaps without a stream, of which the CPU time is measured.
+const QUIET_SWAPS: u32 = 5;
+/// How long the other workers, and what is left of the old policy, may take after a swap is in force.
+const SETTLED: Duration = Duration::from_millis(300);
 /// Between two questions whether a swap is in force.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -43,6 +47,8 @@ struct Turn {
     stalls: Vec<f64>,
     /// From each move of the file until the new policy answers, in ms
     in_force: Vec<f64>,
+    /// The CPU time of a swap on one worker without requests, in ms
+    cpu: Vec<f64>,
 }
 
 /// Measures all cases in turns and prints a table. Returns the same as JSON.
@@ -62,22 +68,24 @@ pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Resul
         }
     }
     println!(
-        "\n{:30} {:>7}{} {:>9} {:>15} {:>11}",
+        "\n{:30} {:>7}{} {:>9} {:>15} {:>9} {:>10}",
         format!("a stream of {RATE}/s, ms"),
         "workers",
         steady::heads(),
         "of a swap",
         "middle half",
-        "in force"
+        "in force",
+        "worker CPU"
     );
     let mut report = Vec::new();
     for (case, turns) in cases.iter().zip(&turns) {
         let latencies = Latencies::median(&turns.iter().map(|turn| turn.latencies).collect::<Vec<_>>());
         let stall = Summary::of(turns.iter().flat_map(|turn| turn.stalls.iter().copied()));
         let in_force = Summary::of(turns.iter().flat_map(|turn| turn.in_force.iter().copied()));
+        let cpu = Summary::of(turns.iter().flat_map(|turn| turn.cpu.iter().copied()));
         let swap = if case.swaps {
             let half = format!("{:.1} – {:.1}", stall.lower_quartile, stall.upper_quartile);
-            format!(" {:9.1} {half:>15} {:11.0}", stall.median, in_force.median)
+            format!(" {:9.1} {half:>15} {:9.0} {:10.1}", stall.median, in_force.median, cpu.median)
         } else {
             String::new()
         };
@@ -86,6 +94,7 @@ pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Resul
             "build": case.build, "routes": case.routes, "workers": case.workers, "swaps": case.swaps,
             "latencies": latencies.to_json(), "longest_of_a_swap_ms": case.swaps.then_some(stall.median),
             "in_force_ms": case.swaps.then_some(in_force.median),
+            "worker_cpu_ms": case.swaps.then_some(cpu.median),
         }));
     }
     Ok(report.into())
@@ -130,7 +139,23 @@ fn turn(files: &Files, case: &Case, run_dir: &Path) -> Result<Turn> {
     })?;
     let stalls = swapped.iter().map(|(at, _)| longest(&timed, *at)).collect();
     let in_force = swapped.iter().map(|(_, took)| took.as_secs_f64() * 1e3).collect();
-    Ok(Turn { latencies: Latencies::of(&timed), stalls, in_force })
+    let cpu = if case.swaps { cpu_of_swaps(&gateway, &file, case, port)? } else { Vec::new() };
+    Ok(Turn { latencies: Latencies::of(&timed), stalls, in_force, cpu })
+}
+
+/// What some swaps cost a worker while there are no requests, each in ms.
+fn cpu_of_swaps(gateway: &Gateway, file: &Path, case: &Case, port: u16) -> Result<Vec<f64>> {
+    // Numbers that the stream's swaps have not used.
+    let numbers = 1_000..1_000 + QUIET_SWAPS;
+    let one = |number| {
+        let next = prepare(file, case, number)?;
+        let before = gateway.worker_cpu()?;
+        fs::rename(&next, file).context("the file cannot be moved")?;
+        wait_for(number, port)?;
+        thread::sleep(SETTLED);
+        Ok((gateway.worker_cpu()? - before).as_secs_f64() * 1e3 / f64::from(case.workers))
+    };
+    numbers.map(one).collect()
 }
 
 /// The longest latency of requests from `at` until the next swap, in ms. A request that was sent shortly before has waited
@@ -152,14 +177,21 @@ fn swap(file: &Path, case: &Case, port: u16, began: Instant) -> Result<Vec<(Dura
         thread::sleep(at.saturating_sub(began.elapsed()));
         let at = began.elapsed();
         fs::rename(&next, file).context("the file cannot be moved")?;
-        let expected = format!("<{}>; rel=\"describedby\"", docs_url(number));
-        while client::ask(port, &malformed())?.header("link") != Some(&*expected) {
-            ensure!(began.elapsed() < at + 10 * INTERVAL, "policy {number} is not in force");
-            thread::sleep(POLL);
-        }
+        wait_for(number, port)?;
         swapped.push((at, began.elapsed().saturating_sub(at)));
     }
     Ok(swapped)
+}
+
+/// Waits until policy number `number` answers.
+fn wait_for(number: u32, port: u16) -> Result<()> {
+    let began = Instant::now();
+    let expected = format!("<{}>; rel=\"describedby\"", docs_url(number));
+    while client::ask(port, &malformed())?.header("link") != Some(&*expected) {
+        ensure!(began.elapsed() < 10 * INTERVAL, "policy {number} is not in force");
+        thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 fn put(file: &Path, case: &Case, number: u32) -> Result<()> {

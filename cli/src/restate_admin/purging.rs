@@ -5,6 +5,7 @@ use super::claims::{ClaimKeys, StoredClaim};
 use super::connection::Admin;
 use super::invocations::{BATCH, Invocation, PurgeOutcome, ResultState};
 use super::sql::one_of;
+use crate::plain::printable;
 use indicatif::ProgressBar;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -258,7 +259,7 @@ pub(crate) fn in_flight_advice(admin: &Admin, purpose: Purpose, invocation: &Inv
         let url = format!("{}/invocations/{}/{what}", admin.address(), invocation.id);
         format!("curl -X PATCH {}", shell_words::quote(&url))
     };
-    let Invocation { id, status, .. } = invocation;
+    let (id, status) = (&invocation.id, printable(&invocation.status));
     let (mut advice, end) = match purpose {
         Purpose::Result => (
             format!(
@@ -269,7 +270,7 @@ pub(crate) fn in_flight_advice(admin: &Admin, purpose: Purpose, invocation: &Inv
         Purpose::Call => (
             format!(
                 "{id} is a call of a handler ({}) and is under way ({status}). The result that leads to it stays until it has ended.",
-                invocation.operation()
+                printable(&invocation.operation())
             ),
             "After its end run this command again.",
         ),

@@ -102,8 +102,9 @@ impl SecretPlace {
     /// The store cannot be reached or refuses, what is stored is more than one secret, or somebody else writes at the same time.
     /// The secret is not repeated.
     pub(crate) fn write(&self, client: &HttpClient, url: &str, secret: &str, replace: bool) -> Result<(), String> {
-        let url = format!("{}/v1/{}/data/{}", url.trim_end_matches('/'), self.mount, self.path);
-        let version = if replace { self.version_to_replace(client, &url)? } else { 0 };
+        let base = format!("{}/v1/{}", url.trim_end_matches('/'), self.mount);
+        let version = if replace { self.version_to_replace(client, &base)? } else { 0 };
+        let url = format!("{base}/data/{}", self.path);
         let body = json!({"data": {"secret": secret}, "options": {"cas": version}});
         let reply = self.call(client, "POST", &url, Some(body.to_string().as_bytes()))?;
         let told = told(&reply);
@@ -128,17 +129,19 @@ impl SecretPlace {
         }
     }
 
-    /// The number of the newest version, also of a deleted one; 0 if there is none.
+    /// The number of the newest version, also of a deleted one; 0 if there is none. Only the names of its members are read
+    /// (`subkeys` of KV version 2), and no secret.
     ///
     /// # Errors
     /// As [`SecretPlace::write`].
-    fn version_to_replace(&self, client: &HttpClient, url: &str) -> Result<u64, String> {
-        let reply = self.call(client, "GET", url, None)?;
+    fn version_to_replace(&self, client: &HttpClient, base: &str) -> Result<u64, String> {
+        let url = format!("{base}/subkeys/{}", self.path);
+        let reply = self.call(client, "GET", &url, None)?;
         let stored: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let version = stored.pointer("/data/metadata/version").and_then(Value::as_u64);
         match (reply.status, version) {
             (200, Some(version)) => {
-                let members = stored.pointer("/data/data").and_then(Value::as_object);
+                let members = stored.pointer("/data/subkeys").and_then(Value::as_object);
                 let others = members.into_iter().flatten().any(|(name, _)| name != "secret");
                 if !others {
                     return Ok(version);
@@ -149,10 +152,11 @@ impl SecretPlace {
                     self.path
                 ))
             }
-            // A deleted version keeps its number; the mount's absence is told by the write.
+            // A deleted version keeps its number. If there is no mount, the write says so.
             (404, version) => Ok(version.unwrap_or_default()),
             (403, _) => Err(format!(
-                "the secret store refuses the token for {url} (403): --replace-secret needs `read` there, too, to see what it replaces"
+                "the secret store refuses the token for {url} (403): --replace-secret needs `read` there, to see the names of the \
+                 members that it replaces"
             )),
             (status, _) => Err(format!("the secret store answers {status} to GET {url}: {}", told(&reply))),
         }

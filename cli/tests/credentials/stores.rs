@@ -32,10 +32,10 @@ fn written(received: &[Received]) -> Option<Value> {
 #[test]
 fn a_secret_is_replaced_as_it_was_read() {
     let unkey = StandIn::answering(|_| (200, MADE.to_owned()));
-    let version = |version: u32, data: Value| json!({"data": {"data": data, "metadata": {"version": version}}});
+    let version = |version: u32, names: Value| json!({"data": {"subkeys": names, "metadata": {"version": version}}});
     let done = (200, json!({"data": {"version": 9}}));
     for (stored, cas) in [
-        ((200, version(3, json!({"secret": "planted-old"}))), 3),
+        ((200, version(3, json!({"secret": null}))), 3),
         ((404, version(4, Value::Null)), 4),
         ((404, json!({"errors": []})), 0),
     ] {
@@ -43,11 +43,13 @@ fn a_secret_is_replaced_as_it_was_read() {
         let ran = apply(&unkey, &openbao, &["--replace-secret"]);
         assert_eq!(ran.status, 0, "{}", ran.errors);
         let expected = json!({"data": {"secret": "planted"}, "options": {"cas": cas}});
-        assert_eq!(written(&openbao.received()), Some(expected), "{stored:?}");
+        let received = openbao.received();
+        assert_eq!(received[0].line, "GET /v1/webhooks/subkeys/acme:shop:stripe");
+        assert_eq!(written(&received), Some(expected), "{stored:?}");
         assert!(!format!("{}{}", ran.text, ran.errors).contains("planted"));
     }
     // Without the option nothing is read, and only a first secret is written.
-    let openbao = storing((200, version(3, json!({"secret": "old"}))), done);
+    let openbao = storing((200, version(3, json!({"secret": null}))), done);
     assert_eq!(apply(&unkey, &openbao, &[]).status, 0);
     let received = openbao.received();
     assert_eq!(received.len(), 1);
@@ -59,13 +61,13 @@ fn what_would_be_lost_is_not_replaced() {
     let unkey = StandIn::answering(|_| (200, MADE.to_owned()));
     let done = (200, json!({"data": {"version": 9}}));
     let conflict = (400, json!({"errors": ["check-and-set parameter did not match the current version"]}));
-    let stored = |data: Value| (200, json!({"data": {"data": data, "metadata": {"version": 3}}}));
+    let stored = |names: Value| (200, json!({"data": {"subkeys": names, "metadata": {"version": 3}}}));
     for (read, write, told, writes) in [
-        (stored(json!({"secrets": ["planted-a", "planted-b"]})), done.clone(), "bao kv put", 0),
-        (stored(json!({"secret": "planted-a", "note": "planted"})), done.clone(), "bao kv put", 0),
+        (stored(json!({"secrets": null})), done.clone(), "bao kv put", 0),
+        (stored(json!({"secret": null, "note": null})), done.clone(), "bao kv put", 0),
         ((403, json!({"errors": ["permission denied"]})), done.clone(), "needs `read`", 0),
         ((503, json!({"errors": ["Vault is sealed"]})), done, "Vault is sealed", 0),
-        (stored(json!({"secret": "planted-a"})), conflict, "run it again", 1),
+        (stored(json!({"secret": null})), conflict, "run it again", 1),
     ] {
         let openbao = storing(read, write);
         let ran = apply(&unkey, &openbao, &["--replace-secret"]);

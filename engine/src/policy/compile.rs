@@ -85,15 +85,16 @@ impl Compiler<'_> {
         }
         let reserved_paths = self.reserved_paths();
         let mut identities = vec![document.identity.clone().unwrap_or_default()];
-        let mut table = RouteTable::default();
-        let mut names = TextIndex::default();
+        let mut table = RouteTable::with_capacity(document.routes.len());
+        let mut names = TextIndex::with_capacity(document.routes.len() * 2);
         let mut routes: Vec<(usize, Route)> = Vec::with_capacity(document.routes.len());
         let default_methods: Arc<[String]> = Arc::new([DEFAULT_METHOD.to_owned()]);
         for (index, declared) in &document.routes {
-            let target = self.target(*index, declared).map(Arc::new);
+            let parameters: Vec<&str> = declared.template.parameters().collect();
+            let target = self.target(*index, declared, &parameters).map(Arc::new);
             self.check(*index, declared);
             self.check_keys(*index, declared, target.as_deref());
-            self.check_lost(*index, declared, target.as_deref());
+            self.check_lost(*index, declared, target.as_deref(), &parameters);
             self.check_collision(*index, declared, target.as_deref());
             if let Some(first) = names.insert(ENDPOINTS, declared.endpoint, routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
@@ -202,11 +203,10 @@ impl Compiler<'_> {
 
     /// The route's target, checked against its path, scope and policy.
     #[inline(never)]
-    fn target(&mut self, index: usize, route: &RouteDocument) -> Option<Target> {
-        let parameters: Vec<&str> = route.template.parameters().collect();
+    fn target(&mut self, index: usize, route: &RouteDocument, parameters: &[&str]) -> Option<Target> {
         let text = route.target.as_ref()?;
         let pointer = || format!("/routes/{index}/target");
-        let target = match Target::parse(text, &parameters, route.one_way, self.document.backend.paths) {
+        let target = match Target::parse(text, parameters, route.one_way, self.document.backend.paths) {
             Ok(target) => target,
             Err(message) => {
                 self.issues.add(pointer(), message);
@@ -316,11 +316,8 @@ impl Compiler<'_> {
         methods: &[String],
         earlier: &[(usize, Route)],
     ) {
-        let hosts: Vec<Option<&str>> = if route.hosts.is_empty() {
-            vec![None]
-        } else {
-            route.hosts.iter().map(|host| Some(host.as_str())).collect()
-        };
+        let everywhere = route.hosts.is_empty().then_some(None);
+        let hosts = route.hosts.iter().map(|host| Some(host.as_str())).chain(everywhere);
         let recovers = self.recovers(route);
         let (mut reported, mut shared_recovery) = (Vec::new(), Vec::new());
         for host in hosts {

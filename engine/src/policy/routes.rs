@@ -4,7 +4,6 @@
 
 use super::path::segments;
 use super::text_index::TextIndex;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -79,6 +78,9 @@ impl Template {
         if !text.starts_with('/') {
             return Err("a path begins with a slash".to_owned());
         }
+        if is_plain(text) {
+            return Ok(Self { text: text.into() });
+        }
         let mut names: Vec<&str> = Vec::new();
         for segment in segments(text) {
             let (prefix, parameter) = match segment.split_once('{') {
@@ -102,11 +104,10 @@ impl Template {
                 Some(name) => names.push(name),
             }
         }
-        // Without a parameter there are no braces.
-        let literals = if names.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(text.replace(['{', '}'], "")) };
-        match super::path::NormalPath::parse(literals.as_bytes()) {
+        let literals: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'{' | b'}')).collect();
+        match super::path::NormalPath::parse(&literals) {
             Ok(normal) if normal.has_encoded_slash() => Err("%2F can only stand in a parameter's value".to_owned()),
-            Ok(normal) if normal.as_str() != literals => Err(format!(
+            Ok(normal) if normal.as_str().as_bytes() != literals => Err(format!(
                 "no request can match it, since paths are normalised first: write it as `{}`",
                 normal_spelling(text)
             )),
@@ -178,6 +179,14 @@ fn normal_spelling(template: &str) -> String {
         }
     }
     if normal.is_empty() { "/".to_owned() } else { normal }
+}
+
+/// Whether a path is a template without parameters that is normalised, and has no character with a meaning in a template:
+/// most templates are, and need no other check.
+fn is_plain(path: &str) -> bool {
+    path.starts_with('/')
+        && super::path::already_normal(path.as_bytes()).is_some()
+        && !path.bytes().any(|byte| matches!(byte, b':' | b'*'))
 }
 
 /// Checks a segment without a parameter. Other routers' ways to write a parameter are refused: here they would be literals,
@@ -268,6 +277,12 @@ const fn prefixes(node: NodeId) -> usize {
 }
 
 impl RouteTable {
+    /// A table with room for this many routes, each with a segment of its own.
+    pub(crate) fn with_capacity(routes: usize) -> Self {
+        let (nodes, children) = (Vec::with_capacity(routes), TextIndex::with_capacity(routes));
+        Self { nodes, children, ..Self::default() }
+    }
+
     /// Inserts a route. Returns the earlier routes with the same host and the same template, except for the names of
     /// parameters.
     pub(crate) fn insert(&mut self, host: Option<&str>, template: &Template, id: RouteId) -> Vec<RouteId> {

@@ -21,6 +21,9 @@ struct TextEntry {
     number: usize,
 }
 
+/// The length of the first hash table.
+const FEWEST_SLOTS: usize = 16;
+
 /// The result of a search.
 enum Place {
     Entry(usize),
@@ -29,6 +32,16 @@ enum Place {
 }
 
 impl TextIndex {
+    /// An index with room for this many texts.
+    pub(crate) fn with_capacity(texts: usize) -> Self {
+        const USUAL_LENGTH: usize = 16;
+        Self {
+            texts: Vec::with_capacity(texts * USUAL_LENGTH),
+            entries: Vec::with_capacity(texts),
+            slots: vec![0; (texts * 2).next_power_of_two().max(FEWEST_SLOTS)],
+        }
+    }
+
     /// The number of `text` in `space`.
     pub(crate) fn get(&self, space: usize, text: &str) -> Option<usize> {
         match self.place(space, hash(space, text), text) {
@@ -98,7 +111,7 @@ impl TextIndex {
         if self.entries.len() * 2 < self.slots.len() {
             return;
         }
-        let length = (self.slots.len() * 2).max(16);
+        let length = (self.slots.len() * 2).max(FEWEST_SLOTS);
         self.slots = vec![0; length];
         for entry in 0..self.entries.len() {
             let Some(found) = self.entries.get(entry) else { return };
@@ -132,23 +145,24 @@ mod tests {
 
     #[test]
     fn each_text_has_its_number_in_each_space() {
-        let mut index = TextIndex::default();
-        assert_eq!(index.get(0, ""), None);
-        for number in 0..1_000 {
-            for space in 0..3 {
-                let text = format!("t{number}");
-                assert_eq!(index.get(space, &text), None);
-                assert_eq!(index.get_or_insert(space, &text, number * 3 + space), number * 3 + space);
-                assert_eq!(index.get_or_insert(space, &text, 7), number * 3 + space, "it keeps its number");
+        for mut index in [TextIndex::default(), TextIndex::with_capacity(0), TextIndex::with_capacity(300)] {
+            assert_eq!(index.get(0, ""), None);
+            for number in 0..1_000 {
+                for space in 0..3 {
+                    let text = format!("t{number}");
+                    assert_eq!(index.get(space, &text), None);
+                    assert_eq!(index.get_or_insert(space, &text, number * 3 + space), number * 3 + space);
+                    assert_eq!(index.get_or_insert(space, &text, 7), number * 3 + space, "it keeps its number");
+                }
             }
-        }
-        for number in 0..1_000 {
-            for space in 0..3 {
-                assert_eq!(index.get(space, &format!("t{number}")), Some(number * 3 + space));
+            for number in 0..1_000 {
+                for space in 0..3 {
+                    assert_eq!(index.get(space, &format!("t{number}")), Some(number * 3 + space));
+                }
             }
+            assert!(index.has_text("t999") && !index.has_text("t1000"));
+            assert_eq!((index.get(3, "t1"), index.get(0, "t"), index.get(0, "t1000")), (None, None, None));
         }
-        assert!(index.has_text("t999") && !index.has_text("t1000"));
-        assert_eq!((index.get(3, "t1"), index.get(0, "t"), index.get(0, "t1000")), (None, None, None));
     }
 
     #[test]

@@ -198,11 +198,13 @@ impl<'j> RouteDocument<'j> {
             }
             Some(methods)
         });
+        let target = fields.parse("target", issues, check_text);
+        let fields = fields.besides(&["endpoint", "path", "policy", "methods", "target"]);
         let scopes = [("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)];
         let collisions = [("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)];
         Some(Self {
             methods,
-            target: fields.parse("target", issues, check_text),
+            target,
             scope: fields.choice("scope", &scopes, issues).unwrap_or_default(),
             mode: read_mode(&fields, issues),
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
