@@ -177,6 +177,16 @@ bench-quick: bench-files ## a short and rough run in Envoy, for development
 	@echo "== bench-quick"
 	@cargo run --quiet --package bench -- --quick $(BENCH_ARGS)
 
+.PHONY: bench-reload
+bench-reload: bench-files ## measure what requests wait while a policy of 10 or 10,000 routes is replaced
+	@echo "== bench-reload"
+	@cargo run --quiet --package bench -- --reload --rounds 3 $(BENCH_ARGS)
+
+.PHONY: bench-flood
+bench-flood: bench-files ## measure what other requests wait, and memory, in a flood of webhooks of 1 MiB
+	@echo "== bench-flood"
+	@cargo run --quiet --package bench -- --flood --rounds 3 $(BENCH_ARGS)
+
 .PHONY: bench-backend
 bench-backend: ## measure what Restate and the guard service spend on a claim
 	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),scripts/tools.sh restate,:)

@@ -362,12 +362,13 @@ pub(crate) fn pairs(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let Some((count, rest)) = number(bytes) else { return bytes.is_empty().then(Vec::new) };
     let (lengths, mut texts) = rest.split_at_checked(count.checked_mul(8)?)?;
     let mut pairs = Vec::with_capacity(count);
-    for [n0, n1, n2, n3, v0, v1, v2, v3] in lengths.as_chunks::<8>().0 {
-        let name_size = usize::try_from(u32::from_le_bytes([*n0, *n1, *n2, *n3])).ok()?;
-        let value_size = usize::try_from(u32::from_le_bytes([*v0, *v1, *v2, *v3])).ok()?;
+    for sizes in lengths.as_chunks::<8>().0 {
+        // Both sizes in one load: the name's is the lower half.
+        let sizes = u64::from_le_bytes(*sizes);
+        let (name_size, value_size) = ((sizes & 0xffff_ffff) as usize, (sizes >> 32) as usize);
         let (name, rest) = texts.split_at_checked(name_size)?;
-        let (value, rest) = rest.strip_prefix(b"\0")?.split_at_checked(value_size)?;
-        texts = rest.strip_prefix(b"\0")?;
+        let (value, rest) = rest.get(1..)?.split_at_checked(value_size)?;
+        texts = rest.get(1..)?;
         pairs.push((name, value));
     }
     Some(pairs)

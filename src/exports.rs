@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 struct Contexts {
     roots: Roots,
-    streams: BTreeMap<u32, Stream>,
+    /// Boxed, since a tree moves its values
+    streams: BTreeMap<u32, Box<Stream>>,
     /// The metrics of all configurations, also of those that have been replaced: the gateway keeps their series
     series: SeriesTable,
 }
@@ -122,7 +123,7 @@ extern "C" fn proxy_on_context_create(id: u32, root_id: u32) {
             contexts.roots.insert(id);
         } else {
             let policy = contexts.roots.get_mut(root_id).and_then(|root| root.policy());
-            contexts.streams.insert(id, Stream { root: root_id, driver: Driver::new(id, policy) });
+            contexts.streams.insert(id, Box::new(Stream { root: root_id, driver: Driver::new(id, policy) }));
         }
     });
 }

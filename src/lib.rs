@@ -7,9 +7,16 @@
 //! | `host` | the engine's `Host` |
 //! | `attributes` | dynamic metadata and route metadata from the host's properties |
 //! | `abi` | host calls |
+//! | `allocator` | memory |
 
 mod abi;
+#[cfg(target_family = "wasm")]
+mod allocator;
 mod attributes;
 mod exports;
 mod host;
 mod root;
+
+#[cfg(target_family = "wasm")]
+#[global_allocator]
+static ALLOCATOR: allocator::ListAllocator = allocator::ListAllocator::new();

@@ -94,19 +94,26 @@ impl Reply {
     }
 }
 
-struct Connection {
+/// A keep-alive connection.
+pub(crate) struct Connection {
     stream: TcpStream,
     /// What was read: the beginning of the next answer, if anything.
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    fn open(port: u16) -> Result<Self> {
+    pub(crate) fn open(port: u16) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&loopback(port), TIMEOUT)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(Self { stream, buffer: Vec::with_capacity(4_096) })
+    }
+
+    /// Sends the request with key number `number`, and reads its answer, whose status must be 200.
+    pub(crate) fn exchange(&mut self, request: &mut Request, number: usize) -> Result<()> {
+        self.stream.write_all(request.numbered(number))?;
+        succeeded(&self.read()?)
     }
 
     /// Reads one answer and returns its head, up to the empty line.
@@ -144,6 +151,14 @@ pub(crate) fn message(buffer: &mut Vec<u8>) -> Result<Option<Message>> {
     let body = head.split_off(begin);
     head.truncate(end);
     Ok(Some(Message { head, body }))
+}
+
+/// Whether the head of an answer has the status 200.
+fn succeeded(head: &[u8]) -> Result<()> {
+    if !head.starts_with(b"HTTP/1.1 200 ") {
+        bail!("not answered: {}", String::from_utf8_lossy(head));
+    }
+    Ok(())
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
@@ -201,9 +216,7 @@ impl Connections {
         while waiting > 0 {
             for connection in connections.iter_mut().take(waiting) {
                 let head = connection.read()?;
-                if !head.starts_with(b"HTTP/1.1 200 ") {
-                    bail!("not answered: {}", String::from_utf8_lossy(&head));
-                }
+                succeeded(&head)?;
                 if open > 0 {
                     open -= 1;
                     *sent += 1;

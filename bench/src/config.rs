@@ -1,5 +1,7 @@
 //! Envoy's configuration: one listener for each variant, which differ in one filter and nothing else.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::claims;
@@ -9,6 +11,10 @@ use crate::variant::{Filter, Kind, Variant};
 
 /// The id that the upstream gives to an operation.
 pub(crate) const OPERATION: &str = "inv_18qDJRLBiJHX4CXTOoBYYYkcbFhzxgdbc9";
+
+/// Our filter's name, and the type of its configuration.
+const FILTER: &str = "edge-idempotency";
+const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
 
 /// What the upstream saw of the request, in a header of its answer.
 pub(crate) const SEEN: &str = "x-seen";
@@ -118,27 +124,43 @@ fn http_filter(name: &str, filter: &Filter) -> Option<Value> {
             "envoy.extensions.filters.http.lua.v3.Lua",
             json!({"default_source_code": {"inline_string": script}}),
         )),
-        Filter::Wasm(file, policy) => {
-            let configuration = policy.as_ref().map(|policy| {
-                json!({"@type": "type.googleapis.com/google.protobuf.StringValue", "value": policy.to_string()})
-            });
-            let config = json!({
-                "name": name,
-                "root_id": "edge-idempotency",
-                "failure_policy": "FAIL_RELOAD",
-                "reload_config": {"backoff": {"base_interval": "1s"}},
-                "allow_on_headers_stop_iteration": true,
-                // A VM of its own.
-                "vm_config": {
-                    "vm_id": name,
-                    "runtime": "envoy.wasm.runtime.v8",
-                    "code": {"local": {"filename": file}},
-                },
-                "configuration": configuration,
-            });
-            Some(typed("edge-idempotency", "envoy.extensions.filters.http.wasm.v3.Wasm", json!({"config": config})))
-        }
+        Filter::Discovered(file) => Some(json!({
+            "name": FILTER,
+            "config_discovery": {
+                "config_source": {"resource_api_version": "V3", "path_config_source": {"path": file}},
+                "type_urls": [format!("type.googleapis.com/{WASM}")],
+            },
+        })),
+        Filter::Wasm(file, policy) => Some(typed(FILTER, WASM, json!({"config": wasm(name, file, policy.as_ref())}))),
     }
+}
+
+/// What a file of [`Filter::Discovered`] holds: our filter with this policy.
+pub(crate) fn discovered(module: &Path, policy: &Value) -> Value {
+    let mut filter = typed(FILTER, WASM, json!({"config": wasm(FILTER, module, Some(policy))}));
+    if let Some(members) = filter.as_object_mut() {
+        members.insert("@type".to_owned(), "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig".into());
+    }
+    json!({"resources": [filter]})
+}
+
+/// The configuration of a wasm filter in a VM of its own.
+fn wasm(name: &str, file: &Path, policy: Option<&Value>) -> Value {
+    let configuration = policy
+        .map(|policy| json!({"@type": "type.googleapis.com/google.protobuf.StringValue", "value": policy.to_string()}));
+    json!({
+        "name": name,
+        "root_id": "edge-idempotency",
+        "failure_policy": "FAIL_RELOAD",
+        "reload_config": {"backoff": {"base_interval": "1s"}},
+        "allow_on_headers_stop_iteration": true,
+        "vm_config": {
+            "vm_id": name,
+            "runtime": "envoy.wasm.runtime.v8",
+            "code": {"local": {"filename": file}},
+        },
+        "configuration": configuration,
+    })
 }
 
 fn router() -> Value {

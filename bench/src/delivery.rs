@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use testkit::signatures::{self, hex, sha256, unix_now};
 
 use crate::client::Request;
+use crate::policy;
 
 /// Where deliveries go.
 pub(crate) const PATH: &str = "/hooks/ingest";
@@ -151,6 +152,22 @@ impl Sender {
             }},
         })
     }
+}
+
+/// A policy with two routes: one takes the sender's deliveries, and one takes keyed requests.
+pub(crate) fn policy_with_keyed_route(sender: Sender) -> Value {
+    let (mut policy, keyed) = (sender.policy(), policy::key_only());
+    if let (Some(members), Value::Object(keyed)) = (policy.as_object_mut(), keyed) {
+        for (name, value) in keyed {
+            match (members.get_mut(&name).and_then(Value::as_array_mut), value) {
+                (Some(list), Value::Array(more)) => list.extend(more),
+                (_, value) => {
+                    members.insert(name, value);
+                }
+            }
+        }
+    }
+    policy
 }
 
 /// Stripe's deliveries again, with webhook and secret out of the two stores.

@@ -46,6 +46,8 @@ impl Gateway {
         let mut command = Command::new(envoy);
         command.arg("--config-path").arg(&config).args(["--concurrency", &workers.to_string()]);
         command.args(["--disable-hot-restart", "--log-level", "warning"]);
+        // Files that are replaced while Envoy runs are only read by a node with a name.
+        command.args(["--service-node", "bench", "--service-cluster", "bench"]);
         let started = Instant::now();
         let process = Process::spawn("Envoy", &mut command, &run_dir.join("envoy.log"))?;
         let mut gateway = Self { process, ports, started_in: Duration::ZERO };

@@ -14,6 +14,9 @@
 //! | [`backend`] | what Restate and the guard service spend on a claim |
 //! | [`cost`] | rounds in which the variants take turns |
 //! | [`start`] | starts in which the variants take turns |
+//! | [`steady`] | a stream with a fixed rate, and its latencies |
+//! | [`reload`] | a stream while the policy is replaced |
+//! | [`flood`] | a stream beside a flood of large webhooks |
 //! | [`report`] | the table, and the same as JSON |
 
 mod backend;
@@ -22,11 +25,14 @@ mod client;
 mod config;
 mod cost;
 mod delivery;
+mod flood;
 mod gateway;
 mod policy;
+mod reload;
 mod report;
 mod start;
 mod statistics;
+mod steady;
 mod variant;
 
 use std::env;
@@ -64,9 +70,18 @@ struct Options {
     /// Measures only what comparing payloads costs, and two workers.
     #[arg(long)]
     collision: bool,
+    /// Measures only webhook deliveries, and no starts.
+    #[arg(long, conflicts_with = "collision")]
+    deliveries: bool,
     /// Measures what Restate and the guard service spend on a claim, and nothing else.
     #[arg(long)]
     backend: bool,
+    /// Measures only what requests wait while the policy is replaced.
+    #[arg(long)]
+    reload: bool,
+    /// Measures only what other requests wait during a flood of webhooks of 1 MiB.
+    #[arg(long)]
+    flood: bool,
     /// Where the numbers go, as JSON.
     #[arg(long, default_value = "target/bench/report.json")]
     report: PathBuf,
@@ -114,6 +129,14 @@ fn main() -> Result<()> {
     let files = Files::locate()?;
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
     claims::answer_claims(&run_dir.path().join(gateway::GUARD_SOCKET))?;
+    if options.deliveries {
+        let variants = variant::deliveries(&files, &options.compare);
+        let costs = cost::measure(&files, &options, &variants, 1, run_dir.path())?;
+        return tell(&files, &options, costs, Vec::new());
+    }
+    if options.reload || options.flood {
+        return measure_latencies(&files, &options, run_dir.path());
+    }
     let mut variants = variant::all(&files, &options.compare);
     if options.collision {
         variants.retain(|variant| [names::BARE, names::WHOLE, names::WHOLE_LARGE].contains(&variant.name.as_str()));
@@ -126,7 +149,12 @@ fn main() -> Result<()> {
         costs.extend(cost::measure(&files, &options, &deliveries, 1, run_dir.path())?);
     }
     let starts = start::measure(&files, &options, run_dir.path())?;
-    let report = report::Report::new(&files, &options, costs, starts)?;
+    tell(&files, &options, costs, starts)
+}
+
+/// Prints the table, and writes it as JSON.
+fn tell(files: &Files, options: &Options, costs: Vec<cost::Cost>, starts: Vec<start::Start>) -> Result<()> {
+    let report = report::Report::new(files, options, costs, starts)?;
     println!("{report}");
     write(&options.report, &report.to_json())
 }
@@ -139,6 +167,17 @@ fn measure_backend(options: &Options) -> Result<()> {
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
     let report = backend::measure(&files, options.rounds, run_dir.path())?;
     write(&options.report.with_file_name("backend.json"), &report)
+}
+
+/// Measures what a steady stream of requests waits.
+fn measure_latencies(files: &Files, options: &Options, run_dir: &Path) -> Result<()> {
+    if options.reload {
+        write(&options.report.with_file_name("reload.json"), &reload::measure(files, options, run_dir)?)?;
+    }
+    if options.flood {
+        write(&options.report.with_file_name("flood.json"), &flood::measure(files, options, run_dir)?)?;
+    }
+    Ok(())
 }
 
 /// Writes a report and prints its place.

@@ -56,6 +56,21 @@ pub(crate) fn idle() -> Value {
     })
 }
 
+/// The headers in which `jwt_authn` can write the claims (`claim_to_headers`), with the caller's values.
+pub(crate) const CLAIM_HEADERS: [(&str, &str); 3] =
+    [("x-tenant-id", TENANT), ("x-project-id", PROJECT), ("x-user-id", USER)];
+
+/// As [`whole`], with the identity out of [`CLAIM_HEADERS`]. The backend gets two of them as they came.
+pub(crate) fn whole_from_headers(routes: usize) -> Value {
+    let [(tenant, _), (project, _), (user, _)] = CLAIM_HEADERS;
+    let mut document = whole(routes);
+    document["identity"]["sources"] = json!([{
+        "name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "tenant": tenant, "project": project,
+        "subject": {"field": user, "type": "user"},
+    }]);
+    document
+}
+
 /// A platform's policy with this many routes: paths become the backend's, identity is forwarded, answers are cleaned.
 pub(crate) fn whole(routes: usize) -> Value {
     let forward = json!({"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"});

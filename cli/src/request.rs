@@ -23,8 +23,8 @@ pub(crate) struct Request {
     pub(crate) now_unix_ms: u64,
     /// What the stores hold that bindings and secrets are looked up at
     pub(crate) stores: FakeStores,
-    metadata: Option<Json>,
-    route_metadata: Option<Json>,
+    metadata: Option<Json<'static>>,
+    route_metadata: Option<Json<'static>>,
 }
 
 /// Every problem of a request document.
@@ -80,7 +80,7 @@ impl Request {
         let mut object = |name: &str| {
             let at = fields.get(name)?;
             at.map(issues)?;
-            Some(at.json().clone())
+            Some(at.json().detached())
         };
         let (metadata, route_metadata) = (object("metadata"), object("route_metadata"));
         let (method, (scheme, authority, target)) = (method?, url?);
@@ -127,7 +127,7 @@ impl Attributes for Request {
     }
 }
 
-fn lookup<'a, 's>(root: Option<&'a Json>, path: impl IntoIterator<Item = &'s str>) -> AttributeValue<'a> {
+fn lookup<'a, 's>(root: Option<&'a Json<'static>>, path: impl IntoIterator<Item = &'s str>) -> AttributeValue<'a> {
     let mut value = root;
     for segment in path {
         value = match value {
@@ -182,6 +182,11 @@ fn read_header(line: &JsonCursor<'_>, issues: &mut Issues) -> Option<(Vec<u8>, V
         let fields = value.fields(&["base64"], issues)?;
         fields.need("base64", issues)?.parse(issues, decode_base64)?
     };
+    // No gateway shows such a value to a filter (RFC 9110 section 5.5).
+    if value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        issues.add(line.pointer.clone(), "a header's value has no line break and no zero byte");
+        return None;
+    }
     Some((name.into_bytes(), value))
 }
 

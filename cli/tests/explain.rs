@@ -114,6 +114,8 @@ fn refusals_say_where_and_what_to_change() {
         ),
         ("signature", vec!["--data", "{}", "--url", "https://api.example.com/webhooks/stripe/wh_01JSTRIPE"]),
         ("shadow", vec!["--method", "POST", "--url", "https://api.example.com/api/v1/quiet", "--jwt", CLAIMS]),
+        ("other_spelling_of_host", vec!["--method", "POST", "--url", "https://EU.example.com/api/v1/eu", "-H", key]),
+        ("no_host_at_all", vec!["--method", "POST", "--url", orders, "-H", "Host: me@api.example.com", "-H", key]),
     ] {
         insta::assert_snapshot!(name, shown(&arguments));
     }
@@ -130,6 +132,19 @@ fn forwarded_requests_show_what_the_backend_gets() {
         (
             "case_c",
             vec!["--method", "POST", "--url", "https://a/api/v1/internal", "-H", "Idempotency-Key: x", "--jwt", &token],
+        ),
+        (
+            "what_client_and_gateway_take_off",
+            vec![
+                "--method",
+                "post",
+                "--url",
+                "https://me:planted@eu.example.com.:8443/api\\v1/eu?a=1",
+                "-H",
+                "Idempotency-Key: k",
+                "--jwt",
+                &token,
+            ],
         ),
         ("recovery", vec!["--url", "https://a/api/v1/orders/by-idempotency-key/8e03978e/output", "--jwt", &token]),
     ] {
@@ -164,6 +179,19 @@ fn a_described_request_can_be_printed_as_a_document() {
     assert_eq!(described["action"], "forward");
 }
 
+/// No gateway shows a filter a value with a line break, so no verdict is made of it.
+#[test]
+fn a_request_document_has_no_line_break_in_a_header() {
+    for value in [r#""k\r\nx: y""#, r#"{"base64": "awp4"}"#] {
+        let document = format!(
+            r#"{{"method": "POST", "url": "https://a/api/v1/orders", "headers": [["idempotency-key", {value}]]}}"#
+        );
+        let (status, text, errors) = run(&["--request", "-"], &document);
+        assert_eq!((status, text.as_str()), (2, ""));
+        assert!(errors.contains("/headers/0: a header's value has no line break"), "{errors}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_exits_with_2_and_repeats_no_token() {
     for (arguments, told) in [
@@ -175,6 +203,8 @@ fn what_cannot_be_read_exits_with_2_and_repeats_no_token() {
         (vec!["--url", "https://a/", "-H", "nothing"], "Name: value"),
         (vec!["--url", "https://a/", "--curl", "curl https://a/"], "cannot be used with"),
         (vec!["--json"], "required"),
+        (vec!["--url", "https://a/", "-H", "Host:"], "without a Host"),
+        (vec!["--curl", "curl a -H \"Idempotency-Key: $(uuidgen)\""], "replaces $(uuidgen)"),
     ] {
         let (status, text, errors) = run(&arguments, "curl https://a/");
         assert_eq!((status, text.as_str()), (2, ""), "{arguments:?}");

@@ -59,6 +59,48 @@ fn arguments_are_checked_before_restate_is_called() -> Result<(), Box<dyn Error>
     Ok(())
 }
 
+/// A policy whose document is standard input.
+const SCOPES: &str = r#"{"version": 1, "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {"service": "Guard"}},
+    "identity": {"sources": [{"name": "h", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s"}}]},
+    "routes": [
+        {"endpoint": "t", "path": "/t", "policy": "REQUIRED_A", "target": "Refunds/create", "scope": "tenant"},
+        {"endpoint": "p", "path": "/p", "policy": "REQUIRED_A", "target": "Carts/create"}],
+    "retention": {"classes": {"money": "2d"}, "services": {"Guard": {"class": "money"}}}}"#;
+
+/// What is typed is never replaced by something else.
+#[test]
+fn a_project_that_the_endpoint_cannot_have_is_refused() -> Result<(), Box<dyn Error>> {
+    for (endpoint, choice) in [
+        ("t", ["--project", "shop"]),
+        ("t", ["--stored-key", "t-acme:shop:user:a:k"]),
+        ("p", ["--project", "_tenant"]),
+        ("p", ["--stored-key", "t-acme:_platform:user:a:k"]),
+    ] {
+        let args =
+            ["keys", "forget", "--yes", "--policy", "-", "--endpoint", endpoint, choice[0], choice[1], "--id", "inv_1"];
+        let (code, out, error) = run(&args, SCOPES)?;
+        assert_eq!((code, out.as_str()), (2, ""), "{error}");
+        assert!(error.contains("never under"), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_subject_that_was_copied_from_a_key_is_warned_of() -> Result<(), Box<dyn Error>> {
+    let args = ["keys", "erase", "--tenant", "acme", "--subject", "user:a%2Fb", "--yes"];
+    let (_, _, error) = run(&args, "")?;
+    assert!(error.contains("write it decoded: --subject user:a/b"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn the_guard_has_one_retention() -> Result<(), Box<dyn Error>> {
+    let (code, out, error) = run(&["retention", "apply", "--yes", "--policy", "-"], SCOPES)?;
+    assert_eq!((code, out.as_str()), (2, ""), "{error}");
+    assert!(error.contains("/retention/services/Guard: this is the guard's service"), "{error}");
+    Ok(())
+}
+
 #[test]
 fn errors_of_a_policy_are_told_as_everywhere() -> Result<(), Box<dyn Error>> {
     let (code, out, error) = run(

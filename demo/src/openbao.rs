@@ -83,7 +83,10 @@ impl OpenBao {
 
     /// A new token that writes secrets into the mount, and reads nothing.
     pub async fn writing_token(&self) -> Result<String> {
-        let text = format!("path \"{MOUNT}/data/*\" {{ capabilities = [\"create\", \"update\"] }}");
+        let text = format!(
+            "path \"{MOUNT}/data/*\" {{ capabilities = [\"create\", \"update\"] }}
+             path \"{MOUNT}/subkeys/*\" {{ capabilities = [\"read\"] }}"
+        );
         let policy = json!({"policy": text});
         self.ask(Request::new("PUT", "/v1/sys/policies/acl/webhook-writer").json(&policy)).await?;
         let wanted = json!({"policies": ["webhook-writer"], "no_default_policy": true, "ttl": "1h"});

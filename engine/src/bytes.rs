@@ -1,4 +1,5 @@
-//! Sets of bytes. A table makes the test of every byte of a path, a key or an identity one load.
+//! Sets of bytes: a table makes the test of every byte of a path, a key or an identity one load. And comparison in words, since
+//! the library's takes a byte at a time in WebAssembly.
 
 /// A set of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +41,32 @@ impl ByteSet {
     }
 }
 
+/// Whether both are the same.
+#[inline]
+pub(crate) fn equal(one: &[u8], other: &[u8]) -> bool {
+    let ((words, rest), (other_words, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    one.len() == other.len()
+        && words.iter().zip(other_words).all(|(one, other)| u64::from_ne_bytes(*one) == u64::from_ne_bytes(*other))
+        && rest.iter().zip(other_rest).all(|(one, other)| one == other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_bytes_have_the_same_length_and_no_difference_anywhere() {
+        for length in 0..40 {
+            let text = vec![b'a'; length];
+            assert!(equal(&text, &text.clone()), "{length}");
+            assert!(!equal(&text, &vec![b'a'; length + 1]) && !equal(&vec![b'a'; length + 1], &text), "{length}");
+            for place in 0..length {
+                let mut other = text.clone();
+                other[place] = b'b';
+                assert!(!equal(&text, &other), "{length}, {place}");
+            }
+        }
+    }
 
     #[test]
     fn a_set_holds_what_was_put_in_and_nothing_else() {

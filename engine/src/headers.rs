@@ -3,8 +3,30 @@
 //! Where headers are removed, `_` in a name counts as `-`. Many servers turn both into the same variable, so
 //! `Idempotency_Key` would otherwise bypass the filter (docs/contract.md section 2).
 
+use crate::bytes::equal;
+
 /// The header that carries an idempotency key.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The other names of request headers that the exchange reads in every request.
+pub(crate) const REQUEST_NAMES: [&str; 6] =
+    [":method", ":path", ":authority", IDEMPOTENCY_KEY, "x-request-id", "x-retry-attempt"];
+/// The names of response headers that the exchange reads in every response, beside those of the policy.
+pub(crate) const RESPONSE_NAMES: [&str; 12] = [
+    ":status",
+    "x-restate-id",
+    "x-restate-error-source",
+    "idempotency-expires",
+    "content-type",
+    "content-encoding",
+    "x-idempotency-internal-hit",
+    "retry-after",
+    "vary",
+    // Marks of the filter, which a backend's own are hidden for
+    "idempotent-replayed",
+    "idempotency-status",
+    "idempotency-retry",
+];
 
 /// The lines of one header map, borrowed from the host's buffer.
 #[derive(Debug, Default, Clone)]
@@ -86,28 +108,91 @@ pub fn same_name(wanted: &str, name: &[u8]) -> bool {
     same(wanted.as_bytes(), name)
 }
 
-/// Compares from the end, since names share prefixes (`x-`, `access-control-`) more often than suffixes.
+/// Compares as it is first, since most names are written as they are known. Then from the end, since names share prefixes (`x-`,
+/// `access-control-`) more often than suffixes.
 fn same(canonical: &[u8], name: &[u8]) -> bool {
-    let (mut canonical, mut name) = (canonical, name);
-    if canonical.len() != name.len() {
-        return false;
+    if equal(canonical, name) {
+        return true;
     }
-    while let ([one_rest @ .., one], [other_rest @ .., other]) = (canonical, name) {
-        if *one != fold(*other) {
-            return false;
-        }
-        (canonical, name) = (one_rest, other_rest);
-    }
-    true
+    let mut bytes = canonical.iter().zip(name).rev();
+    canonical.len() == name.len() && bytes.all(|(one, other)| *one == fold(*other))
 }
 
 /// A set of header names and of name prefixes (`x-restate-*`), with exceptions.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct NameSet {
-    /// Names by their length, so that most headers are compared with one name at most.
-    exact: Vec<Vec<Box<[u8]>>>,
+    /// Names by their length
+    exact: Vec<SameLength>,
     prefixes: Vec<Box<[u8]>>,
+    /// The length of the shortest prefix, and the bytes at its end that some prefix has there
+    prefix_end: (usize, ByteMask),
     except: Vec<Box<[u8]>>,
+}
+
+/// Names of one length.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct SameLength {
+    /// Their last bytes
+    ends: ByteMask,
+    names: Vec<Box<[u8]>>,
+}
+
+/// A set of bytes of names by their low five bits, which both cases of a letter have. It can hold more than was inserted.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct ByteMask(u32);
+
+impl ByteMask {
+    const fn insert(&mut self, byte: u8) {
+        self.0 |= 1 << (byte & 31);
+        if fold(byte) == b'-' {
+            self.0 |= 1 << (b'-' & 31) | 1 << (b'_' & 31);
+        }
+    }
+
+    const fn may_hold(self, byte: u8) -> bool {
+        self.0 >> (byte & 31) & 1 == 1
+    }
+}
+
+/// Tells most of the names that concern nobody from those of a set, in a few instructions: by the length of a name and its last
+/// byte, and for prefixes by one byte. A name of the set always passes, and a few others do.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct NameGate {
+    /// For each length, the last bytes of the names. Longer names pass.
+    ends: [ByteMask; Self::LENGTHS],
+    /// As in [`NameSet`]
+    prefix_end: Option<(usize, ByteMask)>,
+}
+
+impl NameGate {
+    const LENGTHS: usize = 32;
+
+    /// The gate of a set and of further names.
+    #[inline(never)]
+    pub(crate) fn new(set: &NameSet, names: &[&str]) -> Self {
+        let mut ends = [ByteMask::default(); Self::LENGTHS];
+        let of_set = set.exact.iter().flat_map(|same_length| same_length.names.iter().map(|name| &**name));
+        for name in of_set.chain(names.iter().map(|name| name.as_bytes())) {
+            if let (Some(mask), Some(last)) = (ends.get_mut(name.len()), name.last()) {
+                mask.insert(*last);
+            }
+        }
+        let prefix_end = match set.prefix_end {
+            _ if set.prefixes.is_empty() => None,
+            // The prefix `*`: every name.
+            (0, _) => Some((0, ByteMask(u32::MAX))),
+            (shortest, ends) => Some((shortest - 1, ends)),
+        };
+        Self { ends, prefix_end }
+    }
+
+    /// Whether `name` may be one of the names, or begin with one of the set's prefixes.
+    #[inline]
+    pub(crate) fn lets_pass(&self, name: &[u8]) -> bool {
+        let (Some(ends), Some(last)) = (self.ends.get(name.len()), name.last()) else { return true };
+        ends.may_hold(*last)
+            || self.prefix_end.is_some_and(|(end, ends)| name.get(end).is_some_and(|byte| ends.may_hold(*byte)))
+    }
 }
 
 impl NameSet {
@@ -118,14 +203,24 @@ impl NameSet {
             Some(prefix) => (&mut self.prefixes, prefix),
             None => {
                 if self.exact.len() <= pattern.len() {
-                    self.exact.resize(pattern.len() + 1, Vec::new());
+                    self.exact.resize(pattern.len() + 1, SameLength::default());
                 }
-                let Some(names) = self.exact.get_mut(pattern.len()) else { return };
+                let Some(SameLength { ends, names }) = self.exact.get_mut(pattern.len()) else { return };
+                if let Some(last) = pattern.bytes().last() {
+                    ends.insert(last);
+                }
                 (names, pattern.as_str())
             }
         };
         if !names.iter().any(|known| known.as_ref() == name.as_bytes()) {
             names.push(name.as_bytes().into());
+        }
+        let shortest = self.prefixes.iter().map(|prefix| prefix.len()).min().unwrap_or_default();
+        self.prefix_end = (shortest, ByteMask::default());
+        for prefix in &self.prefixes {
+            if let Some(byte) = shortest.checked_sub(1).and_then(|end| prefix.get(end)) {
+                self.prefix_end.1.insert(*byte);
+            }
         }
     }
 
@@ -136,17 +231,33 @@ impl NameSet {
 
     /// Whether `name` (any spelling) is in the set.
     pub fn contains(&self, name: &[u8]) -> bool {
-        let begins = |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|head| same(prefix, head));
-        let exact = self.exact.get(name.len()).is_some_and(|names| names.iter().any(|known| same(known, name)));
-        let found = exact || self.prefixes.iter().any(|prefix| begins(prefix));
+        let Some(last) = name.last() else { return false };
+        let candidates = self.exact.get(name.len()).filter(|same_length| same_length.ends.may_hold(*last));
+        let found = candidates.is_some_and(|candidates| candidates.names.iter().any(|known| same(known, name)))
+            || self.has_prefix_of(name);
         found && !self.except.iter().any(|kept| same(kept, name))
+    }
+
+    fn has_prefix_of(&self, name: &[u8]) -> bool {
+        let (shortest, ends) = self.prefix_end;
+        let begins = |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|head| same(prefix, head));
+        match shortest.checked_sub(1) {
+            Some(end) => {
+                name.get(end).is_some_and(|byte| ends.may_hold(*byte))
+                    && self.prefixes.iter().any(|prefix| begins(prefix))
+            }
+            // The prefix `*`: every name.
+            None => !self.prefixes.is_empty(),
+        }
     }
 }
 
 /// The names without duplicates, sorted. Sorting is fast for the few names of a usual message and bounded for many.
 pub(crate) fn distinct<T: Ord>(mut names: Vec<T>) -> Vec<T> {
-    names.sort_unstable();
-    names.dedup();
+    if names.len() > 1 {
+        names.sort_unstable();
+        names.dedup();
+    }
     names
 }
 

@@ -8,9 +8,12 @@ use std::fmt;
 pub struct Uuid([u8; 16]);
 
 impl Uuid {
+    /// The length of the text form, in bytes.
+    pub(crate) const TEXT_LENGTH: usize = 36;
+
     /// Parses the text form; `None` for any other text. The version and the variant can be any.
     pub fn parse(text: &[u8]) -> Option<Self> {
-        if text.len() != 36 {
+        if text.len() != Self::TEXT_LENGTH {
             return None;
         }
         let mut bytes = [0; 16];

@@ -83,8 +83,8 @@ pub fn run_with(
     if flow == RequestFlow::Replied {
         let [Effect::Reply(problem)] = effects.as_slice() else { panic!("a reply and nothing else: {effects:?}") };
         let problem = problem.clone();
-        assert_eq!(exchange.refusal(), Some(&problem));
-        return (exchange, Verdict::Refused(problem));
+        assert_eq!(exchange.refusal(), Some(&*problem));
+        return (exchange, Verdict::Refused(*problem));
     }
     assert_eq!(flow, RequestFlow::Continue);
     assert_eq!(exchange.refusal(), None);

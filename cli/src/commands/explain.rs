@@ -71,7 +71,8 @@ pub(crate) struct Arguments {
     /// The request's body.
     #[arg(long, value_name = "TEXT|@FILE|@-", requires = "url")]
     data: Option<String>,
-    /// The caller's token, or its claims as a JSON object. It is not verified.
+    /// The caller's token, or its claims as a JSON object. It is not verified. Give a real token as @FILE or -: other users of the
+    /// machine can see arguments.
     #[arg(long, value_name = "TOKEN|@FILE|-", conflicts_with_all = ["request", "log_line"])]
     jwt: Option<String>,
     /// Prints the request document instead of the verdict.
@@ -145,6 +146,7 @@ fn read_request(
     for line in &args.headers {
         request.add_header(line)?;
     }
+    request.settle()?;
     let token = match args.jwt.as_deref() {
         Some("-") => Some(String::from_utf8_lossy(&material.file("-")?).into_owned()),
         Some(text) => Some(String::from_utf8_lossy(&material.text_or_file(text)?).into_owned()),

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
     after_help = "Examples:
   edge-idempotency init
   edge-idempotency init --yes --backend generic --project =main --route 'POST /orders REQUIRED_A' --route 'GET /orders PROHIBITED'
-  edge-idempotency init --yes --backend restate --route 'POST /refunds REQUIRED_A Refunds/create' - | edge-idempotency check --policy -"
+  edge-idempotency init --yes --backend restate --route 'POST /refunds REQUIRED_A Refunds/create' - | edge-idempotency check -"
 )]
 pub(crate) struct Arguments {
     /// The file to write; `-` is standard output.
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     write(&args.file, &document, args.force)?;
     let file = args.file.display();
     eprintln!("{file}: {}", policy.summary());
-    eprintln!("next: edge-idempotency check --policy {file}; edge-idempotency render envoy --policy {file} --help");
+    eprintln!("next: edge-idempotency check {file}; edge-idempotency render envoy --policy {file} --help");
     Ok(FORWARD)
 }
 

@@ -13,6 +13,7 @@
 //! | `render` | configurations of gateways |
 //! | `webhook` | providers, new webhooks, signed deliveries |
 //! | `input` | reading files and standard input, printing |
+//! | `question` | questions on the terminal |
 
 mod check;
 mod completions;
@@ -22,6 +23,7 @@ pub(crate) mod input;
 mod key;
 mod keys;
 mod man;
+mod question;
 mod render;
 mod retention;
 mod shadow_report;

@@ -13,7 +13,8 @@ use crate::render::upstream::NamedUpstream;
 use clap::{Args, Subcommand};
 use edge_idempotency_engine::{Policy, PolicyErrors};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 /// Writes the configuration of a gateway that fits a policy document.
 ///
@@ -214,6 +215,17 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
     for (owner, _) in &needs.owners {
         eprintln!("note: add {owner} where the configuration says CHECK: the policy takes identities from its headers");
     }
+    for file in plan.providers.iter().filter_map(TokenProvider::key_file).filter(|file| !Path::new(file).exists()) {
+        eprintln!(
+            "note: {file} (--jwt-keys) is not here: Envoy does not start if it does not find the file by this path"
+        );
+    }
+    if !is_loopback(&args.admin.0) {
+        eprintln!(
+            "note: whoever reaches --admin {} can stop the gateway and read its configuration: let operators alone reach it",
+            args.admin.0
+        );
+    }
     for owner in &needs.other_metadata {
         eprintln!(
             "note: add {owner} where the configuration says CHECK: the policy takes identities from its metadata"
@@ -222,8 +234,16 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
     Ok(FORWARD)
 }
 
+/// Whether only programs on the same machine reach an address.
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn host_and_port(text: &str) -> Result<(String, u16), String> {
-    let upstream = NamedUpstream::parse(&format!("listen=http://{text}"))?;
     let port = text.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-    port.map(|port| (upstream.host, port)).ok_or_else(|| "write HOST:PORT, such as 0.0.0.0:8080".to_owned())
+    let upstream = NamedUpstream::parse(&format!("listen=http://{text}")).ok();
+    upstream
+        .zip(port)
+        .map(|(upstream, port)| (upstream.host, port))
+        .ok_or_else(|| "write HOST:PORT, such as 0.0.0.0:8080 or [::]:8080 for every address of the machine".to_owned())
 }

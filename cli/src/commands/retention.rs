@@ -1,12 +1,13 @@
 //! `retention`: for how long Restate keeps results, beside what the policy declares.
 
 use super::input::{print, read_policy_document};
+use super::question::confirmed;
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::plain;
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
-use crate::restate_admin::plan::Plan;
+use crate::restate_admin::plan::{Plan, guard_name};
 use clap::{Args, Subcommand};
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// Compares the policy's `retention` with Restate's services, and changes what differs.
@@ -57,13 +58,15 @@ struct PlanArguments {
 ///
 /// Shows the plan and asks before anything is changed. A new retention holds for new requests; results that are stored keep
 /// theirs. When a deployment is registered again with `force`, Restate takes the retention of its code, so run this after it.
-/// Every change is read back, because Restate holds a retention below its max-idempotency-retention without an error.
+/// Every change is read back, because Restate holds a retention below its max-idempotency-retention without an error. The guard's
+/// claims outlast the results at any time: a change after which they would not is left out, and the output says why.
 ///
 /// Example:
 ///   edge-idempotency retention apply --admin http://127.0.0.1:9070 --policy policy.json --yes
 ///
 /// Exit status: 0 if Restate has all that is declared; 1 if something is left, or you said no; 2 if the policy cannot be read,
-/// declares no retention, Restate does not answer, or there is no terminal to ask on and no --yes.
+/// declares no retention, or lists the guard's service in `retention.services`, if Restate does not answer, or if there is no
+/// terminal to ask on and no --yes.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 struct ApplyArguments {
@@ -100,6 +103,14 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
 
 fn plan(common: &Common) -> Result<Option<(Admin, Plan)>, String> {
     let Some((_, document)) = read_policy_document(&common.policy, common.json)? else { return Ok(None) };
+    let guard = guard_name(&document);
+    let services = document.pointer("/retention/services").and_then(Value::as_object);
+    if document.pointer("/backend/guard").is_some() && services.is_some_and(|services| services.contains_key(guard)) {
+        return Err(format!(
+            "/retention/services/{guard}: this is the guard's service. Take it out of retention.services; for how long it keeps claims \
+             is backend.guard.retention"
+        ));
+    }
     let admin = Admin::connect(&common.connection)?;
     let plan = Plan::new(&document, &admin.services()?);
     if plan.rows.is_empty() {
@@ -135,20 +146,4 @@ fn apply(args: &ApplyArguments) -> Result<u8, String> {
     plan.apply(&admin)?;
     show(&plan, &admin, common)?;
     Ok(if plan.is_clean() { FORWARD } else { REJECT })
-}
-
-/// Asks on the terminal; only `y` and `yes` are a yes.
-///
-/// # Errors
-/// Standard input is no terminal.
-pub(super) fn confirmed(question: &str) -> Result<bool, String> {
-    let input = std::io::stdin();
-    if !input.is_terminal() {
-        return Err("there is no terminal to ask on, so nothing was done. --yes does it without a question".to_owned());
-    }
-    eprint!("{question} [y/N] ");
-    let _ = std::io::stderr().flush();
-    let mut answer = String::new();
-    input.lock().read_line(&mut answer).map_err(|error| format!("standard input: {error}"))?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }

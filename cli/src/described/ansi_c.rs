@@ -1,39 +1,15 @@
 //! `$'…'` of bash (the Bash manual, "ANSI-C Quoting"), in which browsers write a body that holds an apostrophe or a line break
 //! ("Copy as cURL").
 
-/// The command with each `$'…'` as a word in single quotes, which every shell reads in the same way.
+use super::shell::NOT_CLOSED;
+use std::str::Chars;
+
+/// The text up to the closing quote, without its escapes. `letters` begins behind the opening quote, and ends behind the closing
+/// one.
 ///
 /// # Errors
-/// An escape is not that of a character.
-pub(super) fn plain(command: &str) -> Result<String, String> {
-    let mut out = String::with_capacity(command.len());
-    let mut letters = command.chars().peekable();
-    // The quote in which the text stands.
-    let mut quote = None;
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (None, '$') if letters.peek() == Some(&'\'') => {
-                letters.next();
-                let word = unescaped(&mut letters)?;
-                out.push_str(&format!("'{}'", word.replace('\'', r"'\''")));
-                continue;
-            }
-            (None, '\'' | '"') => quote = Some(letter),
-            (Some(open), letter) if open == letter => quote = None,
-            (None | Some('"'), '\\') => {
-                out.push(letter);
-                out.extend(letters.next());
-                continue;
-            }
-            _ => {}
-        }
-        out.push(letter);
-    }
-    Ok(out)
-}
-
-/// The text up to the closing quote, without its escapes.
-fn unescaped(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<String, String> {
+/// The quote is not closed, or an escape is not that of a character.
+pub(super) fn unescaped(letters: &mut Chars<'_>) -> Result<String, String> {
     let mut out = String::new();
     while let Some(letter) = letters.next() {
         match letter {
@@ -56,14 +32,14 @@ fn unescaped(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<S
             plain => out.push(plain),
         }
     }
-    Err("--curl: a quote of the command is not closed: paste the whole command".to_owned())
+    Err(NOT_CLOSED.to_owned())
 }
 
 /// The character with a hexadecimal number of at most `most` digits.
-fn number(letters: &mut std::iter::Peekable<std::str::Chars<'_>>, most: usize) -> Result<char, String> {
+fn number(letters: &mut Chars<'_>, most: usize) -> Result<char, String> {
     let mut value = 0;
     for _ in 0..most {
-        let Some(digit) = letters.peek().and_then(|letter| letter.to_digit(16)) else { break };
+        let Some(digit) = letters.clone().next().and_then(|letter| letter.to_digit(16)) else { break };
         letters.next();
         value = value * 16 + digit;
     }
@@ -77,16 +53,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_become_characters_and_other_quotes_stay() {
-        for (text, expected) in [
-            (r"curl --data-raw $'it\'s\n\u0021\x41'", "curl --data-raw 'it'\\''s\n!A'"),
-            (r#"curl "$'a'" '$' \$'b'"#, r#"curl "$'a'" '$' \$'b'"#),
-            (r#"-d "a\"$'b'""#, r#"-d "a\"$'b'""#),
-        ] {
-            assert_eq!(plain(text).unwrap(), expected);
+    fn escapes_become_characters() {
+        for (text, expected, rest) in
+            [(r"it\'s\n\u0021\x41' b", "it's\n!A", " b"), ("'", "", ""), (r"\U1F600\x7g'", "\u{1f600}\u{7}g", "")]
+        {
+            let mut letters = text.chars();
+            assert_eq!((unescaped(&mut letters).as_deref(), letters.as_str()), (Ok(expected), rest), "{text}");
         }
-        for bad in [r"$'a", r"$'\u0000'", r"$'\uD800'"] {
-            assert!(plain(bad).is_err(), "{bad}");
+        for bad in ["a", r"\u0000'", r"\uD800'", "\\"] {
+            assert!(unescaped(&mut bad.chars()).is_err(), "{bad}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A curl command that somebody pasted, as the request that curl would send (`man curl`). Only the options that change the
 //! request count.
 
-use super::{DescribedRequest, Material, ansi_c};
+use super::{DescribedRequest, Material, PastedCommand, shell, windows};
 use lexopt::{Arg, ValueExt as _};
 use std::ffi::OsString;
 
@@ -10,19 +10,22 @@ const WITHOUT_EFFECT: &str = "silent show-error fail fail-with-body fail-early i
     no-progress-meter no-buffer tcp-nodelay no-keepalive http0.9 http1.0 http1.1 http2 http2-prior-knowledge http3 http3-only \
     tlsv1 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 ipv4 ipv6 remote-name remote-header-name create-dirs parallel raw path-as-is globoff \
     compressed negotiate ntlm digest basic anyauth location-trusted retry-all-errors retry-connrefused styled-output disable \
-    junk-session-cookies";
+    junk-session-cookies alpn buffer keepalive progress-meter sessionid compressed-ssh tcp-fastopen";
 /// Options with a value that change nothing here.
 const VALUE_WITHOUT_EFFECT: &str = "output write-out max-time connect-timeout retry retry-delay retry-max-time proxy proxy-user \
     noproxy cacert capath cert cert-type key key-type pass ciphers resolve connect-to cookie-jar dump-header limit-rate \
     interface unix-socket abstract-unix-socket keepalive-time max-redirs trace trace-ascii stderr speed-limit speed-time \
-    local-port dns-servers doh-url expect100-timeout max-filesize time-cond netrc-file";
+    local-port dns-servers doh-url expect100-timeout max-filesize time-cond netrc-file proto proto-default proto-redir \
+    tls-max curves tls13-ciphers";
 /// Short options.
 const SHORT: &str = "s=silent S=show-error f=fail k=insecure L=location i=include v=verbose #=progress-bar N=no-buffer 0=http1.0 \
     1=tlsv1 4=ipv4 6=ipv6 O=remote-name J=remote-header-name Z=parallel g=globoff q=disable j=junk-session-cookies I=head G=get \
     o=output w=write-out m=max-time x=proxy U=proxy-user E=cert c=cookie-jar D=dump-header z=time-cond y=speed-time \
     Y=speed-limit X=request H=header d=data u=user A=user-agent e=referer b=cookie F=form T=upload-file";
-/// What separates a command from the next one on its line.
-const SEPARATORS: [&str; 8] = ["|", "||", "&&", "&", ";", ">", ">>", "2>"];
+/// What stands in front of a command: a prompt of a shell.
+const PROMPTS: [&str; 3] = ["$ ", "% ", "> "];
+/// Commands that run the command behind them.
+const RUNNERS: [&str; 6] = ["time", "sudo", "command", "exec", "env", "nohup"];
 
 /// The parts of a command that together make the request.
 #[derive(Default)]
@@ -31,6 +34,8 @@ struct Parts {
     urls: Vec<String>,
     /// The data so far
     data: Option<Vec<u8>>,
+    /// What `--url-query` adds to the query
+    query: Option<Vec<u8>>,
     get: bool,
     head: bool,
     json: bool,
@@ -41,16 +46,19 @@ struct Parts {
 /// # Errors
 /// A sentence that says what to change.
 pub(crate) fn parse(command: &str, material: &mut Material) -> Result<DescribedRequest, String> {
-    let command = ansi_c::plain(command.trim().trim_start_matches("$ "))?;
-    let words = shell_words::split(&command)
-        .map_err(|_| "--curl: a quote of the command is not closed: paste the whole command".to_owned())?;
-    let mut words = words.into_iter();
+    let command = command.replace("\r\n", "\n");
+    let command = command.trim();
+    let command = PROMPTS.iter().find_map(|prompt| command.strip_prefix(prompt)).unwrap_or(command).trim_start();
+    let PastedCommand { words, replaced, notes } =
+        if windows::is_for_windows(command) { windows::words(command)? } else { shell::words(command)? };
+    let mut words = words.into_iter().skip_while(|word| RUNNERS.contains(&word.as_str()) || is_assignment(word));
     if !words.next().is_some_and(|word| matches!(word.rsplit('/').next(), Some("curl" | "curl.exe"))) {
-        return Err("--curl: the command does not begin with `curl`".to_owned());
+        return Err(
+            "--curl: the command does not begin with `curl`: of several commands paste that of curl alone".to_owned()
+        );
     }
-    let own = words.take_while(|word| !SEPARATORS.contains(&word.as_str()));
-    let mut parser = lexopt::Parser::from_args(own.map(OsString::from));
-    let (mut parts, mut request) = (Parts::default(), DescribedRequest::default());
+    let mut parser = lexopt::Parser::from_args(words.map(OsString::from));
+    let (mut parts, mut request) = (Parts::default(), DescribedRequest { notes, ..DescribedRequest::default() });
     while let Some(arg) = parser.next().map_err(|error| wrong(&error))? {
         let name = match arg {
             Arg::Value(url) => {
@@ -67,7 +75,8 @@ pub(crate) fn parse(command: &str, material: &mut Material) -> Result<DescribedR
                 request.notes.push("The command has several requests (--next); the first one is explained.".to_owned());
                 break;
             }
-            name if listed(WITHOUT_EFFECT, name) => {}
+            // `--no-compressed` takes back `--compressed`.
+            name if listed(WITHOUT_EFFECT, name.strip_prefix("no-").unwrap_or(name)) => {}
             name => {
                 let value = parser.value().and_then(|value| value.string()).map_err(|error| wrong(&error))?;
                 if !listed(VALUE_WITHOUT_EFFECT, name) {
@@ -76,7 +85,37 @@ pub(crate) fn parse(command: &str, material: &mut Material) -> Result<DescribedR
             }
         }
     }
-    parts.finish(request)
+    let mut request = parts.finish(request)?;
+    told_replaced(&mut request, &replaced)?;
+    Ok(request)
+}
+
+/// `NAME=value`, in front of a command
+fn is_assignment(word: &str) -> bool {
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    word.split_once('=').is_some_and(|(name, _)| is_name(name))
+}
+
+/// Notes what only the shell of the command knows.
+///
+/// # Errors
+/// The verdict depends on it: it stands in the method, in the URL or in the key.
+fn told_replaced(request: &mut DescribedRequest, replaced: &[String]) -> Result<(), String> {
+    let keys = request.headers.iter().filter(|(name, _)| name == "idempotency-key").map(|(_, value)| value);
+    let decisive: Vec<&String> = [&request.method, &request.url].into_iter().chain(keys).collect();
+    if let Some(text) = replaced.iter().find(|text| decisive.iter().any(|place| place.contains(*text))) {
+        return Err(format!(
+            "--curl: the shell of the command replaces {text}, and its value is not known here: write the value in its place"
+        ));
+    }
+    if let Some(text) = replaced.first() {
+        request.notes.push(format!(
+            "The shell of the command replaces {text}; here it stands as it was written. Write the value in its place if the \
+             verdict depends on it."
+        ));
+    }
+    Ok(())
 }
 
 fn wrong(error: &lexopt::Error) -> String {
@@ -140,6 +179,13 @@ impl Parts {
             "data-raw" => self.add(value.as_bytes()),
             "data-binary" => self.add(&material.text_or_file(value)?),
             "data-urlencode" => self.add(&encoded(value, material)?),
+            "url-query" => {
+                let added = match value.strip_prefix('+') {
+                    Some(literal) => literal.as_bytes().to_vec(),
+                    None => encoded(value, material)?,
+                };
+                join(&mut self.query, &added);
+            }
             "json" => {
                 let bytes = material.text_or_file(value)?;
                 // Several --json are one text, without a separator.
@@ -160,32 +206,30 @@ impl Parts {
         Ok(())
     }
 
-    /// Adds a piece of data: curl joins the pieces by `&`.
     fn add(&mut self, bytes: &[u8]) {
-        match &mut self.data {
-            Some(data) => {
-                data.push(b'&');
-                data.extend(bytes);
-            }
-            None => self.data = Some(bytes.to_vec()),
-        }
+        join(&mut self.data, bytes);
     }
 
     /// Puts the parts together, with the method, the URL and the content type that curl would send.
     fn finish(mut self, mut request: DescribedRequest) -> Result<DescribedRequest, String> {
         let Some(url) = self.urls.first() else { return Err("--curl: the command has no URL".to_owned()) };
-        let mut url = if url.contains("://") { url.clone() } else { format!("http://{url}") };
+        let mut url = match url.split_once("://") {
+            None => format!("http://{url}"),
+            Some((scheme, rest)) => format!("{}://{rest}", scheme.to_ascii_lowercase()),
+        };
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err("--curl: the URL is neither http:// nor https://".to_owned());
+        }
         if self.urls.len() > 1 {
             request.notes.push(format!("The command has {} URLs; the first one is explained.", self.urls.len()));
         }
         if let Some(hash) = url.find('#') {
             url.truncate(hash);
         }
-        if self.get
-            && let Some(data) = self.data.take()
-        {
+        let by_get = if self.get { self.data.take() } else { None };
+        for query in [by_get, self.query.take()].into_iter().flatten() {
             url.push(if url.contains('?') { '&' } else { '?' });
-            url.push_str(&String::from_utf8_lossy(&data));
+            url.push_str(&String::from_utf8_lossy(&query));
         }
         let by_data = if self.head {
             "HEAD"
@@ -207,12 +251,23 @@ impl Parts {
     }
 }
 
+/// Adds a piece of data: curl joins the pieces by `&`.
+fn join(data: &mut Option<Vec<u8>>, bytes: &[u8]) {
+    match data {
+        Some(data) => {
+            data.push(b'&');
+            data.extend(bytes);
+        }
+        None => *data = Some(bytes.to_vec()),
+    }
+}
+
 /// What `--data-urlencode` makes of its value: `content`, `=content`, `name=content`, `@file`, `name@file`.
 fn encoded(value: &str, material: &mut Material) -> Result<Vec<u8>, String> {
     let (name, content) = match value.find(['=', '@']).and_then(|at| value.split_at_checked(at)) {
         Some((name, rest)) => match rest.strip_prefix('@') {
             Some(file) => (name, material.file(file)?),
-            None => (name, rest.trim_start_matches('=').as_bytes().to_vec()),
+            None => (name, rest.strip_prefix('=').unwrap_or(rest).as_bytes().to_vec()),
         },
         None => ("", value.as_bytes().to_vec()),
     };
@@ -220,6 +275,8 @@ fn encoded(value: &str, material: &mut Material) -> Result<Vec<u8>, String> {
     for byte in content {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
+        } else if byte == b' ' {
+            out.push('+');
         } else {
             out.push_str(&format!("%{byte:02X}"));
         }
@@ -260,8 +317,12 @@ mod tests {
         for (command, method, url, body) in [
             ("curl h.example/a", "GET", "http://h.example/a", ""),
             ("curl -I https://h/a", "HEAD", "https://h/a", ""),
-            ("curl https://h/a -d a=1 --data-raw @b --data-urlencode 'c=d e'", "POST", "https://h/a", "a=1&@b&c=d%20e"),
+            ("curl https://h/a -d a=1 --data-raw @b --data-urlencode 'c=d e'", "POST", "https://h/a", "a=1&@b&c=d+e"),
             ("curl -G https://h/a -d a=1 --data-urlencode =x/y", "GET", "https://h/a?a=1&x%2Fy", ""),
+            ("curl https://h/a?b --url-query c==d --url-query +e=f -d g", "POST", "https://h/a?b&c=%3Dd&e=f", "g"),
+            ("% time sudo curl \\\r\n h.example/a \\\r\n -d a", "POST", "http://h.example/a", "a"),
+            ("curl ^\"https://h/a^\" ^\r\n  --data-raw ^\"b c^\"", "POST", "https://h/a", "b c"),
+            ("curl -d a h/a;curl h/b", "POST", "http://h/a", "a"),
             ("curl -sXPUT --url https://h/a --json '{\"a\":' --json '1}'", "PUT", "https://h/a", "{\"a\":1}"),
             ("/usr/bin/curl --request PATCH https://h/a -o out.txt --compressed -m 5", "PATCH", "https://h/a", ""),
             ("$ curl -XDELETE https://h/a && echo done", "DELETE", "https://h/a", ""),
@@ -284,6 +345,9 @@ mod tests {
         assert!(notes("curl https://h/a https://h/b").contains("2 URLs"));
         assert!(notes("curl https://h/a --next https://h/b").contains("--next"));
         assert!(notes("curl -F a=@b https://h/a").contains("--form"));
+        assert!(notes("curl h -H \"Authorization: Bearer $TOKEN\"").contains("replaces $TOKEN;"));
+        assert!(notes("curl h -H 'a: $TOKEN' -d `date`").contains("replaces `date`;"));
+        assert!(notes("curl h?a=1&b=2").contains("first `&`"));
     }
 
     #[test]
@@ -297,6 +361,13 @@ mod tests {
             ("curl -\u{e4} https://h/a", "is not known here"),
             ("curl https://h/a -H nothing", "Name: value"),
             ("curl https://h/a -d @/no/such/file", "/no/such/file"),
+            ("curl ftp://h/a", "neither http:// nor https://"),
+            ("curl h -H \"Idempotency-Key: $(uuidgen)\"", "replaces $(uuidgen)"),
+            ("curl \"https://$HOST/orders\"", "replaces $HOST"),
+            ("curl -X $METHOD h", "replaces $METHOD"),
+            ("curl ^\"https://h/a^\" -H ^\"idempotency-key: %KEY%^\"", "replaces %KEY%"),
+            ("curl -d @- h <body.json", "takes its input from `<`"),
+            ("curl h -H $'a: b\\r\\nc: d'", "no line break"),
         ] {
             assert!(error(command).contains(told), "{command}: {}", error(command));
         }

@@ -2,12 +2,17 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `curl`, `ansi_c` | a pasted curl command |
+//! | `curl` | a pasted curl command |
+//! | `shell`, `ansi_c`, `windows` | its words, as the shell makes them |
+//! | `sent` | what a client and a gateway make of a URL before the filter sees it |
 //! | `jwt` | the caller's token |
 
 mod ansi_c;
 pub(crate) mod curl;
 pub(crate) mod jwt;
+mod sent;
+mod shell;
+mod windows;
 
 use base64::Engine as _;
 use edge_idempotency_engine::headers::is_field_name;
@@ -27,6 +32,16 @@ pub(crate) struct DescribedRequest {
     pub(crate) body: Vec<u8>,
     /// What was left out, and what a reader has to know
     pub(crate) notes: Vec<String>,
+}
+
+/// A command as its shell reads it.
+#[derive(Debug, PartialEq, Eq)]
+struct PastedCommand {
+    words: Vec<String>,
+    /// Texts in the words that the shell would replace, such as `$KEY`
+    replaced: Vec<String>,
+    /// What a reader has to know
+    notes: Vec<String>,
 }
 
 /// Files and standard input that a request is made of. Standard input is read once.
@@ -82,7 +97,10 @@ impl DescribedRequest {
             None => (line.strip_suffix(';').unwrap_or_default(), None),
         };
         if !is_field_name(name) {
-            return Err(format!("-H {line:?}: expected `Name: value`"));
+            return Err(malformed_header(line));
+        }
+        if value.is_some_and(|value| value.contains(['\r', '\n', '\0'])) {
+            return Err(format!("-H {name}: a header's value has no line break and no zero byte"));
         }
         let name = name.to_ascii_lowercase();
         match value {
@@ -99,26 +117,12 @@ impl DescribedRequest {
         }
     }
 
-    /// The request document (docs/contract.md section 11). A `Host` header takes the place of the URL's host.
+    /// The request document (docs/contract.md section 11) of a request that is settled.
     pub(crate) fn to_document(&self, metadata: Option<Value>) -> Value {
-        let mut url = self.url.clone();
-        let host = self.headers.iter().rev().find(|(name, _)| name == "host");
-        if let (Some((_, host)), Some((scheme, rest))) = (host, url.split_once("://")) {
-            let path = rest.find(['/', '?']).and_then(|at| rest.get(at..)).unwrap_or_default();
-            url = format!("{scheme}://{host}{path}");
-        }
-        // The path of `https://host?query` is `/`.
-        if let Some((scheme, rest)) = url.split_once("://")
-            && let Some((authority, query)) = rest.split_once('?')
-            && !authority.contains('/')
-        {
-            url = format!("{scheme}://{authority}/?{query}");
-        }
-        let headers: Vec<Value> =
-            self.headers.iter().filter(|(name, _)| name != "host").map(|(name, value)| json!([name, value])).collect();
+        let headers: Vec<Value> = self.headers.iter().map(|(name, value)| json!([name, value])).collect();
         let mut document = Map::new();
         document.insert("method".to_owned(), json!(self.method));
-        document.insert("url".to_owned(), json!(url));
+        document.insert("url".to_owned(), json!(self.url));
         document.insert("headers".to_owned(), json!(headers));
         if let Some(metadata) = metadata {
             document.insert("metadata".to_owned(), metadata);
@@ -135,6 +139,17 @@ impl DescribedRequest {
     }
 }
 
+/// What is wrong with a header. The line may hold a token, so at most its first word is repeated, if it can be a name.
+fn malformed_header(line: &str) -> String {
+    let word = line.split([':', ' ', '\t']).next().unwrap_or_default();
+    let is_name = word.len() < line.len()
+        && (1..=32).contains(&word.len())
+        && word.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    let which = if is_name { format!(" (it begins with `{word}`)") } else { String::new() };
+    let why = if line.contains(':') { "what stands before its colon is no name" } else { "it has no colon" };
+    format!("a header{which} has not the form `Name: value`: {why}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,17 +161,31 @@ mod tests {
         for line in ["Idempotency-Key: k", "Host: b:8443", "X-None:", "X-Empty;"] {
             request.add_header(line).unwrap();
         }
+        request.settle().unwrap();
         request.body = vec![0xff];
         let expected = json!({
             "method": "POST",
-            "url": "https://b:8443/?x=1",
+            "url": "https://b/?x=1",
             "headers": [["idempotency-key", "k"], ["x-empty", ""]],
             "metadata": {},
             "body_base64": "/w==",
         });
         assert_eq!(request.to_document(Some(json!({}))), expected);
-        for bad in ["", "a b: c", ": c", "name", ":path: /"] {
+        for bad in ["", "a b: c", ": c", "name", ":path: /", "a: b\r\nc: d"] {
             assert!(request.add_header(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_malformed_header_is_not_repeated() {
+        let error = |line: &str| DescribedRequest::default().add_header(line).unwrap_err();
+        for line in
+            ["Authorization Bearer planted", "planted1", "planted", "planted1 a: b", "Bearer\tplanted", "{planted: a}"]
+        {
+            assert!(!error(line).contains("planted"), "{line}: {}", error(line));
+        }
+        assert!(error("Authorization Bearer planted").contains("(it begins with `Authorization`)"));
+        assert!(error("Authorization Bearer planted").contains("`Name: value`: it has no colon"));
+        assert!(error("Content Type: a").contains("before its colon"));
     }
 }

@@ -78,6 +78,16 @@ impl TokenProvider {
     }
 }
 
+impl TokenProvider {
+    /// The file with the issuer's keys, if it is one.
+    pub(crate) fn key_file(&self) -> Option<&str> {
+        match &self.keys {
+            KeySet::File(file) => Some(file),
+            KeySet::Url(..) => None,
+        }
+    }
+}
+
 /// What a rule of jwt_authn asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {

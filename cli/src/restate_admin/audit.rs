@@ -2,7 +2,7 @@
 //! policy's `telemetry.key_in_logs` says, and never what was stored.
 
 use super::invocations::{Invocation, PurgeOutcome};
-use crate::commands::input::{print, variable};
+use crate::commands::input::variable;
 use crate::plain;
 use edge_idempotency_engine::policy::KeyInLogs;
 use edge_idempotency_engine::telemetry::key_in_logs;
@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Map, json};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where audit lines go: to standard output, and to a file if one is named.
@@ -62,17 +63,20 @@ impl Audit {
             None => user().map_or_else(|| "unknown".to_owned(), |user| String::from_utf8_lossy(&user).into_owned()),
         };
         let file = file.map(|path| {
-            let file = OpenOptions::new().create(true).append(true).open(path);
+            // With `key_in_logs: full` the lines hold subjects, which is nothing for other users of the machine.
+            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
             file.map(|file| (path.to_owned(), file))
                 .map_err(|error| format!("{}: {error}; nothing was purged", path.display()))
         });
         Ok(Self { action, admin: admin.to_owned(), who, form, file: file.transpose()? })
     }
 
-    /// Writes a line. `about`: the namespaced key. `result`: what Restate said, or that it said nothing.
+    /// Writes a line, to each of the two places also if the other one fails. `about`: the namespaced key. `result`: what Restate
+    /// said, or that it said nothing.
     ///
     /// # Errors
-    /// The line cannot be written: whoever purges stops here.
+    /// One of the two cannot be written, or the reader of standard output has gone: whoever purges stops here. The error holds
+    /// the line, because what it is about has happened.
     pub(crate) fn line(
         &mut self,
         purpose: Purpose,
@@ -101,9 +105,21 @@ impl Audit {
             line.insert("detail".to_owned(), json!(detail));
         }
         let text = plain::json_line(&line.into());
+        let mut output = std::io::stdout().lock();
+        let printed = writeln!(output, "{text}").and_then(|()| output.flush());
+        let mut failures: Vec<String> =
+            printed.err().map(|error| format!("standard output: {error}")).into_iter().collect();
         if let Some((path, file)) = &mut self.file {
-            writeln!(file, "{text}").map_err(|error| format!("{}: {error}", path.display()))?;
+            let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+            let written = writeln!(file, "{text}").and_then(|()| if is_file { file.sync_data() } else { Ok(()) });
+            failures.extend(written.err().map(|error| format!("{}: {error}", path.display())));
         }
-        print(&text)
+        if failures.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "an audit line cannot be written, so nothing more is purged: {}. It is about what has happened:\n{text}",
+            failures.join("; ")
+        ))
     }
 }

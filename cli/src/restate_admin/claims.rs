@@ -3,14 +3,11 @@
 //! given whole; a digest alone tells nobody whose claim it is.
 
 use super::connection::Admin;
-use super::invocations::Invocation;
+use super::invocations::{BATCH, Invocation, ResultState};
 use super::sql::{literal, one_of};
 use edge_idempotency_engine::collision::claim_key;
 use edge_idempotency_engine::policy::HandlerAddress;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The keys of one query.
-const BATCH: usize = 500;
 
 /// A claim that is stored.
 #[derive(Debug, Clone)]
@@ -21,6 +18,13 @@ pub(crate) struct StoredClaim {
     pub(crate) about: String,
     /// Whether it holds for all operations of its caller (`collision_scope: caller`)
     pub(crate) is_shared: bool,
+}
+
+impl StoredClaim {
+    /// Whether the guard has not answered yet, so that Restate does not purge it.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.invocation.state() == ResultState::InFlight
+    }
 }
 
 /// Claims that may be stored, by their key at the guard.

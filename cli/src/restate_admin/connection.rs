@@ -4,6 +4,7 @@ use crate::commands::input::variable;
 use crate::http::{HttpClient, HttpReply, NoReply};
 use clap::Args;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The variable with the address, where `--admin` is not given. Restate's own command has the same.
@@ -16,12 +17,15 @@ const TOKEN_VARIABLE: &str = "RESTATE_AUTH_TOKEN";
 pub(crate) struct ConnectionArguments {
     /// The address of Restate's admin API, such as http://127.0.0.1:9070; else the variable RESTATE_ADMIN_URL has it.
     ///
-    /// If the variable RESTATE_AUTH_TOKEN is set, it is sent as a bearer token.
+    /// If the variable RESTATE_AUTH_TOKEN is set, it is sent as a bearer token, unless --header-env sends an authorization header.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
     /// Sends a header whose value is in a variable of the environment, such as X-Api-Key=ADMIN_API_KEY.
     #[arg(long = "header-env", value_name = "HEADER=VARIABLE")]
     headers: Vec<String>,
+    /// Sends the credentials also over http, without encryption, to another machine.
+    #[arg(long)]
+    allow_plain_http: bool,
     /// How long to wait for each reply.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
@@ -42,6 +46,8 @@ pub(crate) struct Refusal {
     pub(crate) status: u16,
     /// The message of the reply, or the beginning of its body
     pub(crate) message: String,
+    /// Whether the body has the members of Restate's own errors. That of a proxy or of another server has not
+    pub(crate) is_restates: bool,
 }
 
 impl Admin {
@@ -55,17 +61,9 @@ impl Admin {
             None => text_of(ADDRESS_VARIABLE)?
                 .ok_or_else(|| format!("where is Restate's admin API? Give --admin URL, or set {ADDRESS_VARIABLE}"))?,
         };
-        let mut client = HttpClient::new(Duration::from_secs(args.timeout));
-        if let Some(token) = text_of(TOKEN_VARIABLE)?.filter(|token| !token.is_empty()) {
-            client.always("authorization", &format!("Bearer {token}"))?;
-        }
-        for header in &args.headers {
-            let (name, source) = header.split_once('=').ok_or_else(|| {
-                format!("--header-env {header}: expected HEADER=VARIABLE, such as X-Api-Key=ADMIN_API_KEY")
-            })?;
-            let value =
-                text_of(source)?.ok_or_else(|| format!("--header-env {header}: the variable {source} is not set"))?;
-            client.always(name, &value)?;
+        let mut client = HttpClient::new(Duration::from_secs(args.timeout)).allow_plain_http(args.allow_plain_http);
+        for (name, value) in headers(&args.headers)? {
+            client.always(&name, &value)?;
         }
         let mut admin = Self { client, base: base_of(&address)?, version: String::new() };
         let reply = admin.send("GET", "/version", None)?;
@@ -155,6 +153,24 @@ impl Admin {
     }
 }
 
+/// The headers with credentials, by their names in lower case. The last `--header-env` for a name counts, and it counts more
+/// than the bearer token: two `authorization` headers are no valid request.
+fn headers(arguments: &[String]) -> Result<BTreeMap<String, String>, String> {
+    let mut headers = BTreeMap::new();
+    if let Some(token) = text_of(TOKEN_VARIABLE)?.filter(|token| !token.is_empty()) {
+        headers.insert("authorization".to_owned(), format!("Bearer {token}"));
+    }
+    for header in arguments {
+        let (name, source) = header.split_once('=').ok_or_else(|| {
+            format!("--header-env {header}: expected HEADER=VARIABLE, such as X-Api-Key=ADMIN_API_KEY")
+        })?;
+        let value =
+            text_of(source)?.ok_or_else(|| format!("--header-env {header}: the variable {source} is not set"))?;
+        headers.insert(name.to_ascii_lowercase(), value);
+    }
+    Ok(headers)
+}
+
 fn told(refusal: &Refusal) -> String {
     if refusal.message.is_empty() {
         format!("status {}", refusal.status)
@@ -190,9 +206,11 @@ fn json(reply: &HttpReply) -> Option<Value> {
 }
 
 fn refusal(reply: &HttpReply) -> Refusal {
-    let message = json(reply).and_then(|body| body.get("message")?.as_str().map(str::to_owned));
+    let body = json(reply);
+    let message = body.as_ref().and_then(|body| body.get("message")?.as_str().map(str::to_owned));
     Refusal {
         status: reply.status,
+        is_restates: message.is_some() && body.is_some_and(|body| body.get("restate_code").is_some()),
         message: message.map_or_else(|| beginning(&reply.body), |text| beginning(text.as_bytes())),
     }
 }
@@ -218,6 +236,18 @@ mod tests {
         }
         let error = base_of("https://user:planted@example.com").unwrap_err();
         assert!(error.contains(TOKEN_VARIABLE) && !error.contains("planted"), "{error}");
+    }
+
+    /// Both bodies with `restate_code` are Restate's own, seen on 1.7.12.
+    #[test]
+    fn an_error_of_restate_has_its_members() {
+        let is = |body: &str| {
+            refusal(&HttpReply { status: 404, location: None, body: body.as_bytes().to_vec() }).is_restates
+        };
+        assert!(is(r#"{"message":"The requested invocation 'inv_1' does not exist","restate_code":null}"#));
+        for other in ["", "404 page not found", r#"{"message":"Not Found"}"#, r#"{"restate_code":null}"#] {
+            assert!(!is(other), "{other}");
+        }
     }
 
     #[test]

@@ -2,9 +2,12 @@
 
 use super::connection::Admin;
 use super::durations::{age, expiry};
+use super::sql::one_of;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The columns of an [`Invocation`].
 const COLUMNS: &str = "id, target_service_name, target_service_key, target_handler_name, idempotency_key, status, completion_result, \
@@ -12,6 +15,12 @@ const COLUMNS: &str = "id, target_service_name, target_service_key, target_handl
 
 /// The rows of one query.
 pub(crate) const PAGE: usize = 5000;
+/// The ids or keys that one query names.
+pub(crate) const BATCH: usize = 500;
+/// How often a command looks whether Restate's tables show what it has purged.
+pub(crate) const LOOKS: usize = 20;
+/// The time between two looks.
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
 /// A row of `sys_invocation`. Columns without a value are absent.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -194,10 +203,43 @@ impl Admin {
     pub(crate) fn purge(&self, id: &str) -> Result<PurgeOutcome, String> {
         Ok(match self.call("PATCH", &format!("/invocations/{id}/purge"), None)? {
             Ok(_) => PurgeOutcome::Purged,
-            Err(refusal) if refusal.status == 404 => PurgeOutcome::AlreadyGone,
+            Err(refusal) if refusal.status == 404 && refusal.is_restates => PurgeOutcome::AlreadyGone,
             Err(refusal) if refusal.status == 409 => PurgeOutcome::InFlight,
-            Err(refusal) => PurgeOutcome::Refused(self.told("PATCH …/purge", &refusal)),
+            Err(refusal) => {
+                let told = self.told("PATCH …/purge", &refusal);
+                let advice = if refusal.is_restates {
+                    ""
+                } else {
+                    ". This is no answer of Restate's own: does a proxy in front of the admin API let PATCH pass?"
+                };
+                PurgeOutcome::Refused(format!("{told}{advice}"))
+            }
         })
+    }
+
+    /// Those of the invocations that are stored still. Restate answers a purge before its tables show it, so this looks for five
+    /// seconds. A later invocation under the same id is another one.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(crate) fn still_stored(&self, purged: &[Invocation]) -> Result<Vec<Invocation>, String> {
+        let mut left: Vec<Invocation> = purged.to_vec();
+        for look in 0..LOOKS {
+            if look > 0 {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+            let mut stored = BTreeSet::new();
+            for batch in left.chunks(BATCH) {
+                let condition = one_of("id", batch.iter().map(|invocation| invocation.id.as_str()));
+                let rows = self.all_invocations(&condition, |_| true)?;
+                stored.extend(rows.into_iter().map(|row| (row.id, row.created_at)));
+            }
+            left.retain(|invocation| stored.contains(&(invocation.id.clone(), invocation.created_at.clone())));
+            if left.is_empty() {
+                break;
+            }
+        }
+        Ok(left)
     }
 }
 

@@ -56,8 +56,8 @@ fn expiry(invocation: &Invocation, now: Timestamp) -> String {
     }
 }
 
-/// All that is known of one invocation.
-pub(crate) fn details(invocation: &Invocation, claims: &[StoredClaim], now: Timestamp) -> String {
+/// All that is known of one invocation. `claims`: `None` if they were not looked for.
+pub(crate) fn details(invocation: &Invocation, claims: Option<&[StoredClaim]>, now: Timestamp) -> String {
     let stored = invocation.idempotency_key.as_deref().unwrap_or_default();
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -94,7 +94,7 @@ pub(crate) fn details(invocation: &Invocation, claims: &[StoredClaim], now: Time
             &format!("{} (in {})", at(time.as_deref()), expiry(invocation, now)).replace("(in expired)", "(expired)"),
         );
     }
-    for claim in claims.iter().filter(|claim| claim.about == stored) {
+    for claim in claims.into_iter().flatten().filter(|claim| claim.about == stored) {
         let what = if claim.is_shared { "for all operations of the caller" } else { "for this operation" };
         line("claim", &format!("{} {what}", claim.invocation.id));
     }
@@ -135,15 +135,28 @@ pub(crate) fn to_json(invocation: &Invocation, now: Timestamp) -> Map<String, Va
     members
 }
 
-/// An invocation as JSON, with its error and its claims.
-pub(crate) fn details_to_json(invocation: &Invocation, claims: &[StoredClaim], now: Timestamp) -> Value {
+/// An invocation as JSON, with its error and its claims; `null` if they were not looked for.
+pub(crate) fn details_to_json(invocation: &Invocation, claims: Option<&[StoredClaim]>, now: Timestamp) -> Value {
     let stored = invocation.idempotency_key.as_deref().unwrap_or_default();
     let mut members = to_json(invocation, now);
     members.insert("error_message".to_owned(), json!(invocation.error_message()));
     members.insert("attempts".to_owned(), json!(invocation.retry_count));
     members.insert("last_failure".to_owned(), json!(invocation.last_failure));
-    let claims = claims.iter().filter(|claim| claim.about == stored);
-    let claims = claims.map(|claim| json!({"id": claim.invocation.id, "shared": claim.is_shared}));
-    members.insert("claims".to_owned(), claims.collect());
+    let to_json = |claim: &StoredClaim| json!({"id": claim.invocation.id, "shared": claim.is_shared});
+    let of_this = |claims: &[StoredClaim]| claims.iter().filter(|claim| claim.about == stored).map(to_json).collect();
+    members.insert("claims".to_owned(), claims.map_or(Value::Null, of_this));
     Value::Object(members)
+}
+
+/// A call of a handler as JSON.
+pub(crate) fn call_to_json(call: &Invocation) -> Value {
+    json!({"id": call.id, "service": call.target_service_name, "handler": call.target_handler_name, "state": call.state().name(),
+        "called_by": call.invoked_by_id})
+}
+
+/// A line about a call of a handler.
+pub(crate) fn call_to_text(call: &Invocation) -> String {
+    let caller = call.invoked_by_id.as_deref().unwrap_or("?");
+    let text = format!("call {}  {}  {}  called by {caller}", call.id, call.operation(), result(call));
+    printable(&text).into_owned()
 }

@@ -8,6 +8,8 @@
 //! | `invocations` | invocations and their results: queries in pages, purging |
 //! | `sql` | text in SQL |
 //! | `plan` | a policy's retention beside that of the services |
+//! | `apply` | changes what a plan says |
+//! | `claims_outlast` | claims that outlast their results while retention is changed |
 //! | `plan_text` | a plan for people |
 //! | `selection` | which keys are meant: of a tenant, a project, a subject, an endpoint |
 //! | `claims` | the guard's claims that belong to keys |
@@ -15,8 +17,10 @@
 //! | `purging` | purging of results and claims |
 //! | `audit` | a line for each result that was purged |
 
+mod apply;
 pub(crate) mod audit;
 pub(crate) mod claims;
+mod claims_outlast;
 pub(crate) mod connection;
 pub(crate) mod durations;
 pub(crate) mod invocations;

@@ -1,6 +1,7 @@
 //! A plan: what the policy's `retention` declares (docs/contract.md section 4) beside what Restate has.
 
-use super::connection::{Admin, Refusal};
+use super::claims_outlast::ClaimsOutlast;
+use super::connection::Admin;
 use super::durations::{exact, seconds_of};
 use super::services::Service;
 use edge_idempotency_engine::policy::parse_duration;
@@ -48,7 +49,7 @@ pub(crate) enum State {
     ByHand,
     /// Restate does not know the service.
     Missing,
-    /// Restate refused the change.
+    /// Restate refused the change, or the guard would forget a request before the backend forgets its result.
     Refused,
 }
 
@@ -89,6 +90,8 @@ pub(crate) struct Plan {
     pub(crate) rows: Vec<Row>,
     /// Services of targets whose retention the policy does not declare, and what Restate has
     pub(crate) undeclared: Vec<(String, String)>,
+    /// What `apply` must not break
+    pub(super) order: ClaimsOutlast,
 }
 
 /// What a policy document declares, in its order. The document has been compiled, so that all of its members are valid.
@@ -144,7 +147,8 @@ impl Plan {
             service.map_or_else(|| "not registered".to_owned(), |service| retention_of(service).to_owned())
         };
         let undeclared = targets.into_iter().filter(|name| declared.iter().all(|declared| declared.service != *name));
-        Self { rows, undeclared: undeclared.map(|name| (name.to_owned(), known(name))).collect() }
+        let undeclared = undeclared.map(|name| (name.to_owned(), known(name))).collect();
+        Self { rows, undeclared, order: ClaimsOutlast::of(document) }
     }
 
     /// Whether Restate has all that is declared.
@@ -157,44 +161,6 @@ impl Plan {
         self.rows.iter().filter(|row| row.state == state).count()
     }
 
-    /// Changes what the admin API can change, and reads back what Restate has then. A longer retention of the guard comes
-    /// before that of the services, and a shorter one after it, so that at no time the guard forgets a request before the
-    /// backend forgets its result.
-    ///
-    /// # Errors
-    /// There is no reply. What has been changed before stays.
-    pub(crate) fn apply(&mut self, admin: &Admin) -> Result<(), String> {
-        let order = |row: &Row| match (row.declared.is_of_guard(), grows(row)) {
-            (true, true) => 0,
-            (true, false) => 2,
-            (false, _) => 1,
-        };
-        let mut rows: Vec<&mut Row> = self.rows.iter_mut().filter(|row| row.is_change()).collect();
-        rows.sort_by_key(|row| order(row));
-        for row in rows {
-            let Wish::Retention(seconds) = row.declared.wish else { continue };
-            match admin.set_retention(&row.declared.service, seconds)? {
-                Err(Refusal { status, message }) => {
-                    row.state = State::Refused;
-                    row.notes = vec![format!("Restate refused the change with status {status}: {message}")];
-                }
-                Ok(()) => {
-                    let services = admin.services()?;
-                    let service = services.iter().find(|service| service.name == row.declared.service);
-                    let before = row.actual.take();
-                    row.actual = service.map(|service| retention_of(service).to_owned());
-                    row.applied = row.actual != before;
-                    (row.state, row.notes) = match row.actual.as_deref().and_then(seconds_of) {
-                        Some(actual) if actual == seconds => (State::Equal, Vec::new()),
-                        Some(actual) if actual < seconds => clamped(actual, seconds),
-                        _ => (State::Refused, vec!["Restate took the change and has another value".to_owned()]),
-                    };
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The plan as JSON (docs/contract.md section 11).
     pub(crate) fn to_json(&self, admin: &Admin) -> Value {
         let settings: Vec<Value> = self.rows.iter().map(Row::to_json).collect();
@@ -205,11 +171,6 @@ impl Plan {
             "settings": settings, "undeclared": undeclared,
         })
     }
-}
-
-fn grows(row: &Row) -> bool {
-    let actual = row.actual.as_deref().and_then(seconds_of).unwrap_or_default();
-    matches!(row.declared.wish, Wish::Retention(seconds) if seconds > actual)
 }
 
 impl Row {
@@ -250,11 +211,12 @@ impl Row {
     }
 }
 
-fn retention_of(service: &Service) -> &str {
+pub(super) fn retention_of(service: &Service) -> &str {
     service.idempotency_retention.as_deref().unwrap_or("unknown")
 }
 
-fn clamped(actual: u64, wanted: u64) -> (State, Vec<String>) {
+/// The state of a setting that the server's limit holds back, and what to write.
+pub(super) fn clamped(actual: u64, wanted: u64) -> (State, Vec<String>) {
     let note = format!(
         "the server allows {} at most. In its configuration file: max-idempotency-retention = \"{}\", or in its environment: \
          RESTATE_MAX_IDEMPOTENCY_RETENTION=\"{}\"",
@@ -325,7 +287,8 @@ fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
     }
 }
 
-/// Where `on_max_attempts` is set: the admin API has no member for it.
+/// Where `on_max_attempts` is set: the admin API has no member for it. Each line was run with Restate 1.7.12: that of the Rust SDK 0.13.0
+/// (`services/src/guard.rs` has it), that of the TypeScript SDK 1.17.2 (in the options of a service and of a handler), and that of the server's file.
 fn on_max_attempts_lines(wanted: &str) -> Vec<String> {
     vec![
         "the admin API cannot change this. Write one of these, and register the deployment again:".to_owned(),

@@ -3,13 +3,11 @@
 use super::audit::{Audit, Purpose};
 use super::claims::{ClaimKeys, StoredClaim};
 use super::connection::Admin;
-use super::invocations::{Invocation, PurgeOutcome, ResultState};
+use super::invocations::{BATCH, Invocation, PurgeOutcome, ResultState};
 use super::sql::one_of;
+use crate::plain::printable;
 use indicatif::ProgressBar;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The ids of one query.
-const BATCH: usize = 500;
 
 /// Calls that handlers made, by the id of the result whose handler began: its own calls, and the calls of those.
 pub(crate) type CallsOf = BTreeMap<String, Vec<Invocation>>;
@@ -42,15 +40,44 @@ impl Counts {
     }
 }
 
+/// What came of a purge.
+#[derive(Debug, Default)]
+pub(crate) struct Purged {
+    /// The numbers
+    pub(crate) counts: Counts,
+    /// What Restate says is gone; [`Admin::still_stored`] asks whether it is
+    pub(crate) gone: Vec<Invocation>,
+    /// What is under way
+    pub(crate) under_way: Vec<(Purpose, Invocation)>,
+    /// What Restate refused, and what it said
+    pub(crate) refused: Vec<(String, String)>,
+    /// The ids of results that stay because a call or a claim of theirs does
+    pub(crate) kept: BTreeSet<String>,
+    /// Shared claims that stay because another operation uses their key
+    pub(crate) kept_claims: Vec<StoredClaim>,
+}
+
+/// How much is purged with a result.
+pub(crate) enum Extent<'c> {
+    /// Its claims. The calls of its handler are left alone.
+    Claims,
+    /// Its claims and these calls. The result stays while one of them is under way, because nobody could find them without it.
+    ClaimsAndCalls(&'c CallsOf),
+}
+
 /// The claims that belong to these results, of the guard with this name. If a claim is shared by all operations of a caller,
-/// it belongs to every result under its key.
+/// it belongs to every result under its key. None if nobody says what the guard's name is.
 ///
 /// # Errors
 /// A sentence.
-pub(crate) fn claims_of(admin: &Admin, guard: &str, results: &[Invocation]) -> Result<Vec<StoredClaim>, String> {
+pub(crate) fn claims_of(
+    admin: &Admin,
+    guard: Option<&str>,
+    results: &[Invocation],
+) -> Result<Vec<StoredClaim>, String> {
     let mut keys = ClaimKeys::default();
     results.iter().for_each(|invocation| keys.add(invocation));
-    admin.claims(guard, &keys)
+    guard.map_or_else(|| Ok(Vec::new()), |guard| admin.claims(guard, &keys))
 }
 
 /// The calls that the handlers of these results made without a key. Restate keeps them, with what they were given, and nobody
@@ -82,64 +109,131 @@ pub(crate) fn calls_of(admin: &Admin, results: &[Invocation]) -> Result<CallsOf,
     Ok(calls)
 }
 
+/// What purges, and what has come of it so far.
+struct Purging<'a> {
+    admin: &'a Admin,
+    audit: &'a mut Audit,
+    progress: &'a ProgressBar,
+    purged: Purged,
+    gone: BTreeSet<String>,
+    claims_in_use: BTreeSet<String>,
+}
+
 /// Purges each result, and then its claims: a request that comes in between finds the claim of the first request and no result,
 /// so a changed one is refused. In the other order it could get the old result. A claim whose result is not purged stays, and
-/// so does a shared claim whose key is in use for another operation. The calls of a result are purged before it, and it stays as
-/// long as one of them does: without it nobody could find them again. Claims that belong to none of the results come last.
+/// so does a shared claim whose key is in use for another operation. The calls of a result are purged before it. Claims that
+/// belong to none of the results come last.
 ///
 /// # Errors
 /// Restate does not answer, or an audit line cannot be written. What was purged before has its line.
 pub(crate) fn purge(
     admin: &Admin,
     results: &[Invocation],
-    calls: &CallsOf,
+    extent: &Extent<'_>,
     claims: Vec<StoredClaim>,
     audit: &mut Audit,
     progress: &ProgressBar,
-) -> Result<Counts, String> {
-    let mut counts = Counts::default();
-    let mut purged = BTreeSet::new();
+) -> Result<Purged, String> {
+    let (purged, gone, claims_in_use) = (Purged::default(), BTreeSet::new(), BTreeSet::new());
+    let mut purging = Purging { admin, audit, progress, purged, gone, claims_in_use };
     let by_key = |claim: StoredClaim| Some((claim.invocation.idempotency_key.clone()?, claim));
     let mut claims: BTreeMap<String, StoredClaim> = claims.into_iter().filter_map(by_key).collect();
     let mut kept_claims = BTreeMap::new();
     for invocation in results {
-        let about = invocation.idempotency_key.as_deref().unwrap_or_default();
-        let mut is_gone = invocation.state() != ResultState::InFlight;
-        if is_gone {
-            let calls = calls.get(&invocation.id).map(Vec::as_slice).unwrap_or_default();
-            is_gone =
-                purge_children_first(calls, |call| purge_one(admin, Purpose::Call, call, about, audit, &mut counts))?;
-            progress.inc(u64::try_from(calls.len()).unwrap_or_default());
-        }
-        if is_gone || invocation.state() == ResultState::InFlight {
-            is_gone = purge_one(admin, Purpose::Result, invocation, about, audit, &mut counts)?;
-        }
-        progress.inc(1);
-        if is_gone {
-            purged.insert(invocation.id.clone());
-        }
         let mut own = ClaimKeys::default();
         own.add(invocation);
-        for key in own.into_keys() {
+        let own: Vec<String> = own.into_keys().collect();
+        let is_gone = match extent {
+            Extent::Claims => purging.result(invocation)?,
+            Extent::ClaimsAndCalls(calls) => {
+                let known = |key: &String| claims.get(key).or_else(|| kept_claims.get(key));
+                let under_way = own.iter().filter_map(known).find(|claim| claim.is_under_way()).cloned();
+                purging.whole(invocation, calls, under_way)?
+            }
+        };
+        for key in own {
             // A shared claim belongs to every result under its key, so it can have been kept for one before.
             let Some(claim) = claims.remove(&key).or_else(|| kept_claims.remove(&key)) else { continue };
-            let about = BTreeSet::from([claim.about.clone()]);
-            if !is_gone || claim.is_shared && !admin.keys_in_use(&about, &purged)?.is_empty() {
+            if !is_gone || !purging.claim(&claim)? {
                 kept_claims.insert(key, claim);
-            } else {
-                purge_one(admin, Purpose::Claim, &claim.invocation, &claim.about, audit, &mut counts)?;
-                progress.inc(1);
             }
         }
     }
-    for claim in claims.into_values() {
-        let about = BTreeSet::from([claim.about.clone()]);
-        if !claim.is_shared || admin.keys_in_use(&about, &purged)?.is_empty() {
-            purge_one(admin, Purpose::Claim, &claim.invocation, &claim.about, audit, &mut counts)?;
+    for (key, claim) in claims {
+        if !purging.claim(&claim)? {
+            kept_claims.insert(key, claim);
         }
-        progress.inc(1);
     }
-    Ok(counts)
+    let in_use = kept_claims.into_values().filter(|claim| purging.claims_in_use.contains(&claim.invocation.id));
+    purging.purged.kept_claims = in_use.collect();
+    Ok(purging.purged)
+}
+
+impl Purging<'_> {
+    /// Purges a result. Whether it is gone.
+    fn result(&mut self, invocation: &Invocation) -> Result<bool, String> {
+        let about = invocation.idempotency_key.as_deref().unwrap_or_default();
+        self.one(Purpose::Result, invocation, about)
+    }
+
+    /// Purges the calls of a result and then the result. `under_way`: a claim of it that is. Whether all of it is gone.
+    fn whole(
+        &mut self,
+        invocation: &Invocation,
+        calls: &CallsOf,
+        under_way: Option<StoredClaim>,
+    ) -> Result<bool, String> {
+        if invocation.state() == ResultState::InFlight {
+            return self.result(invocation);
+        }
+        let about = invocation.idempotency_key.as_deref().unwrap_or_default();
+        let calls = calls.get(&invocation.id).map(Vec::as_slice).unwrap_or_default();
+        let all_gone = match under_way {
+            Some(claim) => self.one(Purpose::Claim, &claim.invocation, &claim.about)?,
+            None => purge_children_first(calls, |call| self.one(Purpose::Call, call, about))?,
+        };
+        if !all_gone {
+            self.purged.kept.insert(invocation.id.clone());
+            return Ok(false);
+        }
+        self.result(invocation)
+    }
+
+    /// Purges a claim, unless it is shared and its key is in use for an operation that is not purged here. Whether it was asked
+    /// for.
+    fn claim(&mut self, claim: &StoredClaim) -> Result<bool, String> {
+        if claim.is_shared {
+            let about = BTreeSet::from([claim.about.clone()]);
+            if !self.admin.keys_in_use(&about, &self.gone)?.is_empty() {
+                self.claims_in_use.insert(claim.invocation.id.clone());
+                return Ok(false);
+            }
+        }
+        self.one(Purpose::Claim, &claim.invocation, &claim.about)?;
+        Ok(true)
+    }
+
+    /// Purges one invocation, counts it and writes its audit line, also if Restate does not answer. Whether it is gone.
+    fn one(&mut self, purpose: Purpose, invocation: &Invocation, about: &str) -> Result<bool, String> {
+        let outcome = match invocation.state() {
+            ResultState::InFlight => Ok(PurgeOutcome::InFlight),
+            _ => self.admin.purge(&invocation.id),
+        };
+        self.progress.suspend(|| self.audit.line(purpose, invocation, about, &outcome))?;
+        self.progress.inc(1);
+        let outcome = outcome?;
+        self.purged.counts.count(purpose, &outcome);
+        match outcome {
+            PurgeOutcome::Purged | PurgeOutcome::AlreadyGone => {
+                self.gone.insert(invocation.id.clone());
+                self.purged.gone.push(invocation.clone());
+                return Ok(true);
+            }
+            PurgeOutcome::InFlight => self.purged.under_way.push((purpose, invocation.clone())),
+            PurgeOutcome::Refused(said) => self.purged.refused.push((invocation.id.clone(), said)),
+        }
+        Ok(false)
+    }
 }
 
 /// Purges calls, which come in the order in which they were found: a call after its caller. Each call is purged before its
@@ -159,32 +253,35 @@ fn purge_children_first(
     Ok(all_gone)
 }
 
-/// Purges one invocation, counts it and writes its audit line, also if Restate does not answer. Whether it is gone.
-fn purge_one(
-    admin: &Admin,
-    purpose: Purpose,
-    invocation: &Invocation,
-    about: &str,
-    audit: &mut Audit,
-    counts: &mut Counts,
-) -> Result<bool, String> {
-    let outcome = match invocation.state() {
-        ResultState::InFlight => Ok(PurgeOutcome::InFlight),
-        _ => admin.purge(&invocation.id),
-    };
-    audit.line(purpose, invocation, about, &outcome)?;
-    let outcome = outcome?;
-    counts.count(purpose, &outcome);
-    Ok(matches!(outcome, PurgeOutcome::Purged | PurgeOutcome::AlreadyGone))
-}
-
 /// What an operator does about an invocation that is under way.
-pub(crate) fn in_flight_advice(admin: &Admin, invocation: &Invocation) -> String {
-    let patch = |what: &str| format!("curl -X PATCH {}/invocations/{}/{what}", admin.address(), invocation.id);
-    let mut advice = format!(
-        "{} has no result yet ({}), so there is nothing to forget: a retry with the key waits for it. Wait for its end, or:",
-        invocation.id, invocation.status
-    );
+pub(crate) fn in_flight_advice(admin: &Admin, purpose: Purpose, invocation: &Invocation) -> String {
+    let patch = |what: &str| {
+        let url = format!("{}/invocations/{}/{what}", admin.address(), invocation.id);
+        format!("curl -X PATCH {}", shell_words::quote(&url))
+    };
+    let (id, status) = (&invocation.id, printable(&invocation.status));
+    let (mut advice, end) = match purpose {
+        Purpose::Result => (
+            format!(
+                "{id} has no result yet ({status}), so there is nothing to forget: a retry with the key waits for it."
+            ),
+            "Both store a 409 under the key, which can be purged then.",
+        ),
+        Purpose::Call => (
+            format!(
+                "{id} is a call of a handler ({}) and is under way ({status}). The result that leads to it stays until it has ended.",
+                printable(&invocation.operation())
+            ),
+            "After its end run this command again.",
+        ),
+        Purpose::Claim => (
+            format!(
+                "{id} is a claim of the guard that is under way ({status}), and cannot be purged: does the guard's service answer?"
+            ),
+            "After its end run this command again.",
+        ),
+    };
+    advice.push_str(" Wait for its end, or:");
     let mut way = |why: &str, what: &str| {
         advice.push_str(&format!("\n  {why}\n    {}", patch(what)));
     };
@@ -196,7 +293,7 @@ pub(crate) fn in_flight_advice(admin: &Admin, invocation: &Invocation) -> String
         "cancel",
     );
     way("give up on it at once, and leave its steps as they are:", "kill");
-    advice.push_str("\nBoth store a 409 under the key, which can be forgotten then.");
+    advice.push_str(&format!("\n{end}"));
     advice
 }
 

@@ -2,7 +2,9 @@
 //! reading of the namespaced key (docs/contract.md section 3).
 
 use super::invocations::{Invocation, ResultState};
+use super::keys_text::readable_subject;
 use super::sql::{begins_with, literal};
+use crate::plain::printable;
 use edge_idempotency_engine::identity::{Identity, PLATFORM_SENTINEL, Project, Subject, TENANT_SENTINEL, Tenant};
 use edge_idempotency_engine::key::{self, Decoded};
 use edge_idempotency_engine::policy::{KeyInLogs, Policy, Scope};
@@ -128,12 +130,25 @@ impl Selection {
         let service = parts.next().unwrap_or_default().to_owned();
         let handler = parts.next_back().unwrap_or_default().to_owned();
         self.operation = Some(Operation { service, handler, is_keyed: parts.next().is_some() });
-        let sentinel = match route.scope {
-            Scope::Project => return Ok(()),
-            Scope::Tenant => Project::Tenant,
-            Scope::Platform => Project::Platform,
+        let (scope, sentinel) = match route.scope {
+            Scope::Project => ("project", None),
+            Scope::Tenant => ("tenant", Some(Project::Tenant)),
+            Scope::Platform => ("platform", Some(Project::Platform)),
         };
-        self.project = Some(sentinel);
+        let fits = match (&self.project, &sentinel) {
+            (Some(chosen), Some(sentinel)) => chosen == sentinel,
+            (Some(chosen), None) => !matches!(chosen, Project::Tenant | Project::Platform),
+            (None, _) => true,
+        };
+        if !fits {
+            let chosen = self.project.as_ref().map(Project::as_str).unwrap_or_default();
+            let under = sentinel.as_ref().map_or("a project", Project::as_str);
+            return Err(format!(
+                "the endpoint `{endpoint}` has the scope `{scope}`, so its keys are under {under} and never under {chosen}, which you \
+                 give by --project or --stored-key. Leave one of the two out"
+            ));
+        }
+        self.project = sentinel.or_else(|| self.project.take());
         Ok(())
     }
 
@@ -145,6 +160,11 @@ impl Selection {
             && self.operation.is_none()
             && self.id.is_none()
             && self.key_hash.is_none()
+    }
+
+    /// Whether one invocation is chosen by its id or by the digest of its key.
+    pub(crate) const fn names_an_invocation(&self) -> bool {
+        self.id.is_some() || self.key_hash.is_some()
     }
 
     /// The whole identity, if all of its parts are chosen.
@@ -219,6 +239,18 @@ impl Selection {
             && self.key_hash.as_ref().is_none_or(same_hash)
             && self.state.is_none_or(|state| state == invocation.state())
     }
+}
+
+/// What is allowed and looks like a mistake: a subject that was copied from a key, in which its id is percent-encoded.
+pub(crate) fn warning(subject: &str) -> Option<String> {
+    let key = format!("t-tenant:project:{subject}:key");
+    let decoded = key::decode(&key).ok().filter(|_| subject.contains('%'))?;
+    let decoded = readable_subject(&decoded.identity.subject);
+    Some(format!(
+        "--subject {}: the id is taken as it is, with its percent sign. If it was copied from a key, write it decoded: --subject {}",
+        printable(subject),
+        printable(&shell_words::quote(&decoded))
+    ))
 }
 
 const NAME: &str = "expected 1 to 63 of A-Z a-z 0-9 . _ ~ -, not beginning with _";

@@ -96,19 +96,31 @@ fn an_endpoint_gives_operation_and_scope() {
         "identity": {"sources": [{"name": "h", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s"}}]},
         "routes": [
             {"endpoint": "a", "path": "/a/{id}", "policy": "REQUIRED_A", "target": "Cart/{tenant}:{id}/checkout", "scope": "tenant"},
-            {"endpoint": "b", "path": "/b", "policy": "PROHIBITED"}]}"#;
+            {"endpoint": "b", "path": "/b", "policy": "PROHIBITED"},
+            {"endpoint": "d", "path": "/d", "policy": "REQUIRED_A", "target": "Cart/list"}]}"#;
     let policy = Policy::from_json(text.as_bytes()).unwrap();
     let document: Value = serde_json::from_str(text).unwrap();
-    let choose = |endpoint| {
-        let text = SelectionText { endpoint: Some(endpoint), project: Some("shop"), ..SelectionText::default() };
+    let choose = |endpoint, project| {
+        let text = SelectionText { endpoint: Some(endpoint), project, ..SelectionText::default() };
         Selection::parse(&text, Some((&policy, &document)))
     };
-    let chosen = choose("a").unwrap();
+    let chosen = choose("a", None).unwrap();
     assert_eq!(chosen.project, Some(Project::Tenant));
     let operation = Operation { service: "Cart".to_owned(), handler: "checkout".to_owned(), is_keyed: true };
     assert_eq!(chosen.operation, Some(operation));
-    assert!(choose("b").unwrap_err().contains("no target"));
-    assert!(choose("c").unwrap_err().contains("no endpoint"));
+    assert_eq!(choose("a", Some("_tenant")).unwrap().project, Some(Project::Tenant));
+    assert_eq!(choose("d", Some("shop")).unwrap().project.unwrap().as_str(), "shop");
+    assert_eq!(choose("d", None).unwrap().project, None);
+    for (endpoint, project) in [("a", "shop"), ("a", "_platform"), ("d", "_tenant")] {
+        let error = choose(endpoint, Some(project)).unwrap_err();
+        assert!(error.contains(&format!("never under {project}")), "{error}");
+    }
+    let stored =
+        SelectionText { endpoint: Some("a"), stored: Some("t-acme:shop:user:u:k"), ..SelectionText::default() };
+    let error = Selection::parse(&stored, Some((&policy, &document))).unwrap_err();
+    assert!(error.contains("under _tenant and never under shop"), "{error}");
+    assert!(choose("b", None).unwrap_err().contains("no target"));
+    assert!(choose("c", None).unwrap_err().contains("no endpoint"));
 }
 
 #[test]
@@ -122,4 +134,13 @@ fn what_no_identity_can_hold_is_refused() {
     }
     assert!(parse(SelectionText { project: Some("_other"), ..SelectionText::default() }).is_err());
     assert!(parse(SelectionText { endpoint: Some("a"), ..SelectionText::default() }).is_err());
+}
+
+#[test]
+fn a_subject_that_was_copied_from_a_key_is_warned_of() {
+    assert!(warning("user:a%2Fb").unwrap().contains("write it decoded: --subject user:a/b"));
+    assert!(warning("user:%20").unwrap().contains("--subject 'user: '"));
+    for fine in ["user:a/b", "user:alice", "user:100%", "user:%", "user:a b%2F", "user"] {
+        assert_eq!(warning(fine), None, "{fine}");
+    }
 }

@@ -59,14 +59,29 @@ impl Respondent for UsualAnswers {
 pub(crate) struct Terminal(Box<dyn Theme>);
 
 impl Terminal {
-    /// With colours, unless `NO_COLOR` is set.
+    /// With colours, unless `NO_COLOR` is set. Questions hide the cursor, so Ctrl-C shows it again.
     pub(crate) fn new() -> Self {
+        // If the signal cannot be caught, Ctrl-C ends the command as it always does.
+        let _ = ctrlc::set_handler(stopped);
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self(if plain { Box::new(SimpleTheme) } else { Box::new(ColorfulTheme::default()) })
     }
 }
 
+/// Leaves the terminal as it was, and ends the command with the exit status of shells for Ctrl-C.
+fn stopped() {
+    // A terminal that is gone has no cursor.
+    let _ = console::Term::stderr().show_cursor();
+    std::process::exit(130);
+}
+
 fn gone(error: dialoguer::Error) -> String {
+    let dialoguer::Error::IO(reason) = &error;
+    // Questions read keys one by one, and get Ctrl-C as an error.
+    if reason.kind() == std::io::ErrorKind::Interrupted {
+        stopped();
+    }
+    let _ = console::Term::stderr().show_cursor();
     format!("the terminal: {error}; --yes with options asks nothing")
 }
 

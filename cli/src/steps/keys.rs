@@ -8,6 +8,11 @@ use edge_idempotency_engine::problem::Code;
 /// The header with the key.
 const KEY: &str = "idempotency-key";
 
+/// `1 character`, `2 characters`
+fn characters(number: usize) -> String {
+    if number == 1 { "1 character".to_owned() } else { format!("{number} characters") }
+}
+
 impl Decided<'_> {
     pub(super) fn policy_step(&self) -> Option<Step> {
         let name = self.exchange.policy_name()?;
@@ -81,7 +86,7 @@ impl Decided<'_> {
             }
             (None, Ok(Some((raw, _)))) => Step::new(
                 StepName::Key,
-                format!("`{shown}` is {form}; the key is {}, {} characters.", raw.as_str(), raw.as_str().len()),
+                format!("`{shown}` is {form}; the key is {}, {}.", raw.as_str(), characters(raw.as_str().len())),
             ),
             // The grammar of a signed caller has more characters.
             (None, _) => Step::new(StepName::Key, format!("`{shown}` is {form}.")),

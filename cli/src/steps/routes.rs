@@ -36,7 +36,9 @@ impl Decided<'_> {
         let (sent, query) = split_query(self.request.target.as_bytes());
         let sent = String::from_utf8_lossy(sent);
         let text = match (self.is_refused_by(&[Code::PathAmbiguous]), path) {
-            (Some(problem), _) => format!("{sent}: {}", problem.detail),
+            // The path is one, so it is the query or the authority.
+            (Some(problem), Some(_)) => format!("{sent} on {}: {}", self.authority(), problem.detail),
+            (Some(problem), None) => format!("{sent}: {}", problem.detail),
             (None, Some(path)) if is_closed => format!(
                 "{path} is closed to clients: it is a path of the backend's own (`backend.reserved_paths`), or its first \
                  segment is the service of a target."
@@ -91,7 +93,7 @@ impl Decided<'_> {
         let mut paths = std::collections::BTreeSet::new();
         near.retain(|near| paths.insert((near.route.template.to_string(), self.hosts(near.route))));
         if let (None, Some(nearest), Some(problem)) = (self.route, near.first(), self.problem)
-            && problem.code != Code::MethodNotAllowed
+            && !matches!(problem.code, Code::MethodNotAllowed | Code::PathAmbiguous)
         {
             hints.push(format!("The nearest route is {}: {}.", self.declared(nearest.route), nearest.why));
         }
@@ -132,15 +134,16 @@ impl Decided<'_> {
         let has_method = route.methods.iter().any(|known| known == method);
         let authority = self.authority();
         let hosts = self.hosts(route);
-        let on_host = hosts.is_empty()
-            || hosts.iter().any(|host| match host.strip_prefix('*') {
-                Some(suffix) => authority.len() > suffix.len() && authority.ends_with(suffix),
-                None => *host == authority,
-            });
+        let on_host = hosts.is_empty() || hosts.iter().any(|host| is_on(host, &authority));
+        let small = authority.to_ascii_lowercase();
+        let spelling = match small != authority && hosts.iter().any(|host| is_on(host, &small)) {
+            true => ", with capitals, and hosts are compared byte for byte",
+            false => "",
+        };
         let near = |why: String, distance| Some(NearRoute { route, why, distance });
         if route.template.values(path).is_some() {
             return match (on_host, has_method, self.route) {
-                (false, true, _) => near(format!("its host is another one; the request's is {authority}"), 1),
+                (false, true, _) => near(format!("its host is another one; the request's is {authority}{spelling}"), 1),
                 (false, false, _) => near("host and method are others".to_owned(), 4),
                 (true, false, None) => near(format!("the method is {method}"), 0),
                 // A path with a route of the method: the other methods are no near miss.
@@ -165,6 +168,14 @@ impl Decided<'_> {
             distance += 2;
         }
         near(why, distance)
+    }
+}
+
+/// Whether an authority is a host of a route: the same, or below `*.example.com`.
+fn is_on(host: &str, authority: &str) -> bool {
+    match host.strip_prefix('*') {
+        Some(suffix) => authority.len() > suffix.len() && authority.ends_with(suffix),
+        None => host == authority,
     }
 }
 

@@ -33,12 +33,21 @@ pub(crate) struct SignedDelivery {
     /// Names as the provider's file has them
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// The header that holds the secret itself, where the provider sends a token, and what stands before the token
-    pub(crate) token: Option<(String, String)>,
+    /// Where the secret itself is, if the provider sends it as a token
+    pub(crate) secret: Option<SecretPart>,
     /// The public key that the gateway needs for this delivery, if it is signed with a private key
     pub(crate) public_key: Option<String>,
     /// The identifier that the filter makes the key of
     pub(crate) identifier: Option<String>,
+}
+
+/// The part of a delivery that holds the secret itself.
+#[derive(Debug)]
+pub(crate) enum SecretPart {
+    /// A header, and what stands before the secret in its value
+    Header { name: String, prefix: String },
+    /// A member of the body
+    Body,
 }
 
 const POST: &str = "POST";
@@ -104,9 +113,13 @@ impl DeliveryOrder<'_> {
             (None, None) => return Err(format!("the file of {name} does not say where signatures are")),
         }
         let public_key = key.public(&scheme.secret);
-        let token = header.filter(|_| scheme.algorithm == "token").map(|header| (header, place.prefix.clone()));
+        let part = match header {
+            Some(name) => SecretPart::Header { name, prefix: place.prefix.clone() },
+            None => SecretPart::Body,
+        };
+        let secret = (scheme.algorithm == "token").then_some(part);
         let mut delivery =
-            SignedDelivery { method: POST, url, headers, body: body.bytes, token, public_key, identifier: None };
+            SignedDelivery { method: POST, url, headers, body: body.bytes, secret, public_key, identifier: None };
         let secret = delivery.public_key.clone().map(String::into_bytes).or_else(|| self.secret.map(<[u8]>::to_vec));
         delivery.identifier = delivery.verified(self.provider, &secret.unwrap_or_default(), self.now_unix)?;
         Ok(delivery)

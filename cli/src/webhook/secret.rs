@@ -27,8 +27,10 @@ impl SecretSource {
         match text.strip_prefix('@') {
             Some(file) if !file.is_empty() => Ok(Self::File(file.to_owned())),
             _ if text == "-" => Ok(Self::Input),
-            _ => Err("give the secret as env:NAME, @FILE or - (standard input); an argument can be seen by others"
-                .to_owned()),
+            _ => Err(
+                "--secret: give the secret as env:NAME, @FILE or - (standard input); an argument can be seen by others"
+                    .to_owned(),
+            ),
         }
     }
 
@@ -51,11 +53,20 @@ impl SecretSource {
         if secret.is_empty() { Err("the secret is empty".to_owned()) } else { Ok(secret) }
     }
 
-    /// How a shell writes it between double quotes; `None` for standard input.
+    /// The word of a shell's command that expands to it; `None` if there is none: for standard input, and for a variable whose
+    /// name is no name of a shell (POSIX, XBD 3.216 "Name").
     pub(crate) fn in_shell(&self) -> Option<String> {
         match self {
-            Self::Variable(name) => Some(format!("${{{name}}}")),
-            Self::File(name) => Some(format!("$(cat {})", shell_words::quote(name))),
+            Self::Variable(name) => {
+                let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                    && !name.starts_with(|letter: char| letter.is_ascii_digit());
+                is_name.then(|| format!("\"${{{name}}}\""))
+            }
+            // `--` would not help: cat reads standard input for a file of the name `-`.
+            Self::File(name) if name.starts_with('-') => {
+                Some(format!("\"$(cat {})\"", shell_words::quote(&format!("./{name}"))))
+            }
+            Self::File(name) => Some(format!("\"$(cat {})\"", shell_words::quote(name))),
             Self::Input => None,
         }
     }
@@ -68,7 +79,18 @@ mod tests {
     #[test]
     fn a_secret_is_no_argument() {
         assert_eq!(SecretSource::parse("env:A"), Ok(SecretSource::Variable("A".to_owned())));
-        assert_eq!(SecretSource::parse("@a b").unwrap().in_shell().unwrap(), "$(cat 'a b')");
+        for (source, word) in [
+            ("env:A_1", Some("\"${A_1}\"")),
+            ("env:A-B", None),
+            ("env:1A", None),
+            ("env:A}$(id)", None),
+            ("@a b", Some("\"$(cat 'a b')\"")),
+            ("@-b", Some("\"$(cat ./-b)\"")),
+            ("@a'$(id)", Some("\"$(cat 'a'\\''$(id)')\"")),
+            ("-", None),
+        ] {
+            assert_eq!(SecretSource::parse(source).unwrap().in_shell().as_deref(), word, "{source}");
+        }
         assert_eq!(SecretSource::parse("-"), Ok(SecretSource::Input));
         for bad in ["", "env:", "@", "planted"] {
             assert!(!SecretSource::parse(bad).unwrap_err().contains("planted"), "{bad}");

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use e2e::harness::Test;
 use serde_json::json;
 
-use crate::standin::StandIn;
+use crate::standin::{Sound, StandIn, version};
 use crate::world::{Ran, run_command};
 
 pub(crate) fn tests() -> Vec<Test<PathBuf>> {
@@ -17,9 +17,9 @@ pub(crate) fn tests() -> Vec<Test<PathBuf>> {
         test("something else answers", something_else),
         test("credentials come from the environment", credentials),
         test("Restate goes away while results are purged", goes_away),
-        test("a result stays while a call of its handler is under way", waiting_call),
         test("a server that takes a change and ignores it", ignores),
         test("the guard never forgets before the services", order),
+        test("a change that fails leaves the guard the longer one", failed_change),
     ]
     .into_iter()
     .map(|test| test.within("failures"))
@@ -31,11 +31,6 @@ fn test(name: &str, body: fn(&Path) -> Result<()>) -> Test<PathBuf> {
 }
 
 const LIST: [&str; 2] = ["keys", "list"];
-
-/// What a sound server says of itself.
-fn version() -> String {
-    json!({"version": "1.7.12", "min_admin_api_version": 2, "max_admin_api_version": 4}).to_string()
-}
 
 fn list(program: &Path, admin: &str) -> Result<Ran> {
     let ran = run_command(program, admin, &[], LIST)?.exits(2)?;
@@ -98,7 +93,18 @@ fn credentials(program: &Path) -> Result<()> {
     ensure!(requests.len() == 2 && requests.iter().all(has_both), "{requests:?}");
     run_command(program, &open.url, &[], ["keys", "list", "--header-env", "X-Api-Key=ADMIN_KEY"])?
         .exits(2)?
-        .says("ADMIN_KEY is not set")
+        .says("ADMIN_KEY is not set")?;
+    // Two `authorization` headers are no valid request, so the one that is asked for replaces the token.
+    let other = StandIn::sound(Sound::default())?;
+    let environment = [("RESTATE_AUTH_TOKEN", "planted-token"), ("BASIC", "Basic planted")];
+    run_command(program, &other.url, &environment, ["keys", "list", "--header-env", "Authorization=BASIC"])?
+        .exits(0)?;
+    let one = |head: &String| {
+        let head = head.to_ascii_lowercase();
+        head.matches("authorization:").count() == 1 && head.contains("authorization: basic planted")
+    };
+    ensure!(other.requests().iter().all(one), "{:?}", other.requests());
+    Ok(())
 }
 
 fn goes_away(program: &Path) -> Result<()> {
@@ -109,6 +115,7 @@ fn goes_away(program: &Path) -> Result<()> {
     let rows = json!({"rows": [row("inv_1", "t-acme:p:user:u:a"), row("inv_2", "t-acme:p:user:u:b"), row("inv_3", "t-abc:p:user:u:c")]});
     let server = StandIn::start(move |path| match path {
         "/version" => Some((200, version())),
+        "/services" => Some((200, json!({"services": [{"name": "IdempotencyGuard"}]}).to_string())),
         "/query" => Some((200, rows.to_string())),
         "/invocations/inv_1/purge" => Some((200, String::new())),
         _ => None,
@@ -119,26 +126,6 @@ fn goes_away(program: &Path) -> Result<()> {
     ensure!(results == ["purged", "unknown"], "{ran:?}");
     // A row that Restate should not have sent is nobody's business here.
     ensure!(!server.requests().iter().any(|head| head.contains("inv_3")), "{:?}", server.requests());
-    Ok(())
-}
-
-/// Without the result nobody could find the call when it has ended.
-fn waiting_call(program: &Path) -> Result<()> {
-    let rows = json!({"rows": [
-        {"id": "inv_1", "target_service_name": "Refunds", "target_handler_name": "create", "idempotency_key": "t-acme:p:user:u:a",
-            "status": "completed", "completion_result": "success"},
-        {"id": "inv_2", "target_service_name": "Emails", "target_handler_name": "send", "status": "scheduled", "invoked_by_id": "inv_1"},
-    ]});
-    let server = StandIn::start(move |path| match path {
-        "/version" => Some((200, version())),
-        "/query" => Some((200, rows.to_string())),
-        _ => Some((200, String::new())),
-    })?;
-    let args = ["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
-    let ran = run_command(program, &server.url, &[], args)?.exits(1)?;
-    ensure!(ran.audit()? == [("call".to_owned(), "refused_in_flight".to_owned())], "{ran:?}");
-    ran.says("inv_2 has no result yet (scheduled)")?;
-    ensure!(!server.requests().iter().any(|head| head.starts_with("PATCH")), "{:?}", server.requests());
     Ok(())
 }
 
@@ -183,6 +170,41 @@ fn order(program: &Path) -> Result<()> {
         let changes: Vec<&str> =
             requests.iter().filter_map(|head| head.strip_prefix("PATCH /services/")?.split(' ').next()).collect();
         ensure!(changes == expected, "{guard}: {changes:?}");
+    }
+    Ok(())
+}
+
+/// Restate refuses to lengthen the guard, so no service is lengthened; it refuses to shorten a service, so the guard is not.
+fn failed_change(program: &Path) -> Result<()> {
+    for (service_has, guard_has, changed, left) in [
+        ("1d", "1d 2h", "IdempotencyGuard", "not changed: the guard IdempotencyGuard keeps claims for 1d 2h"),
+        ("4d", "9d", "Refunds", "not changed: Refunds keeps results for 4d"),
+    ] {
+        let service = |name: &str, retention: &str| json!({"name": name, "idempotency_retention": retention});
+        let services =
+            json!({"services": [service("Refunds", service_has), service("IdempotencyGuard", guard_has)]}).to_string();
+        let server = StandIn::start(move |path| match path {
+            "/version" => Some((200, version())),
+            "/services" => Some((200, services.clone())),
+            _ => Some((400, json!({"message": "no", "restate_code": null}).to_string())),
+        })?;
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("policy.json");
+        let retention = json!({"classes": {"money": "2d"}, "services": {"Refunds": {"class": "money"}}});
+        let source = json!({"name": "h", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s"}});
+        let backend =
+            json!({"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {"retention": "50h"}});
+        let route = json!({"endpoint": "refund", "path": "/refund", "policy": "REQUIRED_A", "target": "Refunds/create",
+            "collision": "enforce"});
+        let policy = json!({"version": 1, "identity": {"sources": [source]}, "backend": backend, "routes": [route],
+            "retention": retention});
+        std::fs::write(&file, policy.to_string())?;
+        let policy = file.display().to_string();
+        let ran =
+            run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
+        ensure!(server.changes() == [format!("/services/{changed}")], "{:?} {ran:?}", server.changes());
+        ran.says(left)?;
+        ran.says("Restate refused the change with status 400: no")?;
     }
     Ok(())
 }

@@ -4,9 +4,11 @@ use std::process::ExitCode;
 
 use e2e::harness::{run, sharing};
 
+mod asking;
 mod failures;
 mod forgetting;
 mod keys;
+mod partial;
 mod retention;
 mod standin;
 mod world;
@@ -17,6 +19,9 @@ fn main() -> ExitCode {
     tests.extend(keys::tests());
     let mut trials = sharing(world::World::start, tests);
     trials.extend(sharing(world::Clamped::start, retention::clamped_tests()));
-    trials.extend(sharing(world::command, failures::tests()));
+    let mut without_restate = failures::tests();
+    without_restate.extend(partial::tests());
+    without_restate.extend(asking::tests());
+    trials.extend(sharing(world::command, without_restate));
     run(Ok(trials))
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use e2e::harness::{Test, runtime};
 use e2e::lookup_stores::ROOT_KEY;
 use edge_idempotency_demo::tools::built;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::world::{LASTING, LONG, World, forwarded, keys, policy, test};
 
@@ -97,5 +97,16 @@ fn webhook(world: &World) -> Result<()> {
     ensure!(again.status.code() == Some(2) && told.contains("--replace-secret"), "{again:?}");
     let replaced = new(&["--replace-secret"])?;
     ensure!(replaced.status.code() == Some(0), "{replaced:?}");
+    // A deleted version is replaced, too.
+    let path = "commanded:shop:stripe";
+    let store = world.lookup_stores.openbao();
+    runtime()?.block_on(store.delete(path))?;
+    let replaced = new(&["--replace-secret"])?;
+    ensure!(replaced.status.code() == Some(0), "{replaced:?}");
+    // A list is not.
+    runtime()?.block_on(store.put(path, &json!({"secrets": [SECRET, "whsec_another"]})))?;
+    let refused = new(&["--replace-secret"])?;
+    let told = String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(2) && told.contains("bao kv put"), "{refused:?}");
     Ok(())
 }

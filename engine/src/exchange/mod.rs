@@ -70,7 +70,7 @@ pub enum Effect<'a> {
     /// Replace the whole body of the response. Separate effects set its headers.
     Body(Vec<u8>),
     /// Reply with a problem document. The request is not forwarded.
-    Reply(Problem),
+    Reply(Box<Problem>),
 }
 
 /// How the request continues after an event.
@@ -142,9 +142,9 @@ enum State {
     /// The response's headers have come, and the exchange waits for its whole body.
     AwaitsResponseBody(Decision, AwaitedBody, TrailerEdit),
     /// The response goes to the client. The problem is there if it replaces an error of the backend.
-    Responded(Decision, Option<Problem>, TrailerEdit),
+    Responded(Decision, Option<Box<Problem>>, TrailerEdit),
     /// The request was refused. The decision is empty if the refusal came before it.
-    Refused(Decision, Problem),
+    Refused(Decision, Box<Problem>),
 }
 
 /// The decision about a request that is forwarded.
@@ -174,7 +174,7 @@ enum ShadowDecision {
     /// The request would have been forwarded, with its key rewritten if it has one.
     Forward,
     /// The request would have been refused.
-    Refuse(Problem),
+    Refuse(Box<Problem>),
 }
 
 /// How a response's trailers are edited.
@@ -225,8 +225,8 @@ struct Facts {
     outcome: Outcome,
     invocation: Option<String>,
     route: Option<RouteId>,
-    /// The gateway's id of the request, which problem documents repeat.
-    request_id: Option<Uuid>,
+    /// The text of the gateway's id of the request, which problem documents repeat if it is a UUID
+    request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
 }
 
 /// How far an exchange is.
@@ -426,7 +426,7 @@ impl Exchange {
     fn flow_of(&mut self, result: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         result.unwrap_or_else(|problem| {
             effects.clear();
-            effects.push(Effect::Reply(self.refuse(problem)));
+            effects.push(Effect::Reply(Box::new(self.refuse(problem))));
             RequestFlow::Replied
         })
     }
@@ -448,13 +448,13 @@ impl Exchange {
         };
         let is_conflict = problem.code == Code::KeyInFlight;
         self.facts.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
-        self.state = State::Refused(decision, problem.clone());
+        self.state = State::Refused(decision, Box::new(problem.clone()));
         problem
     }
 
     /// The problem with the id of the request, if the request has one.
     pub(crate) fn about_request(&self, problem: Problem) -> Problem {
-        Problem { instance: self.facts.request_id, ..problem }
+        Problem { instance: self.request_id(), ..problem }
     }
 }
 

@@ -26,12 +26,12 @@ pub(super) struct RequestHead<'a> {
     pub(super) authority: &'a [u8],
     /// The first two `Idempotency-Key` lines. Two are an error already, so further ones do not matter.
     key: [Option<&'a [u8]>; 2],
-    /// The gateway's id of the request, if it is a UUID and the only one.
-    request_id: Option<Uuid>,
+    /// The gateway's id of the request, if it has the length of a UUID and is the only one.
+    request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
     /// Which attempt the client says the request is, at most 100.
     attempt: Option<u8>,
-    /// The header names to remove before the backend, without duplicates.
-    strip: Vec<&'a [u8]>,
+    /// The header lines to remove before the backend, sorted by their names.
+    strip: Vec<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> RequestHead<'a> {
@@ -40,7 +40,8 @@ impl<'a> RequestHead<'a> {
         let mut head =
             Self { method, target, authority, key: [None, None], request_id: None, attempt: None, strip: Vec::new() };
         let mut request_ids = 0;
-        for (name, value) in headers.iter() {
+        let names = policy.request_names();
+        for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
             match name {
                 [b':', pseudo @ ..] => match pseudo {
                     b"method" => head.method = value,
@@ -54,26 +55,38 @@ impl<'a> RequestHead<'a> {
                 },
                 _ => {
                     if name == REQUEST_ID {
-                        head.request_id = Uuid::parse(value).filter(|_| request_ids == 0);
+                        head.request_id = value.try_into().ok().filter(|_| request_ids == 0);
                         request_ids += 1;
                     } else if name == ATTEMPT {
                         head.attempt = attempt(value);
                     }
                     if is_stripped(policy, name) {
-                        head.strip.push(name);
+                        head.strip.push((name, value));
                     }
                 }
             }
         }
-        head.strip = distinct(head.strip);
+        head.strip.sort_unstable();
         head
     }
 
     /// Removes the headers of a verified delivery that stay on other requests.
     pub(super) fn strip_verified(&mut self, policy: &Policy, headers: &Headers<'a>) {
-        let names = headers.iter().map(|(name, _)| name).filter(|name| policy.strip_verified().contains(name));
-        self.strip.extend(names);
-        self.strip = distinct(std::mem::take(&mut self.strip));
+        self.strip.extend(headers.iter().filter(|(name, _)| policy.strip_verified().contains(name)));
+        self.strip.sort_unstable();
+    }
+
+    /// The names of the header lines to remove, without duplicates.
+    fn stripped_names(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
+        let mut before = None;
+        let names = self.strip.iter().map(|(name, _)| *name);
+        names.filter(move |name| before.replace(*name) != Some(*name))
+    }
+
+    /// Whether one of these lines has the name, and this value. A repeated line counts as two.
+    fn has_only(&self, name: &str, value: &str) -> bool {
+        let mut lines = self.strip.iter().filter(|(line, _)| *line == name.as_bytes());
+        lines.next().is_some_and(|(_, sent)| *sent == value.as_bytes()) && lines.next().is_none()
     }
 
     pub(super) fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
@@ -133,7 +146,7 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
 
     /// The target, if the path is rewritten.
     pub(super) fn target(&self) -> Option<&'p Target> {
-        self.route?.target.as_ref()
+        self.route?.target.as_deref()
     }
 
     /// The values of the path's parameters, decoded.
@@ -340,7 +353,7 @@ impl Exchange {
         }
         let (decision, shadow) = match result {
             Ok(keyed) => (Decision::of_key(keyed), ShadowDecision::Forward),
-            Err(problem) => (Decision::default(), ShadowDecision::Refuse(problem)),
+            Err(problem) => (Decision::default(), ShadowDecision::Refuse(Box::new(problem))),
         };
         let forged = |line: &[u8]| key::unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes());
         let keyed = matches!(head.key, [Some(line), None] if !forged(line));
@@ -396,6 +409,7 @@ impl Decision {
         matched: &MatchedRoute<'a, '_>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<(), Problem> {
+        effects.reserve(8);
         let target = matched.target();
         let rewritten = target.map(|target| self.rewrite(target, matched)).transpose()?;
         let listed = matched.route.map(|route| route.query.as_slice()).unwrap_or_default();
@@ -426,41 +440,49 @@ impl Decision {
         parameters: Vec<(&'a str, Vec<u8>)>,
         effects: &mut Vec<Effect<'a>>,
     ) {
-        let mut set: Vec<(&'a str, Cow<'a, [u8]>)> = Vec::with_capacity(5);
-        if let Some(identity) = &self.identity {
-            let project = match &identity.project {
-                Project::Named(name) => Some(name.as_str()),
-                Project::Tenant | Project::Platform => None,
-            };
-            let parts = [
-                (&forward.tenant, Some(identity.tenant.as_str())),
-                (&forward.project, project),
-                (&forward.subject, Some(identity.subject.as_str())),
-            ];
-            for (name, value) in parts {
-                if let (Some(name), Some(value)) = (name, value) {
-                    set.push((name, Cow::Owned(value.as_bytes().to_vec())));
+        let project = |identity: &'_ Identity| matches!(identity.project, Project::Named(_));
+        let named = |name: &'a Option<String>, is_known: bool| name.as_deref().filter(|_| is_known);
+        let identity = self.identity.as_ref();
+        let forwarded = [
+            named(&forward.tenant, identity.is_some()),
+            named(&forward.project, identity.is_some_and(project)),
+            named(&forward.subject, identity.is_some()),
+        ];
+        let key = self.key.as_deref().filter(|_| self.lines == KeyLines::Used && self.shadow.is_none());
+        if self.lines == KeyLines::Removed && head.has_key() {
+            effects.push(Effect::Remove { map: HeaderMapKind::Request, name: IDEMPOTENCY_KEY.as_bytes() });
+        }
+        // Setting a header replaces all lines of that name, so those need no removal.
+        let is_set = |name: &[u8]| {
+            let is_name = |set: &&str| set.as_bytes() == name;
+            forwarded.iter().flatten().any(is_name)
+                || parameters.iter().any(|(set, _)| is_name(set))
+                || mark.is_some() && is_name(&REWRITE_MARK)
+                || key.is_some() && is_name(&IDEMPOTENCY_KEY)
+        };
+        let removed = head.stripped_names().filter(|name| !is_set(name));
+        effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        let mut set = |name: &'a str, value: Cow<'a, [u8]>| {
+            effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
+        };
+        if let Some(identity) = identity {
+            let values = [identity.tenant.as_str(), identity.project.as_str(), identity.subject.as_str()];
+            for (name, value) in forwarded.into_iter().zip(values) {
+                // A gateway that writes claims into headers has often set this one.
+                if let Some(name) = name.filter(|name| !head.has_only(name, value)) {
+                    set(name, Cow::Owned(value.as_bytes().to_vec()));
                 }
             }
         }
-        set.extend(parameters.into_iter().map(|(name, value)| (name, Cow::Owned(value))));
+        for (name, value) in parameters {
+            set(name, Cow::Owned(value));
+        }
         if let Some(value) = mark {
-            set.push((REWRITE_MARK, Cow::Borrowed(value.as_bytes())));
+            set(REWRITE_MARK, Cow::Borrowed(value.as_bytes()));
         }
-        match (self.lines, &self.key) {
-            (KeyLines::Used, Some(key)) if self.shadow.is_none() => {
-                set.push((IDEMPOTENCY_KEY, Cow::Owned(key.clone().into_bytes())));
-            }
-            (KeyLines::Removed, _) if head.has_key() => {
-                effects.push(Effect::Remove { map: HeaderMapKind::Request, name: IDEMPOTENCY_KEY.as_bytes() });
-            }
-            _ => {}
+        if let Some(key) = key {
+            set(IDEMPOTENCY_KEY, Cow::Owned(key.as_bytes().to_vec()));
         }
-        // Setting a header replaces all lines of that name, so those need no removal.
-        let is_set = |name: &[u8]| set.iter().any(|(header, _)| header.as_bytes() == name);
-        let removed = head.strip.iter().filter(|name| !is_set(name));
-        effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
-        effects.extend(set.into_iter().map(|(name, value)| Effect::Set { map: HeaderMapKind::Request, name, value }));
     }
 }
 

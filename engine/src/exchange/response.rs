@@ -102,6 +102,9 @@ impl Exchange {
                 return ResponseFlow::Stream;
             }
         };
+        if decision.keyed {
+            effects.reserve(6);
+        }
         let head = read(policy, headers, effects);
         self.facts.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
         let action = match decision.recovery {
@@ -116,7 +119,7 @@ impl Exchange {
                 set(RETRY, problem.retry().name().as_bytes(), effects);
                 bound_retry_after(policy, head.retry_after, effects);
                 set_problem(policy, &problem, effects);
-                self.state = State::Responded(decision, Some(problem), TrailerEdit::Remove);
+                self.state = State::Responded(decision, Some(Box::new(problem)), TrailerEdit::Remove);
                 return ResponseFlow::Stream;
             }
             ResponseAction::Processing => {
@@ -136,11 +139,11 @@ impl Exchange {
                     self.facts.answer = Some(AnswerFact { outcome, error: head.is_error() });
                 }
                 if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
-                    self.facts.invocation = Some(String::from_utf8_lossy(value).into_owned());
+                    self.facts.invocation = Some(text(value));
                     if let Some(operation) = self.operation_id(policy, &decision, value, head.status) {
                         let tagged = policy.operations().is_some();
                         if tagged {
-                            decision.operation = Some(String::from_utf8_lossy(&operation).into_owned());
+                            decision.operation = Some(text(&operation));
                         }
                         // The body of a one-way target's answer tells whose invocation it is.
                         if !tagged || !self.accepts(policy, &decision, &head) {
@@ -272,8 +275,9 @@ impl Exchange {
 /// Reads a response's head and removes hidden headers.
 fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) -> ResponseHead<'a> {
     let mut head = ResponseHead::default();
-    let mut removed = Vec::new();
-    for (name, value) in headers.iter() {
+    let begin = effects.len();
+    let names = policy.response_names();
+    for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
         let mut hidden = is_hidden(policy, name);
         match name {
             b":status" => head.status = number(value).and_then(|status| status.try_into().ok()).unwrap_or_default(),
@@ -303,11 +307,24 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
             head.replay |= !matches!(value, b"" | b"0" | b"false");
         }
         if hidden {
-            removed.push(name);
+            effects.push(Effect::Remove { map: HeaderMapKind::Response, name });
         }
     }
-    effects.extend(distinct(removed).into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Response, name }));
+    remove_once(effects, begin);
     head
+}
+
+/// Leaves one of several removals of the same name, of those that begin at this index.
+fn remove_once(effects: &mut Vec<Effect<'_>>, begin: usize) {
+    if effects.len() > begin + 1 {
+        let removals = effects.split_off(begin);
+        let names = removals.into_iter().filter_map(|effect| match effect {
+            Effect::Remove { name, .. } => Some(name),
+            _ => None,
+        });
+        let names = distinct(names.collect());
+        effects.extend(names.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Response, name }));
+    }
 }
 
 /// Tells the operation id of work under way, and at which path the caller can ask for its answer.
@@ -369,12 +386,23 @@ fn gateway_problem(head: &ResponseHead<'_>, to_target: bool, keyed: bool) -> Opt
     })
 }
 
+/// The text of an id. Ids are ASCII, which this reads faster than a lossy conversion.
+fn text(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(value).into_owned(),
+    }
+}
+
 fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.trim().parse().ok()
 }
 
 /// Whether a media type is `application/json` or ends in `+json`.
 fn is_json(content_type: &[u8]) -> bool {
+    if content_type == b"application/json" {
+        return true;
+    }
     let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     kind.eq_ignore_ascii_case(b"application/json")
         || kind.len().checked_sub(5).and_then(|at| kind.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(b"+json"))

@@ -138,7 +138,7 @@ impl Exchange {
             set_problem(policy, problem, effects);
         }
         let trailers = if replaced.is_some() { TrailerEdit::Remove } else { trailers };
-        self.state = State::Responded(decision, replaced, trailers);
+        self.state = State::Responded(decision, replaced.map(Box::new), trailers);
     }
 }
 

@@ -49,9 +49,10 @@ impl Exchange {
     /// The refusal of the request, or the one that has no effect in shadow mode, or the problem in the place of the backend's
     /// error.
     pub(crate) fn problem(&self) -> Option<&Problem> {
-        match (&self.state, self.shadow().flatten()) {
+        let shadow = self.shadow().flatten();
+        match (&self.state, shadow) {
             (State::Responded(..), Some(problem)) => Some(problem),
-            _ => self.refusal().or_else(|| self.shadow().flatten()),
+            _ => self.refusal().or(shadow),
         }
     }
 
@@ -220,8 +221,8 @@ impl Exchange {
     }
 
     /// The gateway's id of the request.
-    pub(crate) const fn request_id(&self) -> Option<Uuid> {
-        self.facts.request_id
+    pub(crate) fn request_id(&self) -> Option<Uuid> {
+        Uuid::parse(&self.facts.request_id?)
     }
 
     /// Whether the path is that of an operation.

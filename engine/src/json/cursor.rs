@@ -57,27 +57,36 @@ fn one_line(text: &str) -> String {
 /// A value and its JSON pointer.
 #[derive(Debug, Clone)]
 pub struct JsonCursor<'j> {
-    json: &'j Json,
-    /// The JSON pointer of the value.
+    json: &'j Json<'j>,
+    /// The JSON pointer of the value; empty below [`JsonCursor::root_without_pointers`].
     pub pointer: String,
+    has_pointers: bool,
 }
 
 /// An object and its JSON pointer.
 #[derive(Debug, Clone)]
 pub struct ObjectCursor<'j> {
-    members: &'j [(String, Json)],
-    /// The JSON pointer of the object.
+    members: &'j [(Cow<'j, str>, Json<'j>)],
+    /// The JSON pointer of the object; empty below [`JsonCursor::root_without_pointers`].
     pub pointer: String,
+    has_pointers: bool,
 }
 
 impl<'j> JsonCursor<'j> {
     /// The document's root.
-    pub const fn root(json: &'j Json) -> Self {
-        Self { json, pointer: String::new() }
+    pub const fn root(json: &'j Json<'j>) -> Self {
+        Self { json, pointer: String::new(), has_pointers: true }
+    }
+
+    /// The root of a document that is read for the first time. Only problems need pointers, and to make those of 10,000
+    /// routes takes longer than to read the routes. So a document is read without them, and read again from
+    /// [`JsonCursor::root`] if it has problems.
+    pub const fn root_without_pointers(json: &'j Json<'j>) -> Self {
+        Self { json, pointer: String::new(), has_pointers: false }
     }
 
     /// The value itself.
-    pub const fn json(&self) -> &'j Json {
+    pub const fn json(&self) -> &'j Json<'j> {
         self.json
     }
 
@@ -96,7 +105,7 @@ impl<'j> JsonCursor<'j> {
     pub fn fields(&self, known: &[&str], issues: &mut Issues) -> Option<ObjectCursor<'j>> {
         let fields = self.map(issues)?;
         for (name, _) in fields.members {
-            if !known.contains(&name.as_str()) {
+            if !known.contains(&&**name) {
                 let hint = match nearest(name, known) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("known here: {}", quoted(known)),
@@ -111,7 +120,9 @@ impl<'j> JsonCursor<'j> {
     #[inline(never)]
     pub fn map(&self, issues: &mut Issues) -> Option<ObjectCursor<'j>> {
         match self.json {
-            Json::Object(members) => Some(ObjectCursor { members, pointer: self.pointer.clone() }),
+            Json::Object(members) => {
+                Some(ObjectCursor { members, pointer: self.pointer.clone(), has_pointers: self.has_pointers })
+            }
             _ => self.unexpected("an object", issues),
         }
     }
@@ -189,13 +200,12 @@ impl<'j> JsonCursor<'j> {
     #[inline(never)]
     pub fn items(&self, issues: &mut Issues) -> Option<Vec<JsonCursor<'j>>> {
         match self.json {
-            Json::Array(items) => Some(
-                items
-                    .iter()
-                    .enumerate()
-                    .map(|(index, json)| JsonCursor { json, pointer: format!("{}/{index}", self.pointer) })
-                    .collect(),
-            ),
+            Json::Array(items) => {
+                let has_pointers = self.has_pointers;
+                let pointer = |index| if has_pointers { format!("{}/{index}", self.pointer) } else { String::new() };
+                let items = items.iter().enumerate();
+                Some(items.map(|(index, json)| JsonCursor { json, pointer: pointer(index), has_pointers }).collect())
+            }
             _ => self.unexpected("an array", issues),
         }
     }
@@ -236,11 +246,23 @@ impl<'j> JsonCursor<'j> {
 }
 
 impl<'j> ObjectCursor<'j> {
+    /// The same object, or an empty one if it has only members out of `read`. To look for many absent members in an empty
+    /// object takes next to no time.
+    pub fn besides(self, read: &[&str]) -> Self {
+        let has_others = self.members.iter().any(|(name, _)| !read.contains(&&**name));
+        Self { members: if has_others { self.members } else { &[] }, ..self }
+    }
+
     /// A member that may be absent.
     #[inline(never)]
     pub fn get(&self, name: &str) -> Option<JsonCursor<'j>> {
         let (_, json) = self.members.iter().find(|(member, _)| member == name)?;
-        Some(JsonCursor { json, pointer: child(&self.pointer, name) })
+        Some(self.member(name, json))
+    }
+
+    fn member(&self, name: &str, json: &'j Json<'j>) -> JsonCursor<'j> {
+        let pointer = if self.has_pointers { child(&self.pointer, name) } else { String::new() };
+        JsonCursor { json, pointer, has_pointers: self.has_pointers }
     }
 
     /// A required member.
@@ -333,9 +355,7 @@ impl<'j> ObjectCursor<'j> {
 
     /// All members, in order.
     pub fn entries(&self) -> impl Iterator<Item = (&'j str, JsonCursor<'j>)> + '_ {
-        self.members
-            .iter()
-            .map(|(name, json)| (name.as_str(), JsonCursor { json, pointer: child(&self.pointer, name) }))
+        self.members.iter().map(|(name, json)| (&**name, self.member(name, json)))
     }
 }
 

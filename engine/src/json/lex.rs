@@ -84,6 +84,7 @@ fn push_unicode<'b>(digits: &'b [u8], out: &mut Vec<u8>) -> &'b [u8] {
 }
 
 /// Reads the four hexadecimal digits after `\u`. Returns their value and the rest.
+#[inline(always)]
 pub(crate) fn unit(digits: &[u8]) -> Option<(u32, &[u8])> {
     let (four, rest) = digits.split_first_chunk::<4>()?;
     let mut value = 0;
@@ -120,7 +121,8 @@ pub(crate) fn scalar(text: &[u8]) -> Option<(JsonScalar<'_>, &[u8])> {
 }
 
 /// RFC 8259 section 6.
-fn skip_number(text: &[u8]) -> Option<&[u8]> {
+#[inline(always)]
+pub(super) fn skip_number(text: &[u8]) -> Option<&[u8]> {
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);
     let mut rest = match unsigned {
         [b'0', after @ ..] => after,
@@ -140,6 +142,7 @@ fn skip_number(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Skips one digit or more.
+#[inline(always)]
 fn skip_digits(text: &[u8]) -> Option<&[u8]> {
     let [b'0'..=b'9', rest @ ..] = text else { return None };
     let mut rest = rest;
@@ -150,6 +153,7 @@ fn skip_digits(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// RFC 8259 section 2.
+#[inline(always)]
 pub(crate) fn skip_space(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = text {
         text = rest;
@@ -164,34 +168,36 @@ pub(crate) fn string(text: &[u8]) -> Option<(Text<'_>, &[u8])> {
     loop {
         // A large text consists mostly of strings, so eight plain bytes are skipped at once.
         while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
-            let plain = plain_bytes(u64::from_le_bytes(*chunk));
-            if plain < 8 {
-                rest = rest.get(plain..)?;
+            let special = special_bytes(u64::from_le_bytes(*chunk));
+            if special != 0 {
+                rest = rest.get(special.trailing_zeros() as usize / 8..)?;
                 break;
             }
             rest = after;
         }
-        rest = match rest {
-            [b'"', after @ ..] => {
-                let (raw, _) = text.split_at_checked(text.len().checked_sub(rest.len())?)?;
-                return Some((Text { raw, escaped }, after));
-            }
-            [b'\\', after @ ..] => {
-                escaped = true;
-                match after {
-                    [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => after,
-                    [b'u', after @ ..] => unit(after)?.1,
-                    _ => return None,
-                }
-            }
-            [0..0x20, ..] | [] => return None,
-            [..0x80, after @ ..] => after,
-            _ => skip_code_point(rest)?,
-        };
+        if let [b'"', after @ ..] = rest {
+            let (raw, _) = text.split_at_checked(text.len().checked_sub(rest.len())?)?;
+            return Some((Text { raw, escaped }, after));
+        }
+        escaped |= matches!(rest, [b'\\', ..]);
+        rest = skip_in_string(rest)?;
+    }
+}
+
+/// Skips one character or escape of a string.
+#[inline(always)]
+pub(super) fn skip_in_string(text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
+        [b'\\', b'u', after @ ..] => Some(unit(after)?.1),
+        [0..0x20 | b'\\', ..] | [] => None,
+        [..0x80, after @ ..] => Some(after),
+        _ => skip_code_point(text),
     }
 }
 
 /// Skips one code point beyond ASCII; `None` if it is not valid UTF-8 (RFC 3629 section 4).
+#[inline(always)]
 fn skip_code_point(text: &[u8]) -> Option<&[u8]> {
     match text {
         [0xc2..=0xdf, 0x80..=0xbf, rest @ ..]
@@ -205,17 +211,14 @@ fn skip_code_point(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// How many of eight bytes, counted from the lowest, are ASCII and neither a quote nor a backslash nor a control
-/// character.
-const fn plain_bytes(bytes: u64) -> usize {
+/// Marks the bytes of eight that are not ASCII, or a quote, a backslash or a control character: the highest bit of each.
+pub(super) const fn special_bytes(bytes: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
-    // Sets the highest bit of each zero byte, correct up to the first zero byte.
-    const fn zeros(bytes: u64) -> u64 {
-        bytes.wrapping_sub(ONES) & !bytes
-    }
-    // The highest bit is set for a byte above ASCII, and for a byte below the space.
-    let outside = bytes.wrapping_sub(ONES * 0x20) | bytes;
-    let special = outside | zeros(bytes ^ (ONES * b'"' as u64)) | zeros(bytes ^ (ONES * b'\\' as u64));
-    ((special & HIGH).trailing_zeros() / 8) as usize
+    let ascii = bytes & !HIGH;
+    // The subtractions clear the highest bit of a byte that is less than what they subtract. Exchanging 0x20 and 0x22
+    // puts the quote next to the control characters.
+    let plain = ((ascii ^ (ONES * 2)) | HIGH).wrapping_sub(ONES * 0x21);
+    let plain = plain & ((ascii ^ (ONES * b'\\' as u64)) | HIGH).wrapping_sub(ONES);
+    (bytes | !plain) & HIGH
 }

@@ -10,13 +10,17 @@
 //! | `cursor` | reading a tree and collecting its problems with their JSON pointers |
 //! | `lex` | the lexer: scalars and space |
 //! | `scan` | values at JSON pointers, in one pass over the bytes |
+//! | `skip` | skipping what no pointer leads to, with a check of all of it |
 //! | `canonical` | the canonical form of a text (RFC 8785) |
 //! | `slip` | why a text is no JSON |
 
 pub(crate) mod canonical;
 pub(crate) mod cursor;
 pub(crate) mod lex;
+#[cfg(test)]
+mod reference;
 pub(crate) mod scan;
+mod skip;
 pub(crate) mod slip;
 mod tree;
 

@@ -5,9 +5,8 @@
 
 pub(crate) use crate::json::lex::JsonScalar;
 use crate::json::lex::{Text, scalar, skip_space, string};
+use crate::json::skip::{Closes, MAX_DEPTH, skip_container};
 
-/// The maximum nesting. The scanner keeps one bit for each level.
-const MAX_DEPTH: usize = 512;
 /// The maximum number of segments of a pointer.
 pub(crate) const MAX_SEGMENTS: usize = 8;
 
@@ -112,10 +111,10 @@ struct SearchedPointer<'p, 'b> {
 
 struct Search<'p, 'b> {
     targets: Vec<SearchedPointer<'p, 'b>>,
-    /// The largest [`SearchedPointer::on`]. Deeper members need no comparison.
-    deepest: usize,
     /// Whether some [`SearchedPointer::next`] is set.
     next: bool,
+    /// Room for [`skip_container`]
+    closes: Closes,
 }
 
 impl<'p, 'b> Search<'p, 'b> {
@@ -127,14 +126,12 @@ impl<'p, 'b> Search<'p, 'b> {
             next: true,
             found: PointerResult::Missing,
         };
-        Self { targets: pointers.iter().map(target).collect(), deepest: 0, next: true }
+        let targets: Vec<_> = pointers.iter().map(target).collect();
+        Self { next: !targets.is_empty(), targets, closes: [0; MAX_DEPTH] }
     }
 
     /// A member begins in the innermost of `depth` containers.
     fn member(&mut self, depth: usize, name: Text<'b>) {
-        if depth != self.deepest {
-            return;
-        }
         for target in self.targets.iter_mut().filter(|target| target.on == depth) {
             let Some(level) = depth.checked_sub(1) else { continue };
             let Some(segment) = target.pointer.segments.get(level) else { continue };
@@ -155,9 +152,6 @@ impl<'p, 'b> Search<'p, 'b> {
 
     /// An item begins in the innermost of `depth` containers.
     fn item(&mut self, depth: usize) {
-        if depth != self.deepest {
-            return;
-        }
         for target in self.targets.iter_mut().filter(|target| target.on == depth) {
             let Some(level) = depth.checked_sub(1) else { continue };
             let Some(segment) = target.pointer.segments.get(level) else { continue };
@@ -189,113 +183,76 @@ impl<'p, 'b> Search<'p, 'b> {
         }
     }
 
-    /// A container begins; `depth` counts it.
-    fn open(&mut self, depth: usize) {
+    /// A container begins; `depth` counts it. Returns whether a pointer leads into it.
+    fn open(&mut self, depth: usize) -> bool {
+        let mut on = false;
         if !std::mem::take(&mut self.next) {
-            return;
+            return on;
         }
         for target in self.targets.iter_mut().filter(|target| target.next) {
             target.next = false;
             if depth <= target.pointer.segments.len() {
                 target.on = depth;
-                self.deepest = self.deepest.max(depth);
+                on = true;
             } else if target.found == PointerResult::Missing {
                 target.found = PointerResult::Value(JsonScalar::Container);
             }
         }
+        on
     }
 
-    /// The innermost container ends; `depth` still counts it.
+    /// The innermost container, into which a pointer leads, ends; `depth` still counts it.
     fn close(&mut self, depth: usize) {
-        if depth == self.deepest {
-            for target in self.targets.iter_mut().filter(|target| target.on == depth) {
-                target.on = depth.saturating_sub(1);
-            }
-            self.deepest = self.targets.iter().map(|target| target.on).max().unwrap_or_default();
+        for target in self.targets.iter_mut().filter(|target| target.on == depth) {
+            target.on = depth.saturating_sub(1);
         }
     }
 }
 
-/// The kinds of the open containers.
-struct Nesting {
-    depth: usize,
-    /// Whether the innermost one is an object
-    object: bool,
-    /// The same of all of them, a bit each
-    objects: [u64; MAX_DEPTH / 64],
-}
-
-impl Nesting {
-    fn open(&mut self, object: bool) -> Option<()> {
-        let word = self.objects.get_mut(self.depth / 64)?;
-        let bit = 1 << (self.depth % 64);
-        *word = if object { *word | bit } else { *word & !bit };
-        self.depth += 1;
-        self.object = object;
-        Some(())
-    }
-
-    fn close(&mut self) -> Option<()> {
-        self.depth = self.depth.checked_sub(1)?;
-        if let Some(outer) = self.depth.checked_sub(1) {
-            self.object = self.objects.get(outer / 64)? >> (outer % 64) & 1 == 1;
-        }
-        Some(())
-    }
-}
-
+/// Finds the values of all pointers in `text`. `None` if the text is not JSON.
 fn scan<'b>(text: &'b [u8], search: &mut Search<'_, 'b>) -> Option<()> {
-    let mut nesting = Nesting { depth: 0, object: false, objects: [0; MAX_DEPTH / 64] };
+    let rest = value(skip_space(text), 0, search)?;
+    skip_space(rest).is_empty().then_some(())
+}
+
+/// Reads a value in `depth` containers. Returns what follows it.
+fn value<'b>(text: &'b [u8], depth: usize, search: &mut Search<'_, 'b>) -> Option<&'b [u8]> {
+    let [open @ (b'{' | b'['), content @ ..] = text else {
+        let (value, after) = scalar(text)?;
+        search.scalar(depth, value);
+        return Some(after);
+    };
+    if !search.open(depth + 1) {
+        return skip_container(text, depth, &mut search.closes);
+    }
+    // A pointer leads here, so there are at most as many levels as it has segments.
+    let rest = container(content, *open == b'{', depth + 1, search)?;
+    search.close(depth + 1);
+    Some(rest)
+}
+
+/// Reads an object or an array on the way of a pointer, after its opening bracket; `depth` counts it. Returns what
+/// follows it.
+fn container<'b>(text: &'b [u8], object: bool, depth: usize, search: &mut Search<'_, 'b>) -> Option<&'b [u8]> {
+    let close = if object { b'}' } else { b']' };
     let mut rest = skip_space(text);
+    if let Some(after) = rest.strip_prefix(&[close]) {
+        return Some(after);
+    }
     loop {
-        // A value begins here.
-        if let [open @ (b'{' | b'['), after @ ..] = rest {
-            let object = *open == b'{';
-            nesting.open(object)?;
-            search.open(nesting.depth);
-            rest = skip_space(after);
-            if !matches!((object, rest), (true, [b'}', ..]) | (false, [b']', ..])) {
-                rest = next(rest, &nesting, search)?;
-                continue;
-            }
+        if object {
+            let (name, after) = string(rest.strip_prefix(b"\"")?)?;
+            search.member(depth, name);
+            rest = skip_space(skip_space(after).strip_prefix(b":")?);
         } else {
-            let (value, after) = scalar(rest)?;
-            search.scalar(nesting.depth, value);
-            rest = skip_space(after);
+            search.item(depth);
         }
-        // A value, or an empty container, has ended here.
-        loop {
-            match rest {
-                [] if nesting.depth == 0 => return Some(()),
-                [b',', after @ ..] if nesting.depth > 0 => {
-                    rest = next(skip_space(after), &nesting, search)?;
-                    break;
-                }
-                [end @ (b'}' | b']'), after @ ..] if nesting.depth > 0 && (*end == b'}') == nesting.object => {
-                    search.close(nesting.depth);
-                    nesting.close()?;
-                    rest = skip_space(after);
-                }
-                _ => return None,
-            }
+        match skip_space(value(rest, depth, search)?) {
+            [b',', after @ ..] => rest = skip_space(after),
+            [end, after @ ..] if *end == close => return Some(after),
+            _ => return None,
         }
     }
-}
-
-/// Begins a member or an item of the innermost container. Returns the rest, which begins with the value.
-fn next<'b>(text: &'b [u8], nesting: &Nesting, search: &mut Search<'_, 'b>) -> Option<&'b [u8]> {
-    if nesting.object {
-        return member(text, nesting.depth, search);
-    }
-    search.item(nesting.depth);
-    Some(text)
-}
-
-/// Reads `"name":` and the space after it.
-fn member<'b>(text: &'b [u8], depth: usize, search: &mut Search<'_, 'b>) -> Option<&'b [u8]> {
-    let (name, after) = string(text.strip_prefix(b"\"")?)?;
-    search.member(depth, name);
-    Some(skip_space(skip_space(after).strip_prefix(b":")?))
 }
 
 #[cfg(test)]

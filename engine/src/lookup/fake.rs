@@ -6,6 +6,7 @@ use crate::call::{Call, CallReply};
 use crate::collision;
 use crate::json::{Json, to_text};
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 
 /// The content of the two stores, and the replies to lookups of invocations, to claims, and to questions about keys in flight.
 ///
@@ -28,9 +29,9 @@ use sha2::{Digest as _, Sha256};
 #[derive(Debug, Clone, Default)]
 pub struct FakeStores {
     entries: Option<Entries>,
-    invocations: Option<Json>,
-    guard: Option<Json>,
-    in_flight: Option<Json>,
+    invocations: Option<Json<'static>>,
+    guard: Option<Json<'static>>,
+    in_flight: Option<Json<'static>>,
 }
 
 #[derive(Debug, Clone)]
@@ -39,7 +40,9 @@ struct Entries {
     secrets: Members,
 }
 
-type Members = Vec<(String, Json)>;
+type Members = Vec<Member<'static>>;
+
+type Member<'t> = (Cow<'t, str>, Json<'t>);
 
 impl FakeStores {
     /// Reads `{"bindings": {…}, "secrets": {…}, "invocations": {…}, "guard": {…}, "in_flight": {…}}`.
@@ -55,19 +58,19 @@ impl FakeStores {
         let (mut bindings, mut secrets) = (Vec::new(), Vec::new());
         let (mut invocations, mut guard, mut in_flight) = (None, None, None);
         for (name, value) in members {
-            let (target, is_known): (_, fn(&Json) -> bool) = match name.as_str() {
+            let (target, is_known): (_, fn(&Json<'_>) -> bool) = match name.as_ref() {
                 "bindings" => (&mut bindings, |value| matches!(value, Json::Null | Json::Object(_))),
                 "secrets" => (&mut secrets, |value| !matches!(value, Json::Bool(_) | Json::Number(_))),
                 "invocations" | "guard" | "in_flight" => {
                     if response(value).is_none() && value.text() != Some("unreachable") {
                         return Err(format!("`{name}` is neither a response with a `status` nor `unreachable`"));
                     }
-                    let place = match name.as_str() {
+                    let place = match name.as_ref() {
                         "guard" => &mut guard,
                         "in_flight" => &mut in_flight,
                         _ => &mut invocations,
                     };
-                    *place = Some(value.clone());
+                    *place = Some(value.detached());
                     continue;
                 }
                 _ => {
@@ -76,11 +79,11 @@ impl FakeStores {
                     ));
                 }
             };
-            let Json::Object(entries) = value else { return Err(format!("`{name}` is no object")) };
+            let Json::Object(entries) = value.detached() else { return Err(format!("`{name}` is no object")) };
             if let Some((key, value)) = entries.iter().find(|(_, value)| !is_known(value)) {
                 return Err(format!("`{name}` has {} for `{key}`", value.kind()));
             }
-            target.clone_from(entries);
+            *target = entries;
         }
         Ok(Self { entries: Some(Entries { bindings, secrets }), invocations, guard, in_flight })
     }
@@ -185,29 +188,29 @@ fn response(entry: &Json) -> Option<(Option<u16>, Vec<u8>)> {
     let status = member(members(entry), "status")?.integer().and_then(|status| u16::try_from(status).ok());
     let body = match member(members(entry), "body") {
         None => String::new(),
-        Some(Json::String(text)) => text.clone(),
+        Some(Json::String(text)) => text.as_ref().to_owned(),
         Some(json) => to_text(json),
     };
     Some((status, body.into_bytes()))
 }
 
-fn members(json: &Json) -> &[(String, Json)] {
+fn members<'j, 't>(json: &'j Json<'t>) -> &'j [Member<'t>] {
     if let Json::Object(members) = json { members } else { &[] }
 }
 
-fn member<'j>(members: &'j [(String, Json)], name: &str) -> Option<&'j Json> {
+fn member<'j, 't>(members: &'j [Member<'t>], name: &str) -> Option<&'j Json<'t>> {
     members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
 
 /// Unkey's response for a key with this binding.
-fn verified(binding: &[(String, Json)]) -> String {
+fn verified(binding: &[Member<'_>]) -> String {
     let of = |name: &str| member(binding, name).cloned().unwrap_or(Json::Null);
     let mut meta = vec![
-        ("kind".to_owned(), Json::String("webhook".to_owned())),
-        ("project_id".to_owned(), of("project")),
-        ("provider".to_owned(), of("provider")),
+        ("kind".into(), Json::String("webhook".into())),
+        ("project_id".into(), of("project")),
+        ("provider".into(), of("provider")),
     ];
-    let optional = binding.iter().filter(|(name, _)| ["key_scope", "bind_body"].contains(&name.as_str()));
+    let optional = binding.iter().filter(|(name, _)| ["key_scope", "bind_body"].contains(&name.as_ref()));
     meta.extend(optional.cloned());
     let (tenant, meta) = (to_text(&of("tenant")), to_text(&Json::Object(meta)));
     format!(

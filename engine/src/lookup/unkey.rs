@@ -69,7 +69,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
     let (Some(Json::Bool(valid)), Some(Json::String(code))) = (of(&["valid"]), of(&["code"])) else {
         return failed("registry_reply_malformed");
     };
-    match (valid, code.as_str()) {
+    match (valid, code.as_ref()) {
         (true, "VALID") => {}
         // Unkey says this too if the root key belongs to another API.
         (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_found")),
@@ -87,7 +87,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
 }
 
 /// Reads a binding from the members of `data`; `None` if one is missing or malformed.
-fn binding<'j>(of: impl Fn(&[&str]) -> Option<&'j Json>) -> Option<Binding> {
+fn binding<'j>(of: impl Fn(&[&str]) -> Option<&'j Json<'j>>) -> Option<Binding> {
     let text = |names: &[&str]| of(names).and_then(Json::text);
     Some(Binding {
         tenant: Tenant::parse(text(&["identity", "externalId"])?.as_bytes()).ok()?,

@@ -2,8 +2,12 @@
 //! policy. Counts wait here until the next flush, so that a request needs no host call for them.
 
 use super::{Count, Counter, Histogram, MetricKind};
+use crate::bytes::equal;
 use crate::host::{Host, MetricId};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
 
 /// The value of a label that is absent.
 pub(crate) const NONE: &str = "_none";
@@ -16,60 +20,96 @@ const MAX_LABEL_CHARS: usize = 128;
 /// Counts the increments that went to a series of `_other`.
 const FOLDED: &str = "idempotency_series_folded_total";
 
-/// A series: its counter, and the numbers of its label values (the counter's own two, tenant, project, endpoint).
-type SeriesKey = (Counter, [u32; 5]);
-
 /// The series of one VM.
 pub struct SeriesTable {
-    /// The number of each label value. Only a value of some series has a number, so there are not many.
-    numbers: BTreeMap<Box<str>, u32>,
-    series: BTreeMap<SeriesKey, Series>,
+    /// In the order of their first counts
+    series: Vec<Series>,
+    /// Their indices, by the hash of counter, own label values and subject
+    index: HashTable<u32>,
+    /// Tenant, project and endpoint of the series
+    subjects: Vec<[Box<str>; 3]>,
+    /// Their indices, by their hashes
+    subject_index: HashTable<u32>,
     /// The series with a count that waits for the next flush
-    waiting: Vec<SeriesKey>,
-    folded: Series,
+    waiting: Vec<u32>,
+    folded: Metric,
     /// The gateway's ids of the histograms, by the values of their labels, which are this crate's and the policy's
     histograms: [BTreeMap<Box<str>, u32>; Histogram::COUNT],
 }
 
+/// What the counts of one exchange are about: tenant, project and endpoint. They are looked up once for all of its counts.
+pub(crate) struct CountSubject<'c> {
+    values: [&'c str; 3],
+    has_tenant: bool,
+    /// The index, if there is a series about them
+    id: Option<u32>,
+}
+
 /// One series.
 struct Series {
-    /// The name with its labels. It is dropped when the gateway has defined the metric.
-    name: Option<Box<str>>,
-    metric: Option<MetricId>,
+    counter: Counter,
+    /// The values of the counter's own labels
+    values: [Box<str>; 2],
+    /// The index of tenant, project and endpoint
+    subject: u32,
+    metric: Metric,
+}
+
+/// A count, and the gateway's metric for it.
+#[derive(Default)]
+struct Metric {
+    id: Option<MetricId>,
     /// The count since the last flush
     count: u64,
 }
 
-impl Series {
-    fn named(name: &str) -> Self {
-        Self { name: Some(name.into()), metric: None, count: 0 }
-    }
-
-    /// Adds the count to the gateway's metric, which the first flush defines. A count that the gateway does not take
-    /// waits for the next flush.
-    fn flush<H: Host>(&mut self, host: &H) {
-        if self.metric.is_none() {
-            self.metric = self.name.as_ref().and_then(|name| host.define_metric(MetricKind::Counter, name).ok());
+impl Metric {
+    /// Adds the count to the gateway's metric, which the first flush defines by this name. A count that the gateway does not
+    /// take waits for the next flush.
+    fn flush<H: Host>(&mut self, host: &H, name: impl FnOnce() -> String) {
+        if self.id.is_none() {
+            self.id = host.define_metric(MetricKind::Counter, &name()).ok();
         }
-        let Some(metric) = self.metric else { return };
-        self.name = None;
-        if host.add_to_metric(metric, self.count).is_ok() {
+        if self.id.is_some_and(|id| host.add_to_metric(id, self.count).is_ok()) {
             self.count = 0;
         }
     }
 }
 
+fn hash<const COUNT: usize>(seed: u32, values: [&str; COUNT]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write_u32(seed);
+    for value in values {
+        hasher.write(value.as_bytes());
+    }
+    hasher.finish()
+}
+
+/// The hash of a series.
+fn series_hash(counter: Counter, subject: u32, values: [&str; 2]) -> u64 {
+    hash(subject << 5 | counter as u32, values)
+}
+
+fn are<const COUNT: usize>(known: &[Box<str>; COUNT], values: [&str; COUNT]) -> bool {
+    known.iter().zip(values).all(|(known, value)| equal(known.as_bytes(), value.as_bytes()))
+}
+
+fn texts<const COUNT: usize>(values: &[Box<str>; COUNT]) -> [&str; COUNT] {
+    values.each_ref().map(|value| &**value)
+}
+
 impl Default for SeriesTable {
     fn default() -> Self {
-        let (numbers, series, histograms) = (BTreeMap::new(), BTreeMap::new(), Default::default());
-        Self { numbers, series, waiting: Vec::new(), folded: Series::named(FOLDED), histograms }
+        let (series, index, subjects, subject_index) = Default::default();
+        let (waiting, folded, histograms) = Default::default();
+        Self { series, index, subjects, subject_index, waiting, folded, histograms }
     }
 }
 
 impl SeriesTable {
     /// Gives the gateway the counter of folded increments, at 0. It shows that a configuration has started.
     pub fn announce<H: Host>(&mut self, host: &H) {
-        self.folded.flush(host);
+        self.folded.flush(host, || FOLDED.to_owned());
     }
 
     /// Gives a value to a histogram of the gateway, at once.
@@ -91,72 +131,123 @@ impl SeriesTable {
     }
 
     /// The number of series.
-    pub fn size(&self) -> usize {
+    pub const fn size(&self) -> usize {
         self.series.len()
+    }
+
+    /// Counts one; see [`SeriesTable::add_about`].
+    pub fn add(&mut self, count: &Count<'_>, limit: usize) {
+        let subject = self.subject(count.tenant, count.project, count.endpoint);
+        self.add_about(&subject, count.counter, count.values, limit);
+    }
+
+    /// What counts are about. A value that is absent is `_none`, an endpoint `_unmatched`.
+    pub(crate) fn subject<'c>(
+        &self,
+        tenant: Option<&'c str>,
+        project: Option<&'c str>,
+        endpoint: Option<&'c str>,
+    ) -> CountSubject<'c> {
+        let values = [tenant.unwrap_or(NONE), project.unwrap_or(NONE), endpoint.unwrap_or(UNMATCHED)];
+        CountSubject { values, has_tenant: tenant.is_some(), id: self.find_subject(values) }
     }
 
     /// Counts one. A tenant gets a series of its own if there are fewer than `limit` series. The series without a tenant and
     /// those of `_other` have room beyond it, since all of their values come from policies and from this crate.
-    pub fn add(&mut self, count: &Count<'_>, limit: usize) {
-        let [first, second] = count.values;
-        let endpoint = count.endpoint.unwrap_or(UNMATCHED);
-        let values = [first, second, count.tenant.unwrap_or(NONE), count.project.unwrap_or(NONE), endpoint];
-        if self.increment(count.counter, values) {
+    pub(crate) fn add_about(&mut self, about: &CountSubject<'_>, counter: Counter, values: [&str; 2], limit: usize) {
+        if about.id.is_some_and(|id| self.increment(counter, id, values)) {
             return;
         }
+        self.add_first(about, counter, values, limit);
+    }
+
+    /// Counts one in a series that may not exist yet.
+    #[inline(never)]
+    fn add_first(&mut self, about: &CountSubject<'_>, counter: Counter, values: [&str; 2], limit: usize) {
+        let [_, _, endpoint] = about.values;
         // Without a tenant, no value comes from outside.
-        if self.series.len() < limit || count.tenant.is_none() {
-            return self.define(count.counter, values);
+        let is_own = |table: &Self| table.series.len() < limit || !about.has_tenant;
+        let known = self.find_subject(about.values);
+        if known.is_some_and(|id| self.increment(counter, id, values)) {
+            return;
+        }
+        if is_own(self) {
+            return self.define(counter, about.values, values);
         }
         self.folded.count += 1;
-        let values = [first, second, OTHER, OTHER, endpoint];
-        if !self.increment(count.counter, values) {
-            self.define(count.counter, values);
+        let other = [OTHER, OTHER, endpoint];
+        let known = self.find_subject(other);
+        if !known.is_some_and(|id| self.increment(counter, id, values)) {
+            self.define(counter, other, values);
         }
     }
 
+    fn find_subject(&self, values: [&str; 3]) -> Option<u32> {
+        let is_it = |id: &u32| self.subjects.get(*id as usize).is_some_and(|known| are(known, values));
+        self.subject_index.find(hash(0, values), is_it).copied()
+    }
+
     /// Counts one in a series that exists; `false` if it does not.
-    fn increment(&mut self, counter: Counter, values: [&str; 5]) -> bool {
-        let numbers = values.map(|value| self.numbers.get(value).copied());
-        let [Some(first), Some(second), Some(tenant), Some(project), Some(endpoint)] = numbers else { return false };
-        let key = (counter, [first, second, tenant, project, endpoint]);
-        let Some(series) = self.series.get_mut(&key) else { return false };
-        if series.count == 0 {
-            self.waiting.push(key);
+    fn increment(&mut self, counter: Counter, subject: u32, values: [&str; 2]) -> bool {
+        let Self { series, index, waiting, .. } = self;
+        let is_it = |id: &u32| {
+            let known = series.get(*id as usize);
+            known
+                .is_some_and(|known| known.counter == counter && known.subject == subject && are(&known.values, values))
+        };
+        let Some(&id) = index.find(series_hash(counter, subject, values), is_it) else { return false };
+        let Some(found) = series.get_mut(id as usize) else { return false };
+        if found.metric.count == 0 {
+            waiting.push(id);
         }
-        series.count += 1;
+        found.metric.count += 1;
         true
     }
 
     /// Makes a series with the count 1.
     #[inline(never)]
-    fn define(&mut self, counter: Counter, values: [&str; 5]) {
-        let numbers = values.map(|value| {
-            let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-            *self.numbers.entry(value.into()).or_insert(next)
+    fn define(&mut self, counter: Counter, about: [&str; 3], values: [&str; 2]) {
+        let subjects = &mut self.subjects;
+        let subject = self.subject_index.find(hash(0, about), |id| {
+            let known = subjects.get(*id as usize);
+            known.is_some_and(|known| are(known, about))
         });
-        let key = (counter, numbers);
-        self.series.insert(key, Series { count: 1, ..Series::named(&name(counter, values)) });
-        self.waiting.push(key);
+        let subject = subject.copied().unwrap_or_else(|| {
+            let id = u32::try_from(subjects.len()).unwrap_or(u32::MAX);
+            subjects.push(about.map(Into::into));
+            let hash_of = |id: &u32| subjects.get(*id as usize).map_or(0, |known| hash(0, texts(known)));
+            self.subject_index.insert_unique(hash(0, about), id, hash_of);
+            id
+        });
+        let Ok(id) = u32::try_from(self.series.len()) else { return };
+        let metric = Metric { id: None, count: 1 };
+        self.series.push(Series { counter, values: values.map(Into::into), subject, metric });
+        let series = &self.series;
+        let hash_of = |id: &u32| {
+            let known = series.get(*id as usize);
+            known.map_or(0, |known| series_hash(known.counter, known.subject, texts(&known.values)))
+        };
+        self.index.insert_unique(series_hash(counter, subject, values), id, hash_of);
+        self.waiting.push(id);
     }
 
     /// Gives the counts to the gateway.
     pub fn flush<H: Host>(&mut self, host: &H) {
-        for key in &self.waiting {
-            if let Some(series) = self.series.get_mut(key) {
-                series.flush(host);
-            }
-        }
-        let series = &self.series;
-        self.waiting.retain(|key| series.get(key).is_some_and(|series| series.count > 0));
+        let (series, subjects) = (&mut self.series, &self.subjects);
+        self.waiting.retain(|id| {
+            let Some(Series { counter, values, subject, metric }) = series.get_mut(*id as usize) else { return false };
+            let Some(about) = subjects.get(*subject as usize) else { return false };
+            metric.flush(host, || name(*counter, texts(values), texts(about)));
+            metric.count > 0
+        });
         if self.folded.count > 0 {
-            self.folded.flush(host);
+            self.folded.flush(host, || FOLDED.to_owned());
         }
     }
 }
 
 /// The name of a counter's series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
-fn name(counter: Counter, [first, second, tenant, project, endpoint]: [&str; 5]) -> String {
+fn name(counter: Counter, [first, second]: [&str; 2], [tenant, project, endpoint]: [&str; 3]) -> String {
     let mut name = counter.name().to_owned();
     let own = counter.labels().iter().copied().zip([first, second]);
     for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
@@ -187,9 +278,11 @@ mod tests {
     }
 
     fn counts(table: &SeriesTable) -> Vec<(String, u64)> {
-        let counts =
-            table.series.values().filter_map(|series| Some((series.name.as_deref()?.to_owned(), series.count)));
-        counts.collect()
+        let counted = |series: &Series| {
+            let about = texts(&table.subjects[series.subject as usize]);
+            (name(series.counter, texts(&series.values), about), series.metric.count)
+        };
+        table.series.iter().map(counted).collect()
     }
 
     fn named(tenant: &str, project: &str, endpoint: &str, count: u64) -> (String, u64) {
@@ -241,19 +334,19 @@ mod tests {
             table.add(&Count { counter: Counter::KeyInvalid, values, tenant, project, endpoint: Some("a") }, 100);
         }
         assert_eq!((table.size(), table.folded.count), (101, 49_900));
-        assert!(table.numbers.len() < 110, "{}", table.numbers.len());
+        assert_eq!((table.subjects.len(), table.subject_index.len(), table.index.len()), (101, 101, 101));
     }
 
     #[test]
     fn no_value_ends_a_label_or_the_name() {
-        let name = name(Counter::Problem, ["a;b\nc", NONE, "x.y:/\"\u{e9}", "p", "e"]);
+        let name = name(Counter::Problem, ["a;b\nc", NONE], ["x.y:/\"\u{e9}", "p", "e"]);
         assert_eq!(name, "idempotency_problem_total;code=a_b_c;tenant=x.y:/\"\u{e9};project=p;endpoint=e");
     }
 
     #[test]
     fn a_long_value_is_cut_between_characters() {
         let (short, long) = ("\u{e9}".repeat(MAX_LABEL_CHARS), "\u{e9}".repeat(300));
-        let name = name(Counter::Problem, ["c", NONE, "t", "p", &long]);
+        let name = name(Counter::Problem, ["c", NONE], ["t", "p", &long]);
         assert_eq!(name, format!("idempotency_problem_total;code=c;tenant=t;project=p;endpoint={short}"));
     }
 }

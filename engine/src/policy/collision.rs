@@ -1,12 +1,13 @@
 //! Collision detection of a route, and the guard service that it asks (docs/contract.md section 6).
 
 use super::Target;
+use std::sync::Arc;
 
 /// How a route detects that a key comes again with another request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CollisionRules {
     /// The target, also where the path is not rewritten
-    pub(crate) target: Target,
+    pub(crate) target: Arc<Target>,
     /// Whether a request waits for the guard, and is refused (`enforce`). Otherwise its claim is counted (`observe`, and
     /// `enforce` in shadow mode).
     pub(crate) waits: bool,

@@ -13,14 +13,17 @@ mod webhooks;
 use super::document::{
     BackendKind, CallerHeaders, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
 };
+use super::recovery::SEGMENT;
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
-use super::{Policy, PolicyErrors, REWRITE_MARK, Route};
-use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical, distinct};
+use super::text_index::TextIndex;
+use super::{ENDPOINTS, Policy, PolicyErrors, REWRITE_MARK, Route, SERVICES};
+use crate::headers::{IDEMPOTENCY_KEY, NameGate, NameSet, REQUEST_NAMES, RESPONSE_NAMES, canonical};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, slip};
 use crate::provider::Provider;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Request headers that Restate does not get unless `keep_headers` lists them, since it stores requests in its journal.
 const CREDENTIALS: [&str; 7] = [
@@ -37,6 +40,9 @@ const CREDENTIALS: [&str; 7] = [
 const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
 
+/// The method of a route that lists none.
+const DEFAULT_METHOD: &str = "POST";
+
 /// Compiles a document.
 #[inline(never)]
 pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
@@ -45,7 +51,11 @@ pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
         PolicyErrors(vec![Issue { pointer: String::new(), message }])
     })?;
     let mut issues = Issues::default();
-    let document = Document::read(&JsonCursor::root(&json), &mut issues);
+    let mut document = Document::read(&JsonCursor::root_without_pointers(&json), &mut issues);
+    if !issues.0.is_empty() {
+        issues = Issues::default();
+        document = Document::read(&JsonCursor::root(&json), &mut issues);
+    }
     let mut warnings = Issues::default();
     let policy = Compiler { document: &document, issues: &mut issues, warnings: &mut warnings }.run();
     if !issues.0.is_empty() {
@@ -56,7 +66,7 @@ pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
 }
 
 struct Compiler<'d> {
-    document: &'d Document,
+    document: &'d Document<'d>,
     issues: &'d mut Issues,
     warnings: &'d mut Issues,
 }
@@ -75,30 +85,35 @@ impl Compiler<'_> {
         }
         let reserved_paths = self.reserved_paths();
         let mut identities = vec![document.identity.clone().unwrap_or_default()];
-        let mut table = RouteTable::default();
-        let mut endpoints = BTreeMap::new();
-        let mut routes: Vec<(usize, Route)> = Vec::new();
+        let mut table = RouteTable::with_capacity(document.routes.len());
+        let mut names = TextIndex::with_capacity(document.routes.len() * 2);
+        let mut routes: Vec<(usize, Route)> = Vec::with_capacity(document.routes.len());
+        let default_methods: Arc<[String]> = Arc::new([DEFAULT_METHOD.to_owned()]);
         for (index, declared) in &document.routes {
-            let target = self.target(*index, declared);
+            let parameters: Vec<&str> = declared.template.parameters().collect();
+            let target = self.target(*index, declared, &parameters).map(Arc::new);
             self.check(*index, declared);
-            self.check_keys(*index, declared, target.as_ref());
-            self.check_lost(*index, declared, target.as_ref());
-            self.check_collision(*index, declared, target.as_ref());
-            if let Some(first) = endpoints.insert(declared.endpoint.clone(), routes.len()) {
+            self.check_keys(*index, declared, target.as_deref());
+            self.check_lost(*index, declared, target.as_deref(), &parameters);
+            self.check_collision(*index, declared, target.as_deref());
+            if let Some(first) = names.insert(ENDPOINTS, declared.endpoint, routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
                 let message = format!("the endpoint `{}` is declared at /routes/{first} already", declared.endpoint);
                 self.issues.add(format!("/routes/{index}/endpoint"), message);
             }
-            let methods = methods_of(declared);
+            let methods = match &declared.methods {
+                Some(_) => methods_of(declared).into(),
+                None => Arc::clone(&default_methods),
+            };
             self.declare(&mut table, *index, declared, &methods, &routes);
-            self.open_path(&format!("/routes/{index}/path"), &declared.template.to_string(), &reserved_paths);
+            self.open_path(|| format!("/routes/{index}/path"), declared.template.as_str(), &reserved_paths);
             let identity = declared.identity.as_ref().map_or(0, |rules| {
                 identities.push(rules.clone());
                 identities.len() - 1
             });
             let route = Route {
                 id: routes.len(),
-                endpoint: declared.endpoint.clone(),
+                endpoint: declared.endpoint.to_owned(),
                 template: declared.template.clone(),
                 methods,
                 policy: declared.policy,
@@ -121,10 +136,12 @@ impl Compiler<'_> {
             };
             routes.push((*index, route));
         }
-        self.recovery_paths(&routes);
+        if table.has_text(SEGMENT) {
+            self.recovery_paths(&routes);
+        }
         self.check_scopes();
-        let closed_services = self.closed_services(&routes);
-        let operations = self.operations(&routes, &reserved_paths, &closed_services);
+        self.closed_services(&routes, &mut names);
+        let operations = self.operations(&routes, &reserved_paths, &names);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
         if document.mode == Mode::Shadow {
@@ -135,7 +152,13 @@ impl Compiler<'_> {
         let providers = self.providers();
         let strip = self.strip(&identities, caller_headers.as_ref());
         let (strip, strip_verified) = self.strip_signatures(strip, &providers);
+        let mut hide = NameSet::default();
+        backend.hide_headers.iter().for_each(|name| hide.insert(name));
+        let of_backend = backend.operation_id.iter().map(|id| &id.from).chain(&backend.replay_headers);
+        let response_names: Vec<&str> = RESPONSE_NAMES.into_iter().chain(of_backend.map(String::as_str)).collect();
         Policy {
+            request_names: NameGate::new(&strip, &REQUEST_NAMES),
+            response_names: NameGate::new(&hide, &response_names),
             unmatched: document.unmatched,
             mode: document.mode,
             max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),
@@ -156,15 +179,11 @@ impl Compiler<'_> {
             guard: self.guard(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
-            endpoints,
-            closed_services,
+            names,
             strip,
             strip_verified,
             gateway_routes: document.gateway_routes,
-            hide: backend.hide_headers.iter().fold(NameSet::default(), |mut set, name| {
-                set.insert(name);
-                set
-            }),
+            hide,
             operation_id: backend.operation_id.clone(),
             restate: backend.kind == BackendKind::Restate,
             callers: Vec::new(),
@@ -184,14 +203,13 @@ impl Compiler<'_> {
 
     /// The route's target, checked against its path, scope and policy.
     #[inline(never)]
-    fn target(&mut self, index: usize, route: &RouteDocument) -> Option<Target> {
-        let parameters: Vec<&str> = route.template.parameters().collect();
+    fn target(&mut self, index: usize, route: &RouteDocument, parameters: &[&str]) -> Option<Target> {
         let text = route.target.as_ref()?;
-        let pointer = format!("/routes/{index}/target");
-        let target = match Target::parse(text, &parameters, route.one_way, self.document.backend.paths) {
+        let pointer = || format!("/routes/{index}/target");
+        let target = match Target::parse(text, parameters, route.one_way, self.document.backend.paths) {
             Ok(target) => target,
             Err(message) => {
-                self.issues.add(pointer, message);
+                self.issues.add(pointer(), message);
                 return None;
             }
         };
@@ -202,11 +220,11 @@ impl Compiler<'_> {
             self.issues.add(format!("/routes/{index}/path"), message);
         }
         if target.needs_project() && route.scope != Scope::Project {
-            self.issues.add(pointer.clone(), "the route's scope has no project to put for `{project}`");
+            self.issues.add(pointer(), "the route's scope has no project to put for `{project}`");
         }
         if target.needs_identity() && route.webhook.is_none() && !self.has_identity(route) {
             self.issues
-                .add(pointer, "the target names parts of an identity, and no `identity` says where it comes from");
+                .add(pointer(), "the target names parts of an identity, and no `identity` says where it comes from");
         }
         Some(target)
     }
@@ -218,7 +236,7 @@ impl Compiler<'_> {
 
     /// Whether a signed caller may call the route.
     fn is_signed_for(&self, route: &RouteDocument) -> bool {
-        self.document.callers.iter().any(|caller| caller.routes.contains(&route.endpoint))
+        self.document.callers.iter().any(|caller| caller.routes.iter().any(|name| name == route.endpoint))
     }
 
     /// Reports members of one route that contradict each other.
@@ -267,7 +285,7 @@ impl Compiler<'_> {
         }
         let reads = |method: &str| matches!(method, "GET" | "HEAD");
         let writing: Vec<&str> =
-            route.methods.iter().map(|method| method.0.as_str()).filter(|method| !reads(method)).collect();
+            route.methods.iter().flatten().map(|method| method.0.as_str()).filter(|method| !reads(method)).collect();
         if route.target.is_some() && writing.len() > 1 {
             let message = format!(
                 "{} share one `target`, and the backend stores a result under service, handler and key, whatever the method: \
@@ -298,11 +316,8 @@ impl Compiler<'_> {
         methods: &[String],
         earlier: &[(usize, Route)],
     ) {
-        let hosts: Vec<Option<&str>> = if route.hosts.is_empty() {
-            vec![None]
-        } else {
-            route.hosts.iter().map(|host| Some(host.as_str())).collect()
-        };
+        let everywhere = route.hosts.is_empty().then_some(None);
+        let hosts = route.hosts.iter().map(|host| Some(host.as_str())).chain(everywhere);
         let recovers = self.recovers(route);
         let (mut reported, mut shared_recovery) = (Vec::new(), Vec::new());
         for host in hosts {
@@ -334,14 +349,14 @@ impl Compiler<'_> {
 
     /// Reports a path of the document, at `pointer`, that is closed to clients.
     #[inline(never)]
-    fn open_path(&mut self, pointer: &str, path: &str, reserved_paths: &[String]) {
+    fn open_path(&mut self, pointer: impl Fn() -> String, path: &str, reserved_paths: &[String]) {
         let is_below = |prefix: &&String| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if let Some(prefix) = reserved_paths.iter().find(is_below) {
             let message =
                 format!("`{prefix}` is closed to clients (/backend/reserved_paths, or the backend's own paths)");
-            self.issues.add(pointer, message);
+            self.issues.add(pointer(), message);
         }
     }
 
@@ -349,7 +364,7 @@ impl Compiler<'_> {
     #[inline(never)]
     fn hosts_warning(&mut self) {
         let with_hosts = self.document.routes.iter().filter(|(_, route)| !route.hosts.is_empty());
-        let endpoints: Vec<&str> = with_hosts.map(|(_, route)| route.endpoint.as_str()).collect();
+        let endpoints: Vec<&str> = with_hosts.map(|(_, route)| route.endpoint).collect();
         let Some((first, others)) = endpoints.split_first() else { return };
         let others = if others.is_empty() { String::new() } else { format!(" and {} more routes", others.len()) };
         self.warnings.add(
@@ -373,33 +388,34 @@ impl Compiler<'_> {
         }
     }
 
-    /// The first path segments that are closed to clients because they are services of the backend, sorted: with
+    /// Adds to `names` the first path segments that are closed to clients because they are services of the backend: with
     /// `rewrite_path` those of targets and of the guard. Without it clients call the services of targets by these paths,
     /// and only a guard that routes ask is closed, since a claim of a client would count as that of another caller.
     #[inline(never)]
-    fn closed_services(&mut self, routes: &[(usize, Route)]) -> Vec<String> {
+    fn closed_services(&mut self, routes: &[(usize, Route)], names: &mut TextIndex) {
         let backend = &self.document.backend;
         let asks_guard = backend.rewrite_path || routes.iter().any(|(_, route)| route.collision.is_some());
         let targets = routes.iter().filter_map(|(_, route)| route.target.as_ref());
         let guard = backend.guard.iter().filter(|_| asks_guard).map(|guard| &guard.service);
-        let names = targets.map(|target| &target.service).chain(guard).map(String::as_bytes);
-        let services: Vec<&str> =
-            distinct(names.collect()).into_iter().filter_map(|name| str::from_utf8(name).ok()).collect();
+        for service in targets.map(|target| &target.service).chain(guard) {
+            names.get_or_insert(SERVICES, service, 0);
+        }
         for (index, route) in routes {
-            let taken = |first: &str| services.binary_search(&first).is_ok();
+            let taken = |first: &str| names.get(SERVICES, first).is_some();
             if let Some(first) = route.template.first_literal().filter(|first| taken(first)) {
                 let message = format!(
                     "`/{first}` is the path of a service of the backend and so closed to clients; choose another first segment"
                 );
                 self.issues.add(format!("/routes/{index}/path"), message);
             }
-            let service = route.target.as_ref().map(|target| format!("/{}", target.service));
-            if service.is_some_and(|service| backend.reserved_paths.contains(&service)) {
+            let is_reserved = |target: &Target| {
+                backend.reserved_paths.iter().any(|path| path.strip_prefix('/') == Some(target.service.as_str()))
+            };
+            if route.target.as_deref().is_some_and(is_reserved) {
                 self.issues
                     .add(format!("/routes/{index}/target"), "the service's path is one of /backend/reserved_paths");
             }
         }
-        services.into_iter().map(str::to_owned).collect()
     }
 
     /// The request headers that are removed before the backend, without the signatures of webhooks.
@@ -459,7 +475,8 @@ impl Compiler<'_> {
 #[inline(never)]
 fn methods_of(route: &RouteDocument) -> Vec<String> {
     let mut methods: Vec<String> = Vec::new();
-    for method in &route.methods {
+    let Some(declared) = &route.methods else { return vec![DEFAULT_METHOD.to_owned()] };
+    for method in declared {
         let head = (method.0 == "GET").then_some("HEAD");
         for name in [method.0.as_str()].into_iter().chain(head) {
             if !methods.iter().any(|known| known == name) {

@@ -79,7 +79,7 @@ impl Default for Telemetry {
 
 /// A policy document. Invalid parts are left out, and each of them has an issue.
 #[derive(Debug, Default)]
-pub(crate) struct Document {
+pub(crate) struct Document<'j> {
     /// `mode`
     pub mode: Mode,
     /// `unmatched`
@@ -93,7 +93,7 @@ pub(crate) struct Document {
     /// `gateway_routes`
     pub gateway_routes: bool,
     /// `routes`, each with its index in the document
-    pub routes: Vec<(usize, RouteDocument)>,
+    pub routes: Vec<(usize, RouteDocument<'j>)>,
     /// `webhooks`
     pub webhooks: Option<Webhooks>,
     /// `callers`
@@ -112,9 +112,9 @@ pub(crate) struct Document {
     pub retentions: Vec<ServiceRetention>,
 }
 
-impl Document {
+impl<'j> Document<'j> {
     /// Reads a document and adds every problem to `issues`.
-    pub(crate) fn read(root: &JsonCursor<'_>, issues: &mut Issues) -> Self {
+    pub(crate) fn read(root: &JsonCursor<'j>, issues: &mut Issues) -> Self {
         let known = [
             "$schema",
             "version",
@@ -147,7 +147,7 @@ impl Document {
         let retentions = fields.get("retention").and_then(|at| retention::read(&at, issues));
         let forward = fields.get("forward").and_then(|at| at.fields(&["parameters"], issues));
         let docs_url = fields.parse("docs_url", issues, parse_url);
-        let routes = fields.need("routes", issues).and_then(|at| at.items(issues)).unwrap_or_default();
+        let items = fields.need("routes", issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
             mode: read_mode(&fields, issues).unwrap_or_default(),
             unmatched: fields.choice("unmatched", &UNMATCHED, issues).unwrap_or_default(),
@@ -161,11 +161,13 @@ impl Document {
                 .and_then(|at| Backend::read(&at, inline, issues))
                 .unwrap_or_default(),
             gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
-            routes: routes
-                .iter()
-                .enumerate()
-                .filter_map(|(index, at)| RouteDocument::read(at, issues).map(|route| (index, route)))
-                .collect(),
+            routes: {
+                // The iterator cannot know how many routes are valid, and would make room for more of them again and again.
+                let mut routes = Vec::with_capacity(items.len());
+                let read = |(index, at)| RouteDocument::read(at, issues).map(|route| (index, route));
+                routes.extend(items.iter().enumerate().filter_map(read));
+                routes
+            },
             webhooks: fields.get("webhooks").and_then(|at| Webhooks::read(&at, inline, issues)),
             callers: fields.get("callers").map(|at| callers::read(&at, inline, issues)).unwrap_or_default(),
             recovery_wait_ms: wait_ms.unwrap_or(RECOVERY_WAIT_MS),
@@ -263,17 +265,27 @@ fn parse_header_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses a name that fits into metrics and logs.
-fn parse_name(text: &str) -> Result<String, String> {
+/// Checks a name that fits into metrics and logs.
+fn check_name(text: &str) -> Result<&str, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if (1..=128).contains(&text.len()) && !text.starts_with('_') && text.bytes().all(plain) {
-        Ok(text.to_owned())
+        Ok(text)
     } else {
         Err("a name is 1 to 128 of A-Z a-z 0-9 . _ - and does not begin with _".to_owned())
     }
 }
 
+/// Parses a name that fits into metrics and logs.
+fn parse_name(text: &str) -> Result<String, String> {
+    check_name(text).map(str::to_owned)
+}
+
+/// Checks that a text is not empty.
+fn check_text(text: &str) -> Result<&str, String> {
+    if text.is_empty() || text.contains('\0') { Err("expected some text".to_owned()) } else { Ok(text) }
+}
+
 /// Parses a text that is not empty.
 fn parse_text(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.contains('\0') { Err("expected some text".to_owned()) } else { Ok(text.to_owned()) }
+    check_text(text).map(str::to_owned)
 }

@@ -13,13 +13,14 @@ pub(crate) mod path;
 pub(crate) mod recovery;
 pub(crate) mod routes;
 pub(crate) mod target;
+mod text_index;
 
 pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::{RouteId, Template};
 pub use target::{HandlerAddress, Target, TargetPaths};
 
-use crate::headers::NameSet;
+use crate::headers::{NameGate, NameSet};
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
@@ -34,9 +35,15 @@ use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use text_index::TextIndex;
 
 /// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";
+
+/// The space of endpoints in [`Policy::names`].
+const ENDPOINTS: usize = 0;
+/// The space of services that are closed to clients.
+const SERVICES: usize = 1;
 
 /// A compiled policy, in the form that requests need.
 #[derive(Debug)]
@@ -59,13 +66,17 @@ pub struct Policy {
     reserved_subjects: Vec<String>,
     routes: Vec<Route>,
     table: RouteTable,
-    endpoints: BTreeMap<String, RouteId>,
+    /// The routes by their endpoints, in the space [`ENDPOINTS`]; and the first path segments that are closed to clients, in
+    /// the space [`SERVICES`]: none without `rewrite_path`, but for a guard's
+    names: TextIndex,
     /// Path prefixes closed to clients, without a trailing slash.
     reserved_paths: Vec<String>,
-    /// First path segments that are closed to clients; none without `rewrite_path`.
-    closed_services: Vec<String>,
     /// Request headers that are removed before the backend.
     strip: NameSet,
+    /// Lets the names of request headers pass that concern the filter.
+    request_names: NameGate,
+    /// Lets the names of response headers pass that concern the filter.
+    response_names: NameGate,
     /// Request headers that are also removed from verified deliveries of webhooks.
     strip_verified: NameSet,
     /// Whether routes of the gateway may name endpoints.
@@ -118,17 +129,17 @@ pub struct Route {
     /// Its path
     pub template: Template,
     /// Its methods, `HEAD` included where `GET` is
-    pub methods: Vec<String>,
+    pub methods: Arc<[String]>,
     /// The policy
     pub policy: PolicyKind,
     /// The target, if the path is rewritten
-    pub target: Option<Target>,
+    pub target: Option<Arc<Target>>,
     /// How it detects that a key comes again with another request
     pub(crate) collision: Option<Box<CollisionRules>>,
     /// The target that is asked whether the first request with a key is in flight, if duplicates are refused then
-    pub(crate) in_flight: Option<Target>,
+    pub(crate) in_flight: Option<Arc<Target>>,
     /// The target whose stored results callers can recover
-    pub recovery: Option<Target>,
+    pub recovery: Option<Arc<Target>>,
     /// The scope of its keys
     pub scope: Scope,
     /// Whether decisions have an effect
@@ -227,6 +238,16 @@ impl Policy {
     /// Request headers that are removed before the backend.
     pub(crate) fn strip(&self) -> &NameSet {
         &self.strip
+    }
+
+    /// Lets the names of request headers pass that concern the filter.
+    pub(crate) fn request_names(&self) -> &NameGate {
+        &self.request_names
+    }
+
+    /// Lets the names of response headers pass that concern the filter.
+    pub(crate) fn response_names(&self) -> &NameGate {
+        &self.response_names
     }
 
     /// Request headers that are also removed from verified deliveries of webhooks.
@@ -445,7 +466,7 @@ impl Policy {
 
     /// A route by its endpoint.
     pub fn endpoint(&self, name: &str) -> Option<&Route> {
-        self.routes.get(*self.endpoints.get(name)?)
+        self.routes.get(self.names.get(ENDPOINTS, name)?)
     }
 
     /// Whether `path` (normalised) is closed to clients.
@@ -454,9 +475,7 @@ impl Policy {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.reserved_paths.iter().any(below)
-            || path::segments(path).next().is_some_and(|first| {
-                self.closed_services.binary_search_by(|service| service.as_str().cmp(first)).is_ok()
-            })
+            || path::segments(path).next().is_some_and(|first| self.names.get(SERVICES, first).is_some())
     }
 
     /// Finds the route for an authority, a normalised path and a method.
@@ -469,7 +488,7 @@ impl Policy {
     /// has parameters, the path has to match it.
     pub fn named<'r>(&self, endpoint: &[u8], path: &'r str, method: &[u8]) -> Option<RouteLookup<'_, 'r>> {
         let endpoint = std::str::from_utf8(endpoint).ok()?;
-        let route = self.routes.get(*self.endpoints.get(endpoint)?)?;
+        let route = self.endpoint(endpoint)?;
         let values = match route.template.values(path) {
             Some(values) => values,
             None if route.template.parameters().next().is_none() => Vec::new(),
@@ -487,7 +506,9 @@ impl Policy {
         let listed = |route: &&Route| route.methods.iter().any(|listed| listed.as_bytes() == method);
         match routes.clone().find(listed) {
             Some(route) => RouteLookup::Route(route, values),
-            None => RouteLookup::OtherMethods(routes.flat_map(|route| &route.methods).map(String::as_str).collect()),
+            None => {
+                RouteLookup::OtherMethods(routes.flat_map(|route| route.methods.iter()).map(String::as_str).collect())
+            }
         }
     }
 }

@@ -139,7 +139,7 @@ pub fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// The path if it is normalised already, so that nothing has to be copied.
-fn already_normal(path: &[u8]) -> Option<&str> {
+pub(super) fn already_normal(path: &[u8]) -> Option<&str> {
     let mut after_slash = false;
     for &byte in path {
         if !(PATH.has(byte) || byte == b'/') || (after_slash && matches!(byte, b'/' | b'.')) {

@@ -56,10 +56,10 @@ impl Policy {
     ) -> Option<(&Route, Vec<&'r str>)> {
         let (routes, values) = match endpoint {
             Some(endpoint) => {
-                let id = self.endpoints.get(std::str::from_utf8(endpoint).ok()?)?;
-                let template = &self.routes.get(*id)?.template;
+                let route = self.endpoint(std::str::from_utf8(endpoint).ok()?)?;
+                let template = &route.template;
                 let fixed = || template.parameters().next().is_none().then(Vec::new);
-                (std::slice::from_ref(id), template.values(recovery_path.base).or_else(fixed)?)
+                (std::slice::from_ref(&route.id), template.values(recovery_path.base).or_else(fixed)?)
             }
             None => {
                 let found = self.table.find(authority, recovery_path.base)?;
@@ -74,20 +74,19 @@ impl Policy {
 /// Whether a template contains [`SEGMENT`] as a literal. A template with a parameter there, be it behind a text, needs no
 /// check: a literal segment takes precedence over a parameter.
 pub(super) fn spells_out(template: &Template) -> bool {
-    template.segments().iter().any(|segment| matches!(segment, TemplateSegment::Literal(text) if text == SEGMENT))
+    template.segments().any(|segment| segment == TemplateSegment::Literal(SEGMENT))
 }
 
 /// Whether some path matches both `template`, which contains [`SEGMENT`], and a recovery path of `base`.
 pub(super) fn shadows(base: &Template, template: &Template) -> bool {
-    let literal = |text: &str| TemplateSegment::Literal(text.to_owned());
-    let key = TemplateSegment::Parameter(String::new());
-    let attach = [literal(SEGMENT), key.clone()];
-    let output = [literal(SEGMENT), key, literal(OUTPUT)];
+    let key = TemplateSegment::Parameter("");
+    let attach = [TemplateSegment::Literal(SEGMENT), key];
+    let output = [TemplateSegment::Literal(SEGMENT), key, TemplateSegment::Literal(OUTPUT)];
     [attach.as_slice(), output.as_slice()].into_iter().any(|suffix| {
-        let recovery: Vec<&TemplateSegment> = base.segments().iter().chain(suffix).collect();
-        recovery.len() == template.segments().len()
-            && template.segments().get(base.segments().len()) == Some(&literal(SEGMENT))
-            && recovery.into_iter().zip(template.segments()).all(|(one, other)| one.meets(other))
+        let recovery = base.segments().chain(suffix.iter().copied());
+        recovery.clone().count() == template.segments().count()
+            && template.segments().nth(base.segments().count()) == Some(TemplateSegment::Literal(SEGMENT))
+            && recovery.zip(template.segments()).all(|(one, other)| one.meets(other))
     })
 }
 

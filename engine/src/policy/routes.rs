@@ -3,26 +3,38 @@
 //! node of the table at most once.
 
 use super::path::segments;
+use super::text_index::TextIndex;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// The index of a route in its policy.
 pub type RouteId = usize;
 
 /// One segment of a template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TemplateSegment {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TemplateSegment<'t> {
     /// Fixed text.
-    Literal(String),
+    Literal(&'t str),
     /// `{name}`: any one segment.
-    Parameter(String),
+    Parameter(&'t str),
     /// `key:{name}`: a segment that begins with this text, and goes on.
-    Prefixed(String, String),
+    Prefixed(&'t str, &'t str),
 }
 
-impl TemplateSegment {
+impl<'t> TemplateSegment<'t> {
+    /// Reads a segment of a valid template.
+    fn read(segment: &'t str) -> Self {
+        let Some(rest) = segment.strip_suffix('}') else { return Self::Literal(segment) };
+        match rest.split_once('{') {
+            None => Self::Literal(segment),
+            Some(("", name)) => Self::Parameter(name),
+            Some((prefix, name)) => Self::Prefixed(prefix, name),
+        }
+    }
+
     /// The name of its parameter.
-    fn name(&self) -> Option<&str> {
+    const fn name(self) -> Option<&'t str> {
         match self {
             Self::Literal(_) => None,
             Self::Parameter(name) | Self::Prefixed(_, name) => Some(name),
@@ -30,20 +42,21 @@ impl TemplateSegment {
     }
 
     /// The value of its parameter in a segment of a path, empty for a literal; `None` if the segment does not match.
-    fn value<'p>(&self, segment: &'p str) -> Option<&'p str> {
+    fn value(self, segment: &str) -> Option<&str> {
         match self {
             Self::Literal(text) => (text == segment).then_some(""),
             Self::Parameter(_) => Some(segment),
-            Self::Prefixed(prefix, _) => segment.strip_prefix(prefix.as_str()).filter(|value| !value.is_empty()),
+            Self::Prefixed(prefix, _) => segment.strip_prefix(prefix).filter(|value| !value.is_empty()),
         }
     }
 
     /// Whether some segment of a path matches both.
-    pub(super) fn meets(&self, other: &Self) -> bool {
+    pub(super) fn meets(self, other: TemplateSegment<'_>) -> bool {
         match (self, other) {
-            (Self::Literal(text), other) | (other, Self::Literal(text)) => other.value(text).is_some(),
-            (Self::Prefixed(one, _), Self::Prefixed(other, _)) => {
-                one.starts_with(other.as_str()) || other.starts_with(one.as_str())
+            (Self::Literal(text), other) => other.value(text).is_some(),
+            (one, TemplateSegment::Literal(text)) => one.value(text).is_some(),
+            (Self::Prefixed(one, _), TemplateSegment::Prefixed(other, _)) => {
+                one.starts_with(other) || other.starts_with(one)
             }
             _ => true,
         }
@@ -53,7 +66,7 @@ impl TemplateSegment {
 /// A route's path: `/api/v1/carts/{cart_id}/checkout`, `/api/v1/flags/key:{flag}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    segments: Vec<TemplateSegment>,
+    text: Arc<str>,
 }
 
 impl Template {
@@ -65,17 +78,20 @@ impl Template {
         if !text.starts_with('/') {
             return Err("a path begins with a slash".to_owned());
         }
-        let mut parsed: Vec<TemplateSegment> = Vec::new();
+        if is_plain(text) {
+            return Ok(Self { text: text.into() });
+        }
+        let mut names: Vec<&str> = Vec::new();
         for segment in segments(text) {
             let (prefix, parameter) = match segment.split_once('{') {
                 Some((prefix, rest)) => (prefix, rest.strip_suffix('}')),
                 None => (segment, None),
             };
-            parsed.push(match parameter {
+            match parameter {
                 Some(name) if !is_parameter_name(name) => {
                     return Err(format!("`{{{name}}}`: a parameter's name is [a-z][a-z0-9_]*"));
                 }
-                Some(name) if parsed.iter().any(|other| other.name() == Some(name)) => {
+                Some(name) if names.contains(&name) => {
                     return Err(format!("the parameter `{{{name}}}` stands in the path twice"));
                 }
                 _ if prefix.contains('}') || (parameter.is_none() && segment.contains('{')) => {
@@ -84,37 +100,42 @@ impl Template {
                          /key:{{name}}/"
                     ));
                 }
-                None => TemplateSegment::Literal(literal(segment)?.to_owned()),
-                Some(name) if prefix.is_empty() => TemplateSegment::Parameter(name.to_owned()),
-                Some(name) => TemplateSegment::Prefixed(prefix.to_owned(), name.to_owned()),
-            });
+                None => check_literal(segment)?,
+                Some(name) => names.push(name),
+            }
         }
-        let template = Self { segments: parsed };
-        let literals = text.replace(['{', '}'], "");
-        match super::path::NormalPath::parse(literals.as_bytes()) {
+        let literals: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'{' | b'}')).collect();
+        match super::path::NormalPath::parse(&literals) {
             Ok(normal) if normal.has_encoded_slash() => Err("%2F can only stand in a parameter's value".to_owned()),
-            Ok(normal) if normal.as_str() != literals => Err(format!(
+            Ok(normal) if normal.as_str().as_bytes() != literals => Err(format!(
                 "no request can match it, since paths are normalised first: write it as `{}`",
-                template.normal()
+                normal_spelling(text)
             )),
-            Ok(_) => Ok(template),
+            Ok(_) => Ok(Self { text: text.into() }),
             Err(why) => Err(why.detail().to_owned()),
         }
     }
 
+    /// The template as the document writes it, which is normalised.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
     /// The segments; none for `/`.
-    pub(super) fn segments(&self) -> &[TemplateSegment] {
-        &self.segments
+    pub(super) fn segments(&self) -> impl Iterator<Item = TemplateSegment<'_>> + Clone {
+        segments(&self.text).map(TemplateSegment::read)
     }
 
     /// The names of the parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
-        self.segments.iter().filter_map(TemplateSegment::name)
+        // Most templates have none, and this is how to see it at once.
+        let text = if self.text.contains('{') { &*self.text } else { "" };
+        segments(text).map(TemplateSegment::read).filter_map(TemplateSegment::name)
     }
 
     /// The first segment, if it is a literal.
     pub fn first_literal(&self) -> Option<&str> {
-        match self.segments.first() {
+        match self.segments().next() {
             Some(TemplateSegment::Literal(text)) => Some(text),
             _ => None,
         }
@@ -122,15 +143,15 @@ impl Template {
 
     /// Whether some path matches both templates.
     pub(super) fn meets(&self, other: &Self) -> bool {
-        self.segments.len() == other.segments.len()
-            && self.segments.iter().zip(&other.segments).all(|(one, other)| one.meets(other))
+        self.segments().count() == other.segments().count()
+            && self.segments().zip(other.segments()).all(|(one, other)| one.meets(other))
     }
 
     /// The values of the parameters in `path` (normalised, still percent-encoded); `None` if it does not match.
     pub fn values<'p>(&self, path: &'p str) -> Option<Vec<&'p str>> {
         let mut values = Vec::new();
         let mut given = segments(path);
-        for segment in &self.segments {
+        for segment in self.segments() {
             let value = segment.value(given.next()?)?;
             if segment.name().is_some() {
                 values.push(value);
@@ -140,27 +161,37 @@ impl Template {
     }
 }
 
-impl Template {
-    /// The template with its literal texts as normalised paths have them, for an error message.
-    #[inline(never)]
-    fn normal(&self) -> Self {
-        let text = |text: &str| {
-            let path = format!("/{text}");
-            let normal = super::path::NormalPath::parse(path.as_bytes()).ok();
-            normal.and_then(|normal| normal.as_str().strip_prefix('/').map(str::to_owned)).unwrap_or(path)
-        };
-        let segments = self.segments.iter().map(|segment| match segment {
-            TemplateSegment::Literal(literal) => TemplateSegment::Literal(text(literal)),
-            TemplateSegment::Parameter(name) => TemplateSegment::Parameter(name.clone()),
-            TemplateSegment::Prefixed(prefix, name) => TemplateSegment::Prefixed(text(prefix), name.clone()),
-        });
-        Self { segments: segments.collect() }
+/// A template with its literal texts as normalised paths have them, for an error message.
+#[inline(never)]
+fn normal_spelling(template: &str) -> String {
+    let text = |text: &str| {
+        let path = format!("/{text}");
+        let normal = super::path::NormalPath::parse(path.as_bytes()).ok();
+        normal.and_then(|normal| normal.as_str().strip_prefix('/').map(str::to_owned)).unwrap_or(path)
+    };
+    let mut normal = String::new();
+    for segment in segments(template).map(TemplateSegment::read) {
+        normal.push('/');
+        match segment {
+            TemplateSegment::Literal(literal) => normal.push_str(&text(literal)),
+            TemplateSegment::Parameter(name) => normal.push_str(&format!("{{{name}}}")),
+            TemplateSegment::Prefixed(prefix, name) => normal.push_str(&format!("{}{{{name}}}", text(prefix))),
+        }
     }
+    if normal.is_empty() { "/".to_owned() } else { normal }
 }
 
-/// A segment without a parameter. Other routers' ways to write a parameter are refused: here they would be literals,
+/// Whether a path is a template without parameters that is normalised, and has no character with a meaning in a template:
+/// most templates are, and need no other check.
+fn is_plain(path: &str) -> bool {
+    path.starts_with('/')
+        && super::path::already_normal(path.as_bytes()).is_some()
+        && !path.bytes().any(|byte| matches!(byte, b':' | b'*'))
+}
+
+/// Checks a segment without a parameter. Other routers' ways to write a parameter are refused: here they would be literals,
 /// and no request would match them.
-fn literal(segment: &str) -> Result<&str, String> {
+fn check_literal(segment: &str) -> Result<(), String> {
     let name = segment.strip_prefix(':').or_else(|| segment.strip_prefix('<')?.strip_suffix('>'));
     if let Some(name) = name.filter(|name| name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
     {
@@ -170,19 +201,12 @@ fn literal(segment: &str) -> Result<&str, String> {
     if !segment.is_empty() && segment.bytes().all(|byte| byte == b'*') {
         return Err(format!("`{segment}`: a path has no wildcards; a parameter `{{name}}` stands for one segment"));
     }
-    Ok(segment)
+    Ok(())
 }
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.segments.is_empty() {
-            return f.write_str("/");
-        }
-        self.segments.iter().try_for_each(|segment| match segment {
-            TemplateSegment::Literal(text) => write!(f, "/{text}"),
-            TemplateSegment::Parameter(name) => write!(f, "/{{{name}}}"),
-            TemplateSegment::Prefixed(prefix, name) => write!(f, "/{prefix}{{{name}}}"),
-        })
+        f.write_str(&self.text)
     }
 }
 
@@ -210,6 +234,8 @@ pub(crate) struct RouteTable {
     /// The root of routes without a host.
     any: Option<NodeId>,
     nodes: Vec<Node>,
+    /// The children of nodes: literals, and texts in front of parameters, in the two spaces of each node.
+    children: TextIndex,
 }
 
 /// An index of [`RouteTable::nodes`].
@@ -217,26 +243,56 @@ type NodeId = usize;
 
 #[derive(Debug, Default)]
 struct Node {
-    literals: BTreeMap<String, NodeId>,
-    /// By the text in front of the parameter.
-    prefixes: BTreeMap<String, NodeId>,
-    /// The lengths of these texts, the longest first.
+    /// The lengths of the texts in front of parameters, the longest first.
     prefix_lengths: Vec<usize>,
     parameter: Option<NodeId>,
+    /// The only route.
+    route: Option<RouteId>,
+    /// All routes, if there are several.
     routes: Vec<RouteId>,
 }
 
+impl Node {
+    fn routes(&self) -> &[RouteId] {
+        if self.routes.is_empty() { self.route.as_slice() } else { &self.routes }
+    }
+
+    fn push(&mut self, id: RouteId) {
+        match self.route {
+            None => self.route = Some(id),
+            Some(first) if self.routes.is_empty() => self.routes = vec![first, id],
+            Some(_) => self.routes.push(id),
+        }
+    }
+}
+
+/// The space of a node's literals in [`RouteTable::children`].
+const fn literals(node: NodeId) -> usize {
+    node * 2
+}
+
+/// The space of the texts in front of a node's parameters.
+const fn prefixes(node: NodeId) -> usize {
+    node * 2 + 1
+}
+
 impl RouteTable {
+    /// A table with room for this many routes, each with a segment of its own.
+    pub(crate) fn with_capacity(routes: usize) -> Self {
+        let (nodes, children) = (Vec::with_capacity(routes), TextIndex::with_capacity(routes));
+        Self { nodes, children, ..Self::default() }
+    }
+
     /// Inserts a route. Returns the earlier routes with the same host and the same template, except for the names of
     /// parameters.
     pub(crate) fn insert(&mut self, host: Option<&str>, template: &Template, id: RouteId) -> Vec<RouteId> {
         let mut node_id = self.root(host);
-        for segment in &template.segments {
+        for segment in template.segments() {
             node_id = self.child(node_id, segment);
         }
         let Some(node) = self.nodes.get_mut(node_id) else { return Vec::new() };
-        let earlier = node.routes.clone();
-        node.routes.push(id);
+        let earlier = node.routes().to_vec();
+        node.push(id);
         earlier
     }
 
@@ -254,16 +310,16 @@ impl RouteTable {
     }
 
     /// The child of a node for a segment; creates it if it does not exist.
-    fn child(&mut self, node_id: NodeId, segment: &TemplateSegment) -> NodeId {
+    fn child(&mut self, node_id: NodeId, segment: TemplateSegment<'_>) -> NodeId {
         let new = self.nodes.len();
         let Some(node) = self.nodes.get_mut(node_id) else { return node_id };
         let id = match segment {
-            TemplateSegment::Literal(text) => *node.literals.entry(text.clone()).or_insert(new),
+            TemplateSegment::Literal(text) => self.children.get_or_insert(literals(node_id), text, new),
             TemplateSegment::Prefixed(prefix, _) => {
                 if let Err(place) = node.prefix_lengths.binary_search_by(|length| prefix.len().cmp(length)) {
                     node.prefix_lengths.insert(place, prefix.len());
                 }
-                *node.prefixes.entry(prefix.clone()).or_insert(new)
+                self.children.get_or_insert(prefixes(node_id), prefix, new)
             }
             TemplateSegment::Parameter(_) => *node.parameter.get_or_insert(new),
         };
@@ -275,6 +331,11 @@ impl RouteTable {
             self.nodes.push(Node::default());
         }
         id
+    }
+
+    /// Whether a route has this fixed text as a segment, or in front of a parameter.
+    pub(super) fn has_text(&self, text: &str) -> bool {
+        self.children.has_text(text)
     }
 
     /// Finds the routes for a request. The order of precedence is: routes of its host, routes of the longest wildcard,
@@ -307,17 +368,17 @@ impl RouteTable {
     ) -> Option<&'t [RouteId]> {
         let node = self.nodes.get(node_id)?;
         let Some(segment) = rest.next() else {
-            return (!node.routes.is_empty()).then_some(node.routes.as_slice());
+            return Some(node.routes()).filter(|routes| !routes.is_empty());
         };
         // A segment with an escaped slash matches parameters only, since a literal contains none.
-        let literal = node.literals.get(segment).copied();
+        let literal = self.children.get(literals(node_id), segment);
         if let Some(found) = literal.and_then(|literal| self.descend(literal, rest.clone(), values)) {
             return Some(found);
         }
         let before = values.len();
         let prefixed = node.prefix_lengths.iter().filter_map(|length| {
             let (prefix, value) = segment.split_at_checked(*length).filter(|(_, value)| !value.is_empty())?;
-            Some((*node.prefixes.get(prefix)?, value))
+            Some((self.children.get(prefixes(node_id), prefix)?, value))
         });
         let plain = node.parameter.map(|parameter| (parameter, segment));
         for (child, value) in prefixed.chain(plain) {

@@ -70,10 +70,10 @@ impl Target {
     /// # Errors
     /// A sentence that says what to change.
     pub fn parse(text: &str, parameters: &[&str], one_way: bool, paths: TargetPaths) -> Result<Self, String> {
-        let parts: Vec<&str> = text.split('/').collect();
-        let (service, key, handler) = match parts.as_slice() {
-            [service, handler] => (*service, None, *handler),
-            [service, key, handler] => (*service, Some(*key), *handler),
+        let mut parts = text.split('/');
+        let (service, key, handler) = match [parts.next(), parts.next(), parts.next(), parts.next()] {
+            [Some(service), Some(handler), None, _] => (service, None, handler),
+            [Some(service), Some(key), Some(handler), None] => (service, Some(key), handler),
             _ => return Err("a target is `Service/handler` or `Service/{object key}/handler`".to_owned()),
         };
         if !is_name(service) || !is_name(handler) {
@@ -86,7 +86,10 @@ impl Target {
             (TargetPaths::V2, false) => ("/restate/call", ""),
             (TargetPaths::V2, true) => ("/restate/send", ""),
         };
-        let fixed = if object_key.is_some() { String::new() } else { format!("{prefix}/{service}/{handler}{send}") };
+        let fixed = match object_key {
+            Some(_) => String::new(),
+            None => [prefix, "/", service, "/", handler, send].concat(),
+        };
         Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), prefix, send, fixed })
     }
 

@@ -1,6 +1,6 @@
 //! The record of one exchange: its members, under the names of docs/contract.md section 9.
 
-use super::{Case, Outcome, key_in_logs};
+use super::{Case, Outcome, digest};
 use crate::exchange::Exchange;
 use crate::json::to_text;
 use crate::policy::operations::Operations;
@@ -58,8 +58,14 @@ impl<'a> Record<'a> {
             }
             RecordPart::Request => {
                 put_text(put, "idempotency_case", exchange.case().map(Case::name));
-                let key = exchange.key().and_then(|key| key_in_logs(policy.key_in_logs(), key));
-                put_text(put, "idempotency_key_namespaced", key.as_deref());
+                if let Some(key) = exchange.key() {
+                    let digest = (policy.key_in_logs() == KeyInLogs::Hash).then(|| digest(key));
+                    let shown = match &digest {
+                        Some(digest) => std::str::from_utf8(digest).ok(),
+                        None => Some(key).filter(|_| policy.key_in_logs() == KeyInLogs::Full),
+                    };
+                    put_text(put, "idempotency_key_namespaced", shown);
+                }
                 put_text(put, "idempotency_source", exchange.source_name());
                 put_text(put, "idempotency_shadow", exchange.shadow_verdict());
                 if let Some(problem) = exchange.problem() {

@@ -3,6 +3,7 @@
 use super::budget::{LineBudget, LineKind};
 use super::record::{Record, RecordPart};
 use super::struct_message::append;
+use crate::bytes::equal;
 use crate::exchange::{Exchange, Stage};
 use crate::host::{Host, LogLevel};
 use crate::policy::Policy;
@@ -79,7 +80,7 @@ impl Recorder {
         append(&mut given.message, exchange.record(policy), RecordPart::Outcome);
         let outcomes =
             given.message.get(given.fixed..).and_then(|outcomes| outcomes.split_at_checked(end - given.fixed));
-        if outcomes.is_some_and(|(earlier, now)| earlier == now) {
+        if outcomes.is_some_and(|(earlier, now)| equal(earlier, now)) {
             given.message.truncate(end);
         } else {
             given.message.drain(given.fixed..end);

@@ -19,6 +19,17 @@ pub(super) fn append(message: &mut Vec<u8>, record: Record<'_>, part: RecordPart
 fn append_member(message: &mut Vec<u8>, name: &str, value: MemberValue<'_>) {
     match value {
         MemberValue::Text(text) => {
+            // The tags and lengths around name and text, when each length is one byte.
+            let entry = name.len() + text.len() + 6;
+            if let (true, Ok(entry), Ok(name_size), Ok(text_size)) =
+                (entry < 0x80, u8::try_from(entry), u8::try_from(name.len()), u8::try_from(text.len()))
+            {
+                message.extend_from_slice(&[FIELDS, entry, ENTRY_KEY, name_size]);
+                message.extend_from_slice(name.as_bytes());
+                message.extend_from_slice(&[ENTRY_VALUE, text_size + 2, STRING_VALUE, text_size]);
+                message.extend_from_slice(text.as_bytes());
+                return;
+            }
             append_entry(message, name, 1 + length_size(text.len()) + text.len());
             message.push(STRING_VALUE);
             append_length(message, text.len());

@@ -79,8 +79,9 @@ fn environment(store: &mut Store<State>, name: &str) -> Option<Func> {
     })
 }
 
-/// While `_initialize` runs Envoy traps on every host call but logging and WASI's.
-fn allowed(caller: &Caller<'_, State>, name: &str) -> wasmtime::Result<()> {
+/// Counts a host call. While `_initialize` runs Envoy traps on every host call but logging and WASI's.
+fn allowed(caller: &mut Caller<'_, State>, name: &str) -> wasmtime::Result<()> {
+    caller.data_mut().work.host_call(name);
     if caller.data().life == Life::Initializing && name != "proxy_log" {
         wasmtime::bail!("{name} is not allowed in _initialize");
     }
@@ -100,7 +101,7 @@ macro_rules! host {
     ($store:expr, $name:expr, $function:ident($($arg:ident: $ty:ty),*)) => {{
         let name = $name.to_owned();
         Func::wrap($store, move |mut caller: Caller<'_, State>, $($arg: $ty),*| -> wasmtime::Result<u32> {
-            allowed(&caller, &name)?;
+            allowed(&mut caller, &name)?;
             status($function(&mut caller, $($arg),*))
         })
     }};

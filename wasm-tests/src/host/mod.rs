@@ -21,6 +21,7 @@ mod steps;
 mod stream;
 mod vm;
 mod wasi;
+mod work;
 
 pub use calls::{CallReply, HttpCall};
 pub use metrics::{MetricKind, Metrics};
@@ -29,3 +30,4 @@ pub use state::{LogLevel, LogLine, Options};
 pub use status::Status;
 pub use stream::{Ending, Exchange, Route, StreamInfo};
 pub use vm::{BootError, Program, Vm};
+pub use work::CallbackWork;

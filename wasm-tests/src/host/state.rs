@@ -8,6 +8,7 @@ use super::calls::Calls;
 use super::metrics::Metrics;
 use super::status::Status;
 use super::stream::{Direction, Stream};
+use super::work::WorkLog;
 use testkit::http::{Headers, LocalReply};
 
 /// The id of the first root context.
@@ -129,6 +130,7 @@ pub(super) struct State {
     pub failures: Vec<String>,
     /// Why the VM is of no use any more.
     pub trap: Option<String>,
+    pub work: WorkLog,
 }
 
 impl State {
@@ -149,6 +151,7 @@ impl State {
             logs: Vec::new(),
             failures: Vec::new(),
             trap: None,
+            work: WorkLog::default(),
         }
     }
 

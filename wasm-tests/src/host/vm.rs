@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use wasmtime::{Config, Engine, Instance, Module, OptLevel, Store, Trap, Val};
+use wasmtime::{Config, Engine, Instance, Module, OperatorCost, OptLevel, Store, Trap, Val};
 
 use super::abi;
 use super::calls::{CallReply, HttpCall};
@@ -12,6 +12,13 @@ use super::state::{Life, LogLine, Options, ROOT, State};
 
 /// What one guest call may burn before it counts as one that never returns; a second or two.
 const FUEL: u64 = 3_000_000_000;
+
+/// One unit of fuel for each instruction, also for one that copies or fills memory: wasmtime's default adds one for each byte.
+fn per_instruction() -> OperatorCost {
+    let mut cost = OperatorCost::new();
+    (cost.variable.memory_copy_per_byte, cost.variable.memory_fill_per_byte) = (0, 0);
+    cost
+}
 
 /// The only ABI this host speaks.
 const ABI_MARKER: &str = "proxy_abi_version_0_2_1";
@@ -27,7 +34,7 @@ impl Program {
     /// Compiles a module, in the binary format.
     pub fn new(wasm: &[u8]) -> Result<Self, String> {
         let mut config = Config::new();
-        config.consume_fuel(true).cranelift_opt_level(OptLevel::None);
+        config.consume_fuel(true).operator_cost(per_instruction()).cranelift_opt_level(OptLevel::None);
         let engine = Engine::new(&config).map_err(|error| format!("wasmtime does not start: {error:?}"))?;
         let module = Module::new(&engine, wasm).map_err(|error| format!("not a module: {error:?}"))?;
         Ok(Self { engine, module })
@@ -271,6 +278,8 @@ impl Vm {
         let mut results = vec![Val::I32(0); function.ty(&self.store).results().len()];
         let outcome = self.store.set_fuel(FUEL).and_then(|()| function.call(&mut self.store, &args, &mut results));
         (self.state_mut().current, self.state_mut().effective) = outer;
+        let left = self.store.get_fuel().unwrap_or_default();
+        self.state_mut().work.callback(name, FUEL.saturating_sub(left));
         match outcome {
             Ok(()) => Called::Returned(results.first().and_then(Val::i32).map_or(0, i32::cast_unsigned)),
             Err(error) => {

@@ -82,15 +82,17 @@ pub(super) struct ShowArguments {
 /// first. If the guard has a claim of this key, it is purged, too, so that a corrected request is not refused as a collision.
 /// A request that is under way cannot be forgotten; the command says what to do about it.
 ///
-/// Shows the result and asks before it is purged. Each purge writes an audit line, a JSON object, to standard output.
+/// Shows the result and asks before it is purged. Each purge writes an audit line, a JSON object, to standard output. At the end
+/// the command looks whether Restate still has what it has purged. If nothing is found, it says what it did not look for.
 ///
 /// Examples:
 ///   edge-idempotency keys forget --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
 ///   edge-idempotency keys forget --admin http://127.0.0.1:9070 --policy policy.json --endpoint webhooks.ingest --yes \
 ///     --tenant acme --project shop --subject service:webhook-ingest --key stripe-evt_1Q2w --audit-log purges.jsonl
 ///
-/// Exit status: 0 if it was purged; 1 if nothing is stored, it is under way, or you said no; 2 if an argument is wrong, several
-/// results are meant, Restate does not answer, or there is no terminal to ask on and no --yes.
+/// Exit status: 0 if it was purged; 1 if nothing is stored, it is under way, it is still stored after the purge, or you said no; 2
+/// if an argument is wrong, several results are meant, Restate does not answer, an audit line cannot be written, or there is no
+/// terminal to ask on and no --yes.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct ForgetArguments {
@@ -107,19 +109,23 @@ pub(super) struct ForgetArguments {
 
 /// Purges all results of a subject, in all of the tenant's projects and at all endpoints unless you say which.
 ///
-/// Without --yes nothing is purged, and the results are listed. The guard's claims for these keys are purged, too, and the calls
-/// that the handlers of these requests made. What is under way stays, and the command says so; run it again when it has ended.
-/// It finds results by their key, so it does not find what requests without a key left, what handlers keep elsewhere, or claims
-/// and calls whose result is gone already.
+/// Lists the results and asks before they are purged. Without a terminal nothing is purged unless you give --yes. The guard's
+/// claims for these keys are purged, too, and the calls that the handlers of these requests made without a key of their own. What
+/// is under way stays, with the result that leads to it, and the command says so; run it again when it has ended.
 ///
-/// Each purge writes an audit line, a JSON object, to standard output.
+/// It finds results by their key, so it does not find what requests without a key left, what handlers keep elsewhere, or claims
+/// and calls whose result is gone already. Without --policy the guard's service is taken to be IdempotencyGuard; if Restate has no
+/// such service, nothing is purged.
+///
+/// Each purge writes an audit line, a JSON object, to standard output. If a line cannot be written, the command stops.
 ///
 /// Examples:
 ///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
-///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --tenant acme --subject user:alice --yes --audit-log purges.jsonl
+///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --policy policy.json --tenant acme --subject user:alice --yes \
+///     --audit-log purges.jsonl
 ///
-/// Exit status: 0 if nothing of the subject is left, or without --yes; 1 if something is left; 2 if an argument is wrong or
-/// Restate does not answer.
+/// Exit status: 0 if nothing of the subject is left; 1 if something is left, also without --yes; 2 if an argument is wrong,
+/// Restate does not answer, nobody says what the guard's service is called, or an audit line cannot be written.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct EraseArguments {
@@ -127,7 +133,7 @@ pub(super) struct EraseArguments {
     pub(super) common: Common,
     #[command(flatten)]
     pub(super) purge: PurgeOptions,
-    /// Purges. Without it the results are listed only.
+    /// Does not ask.
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -136,7 +142,8 @@ pub(super) struct EraseArguments {
 pub(super) struct Common {
     #[command(flatten)]
     pub(super) connection: ConnectionArguments,
-    /// The policy document: needed for --endpoint, and it names the guard and how audit lines show keys.
+    /// The policy document: needed for --endpoint. It says what the guard's service is called (without it IdempotencyGuard), and how
+    /// audit lines show keys.
     #[arg(long, value_name = "FILE|-")]
     pub(super) policy: Option<PathBuf>,
     /// The tenant.
@@ -148,7 +155,7 @@ pub(super) struct Common {
     /// The subject with its type, such as user:alice. Its id is written as the identity source has it.
     #[arg(long, value_name = "TYPE:ID")]
     pub(super) subject: Option<String>,
-    /// The endpoint whose target the results are of; its scope gives the project where that is not `project`.
+    /// The endpoint whose target the results are of. If its scope is not `project`, the scope gives the project.
     #[arg(long, requires = "policy")]
     pub(super) endpoint: Option<String>,
     /// Prints JSON instead of text.
@@ -174,7 +181,7 @@ pub(super) struct OneKey {
 
 #[derive(Args)]
 pub(super) struct PurgeOptions {
-    /// Appends the audit lines to this file, too.
+    /// Appends the audit lines to this file, too. A new file can be read by its owner only.
     #[arg(long, value_name = "FILE")]
     pub(super) audit_log: Option<PathBuf>,
     /// Who acts, for the audit lines; by default the user of this process.

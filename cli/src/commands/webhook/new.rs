@@ -2,7 +2,7 @@
 
 use crate::commands::input::{print, read_policy_document, variable};
 use crate::commands::{BAD_INPUT, FORWARD};
-use crate::http::HttpClient;
+use crate::http::{HttpClient, without_user};
 use crate::plain;
 use crate::webhook::address::url_of;
 use crate::webhook::provider::KnownProvider;
@@ -55,11 +55,15 @@ pub(crate) struct NewArguments {
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// The secret that the provider signs with, to be written by --apply.
-    #[arg(long, value_name = "env:NAME|@FILE|-", value_parser = SecretSource::parse, requires = "apply")]
-    secret: Option<SecretSource>,
+    // It is parsed in `run`, because clap's errors repeat what was given.
+    #[arg(long, value_name = "env:NAME|@FILE|-", requires = "apply")]
+    secret: Option<String>,
     /// Writes a new version if the secret store has a secret for this owner.
     #[arg(long, requires = "secret")]
     replace_secret: bool,
+    /// Sends the credentials also over http, without encryption, to another machine.
+    #[arg(long, requires = "apply")]
+    allow_plain_http: bool,
     /// Keys of different webhooks differ.
     #[arg(long)]
     key_scope_webhook: bool,
@@ -85,8 +89,13 @@ pub(crate) struct NewArguments {
 
 /// Runs the command; its exit status.
 pub(super) fn run(args: &NewArguments) -> Result<u8, String> {
+    let secret = args.secret.as_deref().map(SecretSource::parse).transpose()?;
     let Some((_, document)) = read_policy_document(&args.policy, args.json)? else { return Ok(BAD_INPUT) };
-    // Its errors come before anything is written.
+    // These errors come before anything is written.
+    without_user("--unkey", &args.unkey)?;
+    without_user("--openbao", args.openbao.as_deref().unwrap_or_default())?;
+    let base_url = args.base_url.as_deref().or_else(|| document.pointer("/webhooks/public_base_url")?.as_str());
+    without_user("--base-url, or `public_base_url` of the policy,", base_url.unwrap_or_default())?;
     KnownProvider::named(&args.provider, Some(&document))?;
     let segment = "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`";
     Tenant::parse(args.tenant.as_bytes()).map_err(|_| format!("--tenant: {segment}"))?;
@@ -117,7 +126,7 @@ pub(super) fn run(args: &NewArguments) -> Result<u8, String> {
         }
         // The route has to be there before the records are.
         url(LATER)?;
-        let id = apply(args, &webhook, place.as_ref())?;
+        let id = apply(args, &webhook, place.as_ref(), secret.as_ref())?;
         return shown(args, &id, &url(&id)?, &json!({}), None);
     }
     if has_unkey {
@@ -125,30 +134,34 @@ pub(super) fn run(args: &NewArguments) -> Result<u8, String> {
         return shown(args, LATER, &url(LATER)?, &json!({"unkey": record}), place.as_ref());
     }
     let id = new_id()?;
-    let variable = format!("{}_WEBHOOK_SECRET", args.provider.to_uppercase());
     let mut binding = Map::new();
-    binding.insert(id.clone(), webhook.binding(&variable));
+    binding.insert(id.clone(), webhook.binding(&webhook.variable()));
     shown(args, &id, &url(&id)?, &json!({"static": binding}), None)
 }
 
 /// Writes the secret, then the key. So an id that exists has a secret.
-fn apply(args: &NewArguments, webhook: &NewWebhook, place: Option<&SecretPlace>) -> Result<String, String> {
+fn apply(
+    args: &NewArguments,
+    webhook: &NewWebhook,
+    place: Option<&SecretPlace>,
+    secret: Option<&SecretSource>,
+) -> Result<String, String> {
     let from = |names: &[&str]| {
         let value =
             names.iter().find_map(|name| variable(name)).ok_or_else(|| format!("set {}", names.join(" or ")))?;
         String::from_utf8(value).map_err(|_| format!("{} is not text", names.join(" or ")))
     };
     let root_key = from(&["UNKEY_ROOT_KEY"])?;
-    if let Some(source) = &args.secret {
+    if let Some(source) = secret {
         let place = place.ok_or("--secret: the policy has no `webhooks.openbao` to write it to")?;
         let url = args.openbao.as_deref().ok_or("--secret needs --openbao, the URL of the secret store")?;
         let secret = String::from_utf8(source.read()?).map_err(|_| "the secret is not text".to_owned())?;
-        let mut client = HttpClient::new(TIMEOUT);
+        let mut client = HttpClient::new(TIMEOUT).allow_plain_http(args.allow_plain_http);
         client.always("X-Vault-Token", &from(&["BAO_TOKEN", "VAULT_TOKEN"])?)?;
         place.write(&client, url, &secret, args.replace_secret)?;
         eprintln!("edge-idempotency: wrote the secret of {} to {}/{}", webhook.owner(), place.mount, place.path);
     }
-    let mut client = HttpClient::new(TIMEOUT);
+    let mut client = HttpClient::new(TIMEOUT).allow_plain_http(args.allow_plain_http);
     client.always("authorization", &format!("Bearer {root_key}"))?;
     let api = args.unkey_api.as_deref().unwrap_or_default();
     let id = create_key(&client, &args.unkey, &webhook.unkey_key(api))?;
@@ -178,10 +191,10 @@ fn shown(args: &NewArguments, id: &str, url: &str, records: &Value, place: Optio
     if let Some(record) = records.get("unkey") {
         let _ = write!(
             text,
-            "\n\nUnkey makes the id; it is `data.key` of the answer:\n\ncurl {}/v2/keys.createKey \\\n  -H \"Authorization: Bearer \
-             $UNKEY_ROOT_KEY\" \\\n  -H 'Content-Type: application/json' -d '{}'",
-            args.unkey.trim_end_matches('/'),
-            plain::json(record)
+            "\n\nUnkey makes the id; it is `data.key` of the answer:\n\nprintf 'Authorization: Bearer %s\\n' \"$UNKEY_ROOT_KEY\" |\ncurl {} \\\n  \
+             -H @- -H 'Content-Type: application/json' --data-raw {}",
+            shell_words::quote(&format!("{}/v2/keys.createKey", args.unkey.trim_end_matches('/'))),
+            shell_words::quote(&plain::json(record))
         );
     }
     if let Some(binding) = records.get("static") {

@@ -3,7 +3,7 @@
 use crate::commands::input::{print, read_policy_document};
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
 use crate::described::Material;
-use crate::http::HttpClient;
+use crate::http::{HttpClient, without_user};
 use crate::plain::{self, printable};
 use crate::request;
 use crate::webhook::address::{binding_of, url_of};
@@ -62,8 +62,9 @@ pub(crate) struct SignArguments {
     #[arg(long, value_name = "URL", requires = "id")]
     base_url: Option<String>,
     /// The secret as the gateway has it, or a private key as PEM.
-    #[arg(long, value_name = "env:NAME|@FILE|-", value_parser = SecretSource::parse)]
-    secret: Option<SecretSource>,
+    // It is parsed in `run`, because clap's errors repeat what was given.
+    #[arg(long, value_name = "env:NAME|@FILE|-")]
+    secret: Option<String>,
     /// The delivery's identifier; without it a new one.
     #[arg(long, value_name = "TEXT")]
     delivery_id: Option<String>,
@@ -76,6 +77,9 @@ pub(crate) struct SignArguments {
     /// Sends the delivery and prints the answer.
     #[arg(long)]
     send: bool,
+    /// Sends a delivery that holds the secret itself also over http, without encryption, to another machine.
+    #[arg(long, requires = "send")]
+    allow_plain_http: bool,
     /// Prints the delivery as a request document of `explain`; with --send, the answer as JSON.
     #[arg(long)]
     json: bool,
@@ -86,6 +90,7 @@ pub(crate) struct SignArguments {
 
 /// Runs the command; its exit status.
 pub(super) fn run(args: &SignArguments) -> Result<u8, String> {
+    let given = args.secret.as_deref().map(SecretSource::parse).transpose()?;
     let mut document = None;
     if let Some(file) = &args.policy {
         let Some((_, read)) = read_policy_document(file, args.json)? else { return Ok(BAD_INPUT) };
@@ -106,7 +111,8 @@ pub(super) fn run(args: &SignArguments) -> Result<u8, String> {
         (None, Some(document), Some(id)) => url_of(document, &provider.name, id, args.base_url.as_deref())?,
         _ => return Err("give --url, or --policy and --id".to_owned()),
     };
-    let source = args.secret.clone().or_else(|| binding.and_then(|binding| binding.secret));
+    without_user("the URL (--url, --base-url, or `public_base_url` of the policy)", &url)?;
+    let source = given.or_else(|| binding.and_then(|binding| binding.secret));
     let secret = source.as_ref().map(SecretSource::read).transpose()?;
     let body = args.body.as_ref().map(|body| Material::default().text_or_file(body)).transpose()?;
     let id = args.delivery_id.clone().map_or_else(|| new_delivery_id(&provider), Ok)?;
@@ -127,10 +133,10 @@ pub(super) fn run(args: &SignArguments) -> Result<u8, String> {
         );
     }
     if args.send {
-        return send(&delivery, args.json);
+        return send(&delivery, args);
     }
     if args.json {
-        if delivery.token.is_some() && !args.show_secret {
+        if delivery.secret.is_some() && !args.show_secret {
             return Err("the delivery holds the secret itself as a token: add --show-secret to print it".to_owned());
         }
         print(&plain::json(&delivery.to_document()))?;
@@ -155,15 +161,17 @@ fn new_delivery_id(provider: &KnownProvider) -> Result<String, String> {
     Ok(if is_number { number.to_string() } else { format!("test_{number:013x}") })
 }
 
-fn send(delivery: &SignedDelivery, as_json: bool) -> Result<u8, String> {
+fn send(delivery: &SignedDelivery, args: &SignArguments) -> Result<u8, String> {
     let headers: Vec<(&str, &str)> =
         delivery.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let reply = HttpClient::new(TIMEOUT)
+        .holding_secret(delivery.secret.is_some())
+        .allow_plain_http(args.allow_plain_http)
         .send(delivery.method, &delivery.url, &headers, Some(&delivery.body))
         .map_err(|error| error.to_string())?;
     let body = String::from_utf8_lossy(&reply.body);
     let accepted = reply.status < 300;
-    if as_json {
+    if args.json {
         let problem: Option<Value> = serde_json::from_slice(&reply.body).ok();
         print(&plain::json(&json!({
             "url": delivery.url,

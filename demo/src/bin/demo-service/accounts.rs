@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::handlers::{PROJECT, TENANT};
+use crate::signups::{Signup, SignupsClient};
 
 /// The state with the list of entries.
 const ENTRIES: &str = "entries";
@@ -133,6 +134,7 @@ pub(crate) struct Deposits;
 /// An event in Stripe's form.
 #[derive(Deserialize)]
 struct Event {
+    id: String,
     data: EventData,
 }
 
@@ -155,5 +157,15 @@ impl Deposits {
         let part = |name: &str| ctx.headers().get(name).cloned().unwrap_or_default();
         let account = format!("{}:{}:{account}", part(TENANT), part(PROJECT));
         Ok(ctx.object_client::<AccountsClient>(account).deposit(Json(Order { amount })).call().await?)
+    }
+
+    /// Work that whoever handles this event shares: a deposit under a key of its own, and a workflow that runs once.
+    #[handler]
+    async fn share(&self, ctx: Context<'_>, Json(event): Json<Event>) -> HandlerResult<Json<Entry>> {
+        let Deposit { account, amount } = event.data.object;
+        let signup = Json(Signup { email: format!("{account}@example.com") });
+        ctx.workflow_client::<SignupsClient>(event.id.clone()).run(signup).send();
+        let deposit = ctx.object_client::<AccountsClient>(account).deposit(Json(Order { amount }));
+        Ok(deposit.idempotency_key(event.id).call().await?)
     }
 }

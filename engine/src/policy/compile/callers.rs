@@ -59,7 +59,7 @@ impl Compiler<'_> {
                 let at = format!("{at}/routes/{index}");
                 let found = routes.iter_mut().find(|(_, route)| route.endpoint == *endpoint);
                 let Some((_, route)) = found else {
-                    let known = self.document.routes.iter().map(|(_, route)| route.endpoint.as_str());
+                    let known = self.document.routes.iter().map(|(_, route)| route.endpoint);
                     let near = suggestion(endpoint, known);
                     self.issues.add(at, format!("no route has the endpoint `{endpoint}`{near}"));
                     continue;
@@ -93,7 +93,8 @@ impl Compiler<'_> {
             "the signed text does not hold the host: sign `{url}` instead of `{path}`"
         };
         let routes = self.document.routes.iter().map(|(_, route)| route);
-        let own: Vec<&RouteDocument> = routes.filter(|route| caller.routes.contains(&route.endpoint)).collect();
+        let own: Vec<&RouteDocument> =
+            routes.filter(|route| caller.routes.iter().any(|name| name == route.endpoint)).collect();
         for (index, route) in own.iter().enumerate() {
             let other = own.iter().take(index).find(|other| {
                 let methods = methods_of(other);

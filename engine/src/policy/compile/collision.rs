@@ -5,6 +5,7 @@ use super::{Compiler, RouteDocument};
 use crate::policy::collision::{CollisionRules, GuardService};
 use crate::policy::document::{Collision, Mode};
 use crate::policy::{Route, Target};
+use std::sync::Arc;
 
 /// How much longer the guard has to keep a fingerprint than the backend keeps the result, in seconds: Restate removes what
 /// has expired once an hour (`worker.cleanup-interval`), so a result can live up to an hour beyond its retention. Twice
@@ -84,7 +85,7 @@ impl Compiler<'_> {
     pub(super) fn collision_rules(
         &self,
         route: &RouteDocument,
-        target: Option<&Target>,
+        target: Option<&Arc<Target>>,
     ) -> Option<Box<CollisionRules>> {
         let mode = route.mode.unwrap_or(self.document.mode);
         let waits = match route.collision {
@@ -93,7 +94,7 @@ impl Compiler<'_> {
             Collision::Enforce => mode == Mode::Enforce,
         };
         Some(Box::new(CollisionRules {
-            target: target?.clone(),
+            target: Arc::clone(target?),
             waits,
             caller_scope: route.collision_caller,
             needs_guard: route.guard_refuses,

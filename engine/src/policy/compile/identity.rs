@@ -60,6 +60,6 @@ impl Compiler<'_> {
 
 /// Whether the route's target names a part of the caller's identity.
 fn names_identity(route: &RouteDocument) -> bool {
-    let names = |target: &String| IDENTITY_NAMES.iter().any(|name| target.contains(&format!("{{{name}}}")));
-    route.target.as_ref().is_some_and(names)
+    let names = |target: &str| IDENTITY_NAMES.iter().any(|name| target.contains(&format!("{{{name}}}")));
+    route.target.is_some_and(names)
 }

@@ -5,7 +5,8 @@ use crate::policy::document::Scope;
 use crate::policy::operations::Operations;
 use crate::policy::recovery::{OUTPUT, SEGMENT};
 use crate::policy::routes::TemplateSegment;
-use crate::policy::{Route, Template, path};
+use crate::policy::text_index::TextIndex;
+use crate::policy::{Route, SERVICES, Template, path};
 
 /// The response header with the id of an invocation.
 const INVOCATION: &str = "x-restate-id";
@@ -17,7 +18,7 @@ impl Compiler<'_> {
         &mut self,
         routes: &[(usize, Route)],
         reserved_paths: &[String],
-        closed_services: &[String],
+        closed_services: &TextIndex,
     ) -> Option<Operations> {
         let backend = &self.document.backend;
         let declared = backend.operations.as_ref()?;
@@ -33,10 +34,10 @@ impl Compiler<'_> {
             }
         }
         let at = "/backend/operations/path";
-        self.open_path(at, &declared.prefix, reserved_paths);
+        self.open_path(|| at.to_owned(), &declared.prefix, reserved_paths);
         let mut segments = path::segments(&declared.prefix);
         let first = segments.next().unwrap_or_default();
-        if closed_services.iter().any(|service| service == first) {
+        if closed_services.get(SERVICES, first).is_some() {
             self.issues.add(at, format!("`/{first}` is the path of a service of the backend and so closed to clients"));
         }
         if path::segments(&declared.prefix).any(|segment| segment == SEGMENT) {
@@ -63,11 +64,10 @@ impl Compiler<'_> {
 /// Whether the path of an operation behind `prefix` could be one of the template, too. A template with a parameter in the
 /// place of a fixed segment takes other requests.
 fn hides(prefix: &str, template: &Template) -> bool {
-    let mut rest = template.segments().iter();
-    let is_below = path::segments(prefix)
-        .all(|text| matches!(rest.next(), Some(TemplateSegment::Literal(literal)) if literal == text));
-    let output = TemplateSegment::Literal(OUTPUT.to_owned());
-    is_below && rest.next().is_some() && rest.next().is_none_or(|second| second.meets(&output)) && rest.next().is_none()
+    let mut rest = template.segments();
+    let is_below = path::segments(prefix).all(|text| rest.next() == Some(TemplateSegment::Literal(text)));
+    let output = TemplateSegment::Literal(OUTPUT);
+    is_below && rest.next().is_some() && rest.next().is_none_or(|second| second.meets(output)) && rest.next().is_none()
 }
 
 #[cfg(test)]

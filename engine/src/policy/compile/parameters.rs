@@ -24,16 +24,21 @@ impl Compiler<'_> {
 
     /// Warns about parameters that the backend does not get: the path is rewritten, and the target does not name them.
     #[inline(never)]
-    pub(super) fn check_lost(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
+    pub(super) fn check_lost(
+        &mut self,
+        index: usize,
+        route: &RouteDocument,
+        target: Option<&Target>,
+        parameters: &[&str],
+    ) {
         let backend = &self.document.backend;
         let Some(target) = target.filter(|_| backend.rewrite_path && self.document.parameter_prefix.is_none()) else {
             return;
         };
         // The filter itself uses these.
         let of_webhook = |name: &str| route.webhook.is_some() && matches!(name, "provider" | "webhook_id");
-        let lost: Vec<String> = route
-            .template
-            .parameters()
+        let lost: Vec<String> = parameters
+            .iter()
             .enumerate()
             .filter(|(parameter, name)| !target.uses(*parameter) && !of_webhook(name))
             .map(|(_, name)| format!("`{{{name}}}`"))

@@ -63,7 +63,7 @@ impl Compiler<'_> {
     #[inline(never)]
     pub(super) fn invocations(&mut self, routes: &[(usize, Route)]) -> Option<InvocationStore> {
         let backend = &self.document.backend;
-        let by_id = |route: &Route| route.recovery.as_ref().is_some_and(Target::results_by_id);
+        let by_id = |route: &Route| route.recovery.as_deref().is_some_and(Target::results_by_id);
         let asks = routes.iter().find(|(_, route)| route.in_flight.is_some());
         let (_, first) = routes.iter().find(|(_, route)| by_id(route)).or(asks)?;
         let Some(cluster) = backend.cluster.clone() else {

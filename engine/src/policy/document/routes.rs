@@ -3,7 +3,7 @@
 use super::super::authority::is_host;
 use super::super::routes::Template;
 use super::identity::IdentityRules;
-use super::{Mode, parse_header_name, parse_name, parse_text, read_key, read_mode, read_on_prohibited};
+use super::{Mode, check_name, check_text, parse_header_name, parse_text, read_key, read_mode, read_on_prohibited};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::KeyRules;
 use std::fmt;
@@ -104,17 +104,17 @@ const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// One item of `routes`.
 #[derive(Debug, Clone)]
-pub(crate) struct RouteDocument {
+pub(crate) struct RouteDocument<'j> {
     /// Its name in metrics, logs and gateway routes
-    pub endpoint: String,
+    pub endpoint: &'j str,
     /// Its path
     pub template: Template,
-    /// Its methods
-    pub methods: Vec<Method>,
+    /// `methods`, if the route has it
+    pub methods: Option<Vec<Method>>,
     /// Its policy
     pub policy: PolicyKind,
     /// `target`, not parsed yet
-    pub target: Option<String>,
+    pub target: Option<&'j str>,
     /// `scope`
     pub scope: Scope,
     /// `mode`, if the route has it
@@ -160,9 +160,9 @@ pub(crate) struct AnswerDocument {
     pub location: Option<String>,
 }
 
-impl RouteDocument {
+impl<'j> RouteDocument<'j> {
     /// Reads one route.
-    pub(crate) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
+    pub(crate) fn read(at: &JsonCursor<'j>, issues: &mut Issues) -> Option<Self> {
         let known = [
             "endpoint",
             "path",
@@ -188,7 +188,7 @@ impl RouteDocument {
             "answer",
         ];
         let fields = at.fields(&known, issues)?;
-        let endpoint = fields.need_parse("endpoint", issues, parse_name);
+        let endpoint = fields.need_parse("endpoint", issues, check_name);
         let template = fields.need_parse("path", issues, Template::parse);
         let policy = fields.need("policy", issues).and_then(|at| at.choice(&PolicyKind::WORDS, issues));
         let methods = fields.get("methods").and_then(|at| {
@@ -198,11 +198,13 @@ impl RouteDocument {
             }
             Some(methods)
         });
+        let target = fields.parse("target", issues, check_text);
+        let fields = fields.besides(&["endpoint", "path", "policy", "methods", "target"]);
         let scopes = [("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)];
         let collisions = [("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)];
         Some(Self {
-            methods: methods.unwrap_or_else(|| vec![Method("POST".to_owned())]),
-            target: fields.parse("target", issues, parse_text),
+            methods,
+            target,
             scope: fields.choice("scope", &scopes, issues).unwrap_or_default(),
             mode: read_mode(&fields, issues),
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),

@@ -1,6 +1,8 @@
-//! `render istio` and `render envoy-gateway`: the resources fit what the APIs' descriptions say (`kubernetes_schemas.json`), and their Envoy
-//! parts are those of `render envoy`, which `e2e/tests/render.rs` lets Envoy validate.
+//! `render istio` and `render envoy-gateway`: the resources fit the published custom resource definitions (`crd.rs`), and their Envoy parts
+//! are those of `render envoy`, which `e2e/tests/render.rs` lets Envoy validate.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod crd;
 
 use serde_json::{Value, json};
 use std::path::Path;
@@ -13,33 +15,37 @@ const CLUSTERS: [&str; 3] = [
 ];
 
 fn run(args: &[&str]) -> Output {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    Command::new(env!("CARGO_BIN_EXE_edge-idempotency")).args(args).current_dir(repository).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_edge-idempotency")).args(args).current_dir(repository()).output().unwrap()
 }
 
 /// What a command prints, as YAML.
 fn rendered(args: &[&str]) -> Value {
-    let output = run(args);
+    read(args, &run(args))
+}
+
+fn read(args: &[&str], output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = std::str::from_utf8(&output.stdout).unwrap();
     assert!(
         !args.contains(&"istio") && !args.contains(&"envoy-gateway") || text.contains("This was not run"),
         "{text}"
     );
-    serde_saphyr::from_str(&text).unwrap()
+    serde_saphyr::from_str(text).unwrap()
 }
 
-/// A resource that fits its API's description.
+/// A resource that fits its definition.
 fn resource(args: &[&str]) -> Value {
-    let resource = rendered(args);
-    let schemas: Value = serde_json::from_str(include_str!("kubernetes_schemas.json")).unwrap();
-    let mut schema = schemas.get(resource["kind"].as_str().unwrap()).unwrap().clone();
-    schema["$defs"] = schemas["$defs"].clone();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(&resource).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:?}");
+    fitting(args, &run(args))
+}
+
+fn fitting(args: &[&str], output: &Output) -> Value {
+    let resource = read(args, output);
+    assert_eq!(crd::errors(&resource), [""; 0], "{args:?}");
     resource
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
 /// The filter's configuration as `render envoy --filter-only` has it.
@@ -48,8 +54,7 @@ fn filter(policy: &str) -> Value {
 }
 
 fn document(policy: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(policy);
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    serde_json::from_str(&std::fs::read_to_string(repository().join(policy)).unwrap()).unwrap()
 }
 
 #[test]
@@ -128,4 +133,64 @@ fn forms_that_cannot_wait_for_bodies_refuse_policies_that_do() {
         let told = run(&["render", gateway, "--form", form, "--policy", "policies/examples/own-api.json"]);
         assert!(String::from_utf8(told.stderr).unwrap().contains("--module-url"));
     }
+}
+
+/// Every policy of the project in every form fits the form's definition, or waits for bodies where the form cannot.
+#[test]
+fn every_form_of_every_policy_fits_its_definition() {
+    let examples = std::fs::read_dir(repository().join("policies/examples")).unwrap();
+    let mut policies: Vec<String> =
+        examples.map(|entry| format!("policies/examples/{}", entry.unwrap().file_name().display())).collect();
+    policies.extend(["demo/policy.json".to_owned(), "policies/reference.json".to_owned()]);
+    // Secrets, and no route that waits for a body: the short forms write the names of variables, too.
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("operations.json");
+    let text = json!({
+        "version": 1,
+        "backend": {"kind": "restate", "cluster": "restate", "operations": {"path": "/operations/{operation_id}", "secret": {"env": "OPERATIONS_SECRET"}}, "rewrite_path": true},
+        "identity": {"sources": [{"name": "gate", "headers_owned_by": "envoy.filters.http.ext_authz", "tenant": "x-tenant",
+            "project": "x-project", "subject": {"field": "x-subject", "type": "user"}}]},
+        "routes": [{"endpoint": "a", "path": "/a", "policy": "REQUIRED_A", "target": "A/run"}]
+    });
+    std::fs::write(&own, text.to_string()).unwrap();
+    policies.push(own.display().to_string());
+    let forms = [
+        ("istio", "envoy-filter", ""),
+        ("istio", "traffic-extension", "oci://registry/edge:1"),
+        ("istio", "traffic-extension", "https://m.example/m.wasm"),
+        ("istio", "wasm-plugin", "file:///m.wasm"),
+        ("envoy-gateway", "envoy-patch-policy", ""),
+        ("envoy-gateway", "envoy-extension-policy", "oci://registry/edge:1"),
+        ("envoy-gateway", "envoy-extension-policy", "https://m.example/m.wasm"),
+    ];
+    let mut count = 0;
+    for policy in &policies {
+        let upstreams = upstreams(&document(policy));
+        for (gateway, form, url) in forms {
+            let url = if url.is_empty() { Vec::new() } else { vec!["--module-url", url] };
+            let mut args = [&["render", gateway, "--form", form, "--policy", policy][..], &url].concat();
+            args.extend(upstreams.iter().map(String::as_str));
+            let output = run(&args);
+            let told = String::from_utf8_lossy(&output.stderr);
+            if output.status.code() == Some(0) {
+                let text = fitting(&args, &output).to_string();
+                let is_own = policy.ends_with("operations.json");
+                assert!(!is_own || text.contains("OPERATIONS_SECRET"), "{text}");
+                count += 1;
+            } else {
+                assert!(!url.is_empty() && told.contains("wait for bodies"), "{args:?}: {told}");
+            }
+        }
+    }
+    assert!(count > 4 * policies.len(), "only {count} resources of {} policies were checked", policies.len());
+}
+
+/// The options that name a policy's clusters.
+fn upstreams(document: &Value) -> Vec<String> {
+    let places = ["/backend/cluster", "/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
+    let mut names: Vec<&str> = places.iter().filter_map(|place| document.pointer(place)?.as_str()).collect();
+    if names.is_empty() {
+        names.push("api");
+    }
+    names.iter().map(|name| format!("--upstream={name}=https://{name}.example:8443")).collect()
 }

@@ -1,0 +1,25 @@
+//! Questions on the terminal.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+/// Whether somebody can see a question, which is written to standard error, and answer it.
+pub(super) fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks on the terminal; only `y` and `yes` are a yes.
+///
+/// # Errors
+/// Standard input or standard error is no terminal.
+pub(super) fn confirmed(question: &str) -> Result<bool, String> {
+    if !can_ask() {
+        return Err("there is no terminal to ask on, so nothing was done: standard input and standard error must both be one. --yes \
+                    does it without a question"
+            .to_owned());
+    }
+    eprint!("{question} [y/N] ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(|error| format!("standard input: {error}"))?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}

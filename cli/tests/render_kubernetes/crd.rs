@@ -1,0 +1,86 @@
+//! The published custom resource definitions (`crds/`), as an API server applies them with strict validation: a member that a
+//! definition does not name is an error, since the server would refuse or drop it. The definitions' rules in CEL are not applied.
+
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// What is wrong with a resource by its definition; nothing if it fits.
+pub(crate) fn errors(resource: &Value) -> Vec<String> {
+    let kind = resource["kind"].as_str().unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/render_kubernetes/crds/{kind}.yaml"));
+    let definition: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let spec = &definition["spec"];
+    let (group, version) = resource["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    assert_eq!((&spec["group"], &spec["names"]["kind"]), (&json!(group), &json!(kind)));
+    let versions = spec["versions"].as_array().unwrap();
+    let found = versions.iter().find(|one| one["name"] == version && one["served"] == true);
+    let mut schema =
+        found.unwrap_or_else(|| panic!("{kind} has no version {version}"))["schema"]["openAPIV3Schema"].clone();
+    close(&mut schema);
+    // The API server checks these itself, whatever the definition says.
+    schema["properties"]["apiVersion"] = json!({"type": "string"});
+    schema["properties"]["kind"] = json!({"type": "string"});
+    schema["properties"]["metadata"] = metadata();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    validator.iter_errors(resource).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+/// Makes members that an object's schema does not name errors, and lets `nullable` mean what it means in OpenAPI 3.0. What stands below
+/// `allOf`, `anyOf`, `oneOf` and `not` only adds conditions ("structural schemas" in Kubernetes' documentation).
+fn close(schema: &mut Value) {
+    let Some(members) = schema.as_object_mut() else { return };
+    if members.get("nullable") == Some(&json!(true)) {
+        let own = members["type"].clone();
+        members.insert("type".to_owned(), json!([own, "null"]));
+    }
+    let is_open = members.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true));
+    let is_object = members.get("type") == Some(&json!("object"));
+    if is_object && !is_open && !members.contains_key("additionalProperties") {
+        members.insert("additionalProperties".to_owned(), json!(false));
+    }
+    let none = &mut Map::new();
+    for (_, member) in members.get_mut("properties").and_then(Value::as_object_mut).unwrap_or(none) {
+        close(member);
+    }
+    for name in ["items", "additionalProperties"] {
+        members.get_mut(name).into_iter().for_each(close);
+    }
+}
+
+/// The members of `ObjectMeta` that `render` may write (Kubernetes' documentation, "Object Names and IDs").
+fn metadata() -> Value {
+    let name = json!({"type": "string", "maxLength": 253, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"});
+    let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    json!({
+        "type": "object", "required": ["name"], "additionalProperties": false,
+        "properties": {"name": name.clone(), "namespace": name, "labels": texts.clone(), "annotations": texts}
+    })
+}
+
+#[test]
+fn what_a_definition_does_not_say_is_an_error() {
+    let good = json!({
+        "apiVersion": "extensions.istio.io/v1alpha1", "kind": "WasmPlugin", "metadata": {"name": "a"},
+        "spec": {"url": "oci://a", "failStrategy": "FAIL_RELOAD", "pluginConfig": {"anything": [1]}, "match": [{"ports": [{"number": 1}]}]}
+    });
+    assert_eq!(errors(&good), [""; 0]);
+    for (pointer, name, value, told) in [
+        ("/spec", "urll", json!("oci://a"), "urll"),
+        ("/spec", "failStrategy", json!("FAIL_MAYBE"), "FAIL_MAYBE"),
+        ("/spec", "priority", json!("high"), "/spec/priority"),
+        ("/spec/match/0/ports/0", "port", json!(1), "port"),
+        ("/spec/match/0/ports/0", "number", json!(70000), "70000"),
+        ("/metadata", "name", json!("A b"), "/metadata/name"),
+        ("/metadata", "lables", json!({}), "lables"),
+        ("", "specs", json!({}), "specs"),
+    ] {
+        let mut bad = good.clone();
+        bad.pointer_mut(pointer).unwrap()[name] = value;
+        let errors = errors(&bad);
+        assert!(errors.len() == 1 && errors[0].contains(told), "{name}: {errors:?}");
+    }
+    // `nullable` members take null.
+    let mut null = good;
+    null["spec"]["priority"] = Value::Null;
+    assert_eq!(errors(&null), [""; 0]);
+}

@@ -1,0 +1,226 @@
+//! `explain --curl` and the gateway say the same about one command: `bash` and `curl` send it through a real Envoy, and
+//! `explain` reads its text.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Output};
+use std::sync::Mutex;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use e2e::config::{Change, ListenerSpec};
+use e2e::gateway::{Gateway, Received, received};
+use e2e::harness::{Test, run, sharing};
+use edge_idempotency_demo::tools::built;
+use serde_json::{Value, json};
+
+const LISTENER: &str = "hosts";
+/// What each command ends with, if nothing else is said: who calls, the key, and a body.
+const USUAL: &str = r#"-H "$AUTH" -H 'Idempotency-Key: k-1' -d '{"a": 1}'"#;
+const ORDERS: &str = "http://api.example.com/orders";
+
+fn main() -> ExitCode {
+    run(Ok(trials()))
+}
+
+/// Commands that reach the filter. `ORDERS` is the address of the orders, and `USUAL` what is the same everywhere.
+const COMMANDS: [&str; 46] = [
+    "curl ORDERS USUAL",
+    "curl http://me:pw@api.example.com/orders USUAL",
+    "curl http://api.example.com:8443/orders USUAL",
+    "curl http://api.example.com./orders USUAL",
+    "curl http://api.example.com.:8443/orders USUAL",
+    "curl http://api.example.com:80/orders USUAL",
+    "curl http://API.EXAMPLE.com/orders USUAL",
+    "curl http://other.example.com/orders USUAL",
+    "curl http://eu.sandbox.example.com:8080/orders USUAL",
+    "curl http://eu.sandbox.example.com/orders -H \"$AUTH\" -d x",
+    "curl http://other.example.com/orders -H 'Host: api.example.com:8443' USUAL",
+    "curl ORDERS -H 'Host: me@api.example.com' USUAL",
+    "curl ORDERS -H 'Host: api.example.com:80:80' USUAL",
+    "curl --path-as-is 'http://api.example.com/\\orders' USUAL",
+    "curl --path-as-is http://api.example.com/x/../orders USUAL",
+    "curl http://api.example.com/x/../orders USUAL",
+    "curl http://api.example.com/%6frders/?a=1#top USUAL",
+    "curl http://api.example.com//orders USUAL",
+    "curl http://api.example.com/orders%2Fx USUAL",
+    "curl 'http://api.example.com/orders;a=1' USUAL",
+    "curl http://api.example.com/Orders USUAL",
+    "curl -X PUT ORDERS USUAL",
+    "curl -X PURGE ORDERS USUAL",
+    "curl -I http://api.example.com/status",
+    "curl -G http://api.example.com/status --data-urlencode 'a==b' --data-urlencode 'c=d e' -d f",
+    "curl http://api.example.com/status?a=1 --url-query 'b=c d' --url-query +e=f",
+    "curl ORDERS -H 'Idempotency-Key: k-1' -d x",
+    "curl ORDERS -u me:pw -H 'Idempotency-Key: k-1' -d x",
+    "curl ORDERS -H \"$AUTH\" -d x",
+    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key;' -d x",
+    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: \"k-1\"' -d x",
+    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: a, b' -d x",
+    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: a' -H 'idempotency-key: a' -d x",
+    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: \u{e9}' -d x",
+    "curl ORDERS USUAL; true",
+    "curl ORDERS USUAL;true",
+    "curl 2>&1 ORDERS USUAL >/dev/null | cat",
+    "curl \\\n  ORDERS \\\n  USUAL\n# that was it",
+    "time curl ORDERS USUAL # it's one",
+    "X=1 curl ORDERS USUAL",
+    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: k-1' --data-raw $'it\\'s \\u0021\\x41\\n'",
+    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: k-1' --json '{\"a\":' --json 1}",
+    "curl ORDERS -H \"$AUTH\" -H \"Idempotency-Key: k-1\" -d \"a\\\"b\\$c\\`d\\e\" --data-binary $\"f\" --data-urlencode 'g=h&i'",
+    "curl -XPOST -sSH\"$AUTH\" -H'Idempotency-Key: k-1' ORDERS --no-compressed --proto '=http'",
+    "curl HTTP://api.example.com/orders USUAL",
+    "curl 'http://api.example.com/orders?a=1&b=$c;d|e' USUAL",
+];
+
+fn trials() -> Vec<libtest_mimic::Trial> {
+    let mut tests: Vec<Test<World>> = COMMANDS
+        .into_iter()
+        .map(|command| {
+            Test::new(format!("the same about: {}", command.escape_debug()), |world: &World| same(world, command))
+        })
+        .collect();
+    tests.push(Test::new("what Envoy answers before the filter is told", answered_before));
+    tests.push(Test::new("without a Host nothing is explained", without_host));
+    sharing(World::start, tests)
+}
+
+struct World {
+    gateway: Gateway,
+    command: PathBuf,
+    /// `Authorization: Bearer …`
+    authorization: String,
+    /// One command at a time: what the upstream got belongs to it.
+    turn: Mutex<()>,
+}
+
+/// What the gateway made of a command.
+struct Answered {
+    status: u64,
+    body: Vec<u8>,
+    received: Vec<Received>,
+}
+
+impl World {
+    fn start() -> Result<Self> {
+        let policy = json!({
+            "version": 1,
+            "backend": {"kind": "generic"},
+            "identity": {"sources": [{
+                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+            }]},
+            "routes": [
+                {"endpoint": "status.any", "methods": ["GET"], "path": "/status", "policy": "HANDLER_INTERNAL_C"},
+                {"endpoint": "orders.create", "hosts": ["api.example.com"], "path": "/orders", "policy": "REQUIRED_A"},
+                {"endpoint": "orders.try", "hosts": ["*.sandbox.example.com"], "path": "/orders", "policy": "ACCEPTED"},
+            ],
+        });
+        let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
+        let gateway = Gateway::start(&[(LISTENER.to_owned(), listener)])?;
+        fs::write(gateway.run_dir().join("explained.json"), policy.to_string())?;
+        let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
+        let authorization = format!("Authorization: Bearer {}", gateway.token(&claims)?);
+        let command = built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")?;
+        Ok(Self { gateway, command, authorization, turn: Mutex::new(()) })
+    }
+
+    /// The text of a command: what a person would paste.
+    fn text(&self, command: &str) -> String {
+        let command = command.replace("USUAL", USUAL).replace("ORDERS", ORDERS);
+        command.replace("\"$AUTH\"", &format!("'{}'", self.authorization))
+    }
+
+    /// Sends the command.
+    fn send(&self, text: &str) -> Result<Answered> {
+        let address: SocketAddr = self.gateway.address(LISTENER)?;
+        let (head, body) = (self.gateway.run_dir().join("head"), self.gateway.run_dir().join("body"));
+        fs::write(&body, "")?;
+        let script = format!(
+            "curl() {{ command curl --silent --max-time 20 --connect-to ::{address} -D '{}' -o '{}' \"$@\"; }}\n{text}\n",
+            head.display(),
+            body.display(),
+        );
+        self.gateway.capture().take();
+        let output = Command::new("bash").args(["-c", &script]).output().context("this test needs bash and curl")?;
+        let head = fs::read_to_string(&head).with_context(|| format!("curl got no answer: {output:?}"))?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let received = self.gateway.capture().take().into_iter().map(received).collect::<Result<_>>()?;
+        Ok(Answered { status: status.with_context(|| format!("no status: {head}"))?, body: fs::read(&body)?, received })
+    }
+
+    fn explain(&self, text: &str, more: &[&str]) -> Result<Output> {
+        let mut command = Command::new(&self.command);
+        command.args(["explain", "--policy"]).arg(self.gateway.run_dir().join("explained.json"));
+        Ok(command.args(["--curl", text]).args(more).output()?)
+    }
+
+    fn explained(&self, text: &str, more: &[&str]) -> Result<Value> {
+        let output = self.explain(text, more)?;
+        serde_json::from_slice(&output.stdout).with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+fn same(world: &World, command: &str) -> Result<()> {
+    let text = world.text(command);
+    let turn = world.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let answered = world.send(&text)?;
+    drop(turn);
+    let verdict = world.explained(&text, &["--json"])?;
+    let told = |name: &str| verdict.get(name).cloned().unwrap_or_default();
+    if told("action") == "reject" {
+        let problem: Value = serde_json::from_slice(&answered.body).unwrap_or_default();
+        let found = json!([answered.status, problem.get("code"), problem.get("reason")]);
+        let expected = json!([told("status"), verdict.pointer("/problem/code"), verdict.pointer("/problem/reason")]);
+        ensure!(answered.received.is_empty() && found == expected, "the gateway: {found}, explain: {verdict}");
+        return Ok(());
+    }
+    let [received] = answered.received.as_slice() else {
+        bail!(
+            "the upstream got {} requests, the client {}; explain: {verdict}",
+            answered.received.len(),
+            answered.status
+        )
+    };
+    let key = received.headers.iter().find(|(name, _)| name == "idempotency-key");
+    let key = key.map(|(_, value)| String::from_utf8_lossy(value).into_owned());
+    let found = json!([key, small_escapes(&String::from_utf8_lossy(&received.target))]);
+    let expected = json!([told("idempotency_key"), small_escapes(told("path").as_str().unwrap_or_default())]);
+    ensure!(found == expected, "the upstream got {found}, explain: {verdict}");
+    let document = world.explained(&text, &["--print-request"])?;
+    let body = document.get("body").and_then(Value::as_str).unwrap_or_default();
+    ensure!(received.body == body.as_bytes(), "the body: {}, not {body}", received.body.escape_ascii());
+    ensure!(!document.to_string().contains("me:pw") && !document.to_string().contains("/me@"), "{document}");
+    Ok(())
+}
+
+/// The target with its query in small letters: whether curl writes `%3D` or `%3d` there depends on its release.
+fn small_escapes(target: &str) -> String {
+    target.split_once('?').map_or_else(|| target.to_owned(), |(path, query)| format!("{path}?{}", query.to_lowercase()))
+}
+
+/// Envoy's parser of HTTP/1.1 knows a list of methods.
+fn answered_before(world: &World) -> Result<()> {
+    for method in ["post", "FOO"] {
+        let text = world.text(&format!("curl -X {method} ORDERS USUAL"));
+        let turn = world.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let answered = world.send(&text)?;
+        drop(turn);
+        ensure!(answered.status == 400 && answered.received.is_empty(), "{method}: {}", answered.status);
+        let notes = world.explained(&text, &["--json"])?.get("notes").map(Value::to_string).unwrap_or_default();
+        ensure!(notes.contains(&format!("answers 400 to the method {method}")), "{method}: {notes}");
+    }
+    Ok(())
+}
+
+fn without_host(world: &World) -> Result<()> {
+    let text = world.text("curl -H 'Host:' ORDERS USUAL");
+    let turn = world.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let answered = world.send(&text)?;
+    drop(turn);
+    ensure!(answered.status == 400 && answered.received.is_empty(), "{}", answered.status);
+    let output = world.explain(&text, &[])?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(2) && told.contains("without a Host"), "{told}");
+    Ok(())
+}

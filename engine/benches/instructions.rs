@@ -1,0 +1,250 @@
+//! A program for `valgrind --tool=callgrind`: it makes the same exchange many times, each callback in a function of its own.
+//! `scripts/instructions.sh` runs it and prints the instructions and the allocations of each callback.
+#![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that measures the wrong thing has to stop")]
+
+use edge_idempotency_engine::call::Call;
+use edge_idempotency_engine::exchange::HeaderMapKind;
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, RouterHints};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
+use edge_idempotency_engine::telemetry::Recorder;
+use edge_idempotency_engine::{Driver, Exchange, FilterAction, Policy, RequestFlow};
+use std::hint::black_box;
+use std::sync::Arc;
+use testkit::attributes::FixedClaims;
+
+/// A gateway that gives the same request and answer each time, and takes every edit.
+struct Gateway {
+    request: Lines,
+    answer: Lines,
+}
+
+impl HeaderLines for OwnedLines {
+    fn headers(&self) -> Option<Headers<'_>> {
+        Some(Headers::new(self.0.clone()))
+    }
+
+    fn size(&self) -> usize {
+        0
+    }
+}
+
+struct OwnedLines(Lines);
+
+impl Attributes for Gateway {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
+        JWT.metadata(path)
+    }
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Absent
+    }
+    fn now_unix_ms(&self) -> u64 {
+        0
+    }
+    fn router(&self) -> Option<&'static RouterHints> {
+        None
+    }
+}
+
+impl Host for Gateway {
+    type Lines = OwnedLines;
+    fn header_lines(&self, map: HeaderMapKind) -> OwnedLines {
+        OwnedLines(if map == HeaderMapKind::Request { self.request.clone() } else { self.answer.clone() })
+    }
+    fn set_header(&self, _: HeaderMapKind, name: &str, value: &[u8]) -> Result<(), HostError> {
+        black_box((name, value));
+        Ok(())
+    }
+    fn remove_header(&self, _: HeaderMapKind, name: &[u8]) -> Result<(), HostError> {
+        black_box(name);
+        Ok(())
+    }
+    fn request_body(&self, _: usize, _: usize) -> Result<Vec<u8>, HostError> {
+        Err(HostError)
+    }
+    fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
+        Err(HostError)
+    }
+    fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
+        Err(HostError)
+    }
+    fn reply(&self, _: &LocalReply<'_>) -> Result<(), HostError> {
+        Err(HostError)
+    }
+    fn resume_request(&self) -> Result<(), HostError> {
+        Err(HostError)
+    }
+    fn resume_response(&self) -> Result<(), HostError> {
+        Err(HostError)
+    }
+    fn received_bytes(&self) -> Option<u64> {
+        None
+    }
+    fn call<I>(&self, _: &Call<I>) -> Result<u32, HostError> {
+        Err(HostError)
+    }
+    fn define_metric(&self, _: MetricKind, _: &str) -> Result<MetricId, HostError> {
+        Ok(MetricId(1))
+    }
+    fn add_to_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
+        Ok(())
+    }
+    fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
+        Ok(())
+    }
+    fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
+        black_box(record);
+        Ok(())
+    }
+    fn log_level(&self) -> LogLevel {
+        LogLevel::Info
+    }
+    fn log(&self, _: LogLevel, _: &str) {}
+}
+
+#[inline(never)]
+fn driver_exchange(
+    policy: &Arc<Policy>,
+    host: &Gateway,
+    series: &mut SeriesTable,
+    recorder: &mut Recorder,
+) -> FilterAction {
+    let mut driver = Driver::new(1, Some(Arc::clone(policy)));
+    driver.on_request_headers(host, true, None);
+    driver.count(host, series);
+    driver.record(host, recorder);
+    let action = driver.on_response_headers(host, false, None);
+    driver.count(host, series);
+    driver.record(host, recorder);
+    action
+}
+
+const POLICY: &[u8] = br#"{"version": 1, "docs_url": "https://developers.example.com/idempotency",
+    "identity": {
+      "sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
+                   "project": "project_id", "subject": {"field": "sub", "type": "user"}}],
+      "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}},
+    "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+    "routes": [
+      {"endpoint": "conversations.send-message", "path": "/api/v1/conversations/send-message",
+       "policy": "REQUIRED_A", "target": "Conversations/sendMessage"},
+      {"endpoint": "projects.list", "methods": ["GET"], "path": "/api/v1/projects", "policy": "HANDLER_INTERNAL_C"},
+      {"endpoint": "projects.change", "path": "/api/v1/projects/{id}/change", "policy": "ACCEPTED", "target": "P/{id}/change"}]}"#;
+
+const IDLE_POLICY: &[u8] = br#"{"version": 1, "identity": {
+      "sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
+                   "project": "project_id", "subject": {"field": "sub", "type": "user"}}]},
+    "backend": {"kind": "restate"},
+    "routes": [
+      {"endpoint": "conversations.send-message", "path": "/api/v1/conversations/send-message", "policy": "REQUIRED_A"},
+      {"endpoint": "projects.list", "methods": ["GET"], "path": "/api/v1/projects", "policy": "HANDLER_INTERNAL_C"}]}"#;
+
+const JWT: FixedClaims = FixedClaims(&[("tenant_id", "acme"), ("project_id", "health-prod"), ("sub", "alice")]);
+
+type Lines = Vec<(&'static [u8], &'static [u8])>;
+
+fn request(method: &'static str, path: &'static str, key: Option<&'static str>) -> Lines {
+    let mut lines: Lines = vec![
+        (b":authority", b"api.example.com"),
+        (b":path", path.as_bytes()),
+        (b":method", method.as_bytes()),
+        (b":scheme", b"https"),
+        (b"user-agent", b"example-sdk-python/4.2.0 (linux; x86_64) python/3.12.3"),
+        (b"accept", b"application/json"),
+        (b"accept-encoding", b"gzip, deflate, br"),
+        (b"accept-language", b"en-GB,en;q=0.9"),
+        (b"authorization", b"Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJmaXJlYmFzZV91aWRfMTIzIn0.c2lnbmF0dXJl"),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"42"),
+        (b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        (b"x-client-version", b"4.2.0"),
+        (b"x-forwarded-for", b"203.0.113.7"),
+        (b"x-forwarded-proto", b"https"),
+        (b"x-request-id", b"5b1f2a52-6d3c-4c0e-9b42-0d6a3b0f6c11"),
+    ];
+    lines.extend(key.map(|key| (b"idempotency-key".as_slice(), key.as_bytes())));
+    lines
+}
+
+fn answer(stored: bool) -> Lines {
+    let mut lines: Lines = vec![
+        (b":status", b"200"),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"42"),
+        (b"date", b"Thu, 01 Jan 2026 00:00:00 GMT"),
+        (b"x-envoy-upstream-service-time", b"3"),
+    ];
+    if stored {
+        lines.push((b"x-restate-id", b"inv_18qDJRLBiJHX4CXTOoBYYYkcbFhzxgdbc9"));
+        lines.push((b"idempotency-expires", b"Fri, 02 Jan 2026 00:00:00 GMT"));
+    }
+    lines
+}
+
+macro_rules! callbacks {
+    ($request:ident, $response:ident) => {
+        #[inline(never)]
+        fn $request(exchange: &mut Exchange, policy: &Policy, headers: &Headers<'_>) -> usize {
+            let mut effects = Vec::new();
+            let flow = exchange.request_headers(policy, headers, &JWT, &mut effects);
+            assert_eq!(flow, RequestFlow::Continue);
+            effects.len()
+        }
+
+        #[inline(never)]
+        fn $response(exchange: &mut Exchange, policy: &Policy, headers: &Headers<'_>) -> usize {
+            let mut effects = Vec::new();
+            exchange.response_headers(policy, headers, &mut effects);
+            effects.len()
+        }
+    };
+}
+callbacks!(keyed_request, keyed_response);
+callbacks!(idle_request, idle_response);
+
+#[inline(never)]
+fn idle_driver(
+    policy: &Arc<Policy>,
+    host: &Gateway,
+    series: &mut SeriesTable,
+    recorder: &mut Recorder,
+) -> (u8, FilterAction) {
+    let mut driver = Driver::new(1, Some(Arc::clone(policy)));
+    driver.on_request_headers(host, true, None);
+    driver.count(host, series);
+    driver.record(host, recorder);
+    let action = driver.on_response_headers(host, false, None);
+    driver.count(host, series);
+    driver.record(host, recorder);
+    (1, action)
+}
+
+fn main() {
+    let (keyed_policy, idle_policy) =
+        (Policy::from_json(POLICY).expect("a policy"), Policy::from_json(IDLE_POLICY).expect("a policy"));
+    let keyed = Headers::new(request(
+        "POST",
+        "/api/v1/conversations/send-message",
+        Some("8e03978e-40d5-43e8-bc93-6894a57f9324"),
+    ));
+    let idle = Headers::new(request("GET", "/api/v1/projects", None));
+    let (stored, passed) = (Headers::new(answer(true)), Headers::new(answer(false)));
+    let (keyed_policy, idle_policy) = (Arc::new(keyed_policy), Arc::new(idle_policy));
+    let gateway = Gateway {
+        request: request("POST", "/api/v1/conversations/send-message", Some("8e03978e-40d5-43e8-bc93-6894a57f9324")),
+        answer: answer(true),
+    };
+    let idle_gateway = Gateway { request: request("GET", "/api/v1/projects", None), answer: answer(false) };
+    let (mut series, mut recorder) = (SeriesTable::default(), Recorder::default());
+    for _ in 0..1000 {
+        black_box(driver_exchange(&keyed_policy, &gateway, &mut series, &mut recorder));
+        black_box(idle_driver(&idle_policy, &idle_gateway, &mut series, &mut recorder));
+        let mut exchange = Exchange::new();
+        black_box(keyed_request(&mut exchange, black_box(&keyed_policy), black_box(&keyed)));
+        black_box(keyed_response(&mut exchange, black_box(&keyed_policy), black_box(&stored)));
+        let mut exchange = Exchange::new();
+        black_box(idle_request(&mut exchange, black_box(&idle_policy), black_box(&idle)));
+        black_box(idle_response(&mut exchange, black_box(&idle_policy), black_box(&passed)));
+    }
+}

@@ -1,0 +1,188 @@
+//! Numbers by text: a hash table that keeps all texts in one block of memory. A policy of 10,000 routes has about 30,000 of
+//! them, and a map with a `String` for each of them takes several times as long to build and to free.
+
+/// Numbers by text, in any number of spaces: the same text can have a number in each of them.
+#[derive(Debug, Default)]
+pub(crate) struct TextIndex {
+    texts: Vec<u8>,
+    entries: Vec<TextEntry>,
+    /// Hash table with open addressing: one more than the index of an entry, or 0. Its length is a power of two, and at most
+    /// half of it is in use.
+    slots: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct TextEntry {
+    hash: u32,
+    space: usize,
+    /// Where the text stands in `texts`
+    start: usize,
+    end: usize,
+    number: usize,
+}
+
+/// The length of the first hash table.
+const FEWEST_SLOTS: usize = 16;
+
+/// The result of a search.
+enum Place {
+    Entry(usize),
+    /// The slot in which the text would be
+    Free(usize),
+}
+
+impl TextIndex {
+    /// An index with room for this many texts.
+    pub(crate) fn with_capacity(texts: usize) -> Self {
+        const USUAL_LENGTH: usize = 16;
+        Self {
+            texts: Vec::with_capacity(texts * USUAL_LENGTH),
+            entries: Vec::with_capacity(texts),
+            slots: vec![0; (texts * 2).next_power_of_two().max(FEWEST_SLOTS)],
+        }
+    }
+
+    /// The number of `text` in `space`.
+    pub(crate) fn get(&self, space: usize, text: &str) -> Option<usize> {
+        match self.place(space, hash(space, text), text) {
+            Place::Entry(entry) => self.entries.get(entry).map(|entry| entry.number),
+            Place::Free(_) => None,
+        }
+    }
+
+    /// The number of `text` in `space`. If it has none, it gets `number`.
+    pub(crate) fn get_or_insert(&mut self, space: usize, text: &str, number: usize) -> usize {
+        self.make_room();
+        let hash = hash(space, text);
+        match self.place(space, hash, text) {
+            Place::Entry(entry) => self.entries.get(entry).map_or(number, |entry| entry.number),
+            Place::Free(slot) => {
+                let start = self.texts.len();
+                self.texts.extend_from_slice(text.as_bytes());
+                self.entries.push(TextEntry { hash, space, start, end: self.texts.len(), number });
+                self.fill(slot, self.entries.len());
+                number
+            }
+        }
+    }
+
+    /// Whether `text` has a number in some space.
+    pub(crate) fn has_text(&self, text: &str) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| self.texts.get(entry.start..entry.end) == Some(text.as_bytes()))
+    }
+
+    /// Gives `text` this number in `space`. Returns the number that it had.
+    pub(crate) fn insert(&mut self, space: usize, text: &str, number: usize) -> Option<usize> {
+        let count = self.entries.len();
+        self.get_or_insert(space, text, number);
+        if self.entries.len() > count {
+            return None;
+        }
+        match self.place(space, hash(space, text), text) {
+            Place::Entry(entry) => {
+                self.entries.get_mut(entry).map(|entry| std::mem::replace(&mut entry.number, number))
+            }
+            Place::Free(_) => None,
+        }
+    }
+
+    fn place(&self, space: usize, hash: u32, text: &str) -> Place {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut slot = hash as usize & mask;
+        loop {
+            let Some(entry) = self.slots.get(slot).and_then(|number| (*number as usize).checked_sub(1)) else {
+                return Place::Free(slot);
+            };
+            let is_found = |found: &TextEntry| {
+                found.hash == hash
+                    && found.space == space
+                    && self.texts.get(found.start..found.end) == Some(text.as_bytes())
+            };
+            if self.entries.get(entry).is_some_and(is_found) {
+                return Place::Entry(entry);
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    /// Makes the hash table longer if half of it is in use.
+    fn make_room(&mut self) {
+        if self.entries.len() * 2 < self.slots.len() {
+            return;
+        }
+        let length = (self.slots.len() * 2).max(FEWEST_SLOTS);
+        self.slots = vec![0; length];
+        for entry in 0..self.entries.len() {
+            let Some(found) = self.entries.get(entry) else { return };
+            let mut slot = found.hash as usize & (length - 1);
+            while self.slots.get(slot).is_some_and(|number| *number != 0) {
+                slot = (slot + 1) & (length - 1);
+            }
+            self.fill(slot, entry + 1);
+        }
+    }
+
+    fn fill(&mut self, slot: usize, number: usize) {
+        if let (Some(slot), Ok(number)) = (self.slots.get_mut(slot), u32::try_from(number)) {
+            *slot = number;
+        }
+    }
+}
+
+/// FNV-1a of the space and the text, with the upper bits mixed into the lower ones, which choose the slot. The texts come from
+/// the operator's document, so the hash need not withstand an attacker: a client's path is only searched for.
+fn hash(space: usize, text: &str) -> u32 {
+    const PRIME: u32 = 16_777_619;
+    let start = (space as u32 ^ 2_166_136_261).wrapping_mul(PRIME);
+    let hash = text.bytes().fold(start, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME));
+    hash ^ (hash >> 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_has_its_number_in_each_space() {
+        for mut index in [TextIndex::default(), TextIndex::with_capacity(0), TextIndex::with_capacity(300)] {
+            assert_eq!(index.get(0, ""), None);
+            for number in 0..1_000 {
+                for space in 0..3 {
+                    let text = format!("t{number}");
+                    assert_eq!(index.get(space, &text), None);
+                    assert_eq!(index.get_or_insert(space, &text, number * 3 + space), number * 3 + space);
+                    assert_eq!(index.get_or_insert(space, &text, 7), number * 3 + space, "it keeps its number");
+                }
+            }
+            for number in 0..1_000 {
+                for space in 0..3 {
+                    assert_eq!(index.get(space, &format!("t{number}")), Some(number * 3 + space));
+                }
+            }
+            assert!(index.has_text("t999") && !index.has_text("t1000"));
+            assert_eq!((index.get(3, "t1"), index.get(0, "t"), index.get(0, "t1000")), (None, None, None));
+        }
+    }
+
+    #[test]
+    fn a_number_can_be_replaced() {
+        let mut index = TextIndex::default();
+        assert_eq!(index.insert(0, "a", 1), None);
+        assert_eq!(index.insert(0, "a", 2), Some(1));
+        assert_eq!((index.get(0, "a"), index.get(1, "a")), (Some(2), None));
+    }
+
+    #[test]
+    fn texts_with_the_same_slot_are_kept_apart() {
+        let mut index = TextIndex::default();
+        // Sixteen slots at first, so several of these share one.
+        let texts: Vec<String> = (0..7).map(|number| "x".repeat(number)).collect();
+        for (number, text) in texts.iter().enumerate() {
+            index.insert(0, text, number);
+        }
+        for (number, text) in texts.iter().enumerate() {
+            assert_eq!(index.get(0, text), Some(number));
+        }
+    }
+}
