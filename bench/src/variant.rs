@@ -326,7 +326,7 @@ impl Variant {
                 ("x-operation-id", Some(crate::config::OPERATION)),
                 ("idempotency-status", Some("stored")),
             ],
-            (Kind::Keyed | Kind::Order, _) => &[("x-restate-id", Some(crate::config::OPERATION))],
+            (Kind::Keyed | Kind::Claimed | Kind::Order, _) => &[("x-restate-id", Some(crate::config::OPERATION))],
         }
     }
 
