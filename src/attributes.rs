@@ -8,7 +8,7 @@ use crate::abi::{self, Status};
 use edge_idempotency_engine::identity::{AttributeValue, MetadataPath};
 use edge_idempotency_engine::telemetry::RECORD_TYPE;
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 /// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
 const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idempotency\0endpoint";
@@ -16,56 +16,9 @@ const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idemp
 /// The size of a number property, in bytes.
 const NUMBER_SIZE: usize = 8;
 
-/// The namespace whose members are always objects: the claims of tokens.
-const CLAIMS: &str = "envoy.filters.http.jwt_authn";
-/// The longest claims of a token that are read at once, in bytes. The host encodes all of them for it.
-const MAX_CLAIMS: usize = 1024;
-
-/// What is known about the claims of the current request, all read in one call.
-#[derive(Default)]
-pub(crate) enum Claims {
-    /// They were not asked for
-    #[default]
-    Unread,
-    /// The claims of the token with this path, in the host's encoding of an object
-    Read(String, Vec<u8>),
-    /// The host does not give all of them, for example because one is `null`
-    Unreadable,
-}
-
-/// The value at a path of the current request's dynamic metadata. Claims of the same token are read in one call.
-pub(crate) fn metadata(path: &MetadataPath, claims: &mut Claims) -> AttributeValue<'static> {
-    value_of(path, claim(path, claims).unwrap_or_else(|| dynamic_metadata(path)))
-}
-
-/// A claim out of all claims of its token; `None` if they cannot be read at once.
-fn claim(path: &MetadataPath, claims: &mut Claims) -> Option<Result<Vec<u8>, Status>> {
-    thread_local! {
-        /// Whether the claims of an earlier request were too long.
-        static TOO_LONG: Cell<bool> = const { Cell::new(false) };
-    }
-    let [namespace, token, name] = path.segments() else { return None };
-    if namespace != CLAIMS || TOO_LONG.get() {
-        return None;
-    }
-    if matches!(claims, Claims::Unread) {
-        let all = read_property(&[namespace, "\0", token]);
-        *claims = match all {
-            Ok(all) => {
-                TOO_LONG.set(all.len() > MAX_CLAIMS);
-                Claims::Read(token.clone(), all)
-            }
-            Err(_) => Claims::Unreadable,
-        };
-    }
-    let Claims::Read(known, all) = claims else { return None };
-    let members = abi::pairs(all).filter(|_| known == token)?;
-    let member = members.into_iter().find(|(member, _)| *member == name.as_bytes());
-    Some(member.map(|(_, value)| value.to_vec()).ok_or(Status::NOT_FOUND))
-}
-
-fn value_of(path: &MetadataPath, value: Result<Vec<u8>, Status>) -> AttributeValue<'static> {
-    match value {
+/// The value at a path of the current request's dynamic metadata.
+pub(crate) fn metadata(path: &MetadataPath) -> AttributeValue<'static> {
+    match dynamic_metadata(path) {
         Ok(bytes) if may_be_no_string(&bytes) && kind(path.segments()) != Some(STRING) => AttributeValue::Unusable,
         Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
         Ok(_) | Err(Status::NOT_FOUND) => AttributeValue::Absent,
@@ -82,10 +35,6 @@ fn may_be_no_string(property: &[u8]) -> bool {
 /// Reads a value of the current request's dynamic metadata by its property path: `metadata`, `filter_metadata`, the namespace
 /// and the members, joined by NUL.
 fn dynamic_metadata(path: &MetadataPath) -> Result<Vec<u8>, Status> {
-    read_property(&[path.joined()])
-}
-
-fn read_property(path: &[&str]) -> Result<Vec<u8>, Status> {
     thread_local! {
         /// The property path of the read before this one, whose room is used again.
         static PROPERTY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -94,7 +43,7 @@ fn read_property(path: &[&str]) -> Result<Vec<u8>, Status> {
     PROPERTY.with_borrow_mut(|property| {
         property.clear();
         property.extend_from_slice(PREFIX);
-        path.iter().for_each(|part| property.extend_from_slice(part.as_bytes()));
+        property.extend_from_slice(path.joined().as_bytes());
         abi::property(property)
     })
 }

@@ -8,7 +8,6 @@ use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, RouterHints};
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::metrics::MetricKind;
-use std::cell::RefCell;
 
 /// The host of the current callback.
 pub(crate) struct WasmHost {
@@ -17,14 +16,12 @@ pub(crate) struct WasmHost {
     root: u32,
     /// The context that the callback is for.
     current: u32,
-    /// What this callback knows of the request's claims
-    claims: RefCell<attributes::Claims>,
 }
 
 impl WasmHost {
     /// The host in a callback for the context `current`, whose configuration has the context `root`.
-    pub(crate) fn new(root: u32, current: u32) -> Self {
-        Self { root, current, claims: RefCell::default() }
+    pub(crate) const fn new(root: u32, current: u32) -> Self {
+        Self { root, current }
     }
 }
 
@@ -43,7 +40,7 @@ impl HeaderLines for SerializedLines {
 
 impl Attributes for WasmHost {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        self.claims.try_borrow_mut().map_or(AttributeValue::Unusable, |mut claims| attributes::metadata(path, &mut claims))
+        attributes::metadata(path)
     }
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
