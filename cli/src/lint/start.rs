@@ -18,11 +18,20 @@ pub(super) fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFindi
             let mut finding = PolicyFinding::new(name, issue.pointer.clone(), issue.message.clone(), "");
             if !is_json {
                 let at = place(&issue.message).map_or(0, |(line, column)| document.at(line, column));
+                in_characters(&mut finding.message, document, at);
                 finding.span = Some(at..document.text.get(at..).map_or(at, |rest| at + first_char(rest)));
             }
             finding
         })
         .collect()
+}
+
+/// Writes the column of a message in characters, as all columns of this command are.
+fn in_characters(message: &mut String, document: &SourceText, at: usize) {
+    if let Some((line, column)) = place(message) {
+        let from = format!("line {line} column {column}");
+        *message = message.replace(&from, &format!("line {line} column {}", document.place(at).column));
+    }
 }
 
 fn first_char(text: &str) -> usize {
