@@ -400,9 +400,15 @@ impl Compiler<'_> {
         for service in targets.map(|target| &target.service).chain(guard) {
             names.get_or_insert(SERVICES, service, 0);
         }
+        // The first segments of most routes are the same.
+        let mut free = None;
         for (index, route) in routes {
-            let taken = |first: &str| names.get(SERVICES, first).is_some();
-            if let Some(first) = route.template.first_literal().filter(|first| taken(first)) {
+            let first = route.template.first_literal().filter(|first| free != Some(*first));
+            if let Some(first) = first
+                && names.get(SERVICES, first).is_none()
+            {
+                free = Some(first);
+            } else if let Some(first) = first {
                 let message = format!(
                     "`/{first}` is the path of a service of the backend and so closed to clients; choose another first segment"
                 );

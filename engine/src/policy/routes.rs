@@ -234,6 +234,10 @@ pub(crate) struct RouteTable {
     /// The root of routes without a host.
     any: Option<NodeId>,
     nodes: Vec<Node>,
+    /// The template that was inserted last for all hosts, and its nodes with the ends of their texts in it. Routes of one
+    /// resource stand together, and the next one's path is found from where it leaves this one.
+    last: Option<Template>,
+    last_nodes: Vec<(usize, NodeId)>,
     /// The children of nodes: literals, and texts in front of parameters, in the two spaces of each node.
     children: TextIndex,
 }
@@ -286,14 +290,32 @@ impl RouteTable {
     /// Inserts a route. Returns the earlier routes with the same host and the same template, except for the names of
     /// parameters.
     pub(crate) fn insert(&mut self, host: Option<&str>, template: &Template, id: RouteId) -> Vec<RouteId> {
-        let mut node_id = self.root(host);
-        for segment in template.segments() {
-            node_id = self.child(node_id, segment);
+        let (mut end, mut node_id) = (0, self.root(host));
+        match host {
+            None => {
+                self.keep_common(&template.text);
+                (end, node_id) = self.last_nodes.last().copied().unwrap_or((end, node_id));
+            }
+            Some(_) => self.last_nodes.clear(),
         }
+        for segment in segments(template.text.get(end..).unwrap_or_default()) {
+            node_id = self.child(node_id, TemplateSegment::read(segment));
+            end += 1 + segment.len();
+            self.last_nodes.push((end, node_id));
+        }
+        self.last = host.is_none().then(|| template.clone());
         let Some(node) = self.nodes.get_mut(node_id) else { return Vec::new() };
         let earlier = node.routes().to_vec();
         node.push(id);
         earlier
+    }
+
+    /// Keeps those of the last template's nodes that this one has, too.
+    fn keep_common(&mut self, text: &str) {
+        let last = self.last.as_ref().map_or("", |last| &last.text);
+        let common = last.bytes().zip(text.bytes()).take_while(|(one, other)| one == other).count();
+        let ends_segment = |end: usize| matches!(text.as_bytes().get(end), None | Some(b'/'));
+        while self.last_nodes.pop_if(|(end, _)| *end > common || !ends_segment(*end)).is_some() {}
     }
 
     /// The root of a host; creates it if it does not exist.
@@ -408,6 +430,37 @@ mod tests {
     fn find(table: &RouteTable, host: &str, path: &str) -> Option<(usize, Vec<String>)> {
         let found = table.find(host, path)?;
         Some((found.routes[0], found.values.iter().map(|value| (*value).to_owned()).collect()))
+    }
+
+    #[test]
+    fn a_route_finds_its_place_from_the_one_before_it() {
+        let paths = [
+            "/a/b/c",
+            "/a/b/cd",
+            "/a/b",
+            "/a",
+            "/ab",
+            "/a/b/c/d",
+            "/a/{x}/c",
+            "/a/{x}",
+            "/a/{xy}/c",
+            "/a/k:{x}",
+            "/",
+            "/a/b/d",
+        ];
+        // `/a/{xy}/c` is the same as the path two before it, and has the same host here.
+        for hosts in [[None, None], [None, Some("h")]] {
+            let mut table = RouteTable::default();
+            for (id, path) in paths.iter().enumerate() {
+                let earlier = table.insert(hosts[id % 2], &Template::parse(path).unwrap(), id);
+                assert_eq!(earlier, if *path == "/a/{xy}/c" { vec![6] } else { Vec::new() }, "{path}");
+            }
+            for (id, path) in paths.iter().enumerate() {
+                let plain = path.replace("{x}", "1").replace("{xy}", "1");
+                let found = find(&table, hosts[id % 2].unwrap_or(""), &plain).map(|(found, _)| found);
+                assert_eq!(found, Some(if id == 8 { 6 } else { id }), "{path}");
+            }
+        }
     }
 
     #[test]
