@@ -31,7 +31,9 @@ fn group<'f>(file: &'f CheckedFile, finding: &'f Finding) -> Group<'f> {
         let origin = Origin::path(source.name.as_str()).line(place.line).char_column(place.column);
         let pointed = pointer.map(|pointer| Level::NOTE.message(format!("the place is {pointer}")));
         let group = Group::with_title(title).element(origin);
-        pointed.into_iter().fold(group, Group::element)
+        let around = around(&text, span.start.saturating_sub(line.start));
+        let near = (!around.trim().is_empty()).then(|| Level::NOTE.message(format!("it is in `{around}`")));
+        pointed.into_iter().chain(near).fold(group, Group::element)
     } else {
         let in_line = span.start.saturating_sub(line.start)..span.end.saturating_sub(line.start);
         let annotation = AnnotationKind::Primary.span(in_line).label(pointer);
@@ -42,6 +44,16 @@ fn group<'f>(file: &'f CheckedFile, finding: &'f Finding) -> Group<'f> {
         group = group.element(Level::HELP.message(finding.help.as_str()));
     }
     group
+}
+
+/// About a hundred characters around a place in a long line.
+fn around(line: &str, at: usize) -> String {
+    let at = line.floor_char_boundary(at);
+    let (before, after) = (line.get(..at).unwrap_or_default(), line.get(at..).unwrap_or_default());
+    let head: Vec<char> = before.chars().rev().take(30).collect();
+    let head: String = head.into_iter().rev().collect();
+    let tail: String = after.chars().take(70).collect();
+    head + &tail
 }
 
 /// The last line: how many findings there are. Empty if there are none.

@@ -92,6 +92,16 @@ pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
     Err(YamlError { at: 0, message: "the file is empty".to_owned() })
 }
 
+/// Whether a text that [`read`] has read has further documents behind the first one.
+pub(crate) fn has_more(text: &str) -> bool {
+    let events = std::iter::from_fn({
+        let mut parser = Parser::new_from_str(text);
+        move || parser.next_event()
+    });
+    let starts = events.map_while(Result::ok).filter(|(event, _)| matches!(event, Event::DocumentStart(..)));
+    starts.take(2).count() > 1
+}
+
 /// A boolean as yaml-cpp, the parser of Envoy, reads it (YAML 1.1): in lower case, in capitals, or with one capital.
 fn boolean(text: &str) -> Option<bool> {
     let rest = text.get(1..)?;

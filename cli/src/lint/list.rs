@@ -50,7 +50,7 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "shadow-mode",
         severity: Note,
-        summary: "The document is in shadow mode.",
+        summary: "The document, or a route, is in shadow mode.",
         why: "Refusals and key rewrites are computed and counted, and not acted on. Clients see no difference, and keys of \
               different tenants are not kept apart.",
         instead: "Write `\"mode\": \"enforce\"` when `edge-idempotency shadow-report` shows no surprises.",
@@ -114,6 +114,14 @@ pub(super) static LINTS: &[Lint] = &[
         summary: "A secret is short, or all secrets of a binding are empty.",
         why: "Whoever has seen one delivery may find a short secret by trying. With empty secrets every delivery is answered 503.",
         instead: "Make a new secret at the provider, of 16 bytes or more.",
+    },
+    Lint {
+        name: "secret-space",
+        severity: Warning,
+        summary: "A secret begins or ends with a space or a line break.",
+        why: "The space is a part of the secret, so no signature fits. `echo` writes a line break that nobody sees: \
+              `echo secret | kubectl create secret …` stores it.",
+        instead: "Write the secret without it, for example with `printf %s`.",
     },
     Lint {
         name: "secret-kind",

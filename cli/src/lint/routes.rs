@@ -5,7 +5,7 @@ use super::view::{DocumentView, RouteView};
 use std::collections::BTreeMap;
 
 /// Last words of an endpoint or a path that undo something.
-const REVERSES: [&str; 12] = [
+const REVERSES: [&str; 13] = [
     "refund",
     "refunds",
     "void",
@@ -18,11 +18,14 @@ const REVERSES: [&str; 12] = [
     "reversal",
     "revoke",
     "remove",
+    "undo",
 ];
+
 pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     unmatched(document, findings);
     reverses(document, findings);
     rewrites(document, findings);
+    shadows(document, findings);
     for (index, route) in document.routes.iter().enumerate() {
         target(document, index, route, findings);
     }
@@ -55,7 +58,16 @@ fn reverses(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
         if !["PROHIBITED", "HANDLER_INTERNAL_C"].contains(&route.policy.as_str()) || !route.writes() {
             continue;
         }
-        let Some(create) = reversed(route).and_then(|collection| creates.get(collection)) else { continue };
+        // POST /refunds beside POST /orders: a collection of its own.
+        let beside = || {
+            let (parent, last) = route.path.trim_end_matches('/').rsplit_once('/')?;
+            let is_beside = |path: &str| path.rsplit_once('/').is_some_and(|(other, _)| other == parent);
+            let own = REVERSES.contains(&last_word(last).as_str());
+            creates.iter().find(|(path, _)| own && is_beside(path)).map(|(_, create)| create)
+        };
+        let Some(create) = reversed(route).and_then(|collection| creates.get(collection)).or_else(beside) else {
+            continue;
+        };
         let how = if route.policy == "PROHIBITED" { "refuses keys" } else { "removes keys" };
         findings.push(PolicyFinding::new(
             "unkeyed-reverse",
@@ -66,6 +78,23 @@ fn reverses(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
             ),
             "write `\"policy\": \"REQUIRED_A\"`; if the handler finds out by itself that the work is done, allow this lint",
         ));
+    }
+}
+
+/// Routes that only count what they would refuse.
+fn shadows(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
+    if document.mode.as_deref() == Some("shadow") {
+        return;
+    }
+    for (index, route) in document.routes.iter().enumerate() {
+        if route.mode.as_deref() == Some("shadow") {
+            let text = format!(
+                "`{}` is in shadow mode: its refusals and key rewrites are not acted on, and keys reach the backend as clients \
+                 wrote them",
+                route.endpoint
+            );
+            findings.push(PolicyFinding::new("shadow-mode", format!("/routes/{index}/mode"), text, ""));
+        }
     }
 }
 

@@ -1,15 +1,22 @@
 //! What the engine itself says about a document: what the filter refuses, what the start log warns about, and secrets.
 
 use super::{PolicyFinding, Variables};
+use crate::diagnostics::json;
 use crate::diagnostics::source::SourceText;
 use edge_idempotency_engine::json::Issue;
 use edge_idempotency_engine::{Policy, PolicyErrors};
+use std::collections::BTreeSet;
 
 /// The name of the finding that a text is no JSON.
 pub(super) const NOT_JSON: &str = "not-json";
 
 /// What the filter refuses.
 pub(super) fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
+    let twice = issues.iter().any(|issue| issue.message.contains("stands twice in the object"));
+    let twice = if twice { second_members(document) } else { Vec::new() };
+    if !twice.is_empty() {
+        return twice;
+    }
     issues
         .iter()
         .map(|issue| {
@@ -18,11 +25,36 @@ pub(super) fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFindi
             let mut finding = PolicyFinding::new(name, issue.pointer.clone(), issue.message.clone(), "");
             if !is_json {
                 let at = place(&issue.message).map_or(0, |(line, column)| document.at(line, column));
+                in_characters(&mut finding.message, document, at);
                 finding.span = Some(at..document.text.get(at..).map_or(at, |rest| at + first_char(rest)));
             }
             finding
         })
         .collect()
+}
+
+/// Every member that stands in an object a second time. The engine names the last one, and the end of its object.
+fn second_members(document: &SourceText) -> Vec<PolicyFinding> {
+    let mut found = Vec::new();
+    let Some(tree) = json::read(&document.text) else { return found };
+    tree.visit(&mut |node| {
+        let mut seen = BTreeSet::new();
+        for member in node.members().iter().filter(|member| !seen.insert(member.name.as_str())) {
+            let message = format!("not a JSON document: the member `{}` stands here a second time", member.name);
+            let mut finding = PolicyFinding::new(NOT_JSON, "", message, "");
+            finding.span = Some(member.name_span.clone());
+            found.push(finding);
+        }
+    });
+    found
+}
+
+/// Writes the column of a message in characters, as all columns of this command are.
+fn in_characters(message: &mut String, document: &SourceText, at: usize) {
+    if let Some((line, column)) = place(message) {
+        let from = format!("line {line} column {column}");
+        *message = message.replace(&from, &format!("line {line} column {}", document.place(at).column));
+    }
 }
 
 fn first_char(text: &str) -> usize {

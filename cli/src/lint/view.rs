@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub(super) struct DocumentView {
     #[serde(default)]
     pub(super) unmatched: Option<String>,
+    #[serde(default)]
+    pub(super) mode: Option<String>,
     pub(super) backend: BackendView,
     pub(super) routes: Vec<RouteView>,
     #[serde(default)]
@@ -56,6 +58,8 @@ pub(super) struct RouteView {
     pub(super) endpoint: String,
     pub(super) path: String,
     pub(super) policy: String,
+    #[serde(default)]
+    pub(super) mode: Option<String>,
     #[serde(default)]
     pub(super) methods: Option<Vec<String>>,
     #[serde(default)]

@@ -27,6 +27,7 @@ pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut
     for (id, binding) in &document.webhooks.bindings {
         let at = format!("/webhooks/static/{}", token(id));
         secrets(&format!("{at}/secrets"), &binding.secrets, findings);
+        spaces(&format!("{at}/secrets"), &binding.secrets, variable, findings);
         kinds(&at, binding, variable, findings);
         let file = provider_file(&binding.provider, document.webhooks.providers.get(&binding.provider));
         if let Some(file) = &file {
@@ -52,7 +53,9 @@ pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut
         }
     }
     for (name, caller) in &document.callers {
-        secrets(&format!("/callers/{}/secrets", token(name)), &caller.secrets, findings);
+        let at = format!("/callers/{}/secrets", token(name));
+        secrets(&at, &caller.secrets, findings);
+        spaces(&at, &caller.secrets, variable, findings);
     }
     for (store, member) in [("unkey", "root_key"), ("openbao", "token")] {
         let store_value = if store == "unkey" { &document.webhooks.unkey } else { &document.webhooks.openbao };
@@ -86,14 +89,37 @@ fn inline(at: &str, secret: &Value, findings: &mut Vec<PolicyFinding>) {
     }
 }
 
+/// A secret that can be seen: in the document, or in this command's environment.
+fn readable(secret: &Value, variable: Variables) -> Option<String> {
+    if let Some(text) = secret.as_str() {
+        return Some(text.to_owned());
+    }
+    String::from_utf8(variable(secret.get("env")?.as_str()?)?).ok()
+}
+
+/// Secrets with a space around them. Nothing of the value is shown.
+fn spaces(at: &str, secrets: &[Value], variable: Variables, findings: &mut Vec<PolicyFinding>) {
+    for (index, secret) in secrets.iter().enumerate() {
+        let Some(text) = readable(secret, variable) else { continue };
+        let place = match (text.trim_start().len() < text.len(), text.trim_end().len() < text.len()) {
+            (false, false) => continue,
+            (true, false) => "begins",
+            (false, true) => "ends",
+            (true, true) => "begins and ends",
+        };
+        findings.push(PolicyFinding::new(
+            "secret-space",
+            format!("{at}/{index}"),
+            format!("the secret {place} with a space or a line break, which is a part of it: no signature fits"),
+            "write the secret without it, for example with `printf %s` in place of `echo`",
+        ));
+    }
+}
+
 /// A key of another kind in the place of a webhook's secret. Nothing of the value is shown.
 fn kinds(at: &str, binding: &BindingView, variable: Variables, findings: &mut Vec<PolicyFinding>) {
     for (index, secret) in binding.secrets.iter().enumerate() {
-        let from_environment = || {
-            let value = variable(secret.get("env")?.as_str()?)?;
-            String::from_utf8(value).ok()
-        };
-        let Some(text) = secret.as_str().map(str::to_owned).or_else(from_environment) else { continue };
+        let Some(text) = readable(secret, variable) else { continue };
         if let Some((beginning, what)) = OTHER_KEYS.iter().find(|(beginning, _)| text.starts_with(beginning)) {
             findings.push(PolicyFinding::new(
                 "secret-kind",

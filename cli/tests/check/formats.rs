@@ -217,3 +217,41 @@ fn no_slip_shows_a_secret() {
         }
     }
 }
+
+/// Each member that stands twice is told at its second place.
+#[test]
+fn a_member_that_stands_twice_is_told_at_its_second_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    let document = "{\n\"version\": 1,\n\"routes\": [{\"path\": \"/a\", \"path\": \"/b\"}],\n\"version\": 2\n}";
+    std::fs::write(&file, document).unwrap();
+    let report = json(&[file.to_str().unwrap()]);
+    let places: Vec<_> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| (finding["line"].as_u64().unwrap(), finding["column"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(places, [(3, 27), (4, 1)], "{report}");
+}
+
+/// In a document without line breaks the text shows the part with the place, and columns count characters everywhere.
+#[test]
+fn places_in_long_lines_are_shown_and_counted_in_characters() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    let told = |document: &str| {
+        std::fs::write(&file, document).unwrap();
+        text(&check(&[file.to_str().unwrap()]))
+    };
+    let routes: Vec<String> = (0..30)
+        .map(|index| format!("{{\"endpoint\":\"a.b{index}\",\"path\":\"/a{index}\",\"policy\":\"REQUIRED_B\"}}"))
+        .collect();
+    let long = format!(
+        "{{\"version\":1,\"backend\":{{\"kind\":\"generic\"}},\"routes\":[{}],\"callerz\":1}}",
+        routes.join(",")
+    );
+    assert!(told(&long).contains("it is in `") && told(&long).contains("\"callerz\":*}`"), "{}", told(&long));
+    let wide = told("{\"é€😀\": 1, \"version\":1,}");
+    assert!(wide.contains("line 1 column 23") && wide.contains("json:1:23") && !wide.contains("column 29"), "{wide}");
+}

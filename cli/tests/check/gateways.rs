@@ -271,4 +271,16 @@ fn a_filter_that_comes_from_a_file_is_found() {
     let report = gateway.report();
     assert_eq!(names(&report), ["envoy-fail-open"], "{report}");
     assert!(report["findings"][0]["file"].as_str().unwrap().ends_with("ecds.yaml"));
+    // What Envoy takes until the file has come.
+    ecds(&own);
+    let default = "              default_config: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm, config: \
+                   {failure_policy: FAIL_OPEN, allow_on_headers_stop_iteration: true}}\n";
+    let with = std::fs::read_to_string(gateway.path()).unwrap().replacen(
+        "              type_urls:",
+        &format!("{default}              type_urls:"),
+        1,
+    );
+    std::fs::write(gateway.path(), with).unwrap();
+    let report = gateway.report();
+    assert_eq!(names(&report), ["envoy-configuration", "envoy-fail-open"], "{report}");
 }

@@ -26,6 +26,7 @@ fn check(arguments: &[&str]) -> Output {
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check"))
         .env("EDGE_TEST_SECRET", "whsec_0123456789abcdef")
         .env("EDGE_TEST_SHORT", "whsec_01")
+        .env("EDGE_TEST_SPACE", "planted-0123456789abcdef\n")
         .env("EDGE_TEST_API_KEY", "sk_live_planted0123456789")
         .env_remove("EDGE_TEST_NOT_SET")
         .output()

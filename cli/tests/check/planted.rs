@@ -15,6 +15,15 @@ const PUBLIC: &str = "name: public\n                match: {prefix: /api/}\n";
 const MANAGER: &str = "          codec_type: AUTO\n";
 const FILTER: &str = "          - name: edge-idempotency\n            typed_config:\n";
 
+/// The rules of jwt_authn.
+const RULES: &str = r#"              rules:
+              # The scheduler has no token: the filter asks for its signature, and refuses who has neither.
+              - match: {prefix: /api/v1/reports/}
+                requires: {requires_any: {requirements: [{provider_name: demo}, {allow_missing: {}}]}}
+              - match: {prefix: /api/}
+                requires: {provider_name: demo}
+"#;
+
 /// A listener that leads to `backend` with a connection manager of its own.
 const LISTENER: &str = r#"
   - name: internal
@@ -202,11 +211,7 @@ fn edits() -> Vec<Edit> {
             after("          - name: envoy.filters.http.jwt_authn\n", "            disabled: true\n"),
             &["envoy-identity-source"],
         ),
-        (
-            "              rules:\n              # The scheduler",
-            "              other_rules:\n              # The scheduler".to_owned(),
-            &["envoy-identity-source"],
-        ),
+        (RULES, String::new(), &["envoy-identity-source"]),
         // Mentions that are no meanings.
         ("%TYPED_CEL(filter_state['wasm.edge_idempotency'])%", "edge_idempotency".to_owned(), &["envoy-access-log"]),
         (
@@ -330,4 +335,30 @@ fn what_cannot_be_judged_is_told() {
     );
     assert_eq!(names_of(&wrapped), [""; 0]);
     assert_eq!(names_of(&wrapped.replace("normalize_path: true", "normalize_path: false")), ["envoy-normalize-path"]);
+}
+
+/// Two listeners that share a chain by an alias have the filter's mistakes once.
+#[test]
+fn a_chain_that_two_listeners_share_is_told_once() {
+    let shared = LISTENER.replace("CLUSTER", "backend").replace(
+        "          - {name: router, typed_config: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}\n",
+        "",
+    );
+    let shared = shared.replacen("          http_filters:\n", "          http_filters: *chain\n", 1);
+    let config = demo()
+        .replacen("          http_filters:\n", "          http_filters: &chain\n", 1)
+        .replacen("\n  clusters:\n", &format!("{shared}\n  clusters:\n"), 1)
+        .replacen("failure_policy: FAIL_RELOAD", "failure_policy: FAIL_OPEN", 1);
+    let found = names_of(&config);
+    assert_eq!(found.iter().filter(|lint| *lint == "envoy-fail-open").count(), 1, "{found:?}");
+    assert!(found.contains(&"envoy-normalize-path".to_owned()), "{found:?}");
+}
+
+/// Envoy reads the first document of a file only.
+#[test]
+fn a_filter_in_a_second_document_is_told() {
+    let gateway = Gateway::new(&format!("static_resources: {{}}\n---\n{}", demo()));
+    let report = gateway.report();
+    assert_eq!(names(&report), ["envoy-no-filter"]);
+    assert!(report["findings"][0]["message"].as_str().unwrap().contains("first document"), "{report}");
 }

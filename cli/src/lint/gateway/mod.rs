@@ -93,7 +93,12 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path) -> Vec<CheckedFile
     let mut all_needs = Vec::new();
     let mut found = find::filters(&tree, path);
     if found.plugins.is_empty() && found.missing.is_empty() {
-        findings.add("envoy-no-filter", tree.span.clone(), "no filter of this project is in the file");
+        let message = if yaml::has_more(&source.text) {
+            "no filter of this project is in the first document of the file, and Envoy reads no other one"
+        } else {
+            "no filter of this project is in the file"
+        };
+        findings.add("envoy-no-filter", tree.span.clone(), message);
     }
     if found.missing.is_empty() && found.filtered.is_empty() {
         for plugin in &found.plugins {
