@@ -153,6 +153,56 @@ fn buffers_and_timeouts_fit_the_policy() {
     assert!(made.contains("stream_idle_timeout: 361s\n") && !made.contains("retry_policy"), "{made}");
 }
 
+/// What the configuration is right with and a reader should know all the same.
+#[test]
+fn an_open_admin_interface_and_a_missing_key_file_are_noted() {
+    let told = |options: &[&str]| {
+        let envoy = [
+            "render",
+            "envoy",
+            "--policy=policies/examples/own-api.json",
+            "--upstream=api=http://r",
+            "--jwt-issuer=https://i",
+        ];
+        let output = run(&[&envoy[..], options].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, notes) = told(&["--jwt-keys=/no/such/file", "--admin=0.0.0.0:9901"]);
+    assert_eq!(status, Some(0), "{notes}");
+    for part in ["/no/such/file (--jwt-keys) is not here", "--admin 0.0.0.0 can stop the gateway"] {
+        assert!(notes.contains(part), "{part}: {notes}");
+    }
+    for quiet in [["--jwt-keys=Cargo.toml", "--admin=[::1]:9901"], ["--jwt-keys=https://i/keys", "--admin=localhost:1"]]
+    {
+        assert_eq!(told(&quiet), (Some(0), String::new()));
+    }
+    for listen in ["--listen=:80", "--listen=a", "--listen=a:0", "--listen=a:x"] {
+        let (status, errors) = told(&["--jwt-keys=Cargo.toml", listen]);
+        assert!(status == Some(2) && errors.contains("write HOST:PORT"), "{errors}");
+    }
+}
+
+/// A limit of the route has no effect with a direct response (e2e/tests/body_buffer.rs).
+#[test]
+fn a_route_has_a_limit_only_if_it_leads_to_a_cluster() {
+    let tokens = ["--jwt-issuer=https://i", "--jwt-keys=/k"];
+    for (options, limits) in [
+        (&["--policy=policies/examples/webhooks.json", "--upstream=b=http://b"][..], 2),
+        (
+            &[
+                "--policy=demo/policy.json",
+                "--upstream=backend=http://b",
+                "--upstream=unkey=http://u",
+                "--upstream=openbao=http://o",
+            ],
+            0,
+        ),
+    ] {
+        let made = printed(&[&["render", "envoy"], options, &tokens].concat());
+        assert_eq!(made.matches("request_body_buffer_limit:").count(), limits, "{made}");
+    }
+}
+
 /// Which requests jwt_authn asks for a token. The first rule that fits counts.
 #[test]
 fn only_webhooks_and_signed_callers_need_no_token() {
@@ -194,7 +244,9 @@ fn init_writes_a_policy_and_never_over_another_file() {
     let made = run(&["init", path, "--yes", "--project=main_claim"]);
     assert_eq!(made.status.code(), Some(0));
     let first = fs::read_to_string(&file).unwrap();
-    assert!(first.contains("\"main_claim\"") && printed(&["check", "--policy", path]).contains("1 route"), "{first}");
+    assert!(first.contains("\"main_claim\"") && printed(&["check", path]).contains("1 route"), "{first}");
+    let told = String::from_utf8(made.stderr).unwrap();
+    assert!(told.contains(&format!("next: edge-idempotency check {path}; edge-idempotency render envoy")), "{told}");
     let told = refused(&["init", path, "--yes"]);
     assert!(told.contains("--force"), "{told}");
     // Answers that make no policy leave the file as it is.

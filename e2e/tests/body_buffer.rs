@@ -28,7 +28,7 @@ fn start() -> Result<Gateway> {
         }]},
         "backend": {"kind": "generic"},
         "allow_inline_secrets": true,
-        "webhooks": {"static": {"wh_1": {
+        "webhooks": {"static": {"wh_01JGITHUB": {
             "tenant": "acme", "project": "shop", "provider": "github", "secrets": ["0123456789abcdef0123456789abcdef"],
         }}},
         "routes": [{"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
@@ -59,7 +59,7 @@ fn limits(gateway: &Gateway) -> Result<()> {
         ("no limit", 1_000, 401),
         ("an answer", 1_000, 401),
     ] {
-        let request = Request::post("/hooks/github/wh_1")
+        let request = Request::post("/hooks/github/wh_01JGITHUB")
             .header("x-hub-signature-256", format!("sha256={}", "0".repeat(64)))
             .header("x-github-delivery", "d-1")
             .header("x-github-event", "push")

@@ -85,17 +85,13 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         return as_before(policy);
     }
     let mut files = Vec::new();
-    let mut unread = false;
     for path in args.files.iter().chain(&args.policy) {
         match read(path) {
             Ok(bytes) => files.extend(check(path, &bytes, args.envoy)),
-            Err(message) => {
-                eprintln!("edge-idempotency: {message}");
-                unread = true;
-            }
+            Err(message) => files.push(lint::unread_file(name(path), message)),
         }
     }
-    let mut own_errors = unread;
+    let mut own_errors = false;
     for file in &mut files {
         file.findings.retain(|finding| !args.allow.iter().any(|name| name == finding.lint.name));
         file.findings.sort_by_key(|finding| (finding.span.start, std::cmp::Reverse(finding.severity)));
@@ -116,9 +112,13 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     })
 }
 
+/// The name of a file in findings.
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() }
+}
+
 fn check(path: &Path, bytes: &[u8], envoy: bool) -> Vec<CheckedFile> {
-    let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
-    let source = SourceText::new(name, bytes);
+    let source = SourceText::new(name(path), bytes);
     if envoy { lint::gateway::check_file(source, path) } else { vec![lint::check_file(source, bytes, variable)] }
 }
 

@@ -2,9 +2,10 @@
 //! (<https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>).
 
 use super::{CheckedFile, Finding, formats};
-use crate::lint::{Lint, lints, page_of};
+use crate::lint::{Lint, UNREAD, lints, page_of};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
@@ -16,6 +17,10 @@ pub(crate) fn to_sarif(files: &[CheckedFile]) -> Value {
     let index = |name: &str| rules.iter().position(|rule| rule.name == name);
     let results: Vec<Value> =
         formats::each(files).map(|(file, finding)| result(file, finding, index(finding.lint.name))).collect();
+    let unread: Vec<Value> = formats::each(files)
+        .filter(|(_, finding)| finding.lint.name == UNREAD)
+        .map(|(_, finding)| json!({"level": "error", "message": {"text": finding.message}}))
+        .collect();
     json!({
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -25,6 +30,7 @@ pub(crate) fn to_sarif(files: &[CheckedFile]) -> Value {
                 "version": env!("CARGO_PKG_VERSION"),
                 "rules": rules.iter().map(|rule| self::rule(rule)).collect::<Vec<_>>(),
             }},
+            "invocations": [{"executionSuccessful": unread.is_empty(), "toolExecutionNotifications": unread}],
             "columnKind": "unicodeCodePoints",
             "results": results,
         }],
@@ -71,8 +77,19 @@ fn result(file: &CheckedFile, finding: &Finding, index: Option<usize>) -> Value 
     })
 }
 
-/// A path as a reference to a URI (RFC 3986).
+/// A path as a reference to a URI (RFC 3986): relative to the working directory where it lies below it, else with its scheme.
 fn uri(path: &str) -> String {
+    let own = std::env::current_dir().ok();
+    let below = own.and_then(|own| Some(Path::new(path).strip_prefix(own).ok()?.display().to_string()));
+    let path = below.as_deref().unwrap_or(path);
+    if path == "<stdin>" {
+        return "stdin".to_owned();
+    }
+    let scheme = if Path::new(path).is_absolute() { "file://" } else { "" };
+    scheme.to_owned() + &escaped(path)
+}
+
+fn escaped(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     path.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

@@ -51,16 +51,24 @@ impl SourceText {
         self.hidden.extend(spans);
     }
 
-    /// Lines that may have a secret in a text that cannot be read as JSON or YAML: from each line with one of `names` to the
-    /// next one with the end of an array or an object.
+    /// Lines that may have a secret in a text that cannot be read as JSON or YAML: each line with one of `names`, and those
+    /// behind it until its brackets are closed and no line is indented deeper.
     pub(crate) fn suspects(&self, names: &[&str]) -> Vec<Range<usize>> {
-        let mut is_suspect = false;
+        let mut open: Option<SuspectLines> = None;
         let mut found = Vec::new();
         for line in (0..).map_while(|index| self.line(index)) {
             let text = self.text.get(line.clone()).unwrap_or_default();
-            let is_named = names.iter().any(|name| text.contains(name));
-            if is_named || is_suspect {
-                is_suspect = !text.contains([']', '}']);
+            let indent = text.len() - text.trim_start().len();
+            if let Some(lines) = &open
+                && lines.is_over(text, indent)
+            {
+                open = None;
+            }
+            if open.is_none() && names.iter().any(|name| text.contains(name)) {
+                open = Some(SuspectLines { indent, depth: 0, is_quoted: false, has_value: false });
+            }
+            if let Some(lines) = &mut open {
+                lines.take(text);
                 found.push(line);
             }
         }
@@ -108,6 +116,38 @@ impl SourceText {
         let line = self.line(self.line_index(span.start)).unwrap_or(0..0);
         let start = span.start.min(line.end);
         start..span.end.clamp(start, line.end.max(start))
+    }
+}
+
+/// Lines from one with the name of a secret on.
+struct SuspectLines {
+    /// The indentation of the first line
+    indent: usize,
+    /// How many brackets are open
+    depth: i32,
+    /// Whether a text in quotation marks is open
+    is_quoted: bool,
+    /// Whether something stands behind the colon
+    has_value: bool,
+}
+
+impl SuspectLines {
+    fn take(&mut self, text: &str) {
+        for char in text.chars() {
+            match char {
+                '"' => self.is_quoted = !self.is_quoted,
+                '[' | '{' if !self.is_quoted => self.depth += 1,
+                ']' | '}' if !self.is_quoted => self.depth -= 1,
+                _ => {}
+            }
+        }
+        self.has_value |= !text.trim_end().ends_with(':') && !text.trim().is_empty();
+    }
+
+    /// Whether the line behind these is none of them.
+    fn is_over(&self, text: &str, indent: usize) -> bool {
+        let is_deeper = text.trim().is_empty() || indent > self.indent;
+        self.has_value && self.depth <= 0 && !self.is_quoted && !is_deeper
     }
 }
 
@@ -171,6 +211,24 @@ mod tests {
         assert_eq!(source.at(2, 99), 12);
         assert_eq!(source.at(99, 1), source.text.len());
         assert_eq!(source.first_line(&(2..15)), 2..12);
+    }
+
+    #[test]
+    fn lines_that_may_have_a_secret_end_with_their_brackets_and_indentation() {
+        for (text, shown) in [
+            ("{\n\"secrets\":\n[\n\"a\", {\"env\": \"b\"},\n\"planted\",]\n\"x\": 1", vec!["{", "\"x\": 1"]),
+            ("\"token\": \"planted\",\n\"x\": 1", vec!["\"x\": 1"]),
+            ("a:\n  secret: |\n    planted\n\n    planted\n  x: 1", vec!["a:", "  x: 1"]),
+            ("\"secrets\": [\"planted]\",\n\"planted\"],\n\"x\": 1", vec!["\"x\": 1"]),
+            ("\"secret\": \"planted\n\"x\": 1", vec![]),
+        ] {
+            let mut source = SourceText::new("a".into(), text.as_bytes());
+            source.hide(source.suspects(&["secret", "token"]));
+            let lines: Vec<_> = (0..).map_while(|index| source.line(index)).map(|line| source.shown(&line)).collect();
+            let plain: Vec<_> = lines.iter().filter(|line| !line.contains('*') && !line.is_empty()).collect();
+            assert_eq!(plain, shown.iter().collect::<Vec<_>>(), "{text}");
+            assert!(!lines.concat().contains("planted"), "{lines:?}");
+        }
     }
 
     #[test]

@@ -59,10 +59,10 @@ impl SpannedNode {
     }
 
     /// The member with this name of a protobuf message in JSON or YAML. Envoy takes `normalize_path` and `normalizePath`
-    /// (the JSON mapping of Protocol Buffers). `<<` merges another mapping (YAML 1.1).
+    /// (the JSON mapping of Protocol Buffers), and the last one of several. `<<` merges another mapping (YAML 1.1).
     pub(crate) fn member(&self, name: &str) -> Option<&SpannedMember> {
         let members = self.members();
-        members.iter().find(|member| is_name(&member.name, name)).or_else(|| {
+        members.iter().rev().find(|member| is_name(&member.name, name)).or_else(|| {
             let merged = members.iter().filter(|member| member.name == "<<");
             merged
                 .flat_map(|member| std::iter::once(&member.value).chain(member.value.items()))
@@ -85,9 +85,26 @@ impl SpannedNode {
         self.at(names)?.text()
     }
 
-    /// Whether the boolean behind several names is true.
+    /// Calls `visit` with this value and each value below it, those above first.
+    pub(crate) fn visit<'t>(&'t self, visit: &mut dyn FnMut(&'t Self)) {
+        visit(self);
+        self.members().iter().for_each(|member| member.value.visit(visit));
+        self.items().iter().for_each(|item| item.visit(visit));
+    }
+
+    /// Whether the boolean behind several names is true. Envoy takes a text, too, where it expects a boolean;
+    /// [`super::yaml::read`] has read the booleans of YAML.
     pub(crate) fn is_true(&self, names: &[&str]) -> bool {
-        self.text_at(names) == Some("true")
+        self.is_one_of(names, &["true", "t", "yes", "y", "1"])
+    }
+
+    /// Whether the boolean behind several names is false, and is there.
+    pub(crate) fn is_false(&self, names: &[&str]) -> bool {
+        self.is_one_of(names, &["false", "f", "no", "n", "0"])
+    }
+
+    fn is_one_of(&self, names: &[&str], words: &[&str]) -> bool {
+        self.text_at(names).is_some_and(|text| words.iter().any(|word| text.eq_ignore_ascii_case(word)))
     }
 
     /// Whether it is an `Any` with a message of this name, or of one that ends so.
@@ -95,16 +112,45 @@ impl SpannedNode {
         self.text_at(&["@type"]).is_some_and(|name| name.rsplit(['/', '.']).next() == Some(message))
     }
 
-    /// The bytes of all scalars below members with one of these names, as values or in a list.
+    /// The bytes of all scalars below members with one of these names, however deep. What `env` names is a variable, which
+    /// is no secret.
     pub(crate) fn scalars_of(&self, names: &[&str], found: &mut Vec<Range<usize>>) {
         for member in self.members() {
             if names.contains(&member.name.as_str()) {
-                let values = std::iter::once(&member.value).chain(member.value.items());
-                found.extend(values.filter(|value| value.text().is_some()).map(|value| value.span.clone()));
+                member.value.scalars(found);
+            } else {
+                member.value.scalars_of(names, found);
             }
-            member.value.scalars_of(names, found);
         }
         self.items().iter().for_each(|item| item.scalars_of(names, found));
+    }
+
+    /// The bytes of all scalars, but for those of members with the name `env`.
+    pub(crate) fn scalars(&self, found: &mut Vec<Range<usize>>) {
+        match &self.content {
+            NodeContent::Scalar(_) => found.push(self.span.clone()),
+            NodeContent::List(items) => items.iter().for_each(|item| item.scalars(found)),
+            NodeContent::Map(members) => {
+                let shown = |member: &&SpannedMember| member.name == "env" && member.value.text().is_some();
+                members.iter().filter(|member| !shown(member)).for_each(|member| member.value.scalars(found));
+            }
+        }
+    }
+
+    /// The member that a JSON pointer points to.
+    pub(crate) fn pointed_member(&self, pointer: &str) -> Option<&SpannedMember> {
+        let (parent, name) = pointer.rsplit_once('/')?;
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let mut node = self;
+        for token in parent.split('/').skip(1) {
+            let token = token.replace("~1", "/").replace("~0", "~");
+            node = match &node.content {
+                NodeContent::Scalar(_) => return None,
+                NodeContent::List(items) => items.get(token.parse::<usize>().ok()?)?,
+                NodeContent::Map(members) => &members.iter().find(|member| member.name == token)?.value,
+            };
+        }
+        node.members().iter().find(|member| member.name == name)
     }
 
     /// The bytes to underline for a JSON pointer (RFC 6901): a scalar itself, of an object or an array its name. If there

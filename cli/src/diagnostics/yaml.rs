@@ -1,7 +1,7 @@
 //! Reads YAML into a tree with the place of each value.
 
 use super::tree::{NodeContent, SpannedMember, SpannedNode};
-use granit_parser::{Event, Parser, Span};
+use granit_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -42,8 +42,13 @@ pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
         })?;
         let range = bytes(&span, text);
         let (done, anchor) = match event {
-            Event::Scalar(value, _, anchor, _) => {
-                (SpannedNode { span: range, content: NodeContent::Scalar(value.into_owned()) }, anchor)
+            Event::Scalar(value, style, anchor, _) => {
+                let is_name = open
+                    .last()
+                    .is_some_and(|parent| parent.name.is_none() && matches!(parent.content, NodeContent::Map(_)));
+                let boolean = boolean(&value).filter(|_| !is_name && matches!(style, ScalarStyle::Plain));
+                let value = boolean.map_or_else(|| value.into_owned(), |boolean| boolean.to_string());
+                (SpannedNode { span: range, content: NodeContent::Scalar(value) }, anchor)
             }
             Event::SequenceStart(_, anchor, ..) => {
                 open.push(Open { start: range.start, anchor, content: NodeContent::List(Vec::new()), name: None });
@@ -87,6 +92,21 @@ pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
     Err(YamlError { at: 0, message: "the file is empty".to_owned() })
 }
 
+/// A boolean as yaml-cpp, the parser of Envoy, reads it (YAML 1.1): in lower case, in capitals, or with one capital.
+fn boolean(text: &str) -> Option<bool> {
+    let rest = text.get(1..)?;
+    let is_upper = |text: &str| text.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_lower = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase());
+    if !(is_lower(rest) || is_upper(text)) {
+        return None;
+    }
+    match text.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "true" | "on" => Some(true),
+        "n" | "no" | "false" | "off" => Some(false),
+        _ => None,
+    }
+}
+
 fn bytes(span: &Span, text: &str) -> Range<usize> {
     let start = span.start.byte_offset().unwrap_or_default().min(text.len());
     start..span.end.byte_offset().unwrap_or_default().clamp(start, text.len())
@@ -122,6 +142,14 @@ mod tests {
         assert!(read("a: [1, 2").is_err());
         assert!(read("").unwrap_err().message.contains("empty"));
         assert_eq!(read("{\"a\": {\"bC\": 1}}").unwrap().text_at(&["a", "b_c"]), Some("1"));
+    }
+
+    #[test]
+    fn booleans_are_those_of_yaml_cpp() {
+        let tree = read("a: [y, Yes, TRUE, On, 'yes', yEs, n, OFF]\ny: no\n").unwrap();
+        let read: Vec<_> = tree.get("a").unwrap().items().iter().filter_map(SpannedNode::text).collect();
+        assert_eq!(read, ["true", "true", "true", "true", "yes", "yEs", "false", "false"]);
+        assert_eq!(tree.text_at(&["y"]), Some("false"));
     }
 
     #[test]

@@ -15,16 +15,25 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "envoy-no-filter",
         severity: Error,
-        summary: "The file has no filter of this project, or a policy cannot be found.",
+        summary: "The file has no filter of this project, or the filter or its policy is not where it can be looked at.",
         why: "Nothing can be looked at. A filter that comes by ECDS is found if its `path_config_source` names a file that is there.",
         instead: "Name the file that has the filter, or check the policy document by itself.",
     },
     Lint {
         name: "envoy-not-seen",
         severity: Note,
-        summary: "Routes or clusters come from a server, so nothing is known about them.",
-        why: "Marks, timeouts, retries and missing clusters are not looked at.",
+        summary: "A part of the gateway is not in this file, or cannot be read, so nothing is known about it.",
+        why: "Routes and clusters that come from a server, routes that a matcher chooses, and the gateway around a filter that is alone in \
+              its file are not looked at.",
         instead: "Check a file that has them, if there is one.",
+    },
+    Lint {
+        name: "envoy-duplicate-member",
+        severity: Error,
+        summary: "A member stands twice in one object.",
+        why: "Envoy takes the last one and reports nothing, so a `normalize_path: false` further down undoes the `true` above it. A merge \
+              of two changes can leave both.",
+        instead: "Remove the one that is not meant.",
     },
     Lint {
         name: "envoy-configuration",
@@ -96,16 +105,33 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "envoy-identity-source",
         severity: Warning,
-        summary: "No filter gives the metadata that an identity source reads.",
+        summary: "No filter gives what an identity source reads.",
         why: "Every request that needs an identity is answered 401.",
-        instead: "Put the filter before this one; for `jwt_authn` write `payload_in_metadata` with the name that the policy reads.",
+        instead: "Put the filter before this one; for `jwt_authn` write `rules`, and `payload_in_metadata` with the name that the policy reads.",
+    },
+    Lint {
+        name: "envoy-identity-headers",
+        severity: Error,
+        summary: "A client can write the headers that say who it is.",
+        why: "The policy takes the identity from headers, and nothing sets or removes them before the filter reads them. A client \
+              writes the name of another tenant there, and gets that tenant's stored results.",
+        instead: "Put the filter that `headers_owned_by` names before this one, without `failure_mode_allow`, and remove clients' own \
+                  headers by an `early_header_mutation` of the connection manager.",
     },
     Lint {
         name: "envoy-disabled",
         severity: Error,
-        summary: "The filter is switched off.",
+        summary: "The filter is switched off, or another extension decides when it runs.",
         why: "Where it is off, keys reach the backend as clients wrote them.",
-        instead: "Remove `disabled`. For requests that need no key write a route with `HANDLER_INTERNAL_C`: it removes keys.",
+        instead: "Remove `disabled`, and the `ExtensionWithMatcher` around the filter. For requests that need no key write a route with `HANDLER_INTERNAL_C`: it removes keys.",
+    },
+    Lint {
+        name: "envoy-other-way",
+        severity: Error,
+        summary: "Requests reach the backend without passing the filter.",
+        why: "Another listener, a proxy of connections or the filters of an upgraded request lead to the same backend. There keys \
+              arrive as clients wrote them, so a client can name the key of another tenant.",
+        instead: "Put the filter into that chain, too. If only trusted services can connect there, allow this lint.",
     },
     Lint {
         name: "envoy-normalize-path",
@@ -133,16 +159,19 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-host-spelling",
         severity: Error,
         summary: "Routes have `hosts`, and the gateway does not normalise the host.",
-        why: "With a port or a final dot a host is another host, so a client can leave a policy by the spelling.",
+        why: "With a port or a final dot a host is another host, so a client can leave a policy by the spelling. Capitals make another \
+              host of it, too, and Envoy has no setting for them: with `unmatched: REJECT` such a request is refused.",
         instead: "Write `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the connection manager.",
     },
     Lint {
         name: "envoy-buffer-limit",
         severity: Error,
         summary: "The gateway's buffer is smaller than the bodies that the policy waits for.",
-        why: "Envoy answers its own 413 before the filter's limit is reached. The filter needs 64 KiB more than `max_body_bytes`.",
-        instead: "Write the greatest `max_body_bytes` and 65536 as `per_connection_buffer_limit_bytes` of the listener, or as \
-                  `request_body_buffer_limit` of the route.",
+        why: "Envoy answers its own 413 before the filter's limit is reached, or ends a request of HTTP/2 whose window is full. The filter \
+              needs 64 KiB more than `max_body_bytes`, and 64 KiB for the body of an answer whose `Location` is made out of it.",
+        instead: "Write the greatest `max_body_bytes` and 65536 as `per_connection_buffer_limit_bytes` of the listener. \
+                  `request_body_buffer_limit` of a route that leads to a cluster also raises the limit for requests. Make \
+                  `initial_stream_window_size` as large, or leave it out.",
     },
     Lint {
         name: "envoy-request-timeout",
@@ -176,7 +205,7 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "envoy-unmarked-route",
         severity: Error,
-        summary: "A route leads to the backend's own paths without the filter's mark.",
+        summary: "A route leads to the backend's own paths without the filter's mark, directly or by a rewrite.",
         why: "What the filter has rewritten has the header `x-edge-idempotency`. A route that does not ask for it would take a \
               client to the backend's own paths if the filter did not run.",
         instead: "Match `headers: [{name: x-edge-idempotency, present_match: true}]` on this route, and give clients' paths a \
@@ -185,7 +214,7 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "envoy-no-marked-route",
         severity: Error,
-        summary: "No route takes the requests that the filter has rewritten.",
+        summary: "No route of a virtual host takes the requests that the filter has rewritten.",
         why: "The filter writes the target's path, Envoy chooses the route again and finds none: 404 for every request with a \
               target.",
         instead: "Add a route with `prefix: /` that matches the header `x-edge-idempotency` and leads to the backend.",
@@ -202,9 +231,18 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-keyless-retry",
         severity: Error,
         summary: "The gateway tries requests without a key again.",
-        why: "A request without a key runs once for each attempt. The filter cannot see an attempt of the router.",
+        why: "A request without a key runs once for each attempt: a retry, a hedged request, or a copy for the same backend. The \
+              filter cannot see an attempt of the router.",
         instead: "Write `retriable_request_headers: [{name: idempotency-key, present_match: true}]` into the `retry_policy`, or try \
-                  again on `connect-failure` and `refused-stream` only.",
+                  again on `connect-failure` and `refused-stream` only. Remove hedging and copies.",
+    },
+    Lint {
+        name: "envoy-changed-request",
+        severity: Error,
+        summary: "A route changes what the filter has written.",
+        why: "The backend knows a retry by its key and its path. Without the key it runs every retry again; at another path it may \
+              find no handler, or another one.",
+        instead: "Remove the member from the route: the policy says which key and which path the backend gets.",
     },
     Lint {
         name: "envoy-missing-cluster",

@@ -4,7 +4,7 @@ use super::Lint;
 use crate::diagnostics::Severity::{Error, Note, Warning};
 
 /// What no `--allow` takes.
-pub(super) const ALWAYS: [&str; 4] = ["not-json", "start-error", "not-yaml", "envoy-no-filter"];
+pub(super) const ALWAYS: [&str; 5] = ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter"];
 
 /// In the place of a name that no list has.
 pub(super) static UNNAMED: Lint = Lint {
@@ -17,6 +17,13 @@ pub(super) static UNNAMED: Lint = Lint {
 
 /// In the order of the page: what the engine itself says, then lints of this command.
 pub(super) static LINTS: &[Lint] = &[
+    Lint {
+        name: "unread-file",
+        severity: Error,
+        summary: "A file cannot be read.",
+        why: "Nothing in it has been looked at.",
+        instead: "Correct the name of the file, or let this command read it.",
+    },
     Lint {
         name: "not-json",
         severity: Error,

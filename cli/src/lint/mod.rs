@@ -36,6 +36,9 @@ use std::ops::Range;
 /// Where the texts of all lints are.
 const PAGE: &str = "docs/lints.md";
 
+/// The lint of files that cannot be read.
+pub(crate) const UNREAD: &str = "unread-file";
+
 /// Something that `check` looks for.
 #[derive(Debug)]
 pub(crate) struct Lint {
@@ -102,6 +105,16 @@ pub(crate) struct CheckedPolicy {
 /// Members of a policy document whose text is a secret.
 const SECRETS: [&str; 4] = ["secrets", "secret", "root_key", "token"];
 
+/// How secrets of providers and stores begin. A text that begins so is hidden wherever it stands.
+const BEGINNINGS: [&str; 9] =
+    ["whsec_", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "shpss_", "ghp_", "hvs.", "-----BEGIN"];
+
+/// The length from which a secret is taken out of messages: a shorter one is a word that messages have anyway.
+const MIN_SECRET: usize = 6;
+
+/// What the engine says about a member that it does not know.
+const UNKNOWN_MEMBER: &str = "unknown member";
+
 /// Checks a policy document. `variable` gives the variables of this command's environment.
 pub(crate) fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables) -> CheckedPolicy {
     let tree = |policy: bool, pointers: bool| if policy || pointers { json::read(&document.text) } else { None };
@@ -150,28 +163,65 @@ fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
 pub(crate) type Variables = fn(&str) -> Option<Vec<u8>>;
 
 impl CheckedPolicy {
-    /// The bytes of secrets in `document`. Where the document is no JSON, lines that may have one.
+    /// The bytes of secrets in `document`: values of members that hold secrets, values of members that nobody knows, which
+    /// can be a slip in such a name, and what looks like a secret. Where the document is no JSON, lines that may have one.
     fn secrets(&self, document: &SourceText) -> Vec<Range<usize>> {
-        let Some(tree) = &self.tree else { return document.suspects(&SECRETS) };
+        let Some(tree) = &self.tree else {
+            return document.suspects(&[&SECRETS[..], &BEGINNINGS[..]].concat());
+        };
         let mut found = Vec::new();
         tree.scalars_of(&SECRETS, &mut found);
+        let unknown = self.findings.iter().filter(|finding| finding.message.starts_with(UNKNOWN_MEMBER));
+        for member in unknown.filter_map(|finding| tree.pointed_member(&finding.pointer)) {
+            member.value.scalars(&mut found);
+        }
+        tree.visit(&mut |node| {
+            if node.text().is_some_and(|text| BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))) {
+                found.push(node.span.clone());
+            }
+        });
         found
+    }
+
+    /// Takes secrets of `document` out of the messages: the engine repeats what it does not know.
+    fn conceal(&mut self, document: &SourceText, secrets: &[Range<usize>]) {
+        let texts: Vec<&str> = secrets
+            .iter()
+            .filter_map(|span| document.text.get(span.clone()))
+            .map(|text| text.trim_matches('"'))
+            .filter(|text| text.len() >= MIN_SECRET)
+            .collect();
+        for finding in &mut self.findings {
+            for text in texts.iter().filter(|text| finding.message.contains(**text)).collect::<Vec<_>>() {
+                finding.message = finding.message.replace(text, "***");
+            }
+        }
     }
 
     /// The findings with their places in `document`.
     pub(crate) fn locate(self) -> Vec<Finding> {
         let tree = self.tree.as_ref();
-        let span = |finding: &PolicyFinding| {
-            finding.span.clone().or_else(|| Some(tree?.pointed(&finding.pointer))).unwrap_or(0..0)
+        let place = |finding: &PolicyFinding| {
+            let tree = tree?;
+            let is_unknown = finding.message.starts_with(UNKNOWN_MEMBER);
+            let name = tree.pointed_member(&finding.pointer).filter(|_| is_unknown);
+            Some(name.map_or_else(|| tree.pointed(&finding.pointer), |member| member.name_span.clone()))
         };
+        let span = |finding: &PolicyFinding| finding.span.clone().or_else(|| place(finding)).unwrap_or(0..0);
         self.findings.iter().map(|finding| finding.at(span(finding))).collect()
     }
 
     /// The findings with their places in a file that holds the document in its scalar `scalar`.
-    pub(crate) fn locate_in(self, document: &SourceText, file: &mut SourceText, scalar: &SpannedNode) -> Vec<Finding> {
+    pub(crate) fn locate_in(
+        mut self,
+        document: &SourceText,
+        file: &mut SourceText,
+        scalar: &SpannedNode,
+    ) -> Vec<Finding> {
         let embedded = EmbeddedText::find(file, scalar.span.start, &document.text);
         let whole = file.first_line(&scalar.span);
         let secrets = self.secrets(document);
+        self.conceal(document, &secrets);
         match &embedded {
             Some(embedded) => file.hide(secrets.iter().map(|span| embedded.span(span))),
             None if secrets.is_empty() => {}
@@ -200,8 +250,18 @@ impl PolicyFinding {
 
 /// Checks a file that is a policy document.
 pub(crate) fn check_file(mut source: SourceText, bytes: &[u8], variable: Variables) -> CheckedFile {
-    let checked = check_policy(&source, bytes, variable);
-    source.hide(checked.secrets(&source));
+    let mut checked = check_policy(&source, bytes, variable);
+    let secrets = checked.secrets(&source);
+    checked.conceal(&source, &secrets);
+    source.hide(secrets);
     let summary = checked.policy.as_ref().map(Policy::summary);
     CheckedFile { findings: checked.locate(), source, summary }
+}
+
+/// What is told about a file that cannot be read. `message` says why.
+pub(crate) fn unread_file(name: String, message: String) -> CheckedFile {
+    let lint = lint(UNREAD);
+    let finding =
+        Finding { lint, severity: lint.severity, pointer: None, span: 0..0, message, help: lint.instead.to_owned() };
+    CheckedFile { source: SourceText::new(name, b""), findings: vec![finding], summary: None }
 }

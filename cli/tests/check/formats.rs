@@ -140,3 +140,80 @@ fn no_text_of_a_document_acts_on_the_terminal() {
     assert!(text(&output).contains("policy.json:1:"), "{}", text(&output));
     assert!(text(&output).lines().all(|line| line.len() < 500), "{}", text(&output));
 }
+
+/// A file that cannot be read is a finding in every format, so that nothing looks clean.
+#[test]
+fn a_file_that_cannot_be_read_is_a_finding() {
+    let report = json(&["no-such-file.json", BAD]);
+    assert_eq!(report["errors"], 1);
+    assert_eq!(
+        (&report["findings"][0]["lint"], &report["findings"][0]["file"]),
+        (&"unread-file".into(), &"no-such-file.json".into())
+    );
+    let output = check(&["--format", "github", "no-such-file.json"]);
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with("::error file=no-such-file.json"));
+    let sarif = |file: &str| -> Value { serde_json::from_slice(&check(&["--format", "sarif", file]).stdout).unwrap() };
+    let invocation = &sarif("no-such-file.json")["runs"][0]["invocations"][0];
+    assert_eq!(invocation["executionSuccessful"], false);
+    assert!(
+        invocation["toolExecutionNotifications"][0]["message"]["text"].as_str().unwrap().contains("no-such-file.json")
+    );
+    assert_eq!(sarif(BAD)["runs"][0]["invocations"][0]["executionSuccessful"], true);
+}
+
+/// GitHub shows results whose place is a path of the repository, or a whole URI.
+#[test]
+fn places_in_sarif_are_uris() {
+    let place = |file: &str| -> Value {
+        let log: Value = serde_json::from_slice(&check(&["--format", "sarif", file]).stdout).unwrap();
+        log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].clone()
+    };
+    let whole = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check").join(BAD);
+    assert_eq!(place(whole.to_str().unwrap()), BAD);
+    assert_eq!(place(BAD), BAD);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a b.json");
+    std::fs::copy(&whole, &file).unwrap();
+    let uri = place(file.to_str().unwrap());
+    assert!(uri.as_str().unwrap().starts_with("file:///") && uri.as_str().unwrap().ends_with("/a%20b.json"), "{uri}");
+}
+
+/// A secret in the wrong place, or under a name with a slip, is not shown.
+#[test]
+fn no_slip_shows_a_secret() {
+    let policy = |webhooks: &str| {
+        format!(
+            "{{\n\"version\": 1, \"backend\": {{\"kind\": \"generic\"}},\n\"routes\": [],\n\"webhooks\": {webhooks}}}\n"
+        )
+    };
+    let binding = |text: &str| {
+        policy(&format!("{{\"static\": {{\"wh_12345678\": {{\"tenant\": \"a\", \"project\": \"b\",\n{text}}}}}}}"))
+    };
+    let directory = tempfile::tempdir().unwrap();
+    for (name, document) in [
+        ("object", binding("\"provider\": \"stripe\",\n\"secrets\": [{\n\"value\":\n\"planted\"}]")),
+        ("typo", policy("{\"unkey\": {\"cluster\": \"u\",\n\"root_kye\": \"planted\"}}")),
+        ("swapped", binding("\"provider\": \"whsec_planted\",\n\"secrets\": [\"stripe\"]")),
+        ("not JSON", binding("\"provider\": \"stripe\",\n\"secrets\":\n[\n\"a\", {\"env\": \"b\"},\n\"planted\",]")),
+    ] {
+        let file = directory.path().join("policy.json");
+        std::fs::write(&file, &document).unwrap();
+        let gateway = directory.path().join("envoy.yaml");
+        let block: String = document.lines().map(|line| format!("        {line}\n")).collect();
+        let quoted = serde_json::to_string(&document).unwrap();
+        for value in [format!("|\n{block}"), quoted] {
+            let filter = "name: edge-idempotency\ntyped_config:\n  \"@type\": type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm\n  config:\n    configuration:\n      \"@type\": type.googleapis.com/google.protobuf.StringValue\n      value: ";
+            std::fs::write(&gateway, format!("{filter}{value}")).unwrap();
+            for format in ["text", "json", "sarif", "github"] {
+                for arguments in [
+                    &["--format", format, file.to_str().unwrap()][..],
+                    &["--format", format, "--envoy", gateway.to_str().unwrap()],
+                ] {
+                    let output = check(arguments);
+                    let told = text(&output) + &String::from_utf8(output.stdout.clone()).unwrap();
+                    assert!(told.contains("error") && !told.contains("planted"), "{name}: {told}");
+                }
+            }
+        }
+    }
+}

@@ -44,12 +44,12 @@ fn fill(template: &str, places: &[(&str, String)]) -> String {
 }
 
 /// A gateway's file, and the arguments that allow what the demo's policy has by itself.
-struct Gateway {
+pub(super) struct Gateway {
     directory: tempfile::TempDir,
 }
 
 impl Gateway {
-    fn new(config: &str) -> Self {
+    pub(super) fn new(config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("envoy.yaml"), config).unwrap();
         Self { directory }
@@ -59,7 +59,7 @@ impl Gateway {
         self.directory.path().join("envoy.yaml")
     }
 
-    fn report(&self) -> serde_json::Value {
+    pub(super) fn report(&self) -> serde_json::Value {
         json(&["--envoy", "--allow", "changed-default", self.path().to_str().unwrap()])
     }
 
@@ -69,7 +69,7 @@ impl Gateway {
     }
 }
 
-fn demo() -> String {
+pub(super) fn demo() -> String {
     fill(DEMO, &places())
 }
 
@@ -126,6 +126,22 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "          - name: edge-idempotency\n",
         "          - name: edge-idempotency\n            disabled: true\n",
     ),
+    (
+        "envoy-identity-headers",
+        "\"metadata\": [\"envoy.filters.http.jwt_authn\", \"jwt\"],\n                            \"tenant\": \"tenant_id\",\n                            \"project\": \"project_id\",",
+        "\"headers_owned_by\": \"envoy.filters.http.ext_authz\",\n                            \"tenant\": \"x-tenant\",\n                            \"project\": \"x-project\",",
+    ),
+    ("envoy-duplicate-member", "normalize_path: true", "normalize_path: false\n          normalize_path: true"),
+    (
+        "envoy-other-way",
+        "          normalize_path: true\n",
+        "          normalize_path: true\n          upgrade_configs: [{upgrade_type: websocket, filters: [{name: router}]}]\n",
+    ),
+    (
+        "envoy-changed-request",
+        "request_headers_to_remove: [x-edge-idempotency]",
+        "request_headers_to_remove: [x-edge-idempotency, idempotency-key]",
+    ),
     ("envoy-normalize-path", "normalize_path: true", "normalize_path: false"),
     ("envoy-merge-slashes", "          merge_slashes: true\n", ""),
     (
@@ -134,7 +150,6 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "merge_slashes: true\n          path_with_escaped_slashes_action: UNESCAPE_AND_REDIRECT",
     ),
     ("envoy-buffer-limit", "per_connection_buffer_limit_bytes: 1114112", "per_connection_buffer_limit_bytes: 1048576"),
-    ("envoy-buffer-limit", "request_body_buffer_limit: 1114112", "request_body_buffer_limit: 65536"),
     ("envoy-request-timeout", "          request_timeout: 60s\n", ""),
     ("envoy-recovery-timeout", "stream_idle_timeout: 120s", "stream_idle_timeout: 30s"),
     ("envoy-access-log", "edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"", "user: none"),

@@ -10,6 +10,8 @@
 mod formats;
 mod gateways;
 mod lints;
+mod planted;
+mod rendered;
 mod shipped;
 
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! Where the filter is in an Envoy configuration: in the chain of a connection manager, by itself, or in a file that ECDS
 //! reads.
 
+use super::reading::unwrap_structs;
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::tree::SpannedNode;
 use crate::diagnostics::yaml;
@@ -23,10 +24,12 @@ pub(super) struct FoundPlugin<'t> {
     pub(super) span: Range<usize>,
     /// The plugin's `config`, if it is in this file
     pub(super) config: Option<&'t SpannedNode>,
-    /// The chain; `None` for a resource by itself
+    /// The chain; `None` for a resource by itself, and for what ECDS takes until it has one
     pub(super) chain: Option<FilterChain<'t>>,
     /// The file that has the plugin, if ECDS reads it
     pub(super) discovered: Option<DiscoveredFile>,
+    /// Whether another extension decides for each request if the filter runs
+    pub(super) wrapped: bool,
 }
 
 /// A file that ECDS reads a filter from.
@@ -39,58 +42,104 @@ pub(super) struct DiscoveredFile {
     pub(super) tree: SpannedNode,
 }
 
-/// A filter that is there and cannot be looked at: its bytes, and the reason.
-type MissingPlugin = (Range<usize>, String);
+/// A connection manager with its listener, if there is one.
+pub(super) type ListenerManager<'t> = (Option<&'t SpannedNode>, &'t SpannedNode);
+
+/// What is in a file.
+#[derive(Default)]
+pub(super) struct FoundFilters<'t> {
+    /// The filters of this project
+    pub(super) plugins: Vec<FoundPlugin<'t>>,
+    /// Filters that are there and cannot be looked at: their bytes, and the reason
+    pub(super) missing: Vec<(Range<usize>, String)>,
+    /// Connection managers that have the filter
+    pub(super) filtered: Vec<ListenerManager<'t>>,
+    /// Connection managers that do not have it
+    pub(super) unfiltered: Vec<ListenerManager<'t>>,
+}
 
 /// All filters of this project in a file.
-pub(super) fn plugins<'t>(tree: &'t SpannedNode, path: &Path) -> (Vec<FoundPlugin<'t>>, Vec<MissingPlugin>) {
-    let (mut found, mut missing) = (Vec::new(), Vec::new());
+pub(super) fn filters<'t>(tree: &'t SpannedNode, path: &Path) -> FoundFilters<'t> {
+    let mut found = FoundFilters::default();
     let mut managers = Vec::new();
     collect_managers(tree, None, &mut managers);
     for (listener, manager) in managers {
+        let before = found.plugins.len() + found.missing.len();
         let filters = manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
         for (index, filter) in filters.iter().enumerate() {
-            let chain = || Some(FilterChain { listener, manager, index });
-            if let Some(config) =
-                filter.get("typed_config").and_then(wasm_config).filter(|config| is_ours(filter, config))
-            {
-                let span = filter.span.clone();
-                found.push(FoundPlugin { span, config: Some(config), chain: chain(), discovered: None });
-            } else if let Some(discovery) = filter.get("config_discovery") {
-                match discovered(filter, discovery, path) {
-                    Some(Ok(file)) => {
-                        let span = filter.span.clone();
-                        found.push(FoundPlugin { span, config: None, chain: chain(), discovered: Some(file) });
-                    }
-                    Some(Err(message)) => missing.push((filter.span.clone(), message)),
-                    None => {}
-                }
-            }
+            take(&mut found, FilterChain { listener, manager, index }, filter, path);
         }
+        let has_filter = found.plugins.len() + found.missing.len() > before;
+        if has_filter { &mut found.filtered } else { &mut found.unfiltered }.push((listener, manager));
     }
-    if found.is_empty() && missing.is_empty() {
-        let config = plugin_config(tree, None);
-        found.extend(config.map(|config| FoundPlugin {
-            span: config.span.clone(),
-            config: Some(config),
-            chain: None,
-            discovered: None,
-        }));
+    if found.filtered.is_empty()
+        && let Some(config) = plugin_config(tree, None)
+    {
+        let span = config.span.clone();
+        // A patch of a connection manager (Istio's EnvoyFilter) has no filters, and no listener around it.
+        if found.unfiltered.iter().any(|(_, manager)| manager.get("http_filters").is_some()) || has_listeners(tree) {
+            let message = "the filter stands outside of the `http_filters` of the connection managers in this file, so \
+                           nothing around it can be looked at";
+            found.missing.push((span.clone(), message.to_owned()));
+        }
+        found.plugins.push(FoundPlugin { span, config: Some(config), chain: None, discovered: None, wrapped: false });
     }
-    (found, missing)
+    found
 }
 
-/// Connection managers with their listeners. A listener is what has `filter_chains`.
+/// Takes an entry of `http_filters` if it is of this project.
+fn take<'t>(found: &mut FoundFilters<'t>, chain: FilterChain<'t>, filter: &'t SpannedNode, path: &Path) {
+    let span = filter.span.clone();
+    let direct = filter.get("typed_config").and_then(wasm_config).filter(|config| is_ours(filter, config));
+    if let Some(discovery) = filter.get("config_discovery") {
+        let Some(result) = discovered(filter, discovery, path) else { return };
+        if let Some(config) = discovery.get("default_config").and_then(wasm_config) {
+            let span = config.span.clone();
+            found.plugins.push(FoundPlugin {
+                span,
+                config: Some(config),
+                chain: None,
+                discovered: None,
+                wrapped: false,
+            });
+        }
+        match result {
+            Ok(file) => {
+                let mut wrapped = false;
+                file.tree.visit(&mut |node| wrapped |= node.is_type("ExtensionWithMatcher"));
+                let discovered = Some(file);
+                found.plugins.push(FoundPlugin { span, config: None, chain: Some(chain), discovered, wrapped });
+            }
+            Err(message) => found.missing.push((span, message)),
+        }
+    } else if let Some(config) = direct.or_else(|| plugin_config(filter, None)) {
+        let wrapped = direct.is_none();
+        found.plugins.push(FoundPlugin { span, config: Some(config), chain: Some(chain), discovered: None, wrapped });
+    }
+}
+
+/// Whether the file is about listeners, so that a filter has its place there.
+fn has_listeners(tree: &SpannedNode) -> bool {
+    let mut has = false;
+    tree.visit(&mut |node| has |= is_listener(node));
+    has
+}
+
+fn is_listener(node: &SpannedNode) -> bool {
+    node.get("filter_chains").is_some() || node.get("default_filter_chain").is_some()
+}
+
+/// Connection managers with their listeners.
 fn collect_managers<'t>(
     node: &'t SpannedNode,
     listener: Option<&'t SpannedNode>,
-    managers: &mut Vec<(Option<&'t SpannedNode>, &'t SpannedNode)>,
+    managers: &mut Vec<ListenerManager<'t>>,
 ) {
     if node.is_type("HttpConnectionManager") {
         managers.push((listener, node));
         return;
     }
-    let listener = if node.get("filter_chains").is_some() { Some(node) } else { listener };
+    let listener = if is_listener(node) { Some(node) } else { listener };
     node.members().iter().for_each(|member| collect_managers(&member.value, listener, managers));
     node.items().iter().for_each(|item| collect_managers(item, listener, managers));
 }
@@ -144,7 +193,10 @@ fn discovered(filter: &SpannedNode, discovery: &SpannedNode, path: &Path) -> Opt
     };
     let source = SourceText::new(read.display().to_string(), &bytes);
     let tree = match yaml::read(&source.text) {
-        Ok(tree) => tree,
+        Ok(mut tree) => {
+            unwrap_structs(&mut tree);
+            tree
+        }
         Err(error) => return is_named.then(|| Err(format!("`{name}` comes by ECDS from {file}: {}", error.message))),
     };
     match plugin_config(&tree, Some(name)) {

@@ -1,5 +1,6 @@
 //! The connection manager and the listener.
 
+use super::callers::AUTHENTICATION;
 use super::find::FilterChain;
 use super::needs::GatewayNeeds;
 use super::{GatewayFindings, member_span};
@@ -9,19 +10,11 @@ use crate::lint::view::duration;
 /// The mark that the filter sets (docs/contract.md section 2).
 pub(super) const MARK: &str = edge_idempotency_engine::policy::REWRITE_MARK;
 
-/// Envoy's default of `per_connection_buffer_limit_bytes`.
-const BUFFER: u64 = 1024 * 1024;
+/// The numbers of `UNESCAPE_AND_REDIRECT` and `UNESCAPE_AND_FORWARD`.
+const UNESCAPE: [&str; 2] = ["3", "4"];
 
-/// Filters that say who is calling, by the last part of the message's name, and the metadata namespace that two of them
-/// write.
-const AUTHENTICATION: [(&str, &str); 6] = [
-    ("JwtAuthentication", "envoy.filters.http.jwt_authn"),
-    ("ExtAuthz", "envoy.filters.http.ext_authz"),
-    ("OAuth2", ""),
-    ("BasicAuth", ""),
-    ("ApiKeyAuth", ""),
-    ("RBAC", ""),
-];
+/// What a format of the access log writes as the filter's record.
+const RECORD: &str = "wasm.edge_idempotency";
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
     let manager = chain.manager;
@@ -33,7 +26,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
         }
     }
     if let Some(action) = manager.member("path_with_escaped_slashes_action")
-        && action.value.text().is_some_and(|action| action.starts_with("UNESCAPE"))
+        && action.value.text().is_some_and(|action| action.starts_with("UNESCAPE") || UNESCAPE.contains(&action))
     {
         findings.add(
             "envoy-escaped-slashes",
@@ -50,7 +43,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
             "the connection manager has no `request_timeout`",
         );
     }
-    if !manager.get("access_log").is_some_and(|log| mentions(log, "edge_idempotency")) {
+    if !manager.get("access_log").is_some_and(|log| mentions(log, RECORD)) {
         let member = manager.member("access_log");
         findings.at_member("envoy-access-log", member, &manager.span, "no access log has the filter's record");
     }
@@ -66,8 +59,6 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
         }
     }
     timeouts(manager, needs, findings);
-    identity(chain, needs, findings);
-    buffers(chain, needs, findings);
     mark(manager, needs, findings);
 }
 
@@ -103,10 +94,15 @@ fn order(chain: &FilterChain<'_>, findings: &mut GatewayFindings) {
 /// Timeouts that end a request for a result.
 fn timeouts(manager: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
     let Some(wait_ms) = needs.wait_ms else { return };
-    let Some(idle) = manager.member("stream_idle_timeout") else { return };
-    if millis(&idle.value).is_some_and(|idle| idle > 0 && idle <= wait_ms) {
-        let message = format!("a request for a result waits up to {}, and the gateway ends it before", wait(wait_ms));
-        findings.add("envoy-recovery-timeout", member_span(idle), message);
+    let protocol = manager.get("common_http_protocol_options");
+    let limits =
+        [manager.member("stream_idle_timeout"), protocol.and_then(|protocol| protocol.member("max_stream_duration"))];
+    for limit in limits.into_iter().flatten() {
+        if millis(&limit.value).is_some_and(|limit| limit > 0 && limit <= wait_ms) {
+            let message =
+                format!("a request for a result waits up to {}, and the gateway ends it before", wait(wait_ms));
+            findings.add("envoy-recovery-timeout", member_span(limit), message);
+        }
     }
 }
 
@@ -115,60 +111,28 @@ pub(super) fn wait(millis: u64) -> String {
     if millis.is_multiple_of(1_000) { duration(millis / 1_000) } else { format!("{millis} ms") }
 }
 
-/// Metadata that nobody writes.
-fn identity(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
-    let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
-    let own = filters.get(chain.index).map_or(0..0, |own| own.span.clone());
-    for (namespace, key) in &needs.metadata {
-        let Some((message, _)) = AUTHENTICATION.iter().find(|(_, writes)| writes == namespace) else { continue };
-        let writers: Vec<&SpannedNode> = filters
-            .iter()
-            .take(chain.index)
-            .filter_map(|filter| filter.get("typed_config"))
-            .filter(|typed| typed.is_type(message))
-            .collect();
-        let by_discovery = filters.iter().take(chain.index).any(|filter| filter.get("config_discovery").is_some());
-        if writers.is_empty() && !by_discovery {
-            let text = format!(
-                "an identity source of the policy reads `{namespace}`, and no filter before this one writes it"
-            );
-            findings.add("envoy-identity-source", own.clone(), text);
-        }
-        let named = |typed: &SpannedNode| {
-            let providers = typed.get("providers").map(SpannedNode::members).unwrap_or_default();
-            providers.iter().any(|provider| provider.value.text_at(&["payload_in_metadata"]) == Some(key))
-        };
-        if *message == "JwtAuthentication" && !writers.is_empty() && !writers.iter().any(|typed| named(typed)) {
-            let text =
-                format!("no provider of tokens has `payload_in_metadata: {key}`, which an identity source reads");
-            let place = writers.first().map_or(own.clone(), |typed| typed.span.clone());
-            findings.add("envoy-identity-source", place, text);
-        }
-    }
-}
-
-/// Buffers that are smaller than what the filter waits for.
-fn buffers(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
-    let (Some(needed), Some(listener)) = (needs.buffer, chain.listener) else { return };
-    let member = listener.member("per_connection_buffer_limit_bytes");
-    let limit = member.and_then(|member| number(&member.value)).unwrap_or(BUFFER);
-    if limit < needed {
-        let message =
-            format!("the listener buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
-        let place = listener.member("filter_chains").map_or(listener.span.clone(), |chains| chains.name_span.clone());
-        findings.at_member("envoy-buffer-limit", member, &place, message);
-    }
-}
-
 /// A mark that clients send.
 fn mark(manager: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
     let routes = manager.get("route_config");
     let is_asked_for = routes.is_none_or(|routes| mentions(routes, MARK));
-    let is_removed = manager.get("early_header_mutation_extensions").is_some_and(|early| mentions(early, MARK));
-    if !needs.rewritten.is_empty() && is_asked_for && !is_removed {
+    if !needs.rewritten.is_empty() && is_asked_for && !removes_early(manager, MARK) {
         let message = format!("nothing removes a client's own `{MARK}` before the first route is chosen");
         findings.add("envoy-client-mark", manager.span.clone(), message);
     }
+}
+
+/// Whether the gateway removes a header from every request before it chooses a route.
+pub(super) fn removes_early(manager: &SpannedNode, header: &str) -> bool {
+    let Some(early) = manager.get("early_header_mutation_extensions") else { return false };
+    let mut removes = false;
+    early.visit(&mut |node| {
+        let is_named = |at: &[&str]| node.text_at(at).is_some_and(|name| name.eq_ignore_ascii_case(header));
+        let prefix = node.text_at(&["remove_on_match", "key_matcher", "prefix"]);
+        removes |= is_named(&["remove"])
+            || is_named(&["remove_on_match", "key_matcher", "exact"])
+            || prefix.is_some_and(|prefix| header.to_ascii_lowercase().starts_with(prefix));
+    });
+    removes
 }
 
 /// Whether a text is somewhere below, as a part of a value.

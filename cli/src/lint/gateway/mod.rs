@@ -2,17 +2,29 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | `reading` | how Envoy reads a file: members that stand twice, wrapped messages |
 //! | `find` | where the filter is, also where ECDS reads it from a file |
 //! | `plugin` | the filter's own configuration |
 //! | `manager` | the connection manager and the listener |
+//! | `callers` | who is calling: tokens, and headers that name the caller |
+//! | `buffers` | limits that are smaller than the bodies that the filter waits for |
 //! | `table` | routes and clusters |
+//! | `paths` | which paths a route takes |
+//! | `again` | requests that reach the backend a second time |
+//! | `ways` | ways to the backend that do not pass the filter |
 //! | `needs` | what the policy needs of a gateway |
 
+mod again;
+mod buffers;
+mod callers;
 mod find;
 mod manager;
 mod needs;
+mod paths;
 mod plugin;
+mod reading;
 mod table;
+mod ways;
 
 use super::{CheckedPolicy, check_policy, lint};
 use crate::diagnostics::source::SourceText;
@@ -58,7 +70,7 @@ fn member_span(member: &SpannedMember) -> Range<usize> {
 /// Checks a file that is an Envoy configuration. Files that it reads the filter from come behind it.
 pub(crate) fn check_file(mut source: SourceText, path: &Path) -> Vec<CheckedFile> {
     let mut findings = GatewayFindings::default();
-    let tree = match yaml::read(&source.text) {
+    let mut tree = match yaml::read(&source.text) {
         Ok(tree) => tree,
         Err(error) => {
             source.hide(source.suspects(&[
@@ -74,33 +86,46 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path) -> Vec<CheckedFile
         }
     };
     source.hide(secrets(&tree));
+    reading::duplicates(&tree, &mut findings);
+    reading::unwrap_structs(&mut tree);
     let mut others = Vec::new();
     let mut summaries = Vec::new();
-    let (plugins, missing) = find::plugins(&tree, path);
-    for (span, message) in missing {
-        findings.add("envoy-no-filter", span, message);
-    }
-    if plugins.is_empty() && findings.0.is_empty() {
+    let mut all_needs = Vec::new();
+    let mut found = find::filters(&tree, path);
+    if found.plugins.is_empty() && found.missing.is_empty() {
         findings.add("envoy-no-filter", tree.span.clone(), "no filter of this project is in the file");
     }
-    for mut found in plugins {
-        match found.discovered.take() {
-            None => {
-                let policy = one(&mut source, &found, found.config, &mut findings.0);
-                around(&tree, &found, policy.as_ref(), &mut findings);
-                summaries.extend(policy.map(|(_, summary)| summary));
-            }
-            Some(mut other) => {
-                let mut its_findings = Vec::new();
-                other.source.hide(secrets(&other.tree));
-                let config = find::plugin_config(&other.tree, Some(&other.name));
-                let policy = config.and_then(|config| one(&mut other.source, &found, Some(config), &mut its_findings));
-                around(&tree, &found, policy.as_ref(), &mut findings);
-                let summary = policy.map(|(_, summary)| summary);
-                others.push(CheckedFile { source: other.source, findings: its_findings, summary });
-            }
+    if found.missing.is_empty() && found.filtered.is_empty() {
+        for plugin in &found.plugins {
+            findings.add("envoy-not-seen", plugin.span.clone(), "the gateway around the filter is not in this file");
         }
     }
+    for (span, message) in std::mem::take(&mut found.missing) {
+        findings.add("envoy-no-filter", span, message);
+    }
+    for plugin in &mut found.plugins {
+        let policy = match plugin.discovered.take() {
+            None => one(&mut source, plugin, plugin.config, &mut findings.0),
+            Some(mut other) => {
+                let mut its_findings = GatewayFindings::default();
+                other.source.hide(secrets(&other.tree));
+                reading::duplicates(&other.tree, &mut its_findings);
+                let config = find::plugin_config(&other.tree, Some(&other.name));
+                let policy =
+                    config.and_then(|config| one(&mut other.source, plugin, Some(config), &mut its_findings.0));
+                let summary = policy.as_ref().map(|(_, summary)| summary.clone());
+                others.push(CheckedFile { source: other.source, findings: its_findings.0, summary });
+                policy.map(|(needs, _)| (needs, String::new()))
+            }
+        };
+        around(&tree, plugin, policy.as_ref().map(|(needs, _)| needs), &mut findings);
+        if let Some((needs, summary)) = policy {
+            all_needs.push(needs);
+            summaries.extend(Some(summary).filter(|summary| !summary.is_empty()));
+        }
+    }
+    ways::check(&tree, &found, &all_needs, &mut findings);
+    reading::distinct(&mut findings);
     let summary = (!summaries.is_empty()).then(|| summaries.join("; "));
     let mut files = vec![CheckedFile { source, findings: findings.0, summary }];
     files.extend(others);
@@ -153,17 +178,20 @@ fn one(
 }
 
 /// Checks what stands around the filter.
-fn around(
-    tree: &SpannedNode,
-    found: &FoundPlugin<'_>,
-    policy: Option<&(GatewayNeeds, String)>,
-    findings: &mut GatewayFindings,
-) {
-    let needs = policy.map(|(needs, _)| needs);
+fn around(tree: &SpannedNode, found: &FoundPlugin<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
+    if found.wrapped {
+        let message = "another extension decides for each request whether the filter runs";
+        findings.add("envoy-disabled", found.span.clone(), message);
+    }
     if let Some(chain) = &found.chain {
         manager::check(chain, needs, findings);
         table::check(chain, needs, findings);
+        if let Some(needs) = needs {
+            callers::check(chain, needs, findings);
+            buffers::check(chain, needs, findings);
+        }
     }
+    again::clusters(tree, findings);
     if let Some(needs) = needs {
         table::clusters(tree, needs, findings);
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much more than `max_body_bytes` the gateway has to buffer (docs/contract.md section 5).
-const ROOM: u64 = 64 * 1024;
+pub(super) const ROOM: u64 = 64 * 1024;
 /// The default of `max_body_bytes`.
 const MAX_BODY: u64 = 1024 * 1024;
 /// The default of `recovery.wait_ms`.
@@ -28,6 +28,25 @@ pub(super) struct GatewayNeeds {
     pub(super) wait_ms: Option<u64>,
     /// The metadata that identity sources read: namespace and first key
     pub(super) metadata: BTreeSet<(String, String)>,
+    /// The headers that identity sources read
+    pub(super) headers: Vec<OwnedHeaders>,
+    /// Paths that the filter writes: one for each target, with `x` for what stands in braces
+    pub(super) samples: Vec<String>,
+    /// Paths of requests whose bodies the filter waits for, with `x` for what stands in braces
+    pub(super) waiting: Vec<String>,
+    /// The first route whose answer's `Location` is made out of the answer's body
+    pub(super) answer: Option<String>,
+    /// The cluster of the backend, if the policy names it
+    pub(super) backend: Option<String>,
+}
+
+/// Headers that name the caller.
+#[derive(Debug)]
+pub(super) struct OwnedHeaders {
+    /// The filter that sets them
+    pub(super) owner: String,
+    /// Their names
+    pub(super) names: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +77,7 @@ struct BackendOfGateway {
 #[derive(Deserialize)]
 struct RouteOfGateway {
     endpoint: String,
+    path: String,
     policy: String,
     #[serde(default)]
     hosts: Vec<String>,
@@ -75,6 +95,16 @@ struct RouteOfGateway {
     max_body_bytes: Option<u64>,
     #[serde(default)]
     identity: Option<IdentityOfGateway>,
+    #[serde(default)]
+    one_way: bool,
+    #[serde(default)]
+    answer: AnswerOfGateway,
+}
+
+#[derive(Default, Deserialize)]
+struct AnswerOfGateway {
+    #[serde(default)]
+    location: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -87,6 +117,22 @@ struct IdentityOfGateway {
 struct SourceOfGateway {
     #[serde(default)]
     metadata: Vec<String>,
+    #[serde(default)]
+    headers_owned_by: Option<String>,
+    #[serde(default)]
+    tenant: Value,
+    #[serde(default)]
+    project: Value,
+    #[serde(default)]
+    subject: Value,
+}
+
+impl SourceOfGateway {
+    fn headers(&self) -> Option<OwnedHeaders> {
+        let fields = [Some(&self.tenant), Some(&self.project), Some(&self.subject), self.subject.get("field")];
+        let names = fields.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        Some(OwnedHeaders { owner: self.headers_owned_by.clone()?, names })
+    }
 }
 
 #[derive(Deserialize)]
@@ -141,7 +187,19 @@ impl GatewayNeeds {
                 && route.recovery != Some(false)
         };
         let own = document.routes.iter().filter_map(|route| route.identity.as_ref());
-        let sources = document.identity.iter().chain(own).flat_map(|identity| &identity.sources);
+        let sources: Vec<_> = document.identity.iter().chain(own).flat_map(|identity| &identity.sources).collect();
+        let written = document.routes.iter().filter(|_| document.backend.rewrite_path).filter_map(|route| {
+            let target = sample(route.target.as_ref()?);
+            Some(match (v2, route.one_way) {
+                (true, false) => format!("/restate/call/{target}"),
+                (true, true) => format!("/restate/send/{target}"),
+                (false, false) => format!("/{target}"),
+                (false, true) => format!("/{target}/send"),
+            })
+        });
+        let shaped = |route: &&RouteOfGateway| {
+            route.answer.location.as_ref().is_some_and(|location| location.contains("{body:"))
+        };
         let pair = |source: &SourceOfGateway| match source.metadata.as_slice() {
             [namespace, key, ..] => Some((namespace.clone(), key.clone())),
             _ => None,
@@ -153,9 +211,20 @@ impl GatewayNeeds {
             hosts: document.routes.iter().find(|route| !route.hosts.is_empty()).map(|route| route.endpoint.clone()),
             rewritten: rewritten.collect(),
             wait_ms: document.routes.iter().any(recovers).then(|| document.recovery.wait_ms.unwrap_or(WAIT_MS)),
-            metadata: sources.filter_map(pair).collect(),
+            metadata: sources.iter().copied().filter_map(pair).collect(),
+            headers: sources.iter().filter_map(|source| source.headers()).collect(),
+            samples: written.collect(),
+            waiting: document.routes.iter().filter(waits).map(|route| sample(&route.path)).collect(),
+            answer: document.routes.iter().find(shaped).map(|route| route.endpoint.clone()),
+            backend: document.backend.cluster.clone(),
         })
     }
+}
+
+/// A path or a target with `x` in the place of each segment that holds a parameter.
+fn sample(template: &str) -> String {
+    let segments = template.split('/').map(|segment| if segment.contains('{') { "x" } else { segment });
+    segments.collect::<Vec<_>>().join("/")
 }
 
 /// Every `{"env": NAME}` of a document.

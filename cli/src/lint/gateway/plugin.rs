@@ -67,14 +67,14 @@ fn failures(config: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindi
             at,
             "`fail_open` lets every request through once a VM has failed",
         );
-    } else if written == "FAIL_OPEN" {
+    } else if ["FAIL_OPEN", "3"].contains(&written) {
         findings.at_member(
             "envoy-fail-open",
             policy,
             at,
             "`FAIL_OPEN` lets every request through once a VM has failed",
         );
-    } else if written != "FAIL_RELOAD" {
+    } else if !["FAIL_RELOAD", "1"].contains(&written) {
         let message = "a VM that has failed is not replaced: its worker answers 503 from then on";
         findings.at_member("envoy-failure-policy", policy, at, message);
     }

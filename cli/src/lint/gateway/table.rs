@@ -1,15 +1,17 @@
 //! Routes and clusters.
 
+use super::callers::per_filter;
 use super::find::FilterChain;
-use super::manager::{MARK, millis, number, wait};
+use super::manager::{MARK, millis, wait};
 use super::needs::GatewayNeeds;
-use super::{GatewayFindings, member_span};
+use super::paths::PathMatch;
+use super::{GatewayFindings, again, member_span};
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-/// Conditions of `retry_on` under which the backend has not seen the request.
-const NEVER_RAN: [&str; 5] =
-    ["connect-failure", "refused-stream", "reset-before-request", "http3-post-connect-failure", "envoy-ratelimited"];
+/// The value of the mark.
+const MARK_VALUE: &str = "1";
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
     let Some(config) = chain.manager.member("route_config") else {
@@ -22,29 +24,47 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
         );
         return;
     };
-    let hosts = config.value.get("virtual_hosts").map(SpannedNode::items).unwrap_or_default();
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
     let own_name = filters.get(chain.index).and_then(|filter| filter.text_at(&["name"])).unwrap_or_default();
-    let mut has_marked = false;
+    config.value.visit(&mut |node| disabled(node, own_name, findings));
+    again::key_removed(&config.value, findings);
+    let hosts = config.value.get("virtual_hosts").map(SpannedNode::items).unwrap_or_default();
+    let all = || hosts.iter().flat_map(|host| host.get("routes").map(SpannedNode::items).unwrap_or_default());
+    let marked_clusters: BTreeSet<&str> = all()
+        .filter(|route| asks_for_mark(route))
+        .filter_map(|route| route.get("route"))
+        .flat_map(|action| leads_to(action).into_iter().map(|(_, name)| name))
+        .collect();
+    let mut is_seen = true;
     for host in hosts {
-        retries(host, None, findings);
-        disabled(host, own_name, findings);
-        for route in host.get("routes").map(SpannedNode::items).unwrap_or_default() {
-            disabled(route, own_name, findings);
+        again::retries(host, None, findings);
+        if let Some(matcher) = host.member("matcher") {
+            let text = "the routes of this virtual host are chosen by a matcher, and not looked at";
+            findings.add("envoy-not-seen", matcher.name_span.clone(), text);
+            is_seen = false;
+            continue;
+        }
+        let routes = host.get("routes").map(SpannedNode::items).unwrap_or_default();
+        for route in routes {
             let Some(action) = route.member("route") else { continue };
-            retries(&action.value, route.get("match"), findings);
+            again::retries(&action.value, route.get("match"), findings);
+            again::copies(&action.value, route.get("match"), findings);
             let Some(needs) = needs else { continue };
-            let is_marked = route.get("match").is_some_and(|rule| asks_for(rule, MARK));
-            has_marked |= is_marked;
-            if !is_marked {
-                unmarked(route, needs, findings);
+            let is_marked = asks_for_mark(route);
+            if is_marked {
+                rewritten_again(&action.value, findings);
             }
-            buffer(route, needs, findings);
             let leads_to_targets = is_marked || needs.rewritten.is_empty();
             timeouts(action, leads_to_targets, needs, findings);
         }
+        if let Some(needs) = needs {
+            unmarked(routes, needs, &marked_clusters, findings);
+            marked(host, routes, needs, &marked_clusters, findings);
+        }
     }
+    let has_marked = all().any(|route| asks_for_mark(route) && route.get("route").is_some());
     if let Some(needs) = needs
+        && is_seen
         && !needs.rewritten.is_empty()
         && !has_marked
     {
@@ -53,41 +73,119 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
     }
 }
 
-/// Whether a match asks for a header.
-fn asks_for(rule: &SpannedNode, header: &str) -> bool {
-    let headers = rule.get("headers").map(SpannedNode::items).unwrap_or_default();
-    headers.iter().any(|rule| {
-        rule.text_at(&["name"]).is_some_and(|name| name.eq_ignore_ascii_case(header))
-            && !rule.is_true(&["invert_match"])
-            && rule.text_at(&["present_match"]) != Some("false")
+/// Whether a route takes only requests that the filter has marked.
+pub(super) fn asks_for_mark(route: &SpannedNode) -> bool {
+    route.get("match").is_some_and(|rule| {
+        asks_for(rule.get("headers"), MARK)
+            || rule.get("headers").map(SpannedNode::items).unwrap_or_default().iter().any(|rule| {
+                let value = rule.text_at(&["string_match", "exact"]).or_else(|| rule.text_at(&["exact_match"]));
+                is_named(rule, MARK) && !rule.is_true(&["invert_match"]) && value == Some(MARK_VALUE)
+            })
     })
 }
 
-/// A route that takes the backend's own paths without the mark.
-fn unmarked(route: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
-    let Some(rule) = route.get("match") else { return };
-    let prefix = rule.text_at(&["prefix"]).or_else(|| rule.text_at(&["path_separated_prefix"]));
-    let exact = rule.text_at(&["path"]);
-    let takes = |rewritten: &&String| {
-        prefix.is_some_and(|prefix| rewritten.starts_with(prefix) || prefix.starts_with(rewritten.as_str()))
-            || exact.is_some_and(|path| path.starts_with(rewritten.as_str()))
-    };
-    if let Some(rewritten) = needs.rewritten.iter().find(takes) {
+fn is_named(rule: &SpannedNode, header: &str) -> bool {
+    rule.text_at(&["name"]).is_some_and(|name| name.eq_ignore_ascii_case(header))
+}
+
+/// Whether rules for headers ask that a header is there, with whatever value.
+pub(super) fn asks_for(rules: Option<&SpannedNode>, header: &str) -> bool {
+    /// Members of a rule that say nothing about the value.
+    const OTHERS: [&str; 4] = ["name", "present_match", "invert_match", "treat_missing_header_as_empty"];
+    rules.map(SpannedNode::items).unwrap_or_default().iter().any(|rule| {
+        is_named(rule, header)
+            && !rule.is_true(&["invert_match"])
+            && !rule.is_false(&["present_match"])
+            && rule.members().len() == OTHERS.iter().filter_map(|name| rule.member(name)).count()
+    })
+}
+
+/// The clusters that a route's action, or a proxy of connections, names: their places and names.
+pub(super) fn leads_to(action: &SpannedNode) -> Vec<(Range<usize>, &str)> {
+    let weighted = action.at(&["weighted_clusters", "clusters"]).map(SpannedNode::items).unwrap_or_default();
+    let named = weighted.iter().filter_map(|cluster| cluster.member("name"));
+    let places = action.member("cluster").into_iter().chain(named);
+    places.filter_map(|place| Some((member_span(place), place.value.text()?))).collect()
+}
+
+/// Routes that take clients to the backend's own paths.
+fn unmarked(
+    routes: &[SpannedNode],
+    needs: &GatewayNeeds,
+    marked_clusters: &BTreeSet<&str>,
+    findings: &mut GatewayFindings,
+) {
+    // Routes that lead nowhere close what they take.
+    let mut closed: BTreeSet<&String> = BTreeSet::new();
+    for route in routes {
+        let Some(rule) = route.get("match") else { continue };
+        let path = PathMatch::of(rule);
+        let Some(action) = route.get("route") else {
+            let is_always = ["headers", "query_parameters", "runtime_fraction", "dynamic_metadata", "grpc"];
+            if is_always.iter().all(|name| rule.get(name).is_none()) {
+                closed.extend(needs.rewritten.iter().filter(|rewritten| path.takes_all(rewritten)));
+            }
+            continue;
+        };
+        let clusters = leads_to(action);
+        let is_elsewhere = !marked_clusters.is_empty()
+            && !clusters.is_empty()
+            && clusters.iter().all(|(_, name)| !marked_clusters.contains(name));
+        if is_elsewhere || asks_for_mark(route) {
+            continue;
+        }
         let name = route.text_at(&["name"]).map(|name| format!(" `{name}`")).unwrap_or_default();
-        let message =
-            format!("the route{name} takes paths below `{rewritten}`, the backend's own, without the filter's mark");
-        findings.add("envoy-unmarked-route", rule.span.clone(), message);
+        let takes = |rewritten: &&String| !closed.contains(rewritten) && path.takes_one(rewritten, &needs.samples);
+        let becomes = |rewritten: &&String| path.becomes_one(action, rewritten);
+        if let Some(rewritten) = needs.rewritten.iter().find(takes) {
+            let message = format!(
+                "the route{name} takes paths below `{rewritten}`, the backend's own, without the filter's mark"
+            );
+            findings.add("envoy-unmarked-route", rule.span.clone(), message);
+        } else if let Some(rewritten) = needs.rewritten.iter().find(becomes) {
+            let message = format!(
+                "the route{name} can make paths below `{rewritten}`, the backend's own, of clients' paths, without the \
+                 filter's mark"
+            );
+            findings.add("envoy-unmarked-route", rule.span.clone(), message);
+        }
     }
 }
 
-fn buffer(route: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
-    let names = ["request_body_buffer_limit", "per_request_buffer_limit_bytes"];
-    let Some(member) = names.iter().find_map(|name| route.member(name)) else { return };
-    let (Some(limit), Some(needed)) = (number(&member.value), needs.buffer) else { return };
-    if limit < needed {
+/// Paths that the filter writes, and for which a virtual host has no route.
+fn marked(
+    host: &SpannedNode,
+    routes: &[SpannedNode],
+    needs: &GatewayNeeds,
+    marked_clusters: &BTreeSet<&str>,
+    findings: &mut GatewayFindings,
+) {
+    let actions = || routes.iter().filter_map(|route| route.get("route"));
+    let leads = |action| leads_to(action).iter().any(|(_, name)| marked_clusters.contains(name));
+    if !actions().any(leads) {
+        return;
+    }
+    let takes = |sample: &&String| {
+        routes
+            .iter()
+            .filter(|route| asks_for_mark(route) && route.get("route").is_some())
+            .any(|route| route.get("match").is_some_and(|rule| PathMatch::of(rule).takes(sample) != Some(false)))
+    };
+    if let Some(sample) = needs.samples.iter().find(|sample| !takes(sample)) {
+        let name = host.text_at(&["name"]).unwrap_or_default();
         let message =
-            format!("the route buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
-        findings.add("envoy-buffer-limit", member_span(member), message);
+            format!("the filter writes paths such as `{sample}`, and no route of `{name}` with `{MARK}` takes it");
+        let place = host.member("routes").map_or(host.span.clone(), |routes| routes.name_span.clone());
+        findings.add("envoy-no-marked-route", place, message);
+    }
+}
+
+/// Rewrites of a path that the filter has written.
+fn rewritten_again(action: &SpannedNode, findings: &mut GatewayFindings) {
+    let names = ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
+    if let Some(rewrite) = names.iter().find_map(|name| action.member(name)) {
+        let message = format!("`{}` changes the path that the filter has written", rewrite.name);
+        findings.add("envoy-changed-request", member_span(rewrite), message);
     }
 }
 
@@ -118,32 +216,9 @@ fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &GatewayNeeds
     }
 }
 
-/// Retries of requests without a key. `rule`: the route's match.
-fn retries(holder: &SpannedNode, rule: Option<&SpannedNode>, findings: &mut GatewayFindings) {
-    let Some(policy) = holder.member("retry_policy") else { return };
-    let Some(conditions) = policy.value.member("retry_on") else { return };
-    let written = conditions.value.text().unwrap_or_default();
-    let ran: Vec<&str> =
-        written.split(',').map(str::trim).filter(|word| !word.is_empty() && !NEVER_RAN.contains(word)).collect();
-    let keyed = |rules: Option<&SpannedNode>| {
-        let rules = rules.map(SpannedNode::items).unwrap_or_default();
-        rules.iter().any(|rule| {
-            rule.text_at(&["name"]).is_some_and(|name| name.eq_ignore_ascii_case("idempotency-key"))
-                && !rule.is_true(&["invert_match"])
-        })
-    };
-    let only_keyed =
-        keyed(policy.value.get("retriable_request_headers")) || keyed(rule.and_then(|rule| rule.get("headers")));
-    if let Some(first) = ran.first().filter(|_| !only_keyed) {
-        let message = format!("`{first}`: the gateway tries every request again, also those without a key");
-        findings.add("envoy-keyless-retry", member_span(conditions), message);
-    }
-}
-
-/// `disabled` for our filter on a route or a virtual host.
+/// `disabled` for our filter, at whatever place.
 fn disabled(holder: &SpannedNode, name: &str, findings: &mut GatewayFindings) {
-    let per_filter = holder.get("typed_per_filter_config").map(SpannedNode::members).unwrap_or_default();
-    if let Some(member) = per_filter.iter().find(|member| member.name == name)
+    if let Some(member) = per_filter(holder, name)
         && member.value.is_true(&["disabled"])
     {
         findings.add("envoy-disabled", member.name_span.clone(), "the filter is off on this route");

@@ -1,0 +1,152 @@
+//! Who is calling: tokens whose claims nobody passes on, and headers that name the caller and that a client can write itself.
+
+use super::GatewayFindings;
+use super::find::FilterChain;
+use super::manager::removes_early;
+use super::needs::{GatewayNeeds, OwnedHeaders};
+use crate::diagnostics::tree::SpannedNode;
+
+/// Filters that say who is calling, by the last part of the message's name, and the metadata namespace that two of them
+/// write.
+pub(super) const AUTHENTICATION: [(&str, &str); 6] = [
+    ("JwtAuthentication", "envoy.filters.http.jwt_authn"),
+    ("ExtAuthz", "envoy.filters.http.ext_authz"),
+    ("OAuth2", ""),
+    ("BasicAuth", ""),
+    ("ApiKeyAuth", ""),
+    ("RBAC", ""),
+];
+
+pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+    let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
+    let own = filters.get(chain.index).map_or(0..0, |own| own.span.clone());
+    let before: Vec<&SpannedNode> = filters.iter().take(chain.index).collect();
+    for (namespace, key) in &needs.metadata {
+        let Some((message, _)) = AUTHENTICATION.iter().find(|(_, writes)| writes == namespace) else { continue };
+        metadata(chain, &before, (namespace, key, message), &own, findings);
+    }
+    for headers in &needs.headers {
+        owned(chain, &before, headers, &own, findings);
+    }
+}
+
+/// Metadata that nobody writes.
+fn metadata(
+    chain: &FilterChain<'_>,
+    before: &[&SpannedNode],
+    (namespace, key, message): (&str, &str, &str),
+    own: &std::ops::Range<usize>,
+    findings: &mut GatewayFindings,
+) {
+    let all: Vec<&SpannedNode> = before
+        .iter()
+        .copied()
+        .filter(|filter| filter.get("typed_config").is_some_and(|typed| typed.is_type(message)))
+        .collect();
+    let enabled = || all.iter().copied().filter(|filter| !filter.is_true(&["disabled"]));
+    let by_discovery = before.iter().any(|filter| filter.get("config_discovery").is_some());
+    if enabled().next().is_none() && !by_discovery {
+        let what = if all.is_empty() {
+            "no filter before this one writes it"
+        } else {
+            "the filter that writes it is switched off"
+        };
+        let text = format!("an identity source of the policy reads `{namespace}`, and {what}");
+        let place = all.first().and_then(|filter| filter.member("disabled"));
+        findings.at_member("envoy-identity-source", place, own, text);
+    }
+    if message != "JwtAuthentication" {
+        return;
+    }
+    for filter in enabled().filter(|filter| !has_rules(chain, filter)) {
+        let text = "jwt_authn has no `rules`, so it verifies no token and writes no claims";
+        let place = filter.get("typed_config").map_or(filter.span.clone(), |typed| typed.span.clone());
+        findings.add("envoy-identity-source", place, text);
+    }
+    let named = |filter: &SpannedNode| {
+        let providers = filter.get("typed_config").and_then(|typed| typed.get("providers"));
+        let providers = providers.map(SpannedNode::members).unwrap_or_default();
+        providers.iter().any(|provider| provider.value.text_at(&["payload_in_metadata"]) == Some(key))
+    };
+    if let Some(first) = enabled().next()
+        && !enabled().any(named)
+    {
+        let text = format!("no provider of tokens has `payload_in_metadata: {key}`, which an identity source reads");
+        let place = first.get("typed_config").map_or(first.span.clone(), |typed| typed.span.clone());
+        findings.add("envoy-identity-source", place, text);
+    }
+}
+
+/// Whether jwt_authn verifies tokens: by rules of its own, or because a route asks for a requirement.
+fn has_rules(chain: &FilterChain<'_>, filter: &SpannedNode) -> bool {
+    let typed = filter.get("typed_config");
+    let rules = typed.and_then(|typed| typed.get("rules")).is_some_and(|rules| !rules.items().is_empty());
+    let by_state = typed.is_some_and(|typed| typed.get("filter_state_rules").is_some());
+    let name = filter.text_at(&["name"]).unwrap_or_default();
+    let routes = chain.manager.get("route_config");
+    let mut is_asked = routes.is_none();
+    if let Some(routes) = routes {
+        routes.visit(&mut |node| is_asked |= per_filter(node, name).is_some());
+    }
+    rules || by_state || is_asked
+}
+
+/// The member for a filter in the `typed_per_filter_config` of a value.
+pub(super) fn per_filter<'t>(node: &'t SpannedNode, name: &str) -> Option<&'t crate::diagnostics::tree::SpannedMember> {
+    let members = node.get("typed_per_filter_config").map(SpannedNode::members).unwrap_or_default();
+    members.iter().rev().find(|member| member.name == name)
+}
+
+/// Whether a filter is the one of this name: it is called so, or its message is of the extension of this name.
+fn is_called(filter: &SpannedNode, name: &str) -> bool {
+    let extension = name.rsplit('.').next().unwrap_or(name);
+    let message = filter.text_at(&["typed_config", "@type"]).unwrap_or_default();
+    filter.text_at(&["name"]) == Some(name) || message.contains(&format!(".filters.http.{extension}.v"))
+}
+
+/// Headers that name the caller, and the filter that the policy says owns them.
+fn owned(
+    chain: &FilterChain<'_>,
+    before: &[&SpannedNode],
+    headers: &OwnedHeaders,
+    own: &std::ops::Range<usize>,
+    findings: &mut GatewayFindings,
+) {
+    let owner = &headers.owner;
+    let open: Vec<&str> =
+        headers.names.iter().map(String::as_str).filter(|name| !removes_early(chain.manager, name)).collect();
+    let open_names = open.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let filters: Vec<&SpannedNode> = before.iter().copied().filter(|filter| is_called(filter, owner)).collect();
+    let Some(filter) = filters.iter().find(|filter| !filter.is_true(&["disabled"])) else {
+        let is_off = filters.first().and_then(|filter| filter.member("disabled"));
+        let what = if is_off.is_some() { "is switched off" } else { "does not stand before this one" };
+        if open.is_empty() {
+            let text = format!("the policy takes identities from headers of `{owner}`, and this filter {what}");
+            findings.at_member("envoy-identity-source", is_off, own, text);
+        } else {
+            let text = format!("the filter `{owner}` {what}, so a client can write {open_names} itself");
+            findings.at_member("envoy-identity-headers", is_off, own, text);
+        }
+        return;
+    };
+    if open.is_empty() {
+        return;
+    }
+    let typed = filter.get("typed_config");
+    if let Some(allow) = typed.and_then(|typed| typed.member("failure_mode_allow"))
+        && typed.is_some_and(|typed| typed.is_true(&["failure_mode_allow"]))
+    {
+        let text = format!("while the service of `{owner}` fails, a client can write {open_names} itself");
+        findings.at_member("envoy-identity-headers", Some(allow), own, text);
+    }
+    let Some(routes) = chain.manager.get("route_config") else { return };
+    let name = filter.text_at(&["name"]).unwrap_or_default();
+    routes.visit(&mut |node| {
+        if let Some(member) = per_filter(node, name)
+            && member.value.is_true(&["disabled"])
+        {
+            let text = format!("`{name}` is off here, so a client can write {open_names} itself");
+            findings.add("envoy-identity-headers", member.name_span.clone(), text);
+        }
+    });
+}

@@ -1,0 +1,333 @@
+//! Further mistakes in a gateway, one way for each form in which Envoy lets it be made; and what looks like a mistake and is
+//! none. Each stood in a running Envoy or passed its validation.
+
+use super::gateways::{Gateway, demo};
+use super::names;
+use super::rendered::{render, root};
+use std::collections::BTreeSet;
+
+/// Off for our filter, with the indentation that follows.
+const OFF: &str = "typed_per_filter_config: {edge-idempotency: {\"@type\": \
+                   type.googleapis.com/envoy.config.route.v3.FilterConfig, config: {}, disabled: true}}";
+
+const MARKED: &str = "route: {cluster: backend, timeout: 60s}\n                request_headers_to_remove";
+const PUBLIC: &str = "name: public\n                match: {prefix: /api/}\n";
+const MANAGER: &str = "          codec_type: AUTO\n";
+const FILTER: &str = "          - name: edge-idempotency\n            typed_config:\n";
+
+/// A listener that leads to `backend` with a connection manager of its own.
+const LISTENER: &str = r#"
+  - name: internal
+    address: {socket_address: {address: 127.0.0.1, port_value: 10001}}
+    filter_chains:
+    - filters:
+      - name: other
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: other
+          http_filters:
+          - {name: router, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
+          route_config: {virtual_hosts: [{name: a, domains: ["*"], routes: [{match: {prefix: /}, route: {cluster: CLUSTER}}]}]}
+"#;
+
+const TCP: &str = r#"
+  - name: tcp
+    address: {socket_address: {address: 127.0.0.1, port_value: 10002}}
+    filter_chains:
+    - filters:
+      - name: tcp
+        typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy, stat_prefix: t, cluster: backend}
+"#;
+
+const SKIP: &str = r#"          -
+           name: edge-idempotency
+           typed_config:
+            "@type": type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher
+            xds_matcher:
+              matcher_tree:
+                input: {name: h, typed_config: {"@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: x-skip}}
+                exact_match_map: {map: {"1": {action: {name: skip, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.common.matcher.action.v3.SkipFilter}}}}}
+            extension_config:
+             name: edge-idempotency
+             typed_config:
+"#;
+
+/// One place of the demo, what is written there instead, and the lints that find it.
+type Edit = (&'static str, String, &'static [&'static str]);
+
+fn edits() -> Vec<Edit> {
+    let before = |place: &'static str, text: &str| (place, format!("{text}{place}"));
+    let after = |place: &'static str, text: &str| (place, format!("{place}{text}"));
+    let with = |(place, text): (&'static str, String), lints: &'static [&'static str]| -> Edit { (place, text, lints) };
+    let route = |text: &str| {
+        format!("route: {{cluster: backend, timeout: 60s, {text}}}\n                request_headers_to_remove")
+    };
+    let public = |text: &str| format!("name: public\n                {text}\n");
+    let manager = |text: &str| format!("{MANAGER}          {text}\n");
+    vec![
+        // The filter is off.
+        with(after("            name: gateway\n", &format!("            {OFF}\n")), &["envoy-disabled"]),
+        with(
+            after("              domains: [\"*\"]\n", &format!("              {}\n", OFF.replace("true", "True"))),
+            &["envoy-disabled"],
+        ),
+        (
+            MARKED,
+            format!(
+                "route: {{timeout: 60s, weighted_clusters: {{clusters: [{{name: backend, weight: 1, {OFF}}}]}}}}\n                request_headers_to_remove"
+            ),
+            &["envoy-disabled"],
+        ),
+        with(after("          - name: edge-idempotency\n", "            disabled: yes\n"), &["envoy-disabled"]),
+        (FILTER, SKIP.to_owned(), &["envoy-disabled"]),
+        ("failure_policy: FAIL_RELOAD", "fail_open: True".to_owned(), &["envoy-fail-open"]),
+        ("failure_policy: FAIL_RELOAD", "failure_policy: 3".to_owned(), &["envoy-fail-open"]),
+        ("failure_policy: FAIL_RELOAD", "failure_policy: 2".to_owned(), &["envoy-failure-policy"]),
+        with(
+            after("merge_slashes: true", "\n          path_with_escaped_slashes_action: 4"),
+            &["envoy-escaped-slashes"],
+        ),
+        // What stands twice.
+        with(
+            after("normalize_path: true", "\n          normalize_path: false"),
+            &["envoy-duplicate-member", "envoy-normalize-path"],
+        ),
+        with(after("normalize_path: true", "\n          normalizePath: true"), &["envoy-duplicate-member"]),
+        with(
+            after("failure_policy: FAIL_RELOAD", "\n                failure_policy: FAIL_OPEN"),
+            &["envoy-duplicate-member", "envoy-fail-open"],
+        ),
+        // Other ways to the backend.
+        with(before("\n  clusters:\n", &LISTENER.replace("CLUSTER", "backend")), &["envoy-other-way"]),
+        with(
+            before(
+                "\n  clusters:\n",
+                &LISTENER.replace("cluster: CLUSTER", "weighted_clusters: {clusters: [{name: backend, weight: 1}]}"),
+            ),
+            &["envoy-other-way"],
+        ),
+        with(before("\n  clusters:\n", TCP), &["envoy-other-way"]),
+        with(
+            before(
+                MANAGER,
+                "          upgrade_configs: [{upgrade_type: websocket, filters: [{name: router, typed_config: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}]}]\n",
+            ),
+            &["envoy-other-way"],
+        ),
+        // The backend's own paths.
+        (PUBLIC, public("match: {safe_regex: {regex: '.*'}}"), &["envoy-unmarked-route"]),
+        (
+            PUBLIC,
+            public(
+                "match: {path_match_policy: {name: t, typed_config: {\"@type\": type.googleapis.com/envoy.extensions.path.match.uri_template.v3.UriTemplateMatchConfig, path_template: '/**'}}}",
+            ),
+            &["envoy-unmarked-route"],
+        ),
+        (PUBLIC, public("match: {prefix: /RESTATE/, case_sensitive: false}"), &["envoy-unmarked-route"]),
+        (
+            "match: {prefix: /api/}\n                route: {",
+            "match: {prefix: /api/}\n                route: {prefix_rewrite: /, ".to_owned(),
+            &["envoy-unmarked-route"],
+        ),
+        (
+            "                    present_match: true\n",
+            "                    string_match: {exact: nonsense}\n".to_owned(),
+            &["envoy-no-marked-route", "envoy-unmarked-route"],
+        ),
+        (
+            "                  prefix: /\n                  headers:",
+            "                  prefix: /other/\n                  headers:".to_owned(),
+            &["envoy-no-marked-route"],
+        ),
+        with(
+            before(
+                "\n  clusters:\n",
+                "            - {name: second, domains: [b.example.com], routes: [{match: {prefix: /api/}, route: {cluster: backend, timeout: 60s}}]}\n",
+            ),
+            &["envoy-no-marked-route"],
+        ),
+        // Twice at the backend.
+        (
+            MARKED,
+            route(
+                "retry_policy_typed_config: {\"@type\": type.googleapis.com/envoy.config.route.v3.RetryPolicy, retry_on: 5xx}",
+            ),
+            &["envoy-keyless-retry"],
+        ),
+        (
+            MARKED,
+            route(
+                "retry_policy: {retry_on: 5xx, retriable_request_headers: [{name: idempotency-key, present_match: false}]}",
+            ),
+            &["envoy-keyless-retry"],
+        ),
+        (MARKED, route("hedge_policy: {hedge_on_per_try_timeout: true}"), &["envoy-keyless-retry"]),
+        (MARKED, route("request_mirror_policies: [{cluster: backend}]"), &["envoy-keyless-retry"]),
+        with(
+            after(
+                "  - name: backend\n    type: STATIC\n",
+                "    typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {\"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: {http_protocol_options: {}}, retry_policy: {retry_on: 5xx}}}\n",
+            ),
+            &["envoy-keyless-retry"],
+        ),
+        // The key and the path behind the filter.
+        (
+            "request_headers_to_remove: [x-edge-idempotency]",
+            "request_headers_to_remove: [x-edge-idempotency, Idempotency-Key]".to_owned(),
+            &["envoy-changed-request"],
+        ),
+        with(
+            after("              domains: [\"*\"]\n", "              request_headers_to_remove: [idempotency-key]\n"),
+            &["envoy-changed-request"],
+        ),
+        (MARKED, route("prefix_rewrite: /api/"), &["envoy-changed-request"]),
+        // Buffers and times.
+        (MANAGER, manager("http2_protocol_options: {initial_stream_window_size: 65536}"), &["envoy-buffer-limit"]),
+        with(
+            before(
+                "          # 4. The filter",
+                "          - {name: envoy.filters.http.buffer, typed_config: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer, max_request_bytes: 1000}}\n",
+            ),
+            &["envoy-buffer-limit"],
+        ),
+        // The `Location` of refunds.create is made out of the answer; the routes' own limits are about requests.
+        (
+            "per_connection_buffer_limit_bytes: 1114112",
+            "per_connection_buffer_limit_bytes: 32768".to_owned(),
+            &["envoy-buffer-limit"],
+        ),
+        (MANAGER, manager("common_http_protocol_options: {max_stream_duration: 5s}"), &["envoy-recovery-timeout"]),
+        // Callers.
+        with(
+            after("          - name: envoy.filters.http.jwt_authn\n", "            disabled: true\n"),
+            &["envoy-identity-source"],
+        ),
+        (
+            "              rules:\n              # The scheduler",
+            "              other_rules:\n              # The scheduler".to_owned(),
+            &["envoy-identity-source"],
+        ),
+        // Mentions that are no meanings.
+        ("%TYPED_CEL(filter_state['wasm.edge_idempotency'])%", "edge_idempotency".to_owned(), &["envoy-access-log"]),
+        (
+            "- remove: x-edge-idempotency\n",
+            "- append: {header: {key: x-edge-idempotency, value: \"1\"}}\n".to_owned(),
+            &["envoy-client-mark"],
+        ),
+        ("- remove: x-edge-idempotency\n", "- remove: x-edge-idempotency-x\n".to_owned(), &["envoy-client-mark"]),
+    ]
+}
+
+#[test]
+fn each_form_of_a_mistake_is_found() {
+    let demo = demo();
+    let mut missed = Vec::new();
+    for (right, wrong, lints) in edits() {
+        assert!(demo.contains(right), "the demo has no {right}");
+        let report = Gateway::new(&demo.replacen(right, &wrong, 1)).report();
+        let found: BTreeSet<&str> = names(&report).into_iter().collect();
+        if found != lints.iter().copied().collect() {
+            missed.push(format!("{wrong}\nhas {found:?} for {lints:?}"));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n\n"));
+}
+
+#[test]
+fn what_is_no_mistake_has_no_finding() {
+    let demo = demo();
+    let listener = "per_connection_buffer_limit_bytes: 1114112";
+    let small = listener.replace("1114112", "65536");
+    let big = PUBLIC.to_owned() + "                request_body_buffer_limit: 1114112\n";
+    for edits in [
+        vec![("normalize_path: true", "normalize_path: yes"), ("merge_slashes: true", "merge_slashes: \"T\"")],
+        // Another backend, which no route with the mark leads to.
+        vec![("\n  clusters:\n", &*(LISTENER.replace("CLUSTER", "unkey") + "\n  clusters:\n"))],
+        vec![("request_body_buffer_limit: 1114112", "request_body_buffer_limit: 4096")],
+        vec![(listener, &*small), (PUBLIC, &big)],
+        vec![(
+            MANAGER,
+            "          codec_type: AUTO\n          http2_protocol_options: {initial_stream_window_size: 1114112}\n",
+        )],
+        vec![(
+            "match: {prefix: /api/}\n                route: {",
+            "match: {prefix: /api/}\n                route: {prefix_rewrite: /v2/, ",
+        )],
+        vec![("                    present_match: true\n", "                    string_match: {exact: \"1\"}\n")],
+        vec![(
+            PUBLIC,
+            "name: closed\n                match: {prefix: /restate/}\n                direct_response: {status: 404}\n              - name: public\n                match: {prefix: /}\n",
+        )],
+        vec![(MANAGER, "          codec_type: AUTO\n          upgrade_configs: [{upgrade_type: websocket}]\n")],
+        vec![(
+            "edge_idempotency: \"%TYPED_CEL",
+            "Edge_Idempotency: none\n                  edge_idempotency: \"%TYPED_CEL",
+        )],
+    ] {
+        let mut config = demo.clone();
+        for (right, other) in &edits {
+            assert!(config.contains(right), "the demo has no {right}");
+            config = config.replacen(right, other, 1);
+        }
+        let report = Gateway::new(&config).report();
+        assert_eq!(names(&report), [""; 0], "{edits:?}: {report}");
+    }
+}
+
+/// Headers that name the caller, and the filter that owns them.
+#[test]
+fn headers_that_name_the_caller_have_an_owner_or_are_removed() {
+    let rendered = render(&root().join("policies/examples/api-keys.json"));
+    let removed: String =
+        rendered.lines().filter(|line| !line.contains("- remove: \"x-auth")).map(|line| format!("{line}\n")).collect();
+    assert_ne!(removed, rendered);
+    let ours = "          - name: edge-idempotency\n";
+    let authz = |more: &str| {
+        format!(
+            "          - name: authz\n{more}            typed_config: {{\"@type\": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz, \
+             grpc_service: {{envoy_grpc: {{cluster_name: a}}}}FAIL}}\n{ours}"
+        )
+    };
+    let owned = |config: &str, filter: &str| names_of(&config.replacen(ours, filter, 1));
+    assert_eq!(names_of(&rendered), ["envoy-identity-source"]);
+    assert_eq!(names_of(&removed), ["envoy-identity-headers"]);
+    assert_eq!(owned(&removed, &authz("").replace("FAIL", "")), [""; 0]);
+    assert_eq!(owned(&removed, &authz("            disabled: true\n").replace("FAIL", "")), ["envoy-identity-headers"]);
+    assert_eq!(owned(&removed, &authz("").replace("FAIL", ", failure_mode_allow: true")), ["envoy-identity-headers"]);
+    assert_eq!(owned(&rendered, &authz("").replace("FAIL", ", failure_mode_allow: true")), [""; 0]);
+    let off = "              domains: [\"*\"]\n              typed_per_filter_config: {authz: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute, disabled: true}}\n";
+    let per_route = removed.replacen("              domains: [\"*\"]\n", off, 1);
+    assert_eq!(owned(&per_route, &authz("").replace("FAIL", "")), ["envoy-identity-headers"]);
+}
+
+/// The lints of a configuration, but for the note that a rendered one has without a module.
+fn names_of(config: &str) -> Vec<String> {
+    let report = Gateway::new(config).report();
+    names(&report).into_iter().filter(|lint| *lint != "envoy-module-name").map(str::to_owned).collect()
+}
+
+/// A filter that stands where nothing around it can be looked at does not look judged.
+#[test]
+fn what_cannot_be_judged_is_told() {
+    let demo = demo();
+    let start = demo.find("          - name: edge-idempotency\n").unwrap();
+    let end = demo.find("          - name: envoy.filters.http.router\n").unwrap();
+    let alone: String =
+        demo[start..end].lines().map(|line| format!("{}\n", line.strip_prefix("          ").unwrap_or(line))).collect();
+    assert_eq!(names_of(&alone), ["envoy-not-seen"]);
+    let elsewhere = demo[..start].to_owned() + &demo[end..] + "other:\n" + &alone;
+    assert!(names_of(&elsewhere).contains(&"envoy-no-filter".to_owned()), "{:?}", names_of(&elsewhere));
+    // A connection manager in a TypedStruct is one.
+    let manager = "\"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager\n";
+    let from = demo.find(manager).unwrap() + manager.len();
+    let to = demo.find("\n  clusters:\n").unwrap();
+    let body: String = demo[from..to].lines().map(|line| format!("  {line}\n")).collect();
+    let wrapped = format!(
+        "{}\"@type\": type.googleapis.com/xds.type.v3.TypedStruct\n          type_url: {}          value:\n{body}{}",
+        &demo[..from - manager.len()],
+        manager.replacen("\"@type\": ", "", 1),
+        &demo[to..]
+    );
+    assert_eq!(names_of(&wrapped), [""; 0]);
+    assert_eq!(names_of(&wrapped.replace("normalize_path: true", "normalize_path: false")), ["envoy-normalize-path"]);
+}
