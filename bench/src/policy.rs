@@ -64,10 +64,12 @@ pub(crate) const CLAIM_HEADERS: [(&str, &str); 3] =
 pub(crate) fn whole_from_headers(routes: usize) -> Value {
     let [(tenant, _), (project, _), (user, _)] = CLAIM_HEADERS;
     let mut document = whole(routes);
-    document["identity"]["sources"] = json!([{
-        "name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "tenant": tenant, "project": project,
-        "subject": {"field": user, "type": "user"},
-    }]);
+    if let Some(sources) = document.pointer_mut("/identity/sources") {
+        *sources = json!([{
+            "name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "tenant": tenant, "project": project,
+            "subject": {"field": user, "type": "user"},
+        }]);
+    }
     document
 }
 
