@@ -1,5 +1,10 @@
-//! A program for `valgrind --tool=callgrind`: it makes the same exchange many times, each callback in a function of its own.
-//! `scripts/instructions.sh` runs it and prints the instructions and the allocations of each callback.
+//! A program for callgrind, which counts instructions where the processor's counters cannot be read (`perf stat`): it makes the same
+//! exchange many times, each callback in a function of its own.
+//!
+//! ```console
+//! $ cargo bench --package edge-idempotency-engine --bench instructions --no-run   # prints the program's path
+//! $ valgrind --tool=callgrind --toggle-collect='*keyed_request*' PROGRAM           # per 1,000 exchanges
+//! ```
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that measures the wrong thing has to stop")]
 
 use edge_idempotency_engine::call::Call;
