@@ -7,6 +7,8 @@
 //! ```
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that measures the wrong thing has to stop")]
 
+mod messages;
+
 use edge_idempotency_engine::call::Call;
 use edge_idempotency_engine::exchange::HeaderMapKind;
 use edge_idempotency_engine::headers::Headers;
@@ -15,6 +17,7 @@ use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath
 use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
 use edge_idempotency_engine::telemetry::Recorder;
 use edge_idempotency_engine::{Driver, Exchange, FilterAction, Policy, RequestFlow};
+use messages::{Lines, replay, request};
 use std::hint::black_box;
 use std::sync::Arc;
 use testkit::attributes::FixedClaims;
@@ -147,44 +150,10 @@ const IDLE_POLICY: &[u8] = br#"{"version": 1, "identity": {
 
 const JWT: FixedClaims = FixedClaims(&[("tenant_id", "acme"), ("project_id", "health-prod"), ("sub", "alice")]);
 
-type Lines = Vec<(&'static [u8], &'static [u8])>;
-
-fn request(method: &'static str, path: &'static str, key: Option<&'static str>) -> Lines {
-    let mut lines: Lines = vec![
-        (b":authority", b"api.example.com"),
-        (b":path", path.as_bytes()),
-        (b":method", method.as_bytes()),
-        (b":scheme", b"https"),
-        (b"user-agent", b"example-sdk-python/4.2.0 (linux; x86_64) python/3.12.3"),
-        (b"accept", b"application/json"),
-        (b"accept-encoding", b"gzip, deflate, br"),
-        (b"accept-language", b"en-GB,en;q=0.9"),
-        (b"authorization", b"Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJmaXJlYmFzZV91aWRfMTIzIn0.c2lnbmF0dXJl"),
-        (b"content-type", b"application/json"),
-        (b"content-length", b"42"),
-        (b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
-        (b"x-client-version", b"4.2.0"),
-        (b"x-forwarded-for", b"203.0.113.7"),
-        (b"x-forwarded-proto", b"https"),
-        (b"x-request-id", b"5b1f2a52-6d3c-4c0e-9b42-0d6a3b0f6c11"),
-    ];
-    lines.extend(key.map(|key| (b"idempotency-key".as_slice(), key.as_bytes())));
-    lines
-}
-
+/// The answer to a request: the stored one, or one of a handler that the backend keeps nothing of.
 fn answer(stored: bool) -> Lines {
-    let mut lines: Lines = vec![
-        (b":status", b"200"),
-        (b"content-type", b"application/json"),
-        (b"content-length", b"42"),
-        (b"date", b"Thu, 01 Jan 2026 00:00:00 GMT"),
-        (b"x-envoy-upstream-service-time", b"3"),
-    ];
-    if stored {
-        lines.push((b"x-restate-id", b"inv_18qDJRLBiJHX4CXTOoBYYYkcbFhzxgdbc9"));
-        lines.push((b"idempotency-expires", b"Fri, 02 Jan 2026 00:00:00 GMT"));
-    }
-    lines
+    let of_backend = |name: &[u8]| matches!(name, b"x-restate-id" | b"idempotency-expires");
+    replay().into_iter().filter(|(name, _)| stored || !of_backend(name)).collect()
 }
 
 macro_rules! callbacks {
