@@ -546,3 +546,16 @@ fn is_listed(pair: &[u8], listed: &[String]) -> bool {
     let plain: Vec<u8> = name.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     percent_decode(&plain).is_some_and(|name| listed.iter().any(|listed| listed.as_bytes() == name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headers::REQUEST_NAMES;
+
+    /// [`RequestHead::read`] sees no other names than those of the policy and these.
+    #[test]
+    fn the_gate_knows_every_name_that_is_read() {
+        let read: [&[u8]; 6] = [b":method", b":path", b":authority", IDEMPOTENCY_KEY.as_bytes(), REQUEST_ID, ATTEMPT];
+        assert!(read.iter().all(|name| REQUEST_NAMES.iter().any(|known| known.as_bytes() == *name)));
+    }
+}

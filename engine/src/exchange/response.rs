@@ -411,6 +411,27 @@ fn is_json(content_type: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headers::RESPONSE_NAMES;
+
+    /// [`read`] sees no other names than those of the policy and these.
+    #[test]
+    fn the_gate_knows_every_name_that_is_read() {
+        let read = [
+            b":status",
+            INVOCATION,
+            EXPIRES,
+            ERROR_SOURCE,
+            HANDLER_HIT,
+            b"content-type",
+            b"retry-after",
+            b"content-encoding",
+            b"vary",
+            REPLAYED.as_bytes(),
+            STATUS.as_bytes(),
+            RETRY.as_bytes(),
+        ];
+        assert!(read.iter().all(|name| RESPONSE_NAMES.iter().any(|known| known.as_bytes() == *name)));
+    }
 
     #[test]
     fn json_is_told_by_its_type_or_its_suffix() {
