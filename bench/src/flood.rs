@@ -47,19 +47,7 @@ struct Turn {
 /// Measures all cases in turns and prints a table. Returns the same as JSON.
 pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Result<Value> {
     let cases = cases(files, options);
-    let mut turns: Vec<Vec<Turn>> = cases.iter().map(|_| Vec::new()).collect();
-    for round in 0..options.rounds {
-        eprintln!(
-            "flood: round {} of {}, {} streams of {} s",
-            round + 1,
-            options.rounds,
-            cases.len(),
-            LENGTH.as_secs()
-        );
-        for (case, turns) in cases.iter().zip(&mut turns) {
-            turns.push(turn(files, case, run_dir)?);
-        }
-    }
+    let turns = steady::in_turns("flood", options.rounds, LENGTH, &cases, |case| turn(files, case, run_dir))?;
     let title = format!("a keyed stream of {RATE}/s, ms");
     println!("\n{title:40}{} {:>12} {:>22}", steady::heads(), "deliveries/s", "MiB before/most/after");
     let mut report = Vec::new();

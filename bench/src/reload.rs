@@ -54,19 +54,7 @@ struct Turn {
 /// Measures all cases in turns and prints a table. Returns the same as JSON.
 pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Result<Value> {
     let cases = cases(files, options);
-    let mut turns: Vec<Vec<Turn>> = cases.iter().map(|_| Vec::new()).collect();
-    for round in 0..options.rounds {
-        eprintln!(
-            "reload: round {} of {}, {} streams of {} s",
-            round + 1,
-            options.rounds,
-            cases.len(),
-            LENGTH.as_secs()
-        );
-        for (case, turns) in cases.iter().zip(&mut turns) {
-            turns.push(turn(files, case, run_dir)?);
-        }
-    }
+    let turns = steady::in_turns("reload", options.rounds, LENGTH, &cases, |case| turn(files, case, run_dir))?;
     println!(
         "\n{:30} {:>7}{} {:>9} {:>15} {:>9} {:>10}",
         format!("a stream of {RATE}/s, ms"),

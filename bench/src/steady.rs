@@ -24,6 +24,24 @@ pub(crate) struct Timed {
     pub(crate) latency: Duration,
 }
 
+/// Has the cases take turns, as many rounds as asked for, and says what it is at. Returns the turns of each case.
+pub(crate) fn in_turns<C, T>(
+    what: &str,
+    rounds: usize,
+    length: Duration,
+    cases: &[C],
+    turn: impl Fn(&C) -> Result<T>,
+) -> Result<Vec<Vec<T>>> {
+    let mut turns: Vec<Vec<T>> = cases.iter().map(|_| Vec::new()).collect();
+    for round in 1..=rounds {
+        eprintln!("{what}: round {round} of {rounds}, {} streams of {} s", cases.len(), length.as_secs());
+        for (case, turns) in cases.iter().zip(&mut turns) {
+            turns.push(turn(case)?);
+        }
+    }
+    Ok(turns)
+}
+
 /// Sends `rate` requests a second for `length`, beginning at `began`. Every answer must have the status 200.
 pub(crate) fn stream(port: u16, request: &Request, rate: u32, began: Instant, length: Duration) -> Result<Vec<Timed>> {
     let one = |first: u32| -> Result<Vec<Timed>> {

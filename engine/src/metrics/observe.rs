@@ -74,11 +74,6 @@ fn count_delivery(exchange: &Exchange, counting: &mut Counting<'_>) {
 
 /// Counts what is known about the response when it is decided.
 pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
-    if !(exchange.handler_hit() || exchange.unshaped().is_some() || exchange.answer().is_some())
-        && exchange.refusal().is_none()
-    {
-        return;
-    }
     let counting = &mut Counting::new(exchange, policy, series);
     if exchange.handler_hit() {
         counting.add(Counter::HandlerHit, [NONE; 2]);
@@ -99,24 +94,28 @@ pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut 
     }
 }
 
-/// Counts for one exchange.
+/// Counts for the tenant, the project and the endpoint of one exchange.
 struct Counting<'c> {
+    exchange: &'c Exchange,
+    policy: &'c Policy,
     series: &'c mut SeriesTable,
-    about: CountSubject<'c>,
-    max_series: usize,
+    /// Looked up for the first count; many exchanges have none
+    about: Option<CountSubject<'c>>,
 }
 
 impl<'c> Counting<'c> {
-    /// Counts for the exchange's tenant, project and endpoint.
-    fn new(exchange: &'c Exchange, policy: &'c Policy, series: &'c mut SeriesTable) -> Self {
-        let identity = exchange.identity();
-        let tenant = identity.map(|identity| identity.tenant.as_str());
-        let project = identity.map(|identity| identity.project.as_str());
-        let about = series.subject(tenant, project, exchange.endpoint(policy));
-        Self { series, about, max_series: policy.max_series() }
+    const fn new(exchange: &'c Exchange, policy: &'c Policy, series: &'c mut SeriesTable) -> Self {
+        Self { exchange, policy, series, about: None }
     }
 
     fn add(&mut self, counter: Counter, values: [&str; 2]) {
-        self.series.add_about(&self.about, counter, values, self.max_series);
+        let Self { exchange, policy, series, about } = self;
+        let about = about.get_or_insert_with(|| {
+            let identity = exchange.identity();
+            let tenant = identity.map(|identity| identity.tenant.as_str());
+            let project = identity.map(|identity| identity.project.as_str());
+            series.subject(tenant, project, exchange.endpoint(policy))
+        });
+        series.add_about(about, counter, values, policy.max_series());
     }
 }
