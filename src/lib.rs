@@ -7,11 +7,8 @@
 //! | `host` | the engine's `Host` |
 //! | `attributes` | dynamic metadata and route metadata from the host's properties |
 //! | `abi` | host calls |
-//! | `allocator` | memory |
 
 mod abi;
-#[cfg(target_family = "wasm")]
-mod allocator;
 mod attributes;
 mod exports;
 mod host;
@@ -19,4 +16,4 @@ mod root;
 
 #[cfg(target_family = "wasm")]
 #[global_allocator]
-static ALLOCATOR: allocator::ListAllocator = allocator::ListAllocator::new();
+static ALLOCATOR: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();

@@ -287,30 +287,6 @@ fn check_lists_warnings_and_succeeds() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("2 routes, 1 in shadow mode"));
 }
 
-/// A default that has changed the keys of a webhook is told, with what keeps the earlier ones.
-#[test]
-fn check_names_bindings_whose_keys_are_others_than_before() {
-    let policy = |more: &str| {
-        format!(
-            r#"{{
-              "version": 1,
-              "backend": {{"kind": "generic"}},
-              "allow_inline_secrets": true,
-              "routes": [{{"endpoint": "hook", "path": "/h/{{provider}}/{{webhook_id}}", "policy": "REQUIRED_B", "webhook": {{}}}}],
-              "webhooks": {{"static": {{
-                "wh_01GITHUB": {{"tenant": "a", "project": "p", "provider": "github", "secrets": ["0123456789abcdef"]{more}}}
-              }}}}
-            }}"#
-        )
-    };
-    let told = |more: &str| String::from_utf8(run(&["check"], &policy(more), "").stderr).unwrap();
-    let text = told("");
-    assert!(text.contains("^ /webhooks/static/wh_01GITHUB") && text.contains(r#"`"bind_body": false`"#), "{text}");
-    for more in [r#", "bind_body": false"#, r#", "bind_body": true"#] {
-        assert!(!told(more).contains("changed-default"), "{}", told(more));
-    }
-}
-
 #[test]
 fn check_looks_at_the_secrets_that_it_can_see() {
     let policy = r#"{

@@ -154,7 +154,7 @@ fn a_new_webhook_of_a_static_policy_starts_with_the_policy() {
     assert_eq!(shown["url"], format!("https://api.example.com/hooks/github/{id}"));
     let mut policy: Value = serde_json::from_str(POLICY).unwrap();
     policy["webhooks"]["static"][id] = shown["static"][id].clone();
-    let (status, _, errors) = run(&["check", "--policy", "-"], "", &policy.to_string());
+    let (status, _, errors) = run(&["check", "-"], "", &policy.to_string());
     assert_eq!(status, 0, "{errors}");
 }
 

@@ -1,14 +1,12 @@
 //! `check`: a policy document, or a gateway's configuration, before it is used.
 
-use super::input::{issues, print, read, read_policy, variable};
+use super::input::{print, read, variable};
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::{CheckedFile, FindingCounts, Severity, formats, sarif, text};
 use crate::lint;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use edge_idempotency_engine::{Policy, PolicyErrors};
-use serde_json::json;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +35,7 @@ use std::path::{Path, PathBuf};
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// Policy documents, or with --envoy configurations of Envoy; - reads standard input.
-    #[arg(value_name = "FILE|-", required_unless_present_any = ["policy", "list_lints"])]
+    #[arg(value_name = "FILE|-", required_unless_present = "list_lints")]
     files: Vec<PathBuf>,
     /// The files are configurations of Envoy.
     #[arg(long)]
@@ -54,12 +52,6 @@ pub(crate) struct Arguments {
     /// Prints the names of all lints and what they find.
     #[arg(long, exclusive = true)]
     list_lints: bool,
-    /// The policy document, as in earlier releases.
-    #[arg(long, value_name = "FILE", hide = true, conflicts_with = "files")]
-    policy: Option<PathBuf>,
-    /// Prints the JSON of earlier releases, without lints.
-    #[arg(long, hide = true, requires = "policy")]
-    json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -81,11 +73,8 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         print(lint::page::table().trim_end())?;
         return Ok(FORWARD);
     }
-    if let (Some(policy), true) = (&args.policy, args.json) {
-        return as_before(policy);
-    }
     let mut files = Vec::new();
-    for path in args.files.iter().chain(&args.policy) {
+    for path in &args.files {
         match read(path) {
             Ok(bytes) => files.extend(check(path, &bytes, args.envoy)),
             Err(message) => files.push(lint::unread_file(name(path), message)),
@@ -144,21 +133,4 @@ fn report(files: &[CheckedFile], format: Format) -> Result<(), String> {
                 .try_for_each(|(file, summary)| print(&format!("{}: {summary}", file.source.name)))
         }
     }
-}
-
-/// `--policy FILE --json` of earlier releases: start errors and warnings by their pointers.
-fn as_before(file: &Path) -> Result<u8, String> {
-    let Some(mut policy) = read_policy(file, true)? else { return Ok(BAD_INPUT) };
-    let mut warnings = policy.warnings().to_vec();
-    if let Err(PolicyErrors(missing)) =
-        Policy::take_secrets_or_advise(&mut policy, variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)
-    {
-        warnings.extend(missing.into_iter().map(|mut issue| {
-            issue.message = format!("not set here: {}", issue.message);
-            issue
-        }));
-    }
-    warnings.extend(policy.weak_secrets());
-    print(&json!({"errors": [], "warnings": issues(&warnings)}).to_string())?;
-    Ok(FORWARD)
 }

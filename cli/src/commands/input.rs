@@ -12,12 +12,7 @@ pub(crate) fn variable(name: &str) -> Option<Vec<u8>> {
     std::env::var_os(name).map(OsString::into_encoded_bytes)
 }
 
-/// `None` if the document was read and is no policy; then its errors have been printed.
-pub(crate) fn read_policy(file: &Path, as_json: bool) -> Result<Option<Policy>, String> {
-    compiled(&read(file)?, file, as_json)
-}
-
-/// As [`read_policy`], with the members of the document.
+/// A policy and the members of its document; `None` if it was read and is no policy: then its errors have been printed.
 pub(crate) fn read_policy_document(file: &Path, as_json: bool) -> Result<Option<(Policy, serde_json::Value)>, String> {
     let bytes = read(file)?;
     let Some(policy) = compiled(&bytes, file, as_json)? else { return Ok(None) };
@@ -40,7 +35,7 @@ fn compiled(document: &[u8], file: &Path, as_json: bool) -> Result<Option<Policy
     }
 }
 
-pub(crate) fn issues(list: &[edge_idempotency_engine::json::Issue]) -> serde_json::Value {
+fn issues(list: &[edge_idempotency_engine::json::Issue]) -> serde_json::Value {
     list.iter().map(|issue| json!({"pointer": issue.pointer, "message": issue.message})).collect()
 }
 

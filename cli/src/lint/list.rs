@@ -87,13 +87,6 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "List bindings in `webhooks.static`, or name the registry in `webhooks.unkey`.",
     },
     Lint {
-        name: "changed-default",
-        severity: Warning,
-        summary: "A new default of this release changes the keys of a webhook.",
-        why: "A delivery before the upgrade and its retry after it have different keys, so both run.",
-        instead: "Write the member that the message names: then the keys are the same in both releases, or the change is meant.",
-    },
-    Lint {
         name: "contested-header",
         severity: Warning,
         summary: "An identity source reads a header that a signed caller sends.",

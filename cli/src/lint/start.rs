@@ -87,7 +87,7 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables) -> Vec<PolicyFi
 }
 
 /// What a warning is about, by words that only it has, and the name of its lint. A test has one document for each.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 8] = [
     ("shadow: Case A refusals", "shadow-mode"),
     ("`strip_any_host_port: true`", "host-spelling"),
     ("the backend does not get", "lost-parameter"),
@@ -95,7 +95,6 @@ const NAMES: [(&str, &str); 9] = [
     ("not given in shadow mode", "idle-member"),
     ("never asked: every binding", "idle-member"),
     ("no webhook is bound", "unbound-webhook"),
-    ("since this release keys of", "changed-default"),
     ("an identity source reads", "contested-header"),
 ];
 

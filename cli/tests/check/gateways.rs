@@ -60,11 +60,11 @@ impl Gateway {
     }
 
     pub(super) fn report(&self) -> serde_json::Value {
-        json(&["--envoy", "--allow", "changed-default", self.path().to_str().unwrap()])
+        json(&["--envoy", self.path().to_str().unwrap()])
     }
 
     fn text(&self) -> String {
-        let output = check(&["--envoy", "--allow", "changed-default", self.path().to_str().unwrap()]);
+        let output = check(&["--envoy", self.path().to_str().unwrap()]);
         text(&output).replace(self.directory.path().to_str().unwrap(), "DIRECTORY")
     }
 }

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// File, lint and reason. What is not needed any more fails the test.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("demo/policy.json", "changed-default", "the demo has no keys of earlier releases"),
     ("demo/policy.json", "short-webhook-retention", "the demo runs for minutes"),
-    ("krakend/examples/demo/policy.json", "changed-default", "the demo has no keys of earlier releases"),
     ("krakend/examples/demo/policy.json", "short-webhook-retention", "the demo runs for minutes"),
     ("policies/examples/own-api.json", "unmatched-write", "it shows the first day of an API that has other paths, too"),
     ("policies/examples/unmatched-strip.json", "unmatched-write", "it shows this member"),

@@ -21,7 +21,6 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     tests.push(test("Twilio: bodySHA256 is compared whatever the content type says", hash_of_a_form));
     tests.push(test("two senders of one project that share an id", two_senders));
     tests.push(test("a captured GitHub body under another delivery's id", captured_body));
-    tests.push(test("the start says which bindings have other keys by a new default", changed_defaults));
     tests
 }
 
@@ -113,17 +112,4 @@ fn captured_body(world: &World) -> Result<()> {
     // The delivery itself, and once more: "Redeliver".
     world.forwarded(SHIPPED, Http1, &deliveries::github(path, GITHUB.1, id, genuine), Some(&key(genuine)))?;
     world.forwarded(SHIPPED, Http1, &deliveries::github(path, GITHUB.1, id, genuine), Some(&key(genuine)))
-}
-
-fn changed_defaults(world: &World) -> Result<()> {
-    let log = world.gateway.log()?;
-    let told = |id: &str, keeps: &str| {
-        log.lines().any(|line| line.contains(&format!("policy /webhooks/static/{id}: ")) && line.contains(keeps))
-    };
-    ensure!(told("wh_github04", "`\"bind_body\": false`"), "nothing said of wh_github04");
-    ensure!(told("wh_standard", "`\"key_scope\": \"project\"`"), "nothing said of wh_standard");
-    for quiet in ["wh_github01", "wh_github03", "wh_stripe01", "wh_twilio01"] {
-        ensure!(!log.contains(&format!("policy /webhooks/static/{quiet}: ")), "something said of {quiet}");
-    }
-    Ok(())
 }

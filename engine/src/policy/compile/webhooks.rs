@@ -3,11 +3,8 @@
 use super::Compiler;
 use crate::json::cursor::{child, suggestion};
 use crate::policy::document::{PolicyKind, Webhooks};
-use crate::provider::{Catalogue, KeyScope, Provider};
+use crate::provider::{Catalogue, Provider};
 use std::collections::BTreeMap;
-
-/// Providers of the catalogue whose default `key_scope` became `webhook` in this release.
-const NEWLY_SCOPED: [&str; 1] = ["standard_webhooks"];
 
 impl Compiler<'_> {
     /// The providers that bindings and routes name, from the document or else from the catalogue.
@@ -41,50 +38,7 @@ impl Compiler<'_> {
                 self.provider(name, "", &mut providers);
             }
         }
-        self.changed_defaults(&providers);
         providers
-    }
-
-    /// Warns about each binding whose keys change with the defaults of this release, and how to keep the earlier keys.
-    #[inline(never)]
-    fn changed_defaults(&mut self, providers: &BTreeMap<String, Provider>) {
-        let document = self.document;
-        let Some(webhooks) = &document.webhooks else { return };
-        // Only providers of the catalogue got new defaults, not those that the document describes.
-        let listed = providers.iter().filter(|(name, _)| !webhooks.providers.contains_key(*name));
-        let (mut scoped, mut bound) = (Vec::new(), Vec::new());
-        for (name, provider) in listed {
-            if NEWLY_SCOPED.contains(&name.as_str()) && provider.key_scope == KeyScope::Webhook {
-                scoped.push(name.as_str());
-            }
-            if provider.may_bind_body() {
-                bound.push(name.as_str());
-            }
-        }
-        for (id, binding) in &webhooks.bindings {
-            let name = binding.provider.as_str();
-            let mut warn = |changed: bool, what: &str, keeps: &str| {
-                if changed {
-                    let message = format!(
-                        "since this release keys of `{name}` are by default {what}, so they are others than before; write \
-                         {keeps} to keep the earlier ones"
-                    );
-                    self.warnings.add(child("/webhooks/static", id), message);
-                }
-            };
-            let scoped = binding.key_scope.is_none() && scoped.contains(&name);
-            warn(scoped, "scoped to the webhook", "`\"key_scope\": \"project\"`");
-            let bound = binding.bind_body.is_none() && bound.contains(&name);
-            warn(bound, "bound to the body", "`\"bind_body\": false`");
-        }
-        if webhooks.unkey.is_some() && !(scoped.is_empty() && bound.is_empty()) {
-            let message = format!(
-                "since this release keys of these providers are by default others than before: {}; write `key_scope` or \
-                 `bind_body` into a binding's `meta` to choose",
-                [scoped, bound].concat().join(", ")
-            );
-            self.warnings.add("/webhooks/unkey", message);
-        }
     }
 
     /// Whether a route takes the provider from its path.
