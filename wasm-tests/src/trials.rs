@@ -1,8 +1,7 @@
-//! Every behaviour case through one or several engines, as tests of their own: `file::case::engine`. Each run is compared
-//! with what the case says, and, whole, with the run of the native engine.
+//! Every behaviour case through an engine, as tests of their own: `file::case`. Each run is compared with what the case
+//! says, and, whole, with the run of the native engine.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use testkit::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
@@ -15,16 +14,6 @@ pub trait Engine: Sync {
 
     /// The errors of a policy, each as `pointer: message`; none if it starts.
     fn start(&self, case: &StartErrors) -> Vec<String>;
-}
-
-impl Engine for Native {
-    fn run(&self, case: &Case) -> CaseOutcome {
-        Native::run(*self, case)
-    }
-
-    fn start(&self, case: &StartErrors) -> Vec<String> {
-        Native::start(*self, case)
-    }
 }
 
 /// An engine that is made when the first trial needs it, or why there is none.
@@ -42,22 +31,13 @@ pub fn run(trials: impl FnOnce(Vec<CaseFile>) -> Vec<Trial>) -> ExitCode {
     }
 }
 
-/// A trial for each case of a file and each engine, which stands here with its name.
-pub fn of_file(file: CaseFile, engines: &[(&'static str, Source)]) -> Vec<Trial> {
-    let mut trials = Vec::new();
-    let mut add = |name: &str, test: Arc<dyn Fn(Source) -> Result<(), Failed> + Send + Sync>| {
-        for (engine, source) in engines.iter().copied() {
-            let test = Arc::clone(&test);
-            trials.push(Trial::test(format!("{}::{name}::{engine}", file.name), move || test(source)));
-        }
-    };
-    for case in file.cases {
-        add(&case.name.clone(), Arc::new(move |source: Source| run_case(source()?, &case)));
-    }
-    for case in file.start_errors {
-        add(&case.name.clone(), Arc::new(move |source: Source| run_start(source()?, &case)));
-    }
-    trials
+/// A trial for each case of a file.
+pub fn of_file(file: CaseFile, engine: Source) -> Vec<Trial> {
+    let name = |case: &str| format!("{}::{case}", file.name);
+    let requests = file.cases.into_iter().map(|case| Trial::test(name(&case.name), move || run_case(engine()?, &case)));
+    let starts =
+        file.start_errors.into_iter().map(|case| Trial::test(name(&case.name), move || run_start(engine()?, &case)));
+    requests.chain(starts).collect()
 }
 
 fn run_case(engine: &dyn Engine, case: &Case) -> Result<(), Failed> {

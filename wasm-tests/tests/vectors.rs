@@ -1,5 +1,5 @@
-//! Every provider vector through a whole exchange, in the native engine and in the built module, as tests of their own:
-//! `provider::vector::native` and `provider::vector::wasm`.
+//! Every provider vector through a whole exchange in the built module, as tests of their own: `provider::vector`. Each run is
+//! also compared, whole, with the native engine's.
 
 mod vector_cases;
 
@@ -8,14 +8,12 @@ use std::sync::LazyLock;
 
 use libtest_mimic::Arguments;
 use wasm_tests::engine::Wasm;
-use wasm_tests::trials::{Engine, Source};
+use wasm_tests::trials::Engine;
 
 static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(Wasm::load);
 
-const ENGINES: [(&str, Source); 2] = [("native", || Ok(&testkit::native::Native)), ("wasm", module)];
-
 fn main() -> ExitCode {
-    libtest_mimic::run(&Arguments::from_args(), vector_cases::trials(&ENGINES)).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), vector_cases::trials(module)).exit_code()
 }
 
 fn module() -> Result<&'static dyn Engine, String> {

@@ -190,8 +190,8 @@ pub(super) fn skip_in_string(text: &[u8]) -> Option<&[u8]> {
     match text {
         [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
         [b'\\', b'u', after @ ..] => Some(unit(after)?.1),
-        [0..0x20 | b'\\', ..] | [] => None,
-        [..0x80, after @ ..] => Some(after),
+        [(0..0x20) | b'\\', ..] | [] => None,
+        [(..0x80), after @ ..] => Some(after),
         _ => skip_code_point(text),
     }
 }

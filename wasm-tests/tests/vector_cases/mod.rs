@@ -8,7 +8,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Map, Value, json};
@@ -20,18 +19,13 @@ use wasm_tests::trials::{self, Engine, Source};
 const WEBHOOK_ID: &str = "wh_01JABC";
 const NAMESPACE: &str = "t-acme:shop:service:webhook-ingest";
 
-/// A trial for each vector and each engine, which stands here with its name.
-pub(crate) fn trials(engines: &[(&'static str, Source)]) -> Vec<Trial> {
-    let mut trials = Vec::new();
-    for vector in vectors::all() {
-        let vector = Arc::new(vector);
-        for (engine, source) in engines.iter().copied() {
-            let vector = Arc::clone(&vector);
-            let name = format!("{}::{}::{engine}", vector.provider, vector.id);
-            trials.push(Trial::test(name, move || on_every_route(&vector, source()?)));
-        }
-    }
-    trials
+/// A trial for each vector.
+pub(crate) fn trials(engine: Source) -> Vec<Trial> {
+    let trial = |vector: Vector| {
+        let name = format!("{}::{}", vector.provider, vector.id);
+        Trial::test(name, move || on_every_route(&vector, engine()?))
+    };
+    vectors::all().into_iter().map(trial).collect()
 }
 
 fn on_every_route(vector: &Vector, engine: &dyn Engine) -> Result<(), Failed> {
