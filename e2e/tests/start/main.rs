@@ -77,9 +77,7 @@ fn main() -> ExitCode {
         ensure!(gateway.log()?.contains("policy with 0 routes"), "Envoy's log: {}", gateway.log()?);
         Ok(())
     }));
-    tests.push(Test::new("accepted: the demo's policy", |command: &PathBuf| {
-        accepts(command, POLICY, &[])
-    }));
+    tests.push(Test::new("accepted: the demo's policy", |command: &PathBuf| accepts(command, POLICY, &[])));
     tests.push(Test::new("accepted: a policy in shadow mode", |command: &PathBuf| {
         accepts(command, IN_SHADOW, &["/mode"])
     }));
