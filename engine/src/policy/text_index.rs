@@ -96,6 +96,11 @@ impl TextIndex {
         }
     }
 
+    /// Whether some text has a number in `space`.
+    pub(crate) fn has_any(&self, space: usize) -> bool {
+        self.entries.iter().any(|entry| entry.space == space)
+    }
+
     /// Whether `text` has a number in some space.
     pub(crate) fn has_text(&self, text: &str) -> bool {
         let mut entries = self.entries.iter();

@@ -215,16 +215,16 @@ pub(crate) fn normalised(path: &[u8]) -> Option<String> {
         };
         decoded.push_str(&if is_plain { char::from(byte).to_string() } else { percent_encoded(&[byte]) });
     }
+    let Ok(text) = String::from_utf8(percent_decoded(&decoded)) else { return None };
+    if text.chars().any(|char| char.is_control() || char == '\u{2028}' || char == '\u{2029}') {
+        return None;
+    }
     let mut path = remove_dot_segments(&decoded)?;
     while path.contains("//") {
         path = path.replace("//", "/");
     }
     if path.len() > 1 && path.ends_with('/') {
         path.pop();
-    }
-    let Ok(text) = String::from_utf8(percent_decoded(&path)) else { return None };
-    if text.chars().any(|char| char.is_control() || char == '\u{2028}' || char == '\u{2029}') {
-        return None;
     }
     let dots = |segment: &str| segment.contains("%2F") && hides_dots(segment);
     (!path.split('/').any(dots)).then_some(path)

@@ -405,6 +405,11 @@ pub(super) fn relations() -> Vec<Row> {
                  clients",
             )],
         ),
+        row(
+            [("/backend/paths", json!("v1")), ("/backend/reserved_paths", json!([])), ("/routes/0/recovery", json!(false)),
+             ("/routes/-", route("x", "/{name}", json!({"encoded_slash": true, "methods": ["PUT"]})))],
+            [("/routes/3/encoded_slash", "reads a path below `/{service}`, which is closed to clients")],
+        ),
         // What is closed to clients.
         row(
             [("/unmatched", json!("PROHIBITED"))],
@@ -419,7 +424,10 @@ pub(super) fn relations() -> Vec<Row> {
         row([("/routes/-", route("x", "/restated", json!({})))], []),
         row(
             [("/routes/-", route("x", "/Orders/list", json!({})))],
-            [("/routes/3/path", "`/Orders` is the path of a service of the backend and so closed to clients")],
+            [
+                ("/routes/3/path", "`Orders` differs from `orders` in `/orders`, orders.create of /routes/0,"),
+                ("/routes/3/path", "`/Orders` is the path of a service of the backend and so closed to clients"),
+            ],
         ),
         row([("/routes/-", route("x", "/IdempotencyGuard", json!({})))], [("/routes/3/path", "closed to clients")]),
         row(
@@ -427,7 +435,7 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/backend/rewrite_path", json!(false)),
                 ("/routes/0/collision", json!("observe")),
                 ("/routes/-", route("x", "/IdempotencyGuard", json!({}))),
-                ("/routes/-", route("y", "/Orders", json!({}))),
+                ("/routes/-", route("y", "/Orders", json!({"hosts": ["a.example.com"]}))),
             ],
             [("/routes/3/path", "`/IdempotencyGuard` is the path of a service of the backend")],
         ),

@@ -117,6 +117,10 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
             _ => {}
         }
     }
+    let Ok(plain) = String::from_utf8(decoded(&text)) else { return Err("escapes that are no UTF-8") };
+    if plain.contains(|char: char| char.is_control() || matches!(char, '\u{2028}' | '\u{2029}')) {
+        return Err("an escaped control character");
+    }
     let (kept, lost_escaped_slash) = without_dots(&text, decoded);
     if lost_escaped_slash {
         return Err("an escaped slash before ..");
@@ -126,10 +130,6 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
         .filter(|segment| !segment.is_empty())
         .map(|segment| format!("/{}", one_spelling(segment)))
         .collect();
-    let Ok(plain) = String::from_utf8(decoded(normal.as_bytes())) else { return Err("escapes that are no UTF-8") };
-    if plain.contains(|char: char| char.is_control() || matches!(char, '\u{2028}' | '\u{2029}')) {
-        return Err("an escaped control character");
-    }
     Ok(if normal.is_empty() { "/".to_owned() } else { normal })
 }
 

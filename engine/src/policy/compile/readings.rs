@@ -59,21 +59,15 @@ impl Compiler<'_> {
                 found.push((at, message));
                 continue;
             }
-            let guard = self.document.backend.guard.iter().map(|guard| guard.service.as_str());
-            let targets = routes.iter().filter_map(|(_, route)| Some(route.target.as_ref()?.service.as_str()));
-            let services = targets.chain(guard).filter(|service| closed_services.get(SERVICES, service).is_some());
-            let closed = reserved_paths.iter().map(String::as_str).chain(services).find(|closed| {
-                let closed: Vec<TemplateSegment<'_>> = match closed.starts_with('/') {
-                    true => path::segments(closed).map(TemplateSegment::Literal).collect(),
-                    false => vec![TemplateSegment::Literal(closed)],
-                };
+            let closed = reserved_paths.iter().find(|closed| {
+                let closed: Vec<TemplateSegment<'_>> = path::segments(closed).map(TemplateSegment::Literal).collect();
                 Spans { other_spans: false, goes_on: true }.found(&own, &closed)
             });
-            if let Some(closed) = closed {
+            let is_service = route.template.first_literal().is_none() && closed_services.has_any(SERVICES);
+            if let Some(closed) = closed.map(String::as_str).or_else(|| is_service.then_some("/{service}")) {
                 let message = format!(
-                    "with %2F in `{{{first}}}` a backend that decodes paths before it routes reads a path below `/{}`, which is closed \
-                     to clients: choose another path, or remove `encoded_slash`",
-                    closed.trim_start_matches('/')
+                    "with %2F in `{{{first}}}` a backend that decodes paths before it routes reads a path below `{closed}`, which is \
+                     closed to clients: choose another path, or remove `encoded_slash`"
                 );
                 found.push((at, message));
             }
