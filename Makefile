@@ -17,6 +17,7 @@ EDGE_OPENBAO ?= .tools/bin/bao
 EDGE_PROMETHEUS ?= .tools/bin/prometheus
 EDGE_PROMTOOL ?= .tools/bin/promtool
 EDGE_SDKS ?= .tools/sdks
+EDGE_PATH_READERS ?= .tools/path-readers
 EDGE_KRAKEND ?= target/krakend
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
@@ -25,8 +26,9 @@ override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
 override EDGE_PROMETHEUS := $(abspath $(EDGE_PROMETHEUS))
 override EDGE_PROMTOOL := $(abspath $(EDGE_PROMTOOL))
 override EDGE_SDKS := $(abspath $(EDGE_SDKS))
+override EDGE_PATH_READERS := $(abspath $(EDGE_PATH_READERS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_KRAKEND
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_KRAKEND
 
 # The dev profile shares its build with the tests; CLI_PROFILE=release takes longer and makes a small and fast binary.
 CLI_PROFILE ?= dev
@@ -43,7 +45,8 @@ WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
 TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PROMETHEUS) $(EDGE_PROMTOOL)),prometheus) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks)
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks) \
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PATH_READERS)),path-readers)
 
 .PHONY: help
 help: ## list the targets
@@ -80,7 +83,7 @@ cli: ## build the companion command: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus and Stripe's SDKs into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, Stripe's SDKs and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy

@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -278,6 +278,68 @@ sdks() {
     [ "$(readlink "$TOOLS/sdks" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/sdks"
 }
 
+# The five backends of the end-to-end test `path_readers`: FastAPI, Express, Spring Boot, Go's ServeMux and nginx. Each is a
+# directory of .tools/path-readers. scripts/path-readers/ has the versions and checksums, but for nginx, which is Debian's. One
+# that cannot be had is left out with a line that begins with SKIPPED; the test then runs without it.
+path_readers() {
+    local lock=$ROOT/scripts/path-readers servers=$ROOT/e2e/tests/path_readers/servers name reader left_out=()
+    name=path-readers-$(cat "$lock"/* "$servers"/* | sha256 /dev/stdin | cut -c 1-12)
+    if [ ! -f "$TOOLS/$name/.installed" ]; then
+        say "tools: fetching the backends of the test \`path_readers\` from PyPI, npm, Maven Central and Debian (about 45 MB)"
+        scratch
+        mkdir "$WORK/tool"
+        for reader in fastapi express spring servemux nginx; do
+            mkdir "$WORK/tool/$reader"
+            if ! (cd "$WORK/tool/$reader" && "reader_$reader") >"$TOOLS/path-reader-$reader.log" 2>&1 </dev/null; then
+                rm -rf "${WORK:?}/tool/$reader"
+                left_out+=("$reader")
+                say "SKIPPED: the backend $reader of the test \`path_readers\` is not installed (log: .tools/path-reader-$reader.log)"
+            fi
+        done
+        # What is left out is tried again the next time.
+        [ ${#left_out[@]} -gt 0 ] || touch "$WORK/tool/.installed"
+        rm -rf "${TOOLS:?}/$name"
+        mv "$WORK/tool" "$TOOLS/$name"
+        rm -rf "$WORK"
+        say "tools: the backends of \`path_readers\` are at .tools/path-readers"
+    fi
+    [ "$(readlink "$TOOLS/path-readers" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/path-readers"
+}
+
+# Each of these installs a backend into the present directory.
+reader_fastapi() {
+    local python
+    python=$(python_with_pip FastAPI) || return 1
+    PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --no-input --disable-pip-version-check --no-deps \
+        --only-binary=:all: --require-hashes -r "$lock/requirements.txt" --target packages || return 1
+    PYTHONPATH=packages "$python" -c 'import fastapi, uvicorn'
+}
+
+reader_express() {
+    has node && has npm && at_least "$(node --version | tr -d v)" 18 || { say "node 18 or newer, and npm, are needed"; return 1; }
+    cp "$lock/package.json" "$lock/package-lock.json" . || return 1
+    npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier && node -e 'require("express")'
+}
+
+reader_spring() {
+    has mvn && has javac || { say "a JDK (17 or newer) and Maven are needed"; return 1; }
+    mvn --quiet --batch-mode --file "$lock/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+        "-DoutputDirectory=$PWD/jars" || return 1
+    (cd jars && sha256sum --quiet --check "$lock/spring.sha256") && javac -cp 'jars/*' -d classes "$servers/Spring.java"
+}
+
+reader_servemux() {
+    local go
+    go=$(find_go 1.22 "$lock") || { say "Go 1.22 or newer is needed"; return 1; }
+    GOTOOLCHAIN=local GOWORK=off GOFLAGS= CGO_ENABLED=0 "$go" build -trimpath -o servemux "$servers/servemux.go"
+}
+
+reader_nginx() {
+    has apt-get && has dpkg-deb || { say "nginx is fetched as a Debian package, and this machine has no apt"; return 1; }
+    deb_download nginx || return 1
+    dpkg-deb --fsys-tarfile "$(echo "$WORK"/deb/nginx_*.deb)" | tar -x --strip-components=3 ./usr/sbin/nginx && ./nginx -v
+}
+
 # A Python with matplotlib, which scripts/dashboard-picture.py draws with. scripts/plotting.txt has the versions and checksums.
 plotting() {
     local lock=$ROOT/scripts/plotting.txt tool=$TOOLS/plotting sum
@@ -294,7 +356,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|plotting|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -303,6 +365,7 @@ for tool in "$@"; do
         openbao) openbao ;;
         prometheus) prometheus ;;
         sdks) sdks ;;
+        path-readers) path_readers ;;
         plotting) plotting ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;

@@ -41,6 +41,8 @@ pub struct ListenerSpec {
 pub enum Change {
     /// Paths reach the filter as clients wrote them.
     PathsAsWritten,
+    /// Escaped slashes reach the filter.
+    EscapedSlashes,
     /// The authority reaches the filter as clients wrote it.
     AuthorityAsWritten,
     /// Third parties may send so many deliveries in an hour, or (`None`) as many as they like.
@@ -119,8 +121,12 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
     let everything = json!({"prefix": "/"});
     match change {
         Change::PathsAsWritten => {
+            set(listener, MANAGER, "path_with_escaped_slashes_action", json!("KEEP_UNCHANGED"))?;
             set(listener, MANAGER, "normalize_path", json!(false))?;
             set(listener, MANAGER, "merge_slashes", json!(false))
+        }
+        Change::EscapedSlashes => {
+            set(listener, MANAGER, "path_with_escaped_slashes_action", json!("KEEP_UNCHANGED"))
         }
         Change::AuthorityAsWritten => {
             set(listener, MANAGER, "strip_any_host_port", json!(false))?;

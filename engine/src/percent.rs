@@ -52,6 +52,48 @@ pub(crate) fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// The bytes of a text as the most lenient reader of paths compares them: escapes decoded, ASCII letters in lower case.
+pub(crate) fn lenient(text: &str) -> Lenient<'_> {
+    Lenient(text.as_bytes())
+}
+
+/// The iterator of [`lenient`].
+#[derive(Clone)]
+pub(crate) struct Lenient<'t>(&'t [u8]);
+
+impl Iterator for Lenient<'_> {
+    type Item = u8;
+
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        if byte == b'%'
+            && let Some((&[high, low], after)) = rest.split_first_chunk::<2>()
+            && let (Some(high), Some(low)) = (hex(high), hex(low))
+        {
+            self.0 = after;
+            return Some((high << 4 | low).to_ascii_lowercase());
+        }
+        Some(byte.to_ascii_lowercase())
+    }
+}
+
+/// Whether `path` is `prefix`, or lies below it, for the most lenient reader of paths.
+pub(crate) fn is_below(path: &str, prefix: &str) -> bool {
+    let mut rest = lenient(path);
+    lenient(prefix).all(|byte| rest.next() == Some(byte)) && rest.next().is_none_or(|byte| byte == b'/')
+}
+
+/// Splits a text behind this number of bytes, as they are once decoded; `None` if it is shorter.
+pub(crate) fn split_decoded(text: &str, length: usize) -> Option<(&str, &str)> {
+    let mut end = 0;
+    for _ in 0..length {
+        end += if *text.as_bytes().get(end)? == b'%' { 3 } else { 1 };
+    }
+    text.split_at_checked(end)
+}
+
 /// The value of a hexadecimal digit of either case.
 pub(crate) const fn hex(digit: u8) -> Option<u8> {
     match digit {

@@ -328,6 +328,8 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/key/pattern", "/routes/*/key/pattern", "cannot be used"),
     ("/routes/*/identity/sources/*/project", "/routes/*/scope", "no identity source names one"),
     ("/routes/*/path", "/routes/*/path", "closed to clients"),
+    ("/routes/*/path", "/routes/*/encoded_slash", "a backend that decodes paths"),
+    ("/routes/*/path", "/routes/*/encoded_slash", "has no parameter whose value"),
     ("/routes/*/path", "/routes/*/path", "stands in the path twice"),
     ("/routes/*/path", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),

@@ -171,6 +171,16 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Write `{tenant}:` in front of the object key, and `{project}:` if projects are kept apart.",
     },
     Lint {
+        name: "escaped-slash",
+        severity: Warning,
+        summary: "A route takes escaped slashes in the values of its parameters.",
+        why: "Backends that decode a path before they choose a route (FastAPI and others on uvicorn, WSGI servers, nginx) read another \
+              path than the filter: its last part can be one that no route of the policy has, and Spring answers 400. The filter \
+              does not start where the decoded path could be another route's.",
+        instead: "Send the value in the query or the body, or encode it (base64url). If the backend reads escaped slashes as the filter \
+                  does, allow this lint.",
+    },
+    Lint {
         name: "crossing-templates",
         severity: Note,
         summary: "Two templates fit the same path, and neither is the narrower one.",

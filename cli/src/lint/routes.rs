@@ -28,6 +28,14 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
     shadows(document, findings);
     for (index, route) in document.routes.iter().enumerate() {
         target(document, index, route, findings);
+        if route.encoded_slash {
+            let text = format!(
+                "`{}` takes %2F in the values of its parameters: a backend that decodes paths before it routes reads `{}` with more \
+                 segments",
+                route.endpoint, route.path
+            );
+            findings.push(PolicyFinding::new("escaped-slash", format!("/routes/{index}/encoded_slash"), text, ""));
+        }
     }
 }
 

@@ -72,6 +72,8 @@ pub(super) struct RouteView {
     pub(super) webhook: Option<WebhookView>,
     #[serde(default)]
     pub(super) key: Option<KeyView>,
+    #[serde(default)]
+    pub(super) encoded_slash: bool,
 }
 
 /// `webhook` of a route.

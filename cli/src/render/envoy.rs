@@ -131,6 +131,7 @@ impl EnvoyPlan {
             "buffer": needs.buffer,
             "marks": needs.marks(),
             "idle_s": self.idle_s(needs),
+            "escaped_slashes": needs.escaped_slashes(),
         });
         let wasm = fill(WASM, &values)?;
         extend(&mut values, json!({"wasm": wasm.trim_end()}));

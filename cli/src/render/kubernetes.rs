@@ -94,6 +94,7 @@ impl ResourcePlan {
             let members = [
                 ("normalize_path", json!(true)),
                 ("merge_slashes", json!(true)),
+                ("path_with_escaped_slashes_action", json!(needs.escaped_slashes())),
                 ("strip_any_host_port", json!(true)),
                 ("strip_trailing_host_dot", json!(true)),
                 ("stream_idle_timeout", json!(format!("{idle}s"))),

@@ -66,6 +66,8 @@ pub(crate) struct GatewayNeeds {
     pub(crate) reserved: Vec<String>,
     /// `backend.operations.path`
     pub(crate) operations: Option<String>,
+    /// A route takes escaped slashes
+    pub(crate) encoded_slash: bool,
 }
 
 /// A store that the filter asks.
@@ -130,6 +132,7 @@ impl GatewayNeeds {
             other_metadata: BTreeSet::new(),
             reserved,
             operations: text_at(document, "/backend/operations/path"),
+            encoded_slash: listed.into_iter().flatten().any(|route| flag(Some(route), "encoded_slash")),
         };
         sources.into_iter().for_each(|source| needs.take_source(source));
         needs
@@ -177,6 +180,11 @@ impl GatewayNeeds {
     /// Whether the filter sends requests to paths of the backend.
     pub(crate) fn marks(&self) -> bool {
         self.routes.iter().any(|route| route.target)
+    }
+
+    /// What the gateway does with paths that contain escaped slashes.
+    pub(crate) fn escaped_slashes(&self) -> &'static str {
+        if self.encoded_slash { "KEEP_UNCHANGED" } else { "REJECT_REQUEST" }
     }
 
     /// The clusters that the policy names.

@@ -146,8 +146,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("envoy-merge-slashes", "          merge_slashes: true\n", ""),
     (
         "envoy-escaped-slashes",
-        "merge_slashes: true",
-        "merge_slashes: true\n          path_with_escaped_slashes_action: UNESCAPE_AND_REDIRECT",
+        "path_with_escaped_slashes_action: REJECT_REQUEST",
+        "path_with_escaped_slashes_action: UNESCAPE_AND_REDIRECT",
     ),
     ("envoy-buffer-limit", "per_connection_buffer_limit_bytes: 1114112", "per_connection_buffer_limit_bytes: 1048576"),
     ("envoy-request-timeout", "          request_timeout: 60s\n", ""),

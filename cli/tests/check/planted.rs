@@ -92,8 +92,11 @@ fn edits() -> Vec<Edit> {
         ("failure_policy: FAIL_RELOAD", "fail_open: True".to_owned(), &["envoy-fail-open"]),
         ("failure_policy: FAIL_RELOAD", "failure_policy: 3".to_owned(), &["envoy-fail-open"]),
         ("failure_policy: FAIL_RELOAD", "failure_policy: 2".to_owned(), &["envoy-failure-policy"]),
-        with(
-            after("merge_slashes: true", "\n          path_with_escaped_slashes_action: 4"),
+        ("path_with_escaped_slashes_action: REJECT_REQUEST", "path_with_escaped_slashes_action: 4".to_owned(), &["envoy-escaped-slashes"]),
+        ("          path_with_escaped_slashes_action: REJECT_REQUEST\n", String::new(), &["envoy-escaped-slashes"]),
+        (
+            "path_with_escaped_slashes_action: REJECT_REQUEST",
+            "path_with_escaped_slashes_action: IMPLEMENTATION_SPECIFIC_DEFAULT".to_owned(),
             &["envoy-escaped-slashes"],
         ),
         // What stands twice.

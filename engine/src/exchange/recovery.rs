@@ -34,6 +34,9 @@ impl Exchange {
         };
         let found = policy.recovered(authority, endpoint.as_deref(), &recovery_path);
         let Some((route, values)) = found else { return Ok(None) };
+        if recovery_path.base.contains("%2F") && !route.encoded_slash {
+            return Err(Problem::path_ambiguous(PathError::EncodedSlash));
+        }
         refuse_dots(&values)?;
         let Some(target) = &route.recovery else { return Ok(None) };
         self.facts.route = Some(route.id);

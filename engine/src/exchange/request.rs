@@ -288,18 +288,21 @@ impl Exchange {
         let declared = match policy.named_endpoint(attributes) {
             AttributeValue::Absent => policy.declared(authority, path.as_str(), head.method),
             AttributeValue::Text(endpoint) => {
-                policy.named(&endpoint, path.as_str(), head.method).ok_or_else(Problem::policy_invalid)?
+                let place = (authority, path.as_str());
+                policy.named(&endpoint, place, head.method).ok_or_else(Problem::policy_invalid)?
             }
             AttributeValue::Unusable => return Err(Problem::policy_invalid()),
         };
-        // Only the value of a path parameter may contain an escaped slash.
-        let has_misplaced_slash =
-            |values: &[&str]| path.has_encoded_slash() && !values.iter().any(|value| value.contains("%2F"));
+        // Only the value of a path parameter may contain an escaped slash, and only where the route says so.
+        let has_misplaced_slash = |route: &Route, values: &[&str]| {
+            path.has_encoded_slash()
+                && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F")))
+        };
         match declared {
             RouteLookup::Route(route, values) => {
                 self.facts.route = Some(route.id);
                 self.facts.policy = Some(route.policy.name());
-                if has_misplaced_slash(&values) {
+                if has_misplaced_slash(route, &values) {
                     return Err(Problem::path_ambiguous(PathError::EncodedSlash));
                 }
                 refuse_dots(&values)?;
@@ -307,6 +310,7 @@ impl Exchange {
                 self.keep_path_values(&matched);
                 Ok(matched)
             }
+            RouteLookup::OtherReading => Err(Problem::path_ambiguous(PathError::OtherReading)),
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
             RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),
             RouteLookup::Nothing => {
@@ -384,8 +388,8 @@ impl Exchange {
     }
 }
 
-/// Refuses values of path parameters that are `.` or `..`, or have one of them between escaped slashes. The path as a
-/// whole shows these only where the value is a whole segment.
+/// Refuses values of path parameters that are `.` or `..`, or have one of them, or nothing, between escaped slashes. The path as
+/// a whole shows these only where the value is a whole segment.
 pub(super) fn refuse_dots(values: &[&str]) -> Result<(), Problem> {
     match values.iter().any(|value| hides_dots(value)) {
         true => Err(Problem::path_ambiguous(PathError::DotSegment)),

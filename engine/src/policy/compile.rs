@@ -7,6 +7,7 @@ mod identity;
 mod keys;
 mod operations;
 mod parameters;
+mod readings;
 mod recovery;
 mod webhooks;
 
@@ -21,6 +22,7 @@ use super::{ENDPOINTS, Policy, PolicyErrors, REWRITE_MARK, Route, SERVICES};
 use crate::headers::{IDEMPOTENCY_KEY, NameGate, NameSet, REQUEST_NAMES, RESPONSE_NAMES, canonical};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, slip};
+use crate::percent::is_below;
 use crate::provider::Provider;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -133,6 +135,7 @@ impl Compiler<'_> {
                 strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
                 parameter_headers: self.parameter_headers(declared),
                 answer: self.answer(*index, declared),
+                encoded_slash: declared.encoded_slash,
             };
             routes.push((*index, route));
         }
@@ -141,6 +144,7 @@ impl Compiler<'_> {
         }
         self.check_scopes();
         self.closed_services(&routes, &mut names);
+        self.encoded_slashes(&routes, &reserved_paths, &names);
         let operations = self.operations(&routes, &reserved_paths, &names);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
@@ -345,15 +349,13 @@ impl Compiler<'_> {
                 }
             }
         }
+        self.check_alike(index, table, earlier);
     }
 
     /// Reports a path of the document, at `pointer`, that is closed to clients.
     #[inline(never)]
     fn open_path(&mut self, pointer: impl Fn() -> String, path: &str, reserved_paths: &[String]) {
-        let is_below = |prefix: &&String| {
-            path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        if let Some(prefix) = reserved_paths.iter().find(is_below) {
+        if let Some(prefix) = reserved_paths.iter().find(|prefix| is_below(path, prefix)) {
             let message =
                 format!("`{prefix}` is closed to clients (/backend/reserved_paths, or the backend's own paths)");
             self.issues.add(pointer(), message);

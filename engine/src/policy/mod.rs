@@ -13,17 +13,20 @@ pub(crate) mod path;
 pub(crate) mod recovery;
 pub(crate) mod routes;
 pub(crate) mod target;
+pub(crate) mod template;
 mod text_index;
 
 pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
 pub use path::{NormalPath, PathError, split_query};
-pub use routes::{RouteId, Template};
+pub use routes::RouteId;
 pub use target::{HandlerAddress, Target, TargetPaths};
+pub use template::Template;
 
 use crate::headers::{NameGate, NameSet};
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
+use crate::percent::is_below;
 use crate::provider::Provider;
 use answer::AnswerShape;
 use collision::{CollisionRules, GuardService};
@@ -31,7 +34,7 @@ use document::{
     Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
 };
 use operations::Operations;
-use routes::RouteTable;
+use routes::{PathLookup, RouteTable};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -165,6 +168,8 @@ pub struct Route {
     pub parameter_headers: Vec<String>,
     /// What becomes of the target's answers with status 200
     pub(crate) answer: Option<AnswerShape>,
+    /// Whether the value of a path parameter may contain `%2F`
+    pub encoded_slash: bool,
 }
 
 /// All errors of a policy document.
@@ -197,6 +202,8 @@ pub enum RouteLookup<'p, 'r> {
     OtherMethods(Vec<&'p str>),
     /// No route has this path.
     Nothing,
+    /// The path differs from one with other routes in letter case or in escapes only, so a backend could read that one.
+    OtherReading,
 }
 
 impl Policy {
@@ -471,24 +478,35 @@ impl Policy {
 
     /// Whether `path` (normalised) is closed to clients.
     pub fn is_closed(&self, path: &str) -> bool {
-        let below = |prefix: &String| {
-            path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.reserved_paths.iter().any(below)
+        self.reserved_paths.iter().any(|prefix| is_below(path, prefix))
             || path::segments(path).next().is_some_and(|first| self.names.get(SERVICES, first).is_some())
     }
 
     /// Finds the route for an authority, a normalised path and a method.
     pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> RouteLookup<'_, 'r> {
-        let Some(found) = self.table.find(authority, path) else { return RouteLookup::Nothing };
+        let PathLookup { found, has_other_reading } = self.table.find(authority, path);
+        // A path that is not forwarded is read by nobody else.
+        let is_forwarded = found.is_some() || self.unmatched != Unmatched::Reject;
+        if has_other_reading && is_forwarded {
+            return RouteLookup::OtherReading;
+        }
+        let Some(found) = found else { return RouteLookup::Nothing };
         self.by_method(found.routes.iter().filter_map(|id| self.routes.get(*id)), found.values, method)
     }
 
     /// Finds the route by the endpoint that the gateway names; `None` for an unknown endpoint. If the route's template
     /// has parameters, the path has to match it.
-    pub fn named<'r>(&self, endpoint: &[u8], path: &'r str, method: &[u8]) -> Option<RouteLookup<'_, 'r>> {
+    pub fn named<'r>(
+        &self,
+        endpoint: &[u8],
+        (authority, path): (&str, &'r str),
+        method: &[u8],
+    ) -> Option<RouteLookup<'_, 'r>> {
         let endpoint = std::str::from_utf8(endpoint).ok()?;
         let route = self.endpoint(endpoint)?;
+        if self.table.find(authority, path).has_other_reading {
+            return Some(RouteLookup::OtherReading);
+        }
         let values = match route.template.values(path) {
             Some(values) => values,
             None if route.template.parameters().next().is_none() => Vec::new(),

@@ -5,7 +5,7 @@
 //! programs could read differently is refused.
 
 use crate::bytes::ByteSet;
-use crate::percent::{hex, is_unreserved, push_escape};
+use crate::percent::{hex, is_unreserved, percent_decode, push_escape};
 use std::borrow::Cow;
 
 /// The reason to refuse a path or an authority: two programs could read it differently.
@@ -15,14 +15,18 @@ pub enum PathError {
     NotAbsolute,
     /// A `%` that two hexadecimal digits do not follow.
     Escape,
-    /// A zero byte, escaped.
-    Nul,
+    /// An escaped control character: a router's regular expression may take a line break at the end for nothing.
+    Control,
+    /// Escaped bytes that are no UTF-8.
+    Utf8,
     /// A backslash, plain or escaped.
     Backslash,
     /// A semicolon.
     Semicolon,
-    /// An escaped slash outside a path parameter's value.
+    /// An escaped slash outside the value of a path parameter that may have one.
     EncodedSlash,
+    /// A path that differs from another route's in letter case or in escapes only.
+    OtherReading,
     /// A space, a control byte or `#`.
     Forbidden,
     /// A decoded value that is empty, `.` or `..`, or has such a segment after an escaped slash.
@@ -39,12 +43,19 @@ impl PathError {
             Self::Escape => {
                 "The path holds a % that is not followed by two hexadecimal digits. Write a literal % as %25."
             }
-            Self::Nul => "The path holds an escaped zero byte.",
+            Self::Control => "The path holds an escaped control character or line separator, such as %00 or %0A. Leave it out.",
+            Self::Utf8 => "The path holds escaped bytes that are no UTF-8. Percent-encode the bytes of the text in UTF-8.",
             Self::Backslash => "The path holds a backslash. Separate segments with /.",
             Self::Semicolon => {
                 "The path holds a semicolon. Path parameters are not supported; write a literal one as %3B."
             }
-            Self::EncodedSlash => "The path holds an escaped slash (%2F) where no value with slashes can stand.",
+            Self::EncodedSlash => {
+                "The path holds an escaped slash (%2F) where this API takes no value with slashes. Send a value without one."
+            }
+            Self::OtherReading => {
+                "The path differs from another path of this API in letter case or in escapes only, so that programs could \
+                 read it differently. Write it as the API's documentation does."
+            }
             Self::DotSegment => "The path holds a value that is empty, or has . or .. as a segment.",
             Self::Authority => {
                 "The Host header is not a host name or address with at most one port (1 to 65535). Send it as in \
@@ -75,6 +86,7 @@ impl<'a> NormalPath<'a> {
             return Ok(Self { text: Cow::Borrowed(text), encoded_slash: false });
         }
         let (decoded, encoded_slash) = decode_unreserved(path)?;
+        check_text(&decoded)?;
         let text = remove_segments(&decoded)?;
         if encoded_slash && segments(&text).any(hides_dots) {
             return Err(PathError::DotSegment);
@@ -98,10 +110,10 @@ impl<'a> NormalPath<'a> {
     }
 }
 
-/// Whether a segment, or the value of a path parameter, has `.` or `..` between escaped slashes. A backend that decodes a
-/// path before it splits it would read another path than the filters in front of this one.
+/// Whether a segment, or the value of a path parameter, has `.`, `..` or nothing between escaped slashes. A backend that decodes
+/// a path before it splits it would read another path than the filters in front of this one.
 pub(crate) fn hides_dots(text: &str) -> bool {
-    text.split("%2F").any(|part| matches!(part, "." | ".."))
+    text.split("%2F").any(|part| matches!(part, "" | "." | ".."))
 }
 
 /// The segments of a path that begins with a slash; empty ones are left out.
@@ -167,7 +179,7 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), PathError> {
                 rest = after;
                 let (Some(high), Some(low)) = (hex(high), hex(low)) else { return Err(PathError::Escape) };
                 match high << 4 | low {
-                    0 => return Err(PathError::Nul),
+                    0..b' ' | 0x7f => return Err(PathError::Control),
                     b'\\' => return Err(PathError::Backslash),
                     decoded if is_unreserved(decoded) => out.push(char::from(decoded)),
                     escaped => {
@@ -185,6 +197,19 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), PathError> {
         }
     }
     Ok((out, encoded_slash))
+}
+
+/// Refuses escapes of bytes that are no UTF-8, and of control characters and line separators outside ASCII. Programs differ in
+/// what they make of them.
+fn check_text(path: &str) -> Result<(), PathError> {
+    let is_outside_ascii = |escape: &[u8]| matches!(escape, [b'%', b'8'..=b'9' | b'A'..=b'F', _]);
+    if !path.as_bytes().windows(3).any(is_outside_ascii) {
+        return Ok(());
+    }
+    let decoded = percent_decode(path.as_bytes()).ok_or(PathError::Escape)?;
+    let text = std::str::from_utf8(&decoded).map_err(|_| PathError::Utf8)?;
+    let separates = |char: char| matches!(char, '\u{80}'..='\u{9f}' | '\u{2028}' | '\u{2029}');
+    if text.contains(separates) { Err(PathError::Control) } else { Ok(()) }
 }
 
 /// Removes dot segments (RFC 3986 section 5.2.4) and empty segments. If `..` would remove a segment with an escaped
@@ -272,7 +297,18 @@ mod tests {
             ("/%4", PathError::Escape),
             ("/%zz", PathError::Escape),
             ("/%+1", PathError::Escape),
-            ("/%00", PathError::Nul),
+            ("/%00", PathError::Control),
+            ("/a%0A", PathError::Control),
+            ("/a%1fb", PathError::Control),
+            ("/a%7F", PathError::Control),
+            ("/a%C2%85", PathError::Control),
+            ("/a%e2%80%a8", PathError::Control),
+            ("/a%C0%AFb", PathError::Utf8),
+            ("/%C0%AE%C0%AE/a", PathError::Utf8),
+            ("/a%ED%A0%80", PathError::Utf8),
+            ("/a%FF", PathError::Utf8),
+            ("/a%C3/%A9", PathError::Utf8),
+            ("/caf\u{85}", PathError::Control),
             ("/a\\b", PathError::Backslash),
             ("/a%5Cb", PathError::Backslash),
             ("/a%5cb", PathError::Backslash),

@@ -1,7 +1,7 @@
 //! Recovery paths, `{path}/by-idempotency-key/{key}[/output]` (docs/contract.md section 6): parses them and finds their
 //! route.
 
-use super::routes::{Template, TemplateSegment};
+use super::template::{Template, TemplateSegment};
 use super::{Policy, Route};
 
 /// The segment between a route's path and the key.
@@ -62,7 +62,7 @@ impl Policy {
                 (std::slice::from_ref(&route.id), template.values(recovery_path.base).or_else(fixed)?)
             }
             None => {
-                let found = self.table.find(authority, recovery_path.base)?;
+                let found = self.table.find(authority, recovery_path.base).found?;
                 (found.routes, found.values)
             }
         };

@@ -3,217 +3,13 @@
 //! node of the table at most once.
 
 use super::path::segments;
+use super::template::{Template, TemplateSegment};
 use super::text_index::TextIndex;
+use crate::percent::{lenient, split_decoded};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
 
 /// The index of a route in its policy.
 pub type RouteId = usize;
-
-/// One segment of a template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TemplateSegment<'t> {
-    /// Fixed text.
-    Literal(&'t str),
-    /// `{name}`: any one segment.
-    Parameter(&'t str),
-    /// `key:{name}`: a segment that begins with this text, and goes on.
-    Prefixed(&'t str, &'t str),
-}
-
-impl<'t> TemplateSegment<'t> {
-    /// Reads a segment of a valid template.
-    fn read(segment: &'t str) -> Self {
-        let Some(rest) = segment.strip_suffix('}') else { return Self::Literal(segment) };
-        match rest.split_once('{') {
-            None => Self::Literal(segment),
-            Some(("", name)) => Self::Parameter(name),
-            Some((prefix, name)) => Self::Prefixed(prefix, name),
-        }
-    }
-
-    /// The name of its parameter.
-    const fn name(self) -> Option<&'t str> {
-        match self {
-            Self::Literal(_) => None,
-            Self::Parameter(name) | Self::Prefixed(_, name) => Some(name),
-        }
-    }
-
-    /// The value of its parameter in a segment of a path, empty for a literal; `None` if the segment does not match.
-    fn value(self, segment: &str) -> Option<&str> {
-        match self {
-            Self::Literal(text) => (text == segment).then_some(""),
-            Self::Parameter(_) => Some(segment),
-            Self::Prefixed(prefix, _) => segment.strip_prefix(prefix).filter(|value| !value.is_empty()),
-        }
-    }
-
-    /// Whether some segment of a path matches both.
-    pub(super) fn meets(self, other: TemplateSegment<'_>) -> bool {
-        match (self, other) {
-            (Self::Literal(text), other) => other.value(text).is_some(),
-            (one, TemplateSegment::Literal(text)) => one.value(text).is_some(),
-            (Self::Prefixed(one, _), TemplateSegment::Prefixed(other, _)) => {
-                one.starts_with(other) || other.starts_with(one)
-            }
-            _ => true,
-        }
-    }
-}
-
-/// A route's path: `/api/v1/carts/{cart_id}/checkout`, `/api/v1/flags/key:{flag}`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
-    text: Arc<str>,
-}
-
-impl Template {
-    /// Parses a template. Its literal segments have to be normalised, since request paths are.
-    ///
-    /// # Errors
-    /// A sentence that says what to change.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        if !text.starts_with('/') {
-            return Err("a path begins with a slash".to_owned());
-        }
-        if is_plain(text) {
-            return Ok(Self { text: text.into() });
-        }
-        let mut names: Vec<&str> = Vec::new();
-        for segment in segments(text) {
-            let (prefix, parameter) = match segment.split_once('{') {
-                Some((prefix, rest)) => (prefix, rest.strip_suffix('}')),
-                None => (segment, None),
-            };
-            match parameter {
-                Some(name) if !is_parameter_name(name) => {
-                    return Err(format!("`{{{name}}}`: a parameter's name is [a-z][a-z0-9_]*"));
-                }
-                Some(name) if names.contains(&name) => {
-                    return Err(format!("the parameter `{{{name}}}` stands in the path twice"));
-                }
-                _ if prefix.contains('}') || (parameter.is_none() && segment.contains('{')) => {
-                    return Err(format!(
-                        "`{segment}`: a parameter takes a whole segment, or the rest of one behind a text, as in /{{name}}/ or \
-                         /key:{{name}}/"
-                    ));
-                }
-                None => check_literal(segment)?,
-                Some(name) => names.push(name),
-            }
-        }
-        let literals: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'{' | b'}')).collect();
-        match super::path::NormalPath::parse(&literals) {
-            Ok(normal) if normal.has_encoded_slash() => Err("%2F can only stand in a parameter's value".to_owned()),
-            Ok(normal) if normal.as_str().as_bytes() != literals => Err(format!(
-                "no request can match it, since paths are normalised first: write it as `{}`",
-                normal_spelling(text)
-            )),
-            Ok(_) => Ok(Self { text: text.into() }),
-            Err(why) => Err(why.detail().to_owned()),
-        }
-    }
-
-    /// The template as the document writes it, which is normalised.
-    pub(super) fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// The segments; none for `/`.
-    pub(super) fn segments(&self) -> impl Iterator<Item = TemplateSegment<'_>> + Clone {
-        segments(&self.text).map(TemplateSegment::read)
-    }
-
-    /// The names of the parameters, in order.
-    pub fn parameters(&self) -> impl Iterator<Item = &str> {
-        // Most templates have none, and this is how to see it at once.
-        let text = if self.text.contains('{') { &*self.text } else { "" };
-        segments(text).map(TemplateSegment::read).filter_map(TemplateSegment::name)
-    }
-
-    /// The first segment, if it is a literal.
-    pub fn first_literal(&self) -> Option<&str> {
-        match self.segments().next() {
-            Some(TemplateSegment::Literal(text)) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// Whether some path matches both templates.
-    pub(super) fn meets(&self, other: &Self) -> bool {
-        self.segments().count() == other.segments().count()
-            && self.segments().zip(other.segments()).all(|(one, other)| one.meets(other))
-    }
-
-    /// The values of the parameters in `path` (normalised, still percent-encoded); `None` if it does not match.
-    pub fn values<'p>(&self, path: &'p str) -> Option<Vec<&'p str>> {
-        let mut values = Vec::new();
-        let mut given = segments(path);
-        for segment in self.segments() {
-            let value = segment.value(given.next()?)?;
-            if segment.name().is_some() {
-                values.push(value);
-            }
-        }
-        given.next().is_none().then_some(values)
-    }
-}
-
-/// A template with its literal texts as normalised paths have them, for an error message.
-#[inline(never)]
-fn normal_spelling(template: &str) -> String {
-    let text = |text: &str| {
-        let path = format!("/{text}");
-        let normal = super::path::NormalPath::parse(path.as_bytes()).ok();
-        normal.and_then(|normal| normal.as_str().strip_prefix('/').map(str::to_owned)).unwrap_or(path)
-    };
-    let mut normal = String::new();
-    for segment in segments(template).map(TemplateSegment::read) {
-        normal.push('/');
-        match segment {
-            TemplateSegment::Literal(literal) => normal.push_str(&text(literal)),
-            TemplateSegment::Parameter(name) => normal.push_str(&format!("{{{name}}}")),
-            TemplateSegment::Prefixed(prefix, name) => normal.push_str(&format!("{}{{{name}}}", text(prefix))),
-        }
-    }
-    if normal.is_empty() { "/".to_owned() } else { normal }
-}
-
-/// Whether a path is a template without parameters that is normalised, and has no character with a meaning in a template:
-/// most templates are, and need no other check.
-fn is_plain(path: &str) -> bool {
-    path.starts_with('/')
-        && super::path::already_normal(path.as_bytes()).is_some()
-        && !path.bytes().any(|byte| matches!(byte, b':' | b'*'))
-}
-
-/// Checks a segment without a parameter. Other routers' ways to write a parameter are refused: here they would be literals,
-/// and no request would match them.
-fn check_literal(segment: &str) -> Result<(), String> {
-    let name = segment.strip_prefix(':').or_else(|| segment.strip_prefix('<')?.strip_suffix('>'));
-    if let Some(name) = name.filter(|name| name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
-    {
-        let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-        return Err(format!("`{segment}`: a parameter is written `{{{}}}`", name.to_ascii_lowercase()));
-    }
-    if !segment.is_empty() && segment.bytes().all(|byte| byte == b'*') {
-        return Err(format!("`{segment}`: a path has no wildcards; a parameter `{{name}}` stands for one segment"));
-    }
-    Ok(())
-}
-
-impl fmt::Display for Template {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-fn is_parameter_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-}
 
 /// The result of a lookup: the routes of the path, which differ in their methods, and the values of the parameters.
 #[derive(Debug, PartialEq, Eq)]
@@ -222,6 +18,25 @@ pub(crate) struct RouteMatch<'t, 'p> {
     pub routes: &'t [RouteId],
     /// In the order of the template, still percent-encoded.
     pub values: Vec<&'p str>,
+}
+
+/// What a path is for this table, and whether it is something else for a backend's router.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PathLookup<'t, 'p> {
+    /// The routes of the path.
+    pub found: Option<RouteMatch<'t, 'p>>,
+    /// Whether a router that ignores letter case, or that decodes a path before it compares it, finds other routes.
+    pub has_other_reading: bool,
+}
+
+/// One way from the root of a host down the path.
+#[derive(Default)]
+struct Descent<'p> {
+    values: Vec<&'p str>,
+    /// Whether a text is also taken for one that differs in letter case or in escapes only.
+    is_lenient: bool,
+    /// Whether there was such a text.
+    met_alike: bool,
 }
 
 /// All routes of a policy by host and path: one tree of segments for each host.
@@ -240,6 +55,8 @@ pub(crate) struct RouteTable {
     last_nodes: Vec<(usize, NodeId)>,
     /// The children of nodes: literals, and texts in front of parameters, in the two spaces of each node.
     children: TextIndex,
+    /// The first text beside one that differs from it in letter case or in escapes only, and that one.
+    alike: Option<(String, String)>,
 }
 
 /// An index of [`RouteTable::nodes`].
@@ -247,7 +64,7 @@ type NodeId = usize;
 
 #[derive(Debug, Default)]
 struct Node {
-    /// The lengths of the texts in front of parameters, the longest first.
+    /// The lengths of the texts in front of parameters, once they are decoded, the longest first.
     prefix_lengths: Vec<usize>,
     parameter: Option<NodeId>,
     /// The only route.
@@ -336,16 +153,32 @@ impl RouteTable {
         let new = self.nodes.len();
         let Some(node) = self.nodes.get_mut(node_id) else { return node_id };
         let id = match segment {
-            TemplateSegment::Literal(text) => self.children.get_or_insert(literals(node_id), text, new),
+            TemplateSegment::Literal(text) => self.text_child(literals(node_id), text, new),
             TemplateSegment::Prefixed(prefix, _) => {
-                if let Err(place) = node.prefix_lengths.binary_search_by(|length| prefix.len().cmp(length)) {
-                    node.prefix_lengths.insert(place, prefix.len());
+                let length = lenient(prefix).count();
+                if let Err(place) = node.prefix_lengths.binary_search_by(|other| length.cmp(other)) {
+                    node.prefix_lengths.insert(place, length);
                 }
-                self.children.get_or_insert(prefixes(node_id), prefix, new)
+                self.text_child(prefixes(node_id), prefix, new)
             }
             TemplateSegment::Parameter(_) => *node.parameter.get_or_insert(new),
         };
         self.ensure(id)
+    }
+
+    fn text_child(&mut self, space: usize, text: &str, new: NodeId) -> NodeId {
+        if self.alike.is_none()
+            && let Some(other) = self.children.alike(space, text)
+        {
+            self.alike = Some((text.to_owned(), other.to_owned()));
+        }
+        self.children.get_or_insert(space, text, new)
+    }
+
+    /// Two texts in the same place of paths that differ in letter case or in escapes only, the later one first, if one of them
+    /// was inserted since the last call.
+    pub(super) fn take_alike(&mut self) -> Option<(String, String)> {
+        self.alike.take()
     }
 
     fn ensure(&mut self, id: NodeId) -> NodeId {
@@ -364,54 +197,87 @@ impl RouteTable {
     /// routes without a host. A host has to be equal to the whole authority, byte for byte, so an authority with a port
     /// matches none. A literal segment takes precedence over a parameter behind a text, the longest such text over a
     /// shorter one, and each of them over a parameter that takes the whole segment, from left to right.
-    pub(crate) fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
+    ///
+    /// A path in which a text stands in another letter case, or with other escapes, is looked up a second time as a lenient
+    /// router would do it.
+    pub(crate) fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> PathLookup<'t, 'p> {
+        let mut descent = Descent::default();
+        let found = self.find_by(&mut descent, authority, path);
+        let has_other_reading = descent.met_alike && {
+            let mut lenient = Descent { is_lenient: true, ..Descent::default() };
+            let read = self.find_by(&mut lenient, authority, path);
+            read.map(|read| read.routes) != found.as_ref().map(|found| found.routes)
+        };
+        PathLookup { found, has_other_reading }
+    }
+
+    fn find_by<'t, 'p>(
+        &'t self,
+        descent: &mut Descent<'p>,
+        authority: &str,
+        path: &'p str,
+    ) -> Option<RouteMatch<'t, 'p>> {
         if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
             let wildcards =
                 authority.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(authority.get(dot..)?));
             let named = self.hosts.get(authority).into_iter().chain(wildcards);
-            if let Some(found) = named.copied().find_map(|root| self.find_below(root, path)) {
+            if let Some(found) = named.copied().find_map(|root| self.find_below(descent, root, path)) {
                 return Some(found);
             }
         }
-        self.find_below(self.any?, path)
+        self.find_below(descent, self.any?, path)
     }
 
-    fn find_below<'t, 'p>(&'t self, root: NodeId, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
-        let mut values = Vec::new();
-        let routes = self.descend(root, segments(path), &mut values)?;
-        Some(RouteMatch { routes, values })
+    fn find_below<'t, 'p>(
+        &'t self,
+        descent: &mut Descent<'p>,
+        root: NodeId,
+        path: &'p str,
+    ) -> Option<RouteMatch<'t, 'p>> {
+        let routes = self.descend(root, segments(path), descent)?;
+        Some(RouteMatch { routes, values: std::mem::take(&mut descent.values) })
     }
 
     fn descend<'t, 'p>(
         &'t self,
         node_id: NodeId,
         mut rest: impl Iterator<Item = &'p str> + Clone,
-        values: &mut Vec<&'p str>,
+        descent: &mut Descent<'p>,
     ) -> Option<&'t [RouteId]> {
         let node = self.nodes.get(node_id)?;
         let Some(segment) = rest.next() else {
             return Some(node.routes()).filter(|routes| !routes.is_empty());
         };
         // A segment with an escaped slash matches parameters only, since a literal contains none.
-        let literal = self.children.get(literals(node_id), segment);
-        if let Some(found) = literal.and_then(|literal| self.descend(literal, rest.clone(), values)) {
+        let literal = self.find_child(literals(node_id), segment, descent);
+        if let Some(found) = literal.and_then(|literal| self.descend(literal, rest.clone(), descent)) {
             return Some(found);
         }
-        let before = values.len();
-        let prefixed = node.prefix_lengths.iter().filter_map(|length| {
-            let (prefix, value) = segment.split_at_checked(*length).filter(|(_, value)| !value.is_empty())?;
-            Some((self.children.get(prefixes(node_id), prefix)?, value))
-        });
-        let plain = node.parameter.map(|parameter| (parameter, segment));
-        for (child, value) in prefixed.chain(plain) {
-            values.push(value);
-            let found = self.descend(child, rest.clone(), values);
-            if found.is_some() {
-                return found;
+        let before = descent.values.len();
+        for length in &node.prefix_lengths {
+            let Some((prefix, value)) = split_decoded(segment, *length).filter(|(_, value)| !value.is_empty()) else {
+                continue;
+            };
+            let Some(child) = self.find_child(prefixes(node_id), prefix, descent) else { continue };
+            descent.values.push(value);
+            if let Some(found) = self.descend(child, rest.clone(), descent) {
+                return Some(found);
             }
-            values.truncate(before);
+            descent.values.truncate(before);
         }
-        None
+        let parameter = node.parameter?;
+        descent.values.push(segment);
+        let found = self.descend(parameter, rest, descent);
+        if found.is_none() {
+            descent.values.truncate(before);
+        }
+        found
+    }
+
+    fn find_child(&self, space: usize, text: &str, descent: &mut Descent<'_>) -> Option<NodeId> {
+        let found = self.children.find(space, text)?;
+        descent.met_alike |= !found.is_exact;
+        (found.is_exact || descent.is_lenient).then_some(found.number)
     }
 }
 
@@ -428,7 +294,7 @@ mod tests {
     }
 
     fn find(table: &RouteTable, host: &str, path: &str) -> Option<(usize, Vec<String>)> {
-        let found = table.find(host, path)?;
+        let found = table.find(host, path).found?;
         Some((found.routes[0], found.values.iter().map(|value| (*value).to_owned()).collect()))
     }
 
@@ -523,23 +389,6 @@ mod tests {
     }
 
     #[test]
-    fn templates_meet_where_one_path_fits_both() {
-        for (one, other, expected) in [
-            ("/key:{a}", "/key:b", true),
-            ("/key:{a}", "/key:", false),
-            ("/key:{a}", "/kex:b", false),
-            ("/key:{a}", "/key:x{b}", true),
-            ("/key:{a}", "/kex:{b}", false),
-            ("/key:{a}", "/{b}", true),
-            ("/a", "/a", true),
-            ("/a", "/b", false),
-        ] {
-            let (one, other) = (Template::parse(one).unwrap(), Template::parse(other).unwrap());
-            assert_eq!((one.meets(&other), other.meets(&one)), (expected, expected), "{one} {other}");
-        }
-    }
-
-    #[test]
     fn hosts_match_byte_for_byte() {
         let table = table(&[
             (None, "/x"),
@@ -574,43 +423,5 @@ mod tests {
         assert!(table.insert(None, &Template::parse("/a/k{x}").unwrap(), 3).is_empty());
         assert_eq!(table.insert(None, &Template::parse("/a/k{y}").unwrap(), 4), [3]);
         assert!(table.insert(Some("h"), &Template::parse("/a/{y}").unwrap(), 2).is_empty());
-    }
-
-    #[test]
-    fn templates_that_nothing_can_match_are_refused() {
-        for bad in [
-            "",
-            "a",
-            "/a//b",
-            "/a/",
-            "/./a",
-            "/%61",
-            "/a%3a",
-            "/a%2Fb",
-            "/a;b",
-            "/{a}b",
-            "/a{b}c",
-            "/{a}{b}",
-            "/a}{b}",
-            "/a{",
-            "/a}",
-            "/{a",
-            "/{}",
-            "/a{}",
-            "/{A}",
-            "/{a}/{a}",
-            "/{a}/b{a}",
-            "/a b",
-            "/%{a1}",
-            "/%2{f}",
-            "/%C3%A{a}",
-            "/a%2F{b}",
-        ] {
-            assert!(Template::parse(bad).is_err(), "{bad}");
-        }
-        for fine in ["/", "/a", "/{a}", "/a/{b}/c/{d_1}", "/a:b", "/a%3Ab", "/.well-known/x", "/a{b}", "/a:{b}/%3A{c}"]
-        {
-            assert_eq!(Template::parse(fine).unwrap().to_string(), fine);
-        }
     }
 }

@@ -1,5 +1,10 @@
 //! Numbers by text: a hash table that keeps all texts in one block of memory. A policy of 10,000 routes has about 30,000 of
 //! them, and a map with a `String` for each of them takes several times as long to build and to free.
+//!
+//! A search for a text also finds one that differs from it in letter case or in escapes only: a router that ignores letter case,
+//! or that decodes a path before it compares it, takes one for the other. Both have the same hash, so this costs nothing.
+
+use crate::percent::lenient;
 
 /// Numbers by text, in any number of spaces: the same text can have a number in each of them.
 #[derive(Debug, Default)]
@@ -27,8 +32,17 @@ const FEWEST_SLOTS: usize = 16;
 /// The result of a search.
 enum Place {
     Entry(usize),
-    /// The slot in which the text would be
-    Free(usize),
+    /// The slot in which the text would be, and the entry of a text that a lenient reader takes for it
+    Free(usize, Option<usize>),
+}
+
+/// What a search has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Match {
+    /// The number of the text that was found.
+    pub number: usize,
+    /// Whether it is the text that was searched for, and not one that a lenient reader takes for it.
+    pub is_exact: bool,
 }
 
 impl TextIndex {
@@ -46,8 +60,24 @@ impl TextIndex {
     pub(crate) fn get(&self, space: usize, text: &str) -> Option<usize> {
         match self.place(space, hash(space, text), text) {
             Place::Entry(entry) => self.entries.get(entry).map(|entry| entry.number),
-            Place::Free(_) => None,
+            Place::Free(..) => None,
         }
+    }
+
+    /// The number of `text` in `space`, or else that of a text which differs in letter case or in escapes only.
+    pub(crate) fn find(&self, space: usize, text: &str) -> Option<Match> {
+        let (entry, is_exact) = match self.place(space, hash(space, text), text) {
+            Place::Entry(entry) => (entry, true),
+            Place::Free(_, alike) => (alike?, false),
+        };
+        Some(Match { number: self.entries.get(entry)?.number, is_exact })
+    }
+
+    /// The text in `space` that differs from `text` in letter case or in escapes only, unless `text` is there, too.
+    pub(crate) fn alike(&self, space: usize, text: &str) -> Option<&str> {
+        let Place::Free(_, alike) = self.place(space, hash(space, text), text) else { return None };
+        let entry = self.entries.get(alike?)?;
+        std::str::from_utf8(self.texts.get(entry.start..entry.end)?).ok()
     }
 
     /// The number of `text` in `space`. If it has none, it gets `number`.
@@ -56,7 +86,7 @@ impl TextIndex {
         let hash = hash(space, text);
         match self.place(space, hash, text) {
             Place::Entry(entry) => self.entries.get(entry).map_or(number, |entry| entry.number),
-            Place::Free(slot) => {
+            Place::Free(slot, _) => {
                 let start = self.texts.len();
                 self.texts.extend_from_slice(text.as_bytes());
                 self.entries.push(TextEntry { hash, space, start, end: self.texts.len(), number });
@@ -64,6 +94,11 @@ impl TextIndex {
                 number
             }
         }
+    }
+
+    /// Whether some text has a number in `space`.
+    pub(crate) fn has_any(&self, space: usize) -> bool {
+        self.entries.iter().any(|entry| entry.space == space)
     }
 
     /// Whether `text` has a number in some space.
@@ -83,24 +118,28 @@ impl TextIndex {
             Place::Entry(entry) => {
                 self.entries.get_mut(entry).map(|entry| std::mem::replace(&mut entry.number, number))
             }
-            Place::Free(_) => None,
+            Place::Free(..) => None,
         }
     }
 
     fn place(&self, space: usize, hash: u32, text: &str) -> Place {
         let mask = self.slots.len().wrapping_sub(1);
         let mut slot = hash as usize & mask;
+        let mut alike = None;
         loop {
             let Some(entry) = self.slots.get(slot).and_then(|number| (*number as usize).checked_sub(1)) else {
-                return Place::Free(slot);
+                return Place::Free(slot, alike);
             };
-            let is_found = |found: &TextEntry| {
-                found.hash == hash
-                    && found.space == space
-                    && self.texts.get(found.start..found.end) == Some(text.as_bytes())
-            };
-            if self.entries.get(entry).is_some_and(is_found) {
+            let known = self.entries.get(entry).filter(|known| known.hash == hash && known.space == space);
+            let known = known.and_then(|known| self.texts.get(known.start..known.end));
+            if known == Some(text.as_bytes()) {
                 return Place::Entry(entry);
+            }
+            if let Some(Ok(known)) = known.map(std::str::from_utf8)
+                && alike.is_none()
+                && lenient(known).eq(lenient(text))
+            {
+                alike = Some(entry);
             }
             slot = (slot + 1) & mask;
         }
@@ -130,12 +169,12 @@ impl TextIndex {
     }
 }
 
-/// FNV-1a of the space and the text, with the upper bits mixed into the lower ones, which choose the slot. The texts come from
+/// FNV-1a of the space and the text as a lenient reader compares it, with the upper bits mixed into the lower ones, which choose the slot. The texts come from
 /// the operator's document, so the hash need not withstand an attacker: a client's path is only searched for.
 fn hash(space: usize, text: &str) -> u32 {
     const PRIME: u32 = 16_777_619;
     let start = (space as u32 ^ 2_166_136_261).wrapping_mul(PRIME);
-    let hash = text.bytes().fold(start, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME));
+    let hash = lenient(text).fold(start, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME));
     hash ^ (hash >> 15)
 }
 

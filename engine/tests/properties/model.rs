@@ -196,7 +196,7 @@ fn remove_dot_segments(path: &str) -> Option<String> {
 }
 
 pattern!(MALFORMED, "%(?:$|.$|[^0-9A-Fa-f]|.[^0-9A-Fa-f])");
-pattern!(BAD_PATH, r"^[^/]|^$|%(?:$|.$|[^0-9A-Fa-f]|.[^0-9A-Fa-f])|%00|%5[Cc]|[\\;#\x00-\x20\x7f]");
+pattern!(BAD_PATH, r"^[^/]|^$|%(?:$|.$|[^0-9A-Fa-f]|.[^0-9A-Fa-f])|%[01][0-9A-Fa-f]|%7[Ff]|%5[Cc]|[\\;#\x00-\x20\x7f]");
 
 /// A path in its one spelling; `None` if it is ambiguous.
 pub(crate) fn normalised(path: &[u8]) -> Option<String> {
@@ -215,6 +215,10 @@ pub(crate) fn normalised(path: &[u8]) -> Option<String> {
         };
         decoded.push_str(&if is_plain { char::from(byte).to_string() } else { percent_encoded(&[byte]) });
     }
+    let Ok(text) = String::from_utf8(percent_decoded(&decoded)) else { return None };
+    if text.chars().any(|char| char.is_control() || char == '\u{2028}' || char == '\u{2029}') {
+        return None;
+    }
     let mut path = remove_dot_segments(&decoded)?;
     while path.contains("//") {
         path = path.replace("//", "/");
@@ -222,8 +226,13 @@ pub(crate) fn normalised(path: &[u8]) -> Option<String> {
     if path.len() > 1 && path.ends_with('/') {
         path.pop();
     }
-    let dots = |segment: &str| segment.contains("%2F") && segment.split("%2F").any(|part| [".", ".."].contains(&part));
+    let dots = |segment: &str| segment.contains("%2F") && hides_dots(segment);
     (!path.split('/').any(dots)).then_some(path)
+}
+
+/// Whether a backend that decodes a value before it splits the path would see `.`, `..` or nothing as a segment.
+fn hides_dots(value: &str) -> bool {
+    value.split("%2F").any(|part| ["", ".", ".."].contains(&part))
 }
 
 pub(crate) fn segments(path: &str) -> Vec<&str> {
@@ -265,6 +274,18 @@ pub(crate) fn values<'p>(route: &RouteModel, path: &'p str) -> Option<Vec<&'p st
     Some(values)
 }
 
+/// Whether a path fits a template for a reader that decodes segments and ignores the case of letters.
+fn fits_leniently(route: &RouteModel, path: &str) -> bool {
+    let read = |text: &str| percent_decoded(text).to_ascii_lowercase();
+    let given = segments(path);
+    given.len() == route.path.len()
+        && route.path.iter().zip(given).all(|(segment, value)| match segment {
+            Segment::Literal(text) => read(text) == read(value),
+            Segment::Parameter => true,
+            Segment::Prefixed(prefix) => read(value).len() > read(prefix).len() && read(value).starts_with(&read(prefix)),
+        })
+}
+
 /// Whether an authority is a host and at most one port.
 fn is_authority(authority: &str) -> bool {
     static AUTHORITY: LazyLock<Regex> = LazyLock::new(|| {
@@ -295,6 +316,8 @@ pub(crate) enum Declared<'p, 'r> {
     Route(&'p RouteModel, Vec<&'r str>),
     OtherMethods(Vec<&'p str>),
     Nothing,
+    /// A lenient reader finds other routes
+    OtherReading,
 }
 
 pub(crate) fn declared<'p, 'r>(
@@ -312,21 +335,28 @@ pub(crate) fn declared<'p, 'r>(
         };
         route.path.iter().map(rank).collect()
     };
-    let mut fitting: Vec<(usize, Vec<usize>, &RouteModel, Vec<&str>)> = Vec::new();
-    for route in &policy.routes {
-        let Some(values) = values(route, path) else { continue };
-        let hosts: Vec<Option<&str>> =
-            if route.hosts.is_empty() { vec![None] } else { route.hosts.iter().copied().map(Some).collect() };
-        let ranks = hosts.into_iter().filter_map(|pattern| host_rank(pattern, authority));
-        fitting.extend(ranks.map(|rank| (rank, shape(route), route, values.clone())));
-    }
-    let Some(best) = fitting.iter().map(|(rank, shape, ..)| (*rank, shape.clone())).min() else {
-        return Declared::Nothing;
+    let best = |fits: &dyn Fn(&RouteModel) -> bool| -> Vec<&'p RouteModel> {
+        let mut fitting: Vec<(usize, Vec<usize>, &RouteModel)> = Vec::new();
+        for route in policy.routes.iter().filter(|route| fits(route)) {
+            let hosts: Vec<Option<&str>> =
+                if route.hosts.is_empty() { vec![None] } else { route.hosts.iter().copied().map(Some).collect() };
+            let ranks = hosts.into_iter().filter_map(|pattern| host_rank(pattern, authority));
+            fitting.extend(ranks.map(|rank| (rank, shape(route), route)));
+        }
+        let best = fitting.iter().map(|(rank, shape, ..)| (*rank, shape.clone())).min();
+        fitting.retain(|(rank, shape, ..)| Some((*rank, shape)) == best.as_ref().map(|(rank, shape)| (*rank, shape)));
+        fitting.into_iter().map(|(.., route)| route).collect()
     };
-    fitting.retain(|(rank, shape, ..)| (*rank, shape) == (best.0, &best.1));
-    let routes: Vec<(&RouteModel, Vec<&str>)> =
-        fitting.into_iter().map(|(.., route, values)| (route, values)).collect();
-    by_method(routes, method)
+    let routes = best(&|route| values(route, path).is_some());
+    let others = best(&|route| fits_leniently(route, path));
+    let differ = others.iter().map(|route| &route.endpoint).ne(routes.iter().map(|route| &route.endpoint));
+    if differ && !(routes.is_empty() && policy.unmatched == "REJECT") {
+        return Declared::OtherReading;
+    }
+    if routes.is_empty() {
+        return Declared::Nothing;
+    }
+    by_method(routes.into_iter().map(|route| (route, values(route, path).unwrap())).collect(), method)
 }
 
 fn by_method<'p, 'r>(routes: Vec<(&'p RouteModel, Vec<&'r str>)>, method: &str) -> Declared<'p, 'r> {
@@ -402,7 +432,8 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     if !is_authority(&authority) {
         return refused("path_ambiguous");
     }
-    let is_below = |prefix: &str| path == prefix || path.starts_with(&format!("{prefix}/"));
+    let lower = path.to_ascii_lowercase();
+    let is_below = |prefix: &str| lower == prefix || lower.starts_with(&format!("{prefix}/"));
     let first = segments(&path).first().copied().unwrap_or_default();
     if (policy.restate && is_below("/restate")) || (policy.rewrite && policy.services().contains(&first)) {
         return refused("not_found");
@@ -412,6 +443,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         None | Some(Json::Null) => declared(policy, &authority, &path, &method),
         Some(Json::String(endpoint)) => match policy.routes.iter().find(|route| route.endpoint == *endpoint) {
             None => return refused("policy_invalid"),
+            Some(_) if matches!(declared(policy, &authority, &path, &method), Declared::OtherReading) => {
+                Declared::OtherReading
+            }
             Some(route) => match values(route, &path) {
                 Some(values) => by_method(vec![(route, values)], &method),
                 None if route.path.iter().all(|segment| matches!(segment, Segment::Literal(_))) => {
@@ -428,15 +462,16 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             methods.sort_unstable();
             return Ok(Expected::OtherMethods(methods.into_iter().map(str::to_owned).collect()));
         }
+        Declared::OtherReading => return refused("path_ambiguous"),
         Declared::Nothing if has_slash => return refused("path_ambiguous"),
         Declared::Nothing => (None, Vec::new()),
-        Declared::Route(_, values) if has_slash && !values.iter().any(|value| value.contains("%2F")) => {
+        Declared::Route(route, values)
+            if has_slash && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F"))) =>
+        {
             return refused("path_ambiguous");
         }
         // What a backend that decodes the value would read as another place.
-        Declared::Route(_, values)
-            if values.iter().any(|value| value.split("%2F").any(|part| [".", ".."].contains(&part))) =>
-        {
+        Declared::Route(_, values) if values.iter().any(|value| hides_dots(value)) => {
             return refused("path_ambiguous");
         }
         Declared::Route(route, values) => (Some(route), values),

@@ -22,7 +22,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
         "routes": [
             {"endpoint": "plain", "path": "/plain", "policy": "REQUIRED_A", "target": "Refunds/create"},
             {"endpoint": "later", "path": "/later", "policy": "REQUIRED_A", "target": "Emails/send", "one_way": true},
-            {"endpoint": "cart", "path": "/carts/{a}/{b}", "policy": "ACCEPTED", "target": "Cart/{tenant}:{a}:x{b}/checkout"},
+            {"endpoint": "cart", "path": "/carts/{a}/{b}", "policy": "ACCEPTED", "encoded_slash": true, "target": "Cart/{tenant}:{a}:x{b}/checkout"},
             {"endpoint": "profile", "path": "/profile", "policy": "ACCEPTED", "target": "Profile/{subject}/change"}
         ]
     }"#;
@@ -39,7 +39,7 @@ struct Call {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let value = prop_oneof!["[a-c:%/\"é\u{1}]{1,4}", Just("x".to_owned())].prop_map(|text| {
+    let value = prop_oneof!["[a-c:%\"é]{0,3}(/[a-c:]{1,2})?", Just("x".to_owned())].prop_map(|text| {
         // A segment of dots alone is refused.
         model::percent_encoded(format!("v{text}").as_bytes())
     });

@@ -347,6 +347,69 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/-", route("x", "/flags/{a}b", json!({})))],
             [("/routes/3/path", "`{a}b`: a parameter takes a whole segment, or the rest of one behind a text")],
         ),
+        // What a backend's router could take for something else.
+        row(
+            [("/routes/-", route("x", "/Hooks", json!({})))],
+            [(
+                "/routes/3/path",
+                "`Hooks` differs from `hooks` in `/hooks/{provider}/{webhook_id}`, hooks of /routes/1, in letter case or in escapes only, \
+                 and many routers take one for the other: write both alike",
+            )],
+        ),
+        row(
+            [
+                ("/routes/-", route("x", "/flags/key:{a}", json!({}))),
+                ("/routes/-", route("y", "/flags/key%3A{a}/on", json!({}))),
+            ],
+            [("/routes/4/path", "`key%3A` differs from `key:` in `/flags/key:{a}`, x of /routes/3,")],
+        ),
+        row([("/routes/-", route("x", "/Hooks", json!({"hosts": ["a.example.com"]})))], []),
+        row(
+            [("/routes/-", route("x", "/Restate2/x", json!({}))), ("/routes/-", route("y", "/RESTATE/x", json!({})))],
+            [("/routes/4/path", "`/restate` is closed to clients")],
+        ),
+        row(
+            [("/routes/-", route("x", "/files/x", json!({"encoded_slash": true})))],
+            [("/routes/3/encoded_slash", "the path has no parameter whose value could contain a slash")],
+        ),
+        row(
+            [
+                ("/routes/-", route("x", "/files/{name}", json!({"encoded_slash": true}))),
+                ("/routes/-", route("y", "/files/{name}/share", json!({"hosts": ["a.example.com"]}))),
+            ],
+            [(
+                "/routes/3/encoded_slash",
+                "with %2F in `{name}` a backend that decodes paths before it routes reads `/files/{name}/share`, y of /routes/4, whose \
+                 rules the filter would not apply: choose another path for one of the two, or remove `encoded_slash`",
+            )],
+        ),
+        row(
+            [
+                ("/routes/-", route("x", "/files/{name}", json!({"encoded_slash": true, "methods": ["GET"]}))),
+                ("/routes/-", route("y", "/files/{name}/share", json!({}))),
+            ],
+            [],
+        ),
+        row(
+            [
+                ("/routes/-", route("x", "/files/{name}", json!({"encoded_slash": true, "hosts": ["b.example.com"]}))),
+                ("/routes/-", route("y", "/files/{name}/share", json!({"hosts": ["a.example.com"]}))),
+            ],
+            [],
+        ),
+        row(
+            [("/routes/-", route("x", "/{name}", json!({"encoded_slash": true, "methods": ["PUT"]})))],
+            [(
+                "/routes/3/encoded_slash",
+                "with %2F in `{name}` a backend that decodes paths before it routes reads a path below `/restate`, which is closed to \
+                 clients",
+            )],
+        ),
+        row(
+            [("/backend/paths", json!("v1")), ("/backend/reserved_paths", json!([])), ("/routes/0/recovery", json!(false)),
+             ("/routes/-", route("x", "/{name}", json!({"encoded_slash": true, "methods": ["PUT"]})))],
+            [("/routes/3/encoded_slash", "reads a path below `/{service}`, which is closed to clients")],
+        ),
         // What is closed to clients.
         row(
             [("/unmatched", json!("PROHIBITED"))],
@@ -361,7 +424,10 @@ pub(super) fn relations() -> Vec<Row> {
         row([("/routes/-", route("x", "/restated", json!({})))], []),
         row(
             [("/routes/-", route("x", "/Orders/list", json!({})))],
-            [("/routes/3/path", "`/Orders` is the path of a service of the backend and so closed to clients")],
+            [
+                ("/routes/3/path", "`Orders` differs from `orders` in `/orders`, orders.create of /routes/0,"),
+                ("/routes/3/path", "`/Orders` is the path of a service of the backend and so closed to clients"),
+            ],
         ),
         row([("/routes/-", route("x", "/IdempotencyGuard", json!({})))], [("/routes/3/path", "closed to clients")]),
         row(
@@ -369,7 +435,7 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/backend/rewrite_path", json!(false)),
                 ("/routes/0/collision", json!("observe")),
                 ("/routes/-", route("x", "/IdempotencyGuard", json!({}))),
-                ("/routes/-", route("y", "/Orders", json!({}))),
+                ("/routes/-", route("y", "/Orders", json!({"hosts": ["a.example.com"]}))),
             ],
             [("/routes/3/path", "`/IdempotencyGuard` is the path of a service of the backend")],
         ),

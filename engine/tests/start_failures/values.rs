@@ -312,7 +312,12 @@ pub(super) fn values() -> Vec<Row> {
             [("/routes/2/path", json!("/a%zz"))],
             [("/routes/2/path", "The path holds a % that is not followed by two hexadecimal digits")],
         ),
-        row([("/routes/2/path", json!("/a%00"))], [("/routes/2/path", "The path holds an escaped zero byte")]),
+        row([("/routes/2/path", json!("/a%00"))], [("/routes/2/path", "The path holds an escaped control character")]),
+        row(
+            [("/backend/reserved_paths", json!(["/a%2Fb"]))],
+            [("/backend/reserved_paths/0", "segments are separated by `/`, and not by %2F")],
+        ),
+        row([("/routes/2/path", json!("/a%FF"))], [("/routes/2/path", "The path holds escaped bytes that are no UTF-8")]),
         row([("/routes/2/path", json!("/a;b"))], [("/routes/2/path", "The path holds a semicolon")]),
         row(
             [("/routes/2/path", json!("/a b"))],

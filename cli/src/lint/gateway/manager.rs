@@ -10,8 +10,8 @@ use crate::lint::view::duration;
 /// The mark that the filter sets (docs/contract.md section 2).
 pub(super) const MARK: &str = edge_idempotency_engine::policy::REWRITE_MARK;
 
-/// The numbers of `UNESCAPE_AND_REDIRECT` and `UNESCAPE_AND_FORWARD`.
-const UNESCAPE: [&str; 2] = ["3", "4"];
+/// The member that says what the gateway does with escaped slashes.
+const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";
 
 /// What a format of the access log writes as the filter's record.
 const RECORD: &str = "wasm.edge_idempotency";
@@ -25,15 +25,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
             findings.at_member(lint, manager.member(member), &manager.span, message);
         }
     }
-    if let Some(action) = manager.member("path_with_escaped_slashes_action")
-        && action.value.text().is_some_and(|action| action.starts_with("UNESCAPE") || UNESCAPE.contains(&action))
-    {
-        findings.add(
-            "envoy-escaped-slashes",
-            member_span(action),
-            "the gateway decodes `%2F` before the filter reads the path",
-        );
-    }
+    escaped_slashes(manager, needs, findings);
     if manager.member("request_timeout").is_none_or(|timeout| millis(&timeout.value) == Some(0)) {
         let member = manager.member("request_timeout");
         findings.at_member(
@@ -60,6 +52,25 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
     }
     timeouts(manager, needs, findings);
     mark(manager, needs, findings);
+}
+
+/// What the gateway does with escaped slashes.
+fn escaped_slashes(manager: &SpannedNode, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
+    let member = manager.member(ESCAPED_SLASHES);
+    let allowed = needs.and_then(|needs| needs.encoded_slash.as_deref());
+    let message = match member.map_or("", |member| member.value.text().unwrap_or_default()) {
+        "UNESCAPE_AND_REDIRECT" | "UNESCAPE_AND_FORWARD" | "3" | "4" => match allowed {
+            Some(endpoint) => format!("the gateway decodes `%2F` before the filter reads the path, and `{endpoint}` takes it as a value"),
+            None => "the gateway decodes `%2F` before the filter reads the path".to_owned(),
+        },
+        "REJECT_REQUEST" | "2" => match allowed {
+            Some(endpoint) => format!("the gateway refuses `%2F`, which `{endpoint}` takes as a value"),
+            None => return,
+        },
+        "KEEP_UNCHANGED" | "1" => return,
+        _ => format!("the connection manager lacks `{ESCAPED_SLASHES}`, so the runtime decides what becomes of `%2F`"),
+    };
+    findings.at_member("envoy-escaped-slashes", member, &manager.span, message);
 }
 
 /// The filters behind ours.

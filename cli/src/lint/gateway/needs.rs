@@ -38,6 +38,8 @@ pub(super) struct GatewayNeeds {
     pub(super) answer: Option<String>,
     /// The cluster of the backend, if the policy names it
     pub(super) backend: Option<String>,
+    /// The first route that takes escaped slashes
+    pub(super) encoded_slash: Option<String>,
 }
 
 /// Headers that name the caller.
@@ -99,6 +101,8 @@ struct RouteOfGateway {
     one_way: bool,
     #[serde(default)]
     answer: AnswerOfGateway,
+    #[serde(default)]
+    encoded_slash: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -217,6 +221,7 @@ impl GatewayNeeds {
             waiting: document.routes.iter().filter(waits).map(|route| sample(&route.path)).collect(),
             answer: document.routes.iter().find(shaped).map(|route| route.endpoint.clone()),
             backend: document.backend.cluster.clone(),
+            encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
         })
     }
 }

@@ -287,7 +287,7 @@ fn recovered(
     identity: Option<[&'static str; 3]>,
 ) -> Result<Option<String>, &'static str> {
     let Some((base, key, what)) = recovery(path) else { return Ok(None) };
-    let (routes, values) = routes_at(host, &base);
+    let (routes, values) = routes_at(host, &base, exactly);
     let keyed = |route: &&Route| matches!(route.keys, Keys::Required | Keys::Accepted);
     let Some(route) = routes.into_iter().find(keyed) else { return Ok(None) };
     if case.method != "GET" {
@@ -323,7 +323,7 @@ fn invocation_id(handler: &str, key: &str) -> Option<String> {
 }
 
 /// The routes of a place, and the values of the path's parameters.
-fn routes_at(host: &str, path: &str) -> (Vec<&'static Route>, Vec<String>) {
+fn routes_at(host: &str, path: &str, reads: fn(&str, &str) -> bool) -> (Vec<&'static Route>, Vec<String>) {
     let wildcard = |pattern: &str| pattern.strip_prefix('*').is_some_and(|suffix| host.ends_with(suffix));
     let rank = |route: &Route| {
         let exact = route.hosts.contains(&host);
@@ -337,29 +337,43 @@ fn routes_at(host: &str, path: &str) -> (Vec<&'static Route>, Vec<String>) {
     };
     // A literal segment outranks a parameter, from left to right: `false` is less than `true`.
     let parameters = |route: &Route| route.path.split('/').map(|part| !part.starts_with('{')).collect::<Vec<_>>();
-    let fitting = ROUTES.iter().filter(|route| values(route.path, path).is_some());
+    let fitting = ROUTES.iter().filter(|route| values(route.path, path, reads).is_some());
     let best = fitting.clone().filter_map(|route| Some((rank(route)?, parameters(route), route.path))).max();
     let Some((best_rank, _, template)) = best else { return (Vec::new(), Vec::new()) };
     let routes = fitting.filter(|route| rank(route) == Some(best_rank) && route.path == template).collect();
-    (routes, values(template, path).unwrap_or_default())
+    (routes, values(template, path, reads).unwrap_or_default())
+}
+
+/// How the filter compares a text of a template with a segment.
+fn exactly(text: &str, segment: &str) -> bool {
+    text == segment
+}
+
+/// How a router does that decodes segments and ignores the case of letters.
+fn leniently(text: &str, segment: &str) -> bool {
+    reading::decoded(segment.as_bytes()).eq_ignore_ascii_case(text.as_bytes())
 }
 
 /// The values of a template's parameters in a path that fits it.
-fn values(template: &str, path: &str) -> Option<Vec<String>> {
+fn values(template: &str, path: &str, reads: fn(&str, &str) -> bool) -> Option<Vec<String>> {
     let (parts, given): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
     if parts.len() != given.len() {
         return None;
     }
     let pairs = || parts.iter().zip(&given);
-    let fits = pairs().all(|(part, value)| part.starts_with('{') || part == value);
+    let fits = pairs().all(|(part, value)| part.starts_with('{') || reads(part, value));
     let values = pairs().filter(|(part, _)| part.starts_with('{')).map(|(_, value)| (*value).to_owned());
     fits.then(|| values.collect())
 }
 
 fn route(host: &str, path: &str, method: &str) -> Result<(&'static Route, Vec<String>), &'static str> {
-    let (routes, values) = routes_at(host, path);
+    let (routes, values) = routes_at(host, path, exactly);
     if routes.is_empty() {
         return Err("a path that no route has");
+    }
+    let (others, _) = routes_at(host, path, leniently);
+    if others.iter().map(|route| route.path).ne(routes.iter().map(|route| route.path)) {
+        return Err("a path that is another route's for a lenient router");
     }
     let takes = |route: &&Route| route.method == method || (route.method == "GET" && method == "HEAD");
     let route = routes.into_iter().find(takes).ok_or("a method that the path does not take")?;

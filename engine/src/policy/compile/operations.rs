@@ -4,7 +4,7 @@ use super::Compiler;
 use crate::policy::document::Scope;
 use crate::policy::operations::Operations;
 use crate::policy::recovery::{OUTPUT, SEGMENT};
-use crate::policy::routes::TemplateSegment;
+use crate::policy::template::TemplateSegment;
 use crate::policy::text_index::TextIndex;
 use crate::policy::{Route, SERVICES, Template, path};
 

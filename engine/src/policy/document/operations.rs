@@ -3,7 +3,7 @@
 use super::Secret;
 use super::secrets::{read_secret, read_secrets};
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::policy::routes::Template;
+use crate::policy::template::Template;
 
 /// An `operations` object.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The items of `routes`.
 
 use super::super::authority::is_host;
-use super::super::routes::Template;
+use super::super::template::Template;
 use super::identity::IdentityRules;
 use super::{Mode, check_name, check_text, parse_header_name, parse_text, read_key, read_mode, read_on_prohibited};
 use crate::json::cursor::{Issues, JsonCursor};
@@ -149,6 +149,8 @@ pub(crate) struct RouteDocument<'j> {
     pub strips_prohibited: Option<bool>,
     /// `answer`, if the route has it
     pub answer: Option<AnswerDocument>,
+    /// `encoded_slash`: whether a parameter's value may contain `%2F`
+    pub encoded_slash: bool,
 }
 
 /// An `answer` object.
@@ -186,6 +188,7 @@ impl<'j> RouteDocument<'j> {
             "key",
             "on_prohibited",
             "answer",
+            "encoded_slash",
         ];
         let fields = at.fields(&known, issues)?;
         let endpoint = fields.need_parse("endpoint", issues, check_name);
@@ -230,6 +233,7 @@ impl<'j> RouteDocument<'j> {
             key: read_key(&fields, issues),
             strips_prohibited: read_on_prohibited(&fields, issues),
             answer: fields.get("answer").and_then(|at| read_answer(&at, issues)),
+            encoded_slash: fields.boolean("encoded_slash", issues).unwrap_or_default(),
             endpoint: endpoint?,
             template: template?,
             policy: policy?,

@@ -66,6 +66,8 @@ pub(crate) struct TargetModel {
 pub(crate) struct RouteModel {
     pub(crate) endpoint: String,
     pub(crate) path: Vec<Segment>,
+    /// Whether the values of parameters may contain escaped slashes
+    pub(crate) encoded_slash: bool,
     pub(crate) hosts: Vec<&'static str>,
     pub(crate) methods: Vec<&'static str>,
     pub(crate) kind: Kind,

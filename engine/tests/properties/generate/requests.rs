@@ -259,7 +259,7 @@ pub(crate) fn respelled(path: &str, noise: &[u8], only_same: bool) -> String {
 fn parameter_value() -> BoxedStrategy<String> {
     prop_oneof![
         3 => "[a-z0-9]{1,3}",
-        2 => select(vec!["a%2Fb", "%2F", "a:b", ":", "%25", "x%20y", "..%2F", "%C3%A9", "%3A", "a%253A", "%FF", "%7B", "...", "~"]).prop_map(str::to_owned),
+        2 => select(vec!["a%2Fb", "%2F", "a:b", ":", "%25", "x%20y", "..%2F", "%C3%A9", "%3A", "a%253A", "%FF", "%0A", "CLOSE", "%7B", "...", "~"]).prop_map(str::to_owned),
     ]
     .boxed()
 }

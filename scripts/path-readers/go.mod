@@ -1,0 +1,3 @@
+module edge-idempotency.dev/path-readers
+
+go 1.22
