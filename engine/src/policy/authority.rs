@@ -1,11 +1,14 @@
 //! The authority of a request: a host and at most one port (RFC 9110 section 7.2, RFC 3986 section 3.2).
 //!
 //! Filters in front of this one read the authority too, and they parse unusual ones in different ways. So an ambiguous
-//! authority is refused, and a route's host is compared with the whole authority, byte for byte, as the gateway's exact
-//! rules do (docs/contract.md section 2). An authority with a port matches no host. The gateway removes a port; if
-//! there still is one, the client sent two (`a:80:80`), and the gateway's rules saw another host.
+//! authority is refused. One host has many spellings: the gateway chooses its virtual host whatever the letter case, and
+//! may ignore a port or a final dot, while a route's host is compared byte for byte. So an authority that spells a host of
+//! the policy in another way than the policy is refused, too (docs/contract.md section 2): it would get around the routes
+//! of this host.
 
 use super::path::PathError;
+use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Checks an authority and returns it unchanged: `api.example.com`, `192.0.2.1:80`, `[::1]:443`.
 ///
@@ -17,12 +20,59 @@ use super::path::PathError;
 /// percent-encoding.
 pub(crate) fn parse(authority: &[u8]) -> Result<&str, PathError> {
     let text = std::str::from_utf8(authority).map_err(|_| PathError::Authority)?;
-    let address_end = if text.starts_with('[') { text.find(']') } else { Some(0) };
-    let from = address_end.ok_or(PathError::Authority)?;
-    let colon = text.bytes().skip(from).position(|byte| byte == b':').map(|at| at + from);
-    let (host, port) = text.split_at_checked(colon.unwrap_or(text.len())).ok_or(PathError::Authority)?;
+    let (host, port) = split_port(text).ok_or(PathError::Authority)?;
     let is_authority = is_host(host) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
     if is_authority { Ok(text) } else { Err(PathError::Authority) }
+}
+
+/// The host, and the rest with its colon; `None` if a bracket is not closed.
+fn split_port(authority: &str) -> Option<(&str, &str)> {
+    let from = if authority.starts_with('[') { authority.find(']')? } else { 0 };
+    let colon = authority.bytes().skip(from).position(|byte| byte == b':').map(|at| at + from);
+    authority.split_at_checked(colon.unwrap_or(authority.len()))
+}
+
+/// The host of an authority that [`parse`] accepts, in its canonical form: in lower case, without a port and without one
+/// final dot, an IPv6 address as RFC 5952 writes it, and a number that URLs read as an IPv4 address (`0x7f.1`, the host
+/// parser of the WHATWG's URL standard) with four decimal parts.
+pub(super) fn canonical(authority: &str) -> Cow<'_, str> {
+    // Most authorities are: there is no capital, no colon and no final dot, and the last label does not begin with a digit.
+    let last_label = authority.rsplit('.').next().unwrap_or_default();
+    if !authority.bytes().any(|byte| byte.is_ascii_uppercase() || byte == b':')
+        && last_label.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+    {
+        return Cow::Borrowed(authority);
+    }
+    let (host, _) = split_port(authority).unwrap_or((authority, ""));
+    let host = host.to_ascii_lowercase();
+    if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return Cow::Owned(address.parse::<Ipv6Addr>().map_or(host.clone(), |address| format!("[{address}]")));
+    }
+    let name = host.strip_suffix('.').unwrap_or(&host);
+    Cow::Owned(ipv4(name).map_or_else(|| name.to_owned(), |address| address.to_string()))
+}
+
+/// A number that URLs read as an IPv4 address: one to four parts, decimal, octal (`0177`) or hexadecimal (`0x7f`), the last
+/// of which fills the rest of the address.
+fn ipv4(name: &str) -> Option<Ipv4Addr> {
+    let number = |part: &str| match part.strip_prefix("0x") {
+        Some("") => Some(0),
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None if part.len() > 1 && part.starts_with('0') => u32::from_str_radix(part, 8).ok(),
+        None => part.parse().ok(),
+    };
+    let (mut bits, mut left) = (0_u32, 32_u32);
+    let mut parts = name.split('.').peekable();
+    while let Some(part) = parts.next() {
+        let number = number(part)?;
+        let width = if parts.peek().is_some() { 8.min(left.checked_sub(8)?) } else { left };
+        if width < 32 && number >> width != 0 {
+            return None;
+        }
+        left -= width;
+        bits |= number << left;
+    }
+    (left == 0).then(|| Ipv4Addr::from(bits))
 }
 
 /// Whether a text is a host name, an IPv4 address, or an IPv6 address in brackets.
@@ -60,6 +110,45 @@ mod tests {
             "[::ffff:192.0.2.1]:1",
         ] {
             assert_eq!(parse(authority.as_bytes()), Ok(authority));
+        }
+    }
+
+    #[test]
+    fn each_host_has_one_canonical_form() {
+        for (authority, host) in [
+            ("api.example.com", "api.example.com"),
+            ("API.Example.com", "api.example.com"),
+            ("api.example.com.", "api.example.com"),
+            ("api.example.com:443", "api.example.com"),
+            ("API.example.com.:8443", "api.example.com"),
+            ("api.example.com..", "api.example.com."),
+            (".", ""),
+            ("XN--MNCHEN-3YA.example", "xn--mnchen-3ya.example"),
+            ("[::1]", "[::1]"),
+            ("[2001:DB8:0:0:0:0:0:1]:80", "[2001:db8::1]"),
+            ("[0:0:0:0:0:FFFF:192.0.2.1]", "[::ffff:192.0.2.1]"),
+            ("[1:2:3]", "[1:2:3]"),
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1.:80", "192.0.2.1"),
+            ("192.0.513", "192.0.2.1"),
+            ("192.513", "192.0.2.1"),
+            ("3221225985", "192.0.2.1"),
+            ("0300.0.0X2.01", "192.0.2.1"),
+            ("0xC0000201", "192.0.2.1"),
+            ("0x.0.0.0", "0.0.0.0"),
+            ("4294967295", "255.255.255.255"),
+            ("4294967296", "4294967296"),
+            ("256.0.0.1", "256.0.0.1"),
+            ("192.0.2.256", "192.0.2.256"),
+            ("192.0.2.08", "192.0.2.08"),
+            ("192.0..1", "192.0..1"),
+            ("1.2.3.4.5", "1.2.3.4.5"),
+            ("api.1example", "api.1example"),
+        ] {
+            assert_eq!(parse(authority.as_bytes()), Ok(authority));
+            assert_eq!(canonical(authority), host, "{authority}");
+            // One final dot goes, and not all of them.
+            assert!(canonical(host) == host || host.ends_with('.'), "{host}");
         }
     }
 
