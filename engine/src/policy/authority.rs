@@ -8,7 +8,6 @@
 
 use super::path::PathError;
 use std::borrow::Cow;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Checks an authority and returns it unchanged: `api.example.com`, `192.0.2.1:80`, `[::1]:443`.
 ///
@@ -33,8 +32,8 @@ fn split_port(authority: &str) -> Option<(&str, &str)> {
 }
 
 /// The host of an authority that [`parse`] accepts, in its canonical form: in lower case, without a port and without one
-/// final dot, an IPv6 address as RFC 5952 writes it, and a number that URLs read as an IPv4 address (`0x7f.1`, the host
-/// parser of the WHATWG's URL standard) with four decimal parts.
+/// final dot; an address as URLs write it (the host serializer of the WHATWG's URL standard): IPv6 without leading zeros and
+/// with `::` for the longest run of zeros, IPv4 with four decimal parts.
 pub(super) fn canonical(authority: &str) -> Cow<'_, str> {
     // Most authorities are: there is no capital, no colon and no final dot, and the last label does not begin with a digit.
     let last_label = authority.rsplit('.').next().unwrap_or_default();
@@ -45,16 +44,71 @@ pub(super) fn canonical(authority: &str) -> Cow<'_, str> {
     }
     let (host, _) = split_port(authority).unwrap_or((authority, ""));
     let host = host.to_ascii_lowercase();
-    if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return Cow::Owned(address.parse::<Ipv6Addr>().map_or(host.clone(), |address| format!("[{address}]")));
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    Cow::Owned(match address {
+        Some(address) => ipv6(address).map_or_else(|| host.clone(), ipv6_text),
+        None => {
+            let name = host.strip_suffix('.').unwrap_or(&host);
+            ipv4(name).map_or_else(|| name.to_owned(), ipv4_text)
+        }
+    })
+}
+
+/// The groups of an IPv6 address (RFC 4291 section 2.2).
+fn ipv6(text: &str) -> Option<Vec<u32>> {
+    let (before, after) = text.split_once("::").map_or((text, None), |(before, after)| (before, Some(after)));
+    let mut groups = Vec::with_capacity(8);
+    read_groups(before, after.is_none(), &mut groups)?;
+    if let Some(after) = after {
+        let mut rest = Vec::with_capacity(8);
+        read_groups(after, true, &mut rest)?;
+        let zeros = 8_usize.checked_sub(groups.len() + rest.len()).filter(|zeros| *zeros > 0)?;
+        groups.resize(groups.len() + zeros, 0);
+        groups.append(&mut rest);
     }
-    let name = host.strip_suffix('.').unwrap_or(&host);
-    Cow::Owned(ipv4(name).map_or_else(|| name.to_owned(), |address| address.to_string()))
+    (groups.len() == 8).then_some(groups)
+}
+
+/// Reads groups with colons between them; the last two of an address may be written as an IPv4 address.
+fn read_groups(part: &str, ends_address: bool, groups: &mut Vec<u32>) -> Option<()> {
+    let mut pieces = part.split(':').filter(|_| !part.is_empty()).peekable();
+    while let Some(piece) = pieces.next() {
+        if piece.contains('.') && ends_address && pieces.peek().is_none() {
+            let bits = ipv4(piece).filter(|_| piece.split('.').count() == 4)?;
+            groups.extend([bits >> 16, bits & 0xffff]);
+        } else {
+            groups.push(u32::from_str_radix(piece, 16).ok().filter(|_| piece.len() <= 4)?);
+        }
+    }
+    Some(())
+}
+
+/// An IPv6 address in brackets.
+fn ipv6_text(groups: Vec<u32>) -> String {
+    let (mut start, mut length, mut run) = (0, 1, 0);
+    for (place, group) in groups.iter().enumerate() {
+        run = if *group == 0 { run + 1 } else { 0 };
+        if run > length {
+            (start, length) = (place + 1 - run, run);
+        }
+    }
+    let mut text = "[".to_owned();
+    for (place, group) in groups.into_iter().enumerate() {
+        if length > 1 && (start..start + length).contains(&place) {
+            text.push_str(if place == start { "::" } else { "" });
+            continue;
+        }
+        text.push_str(if place == 0 || text.ends_with(':') { "" } else { ":" });
+        let digits = [12, 8, 4, 0].map(|shift| group >> shift);
+        let digits = digits.into_iter().enumerate().filter(|(place, rest)| *place == 3 || *rest > 0);
+        text.extend(digits.filter_map(|(_, rest)| char::from_digit(rest & 15, 16)));
+    }
+    text + "]"
 }
 
 /// A number that URLs read as an IPv4 address: one to four parts, decimal, octal (`0177`) or hexadecimal (`0x7f`), the last
 /// of which fills the rest of the address.
-fn ipv4(name: &str) -> Option<Ipv4Addr> {
+fn ipv4(name: &str) -> Option<u32> {
     let number = |part: &str| match part.strip_prefix("0x") {
         Some("") => Some(0),
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -72,7 +126,11 @@ fn ipv4(name: &str) -> Option<Ipv4Addr> {
         left -= width;
         bits |= number << left;
     }
-    (left == 0).then(|| Ipv4Addr::from(bits))
+    (left == 0).then_some(bits)
+}
+
+fn ipv4_text(bits: u32) -> String {
+    format!("{}.{}.{}.{}", bits >> 24, bits >> 16 & 255, bits >> 8 & 255, bits & 255)
 }
 
 /// Whether a text is a host name, an IPv4 address, or an IPv6 address in brackets.
@@ -126,7 +184,18 @@ mod tests {
             ("XN--MNCHEN-3YA.example", "xn--mnchen-3ya.example"),
             ("[::1]", "[::1]"),
             ("[2001:DB8:0:0:0:0:0:1]:80", "[2001:db8::1]"),
-            ("[0:0:0:0:0:FFFF:192.0.2.1]", "[::ffff:192.0.2.1]"),
+            ("[0:0:0:0:0:FFFF:192.0.2.1]", "[::ffff:c000:201]"),
+            ("[::]", "[::]"),
+            ("[1::]", "[1::]"),
+            ("[1:0:0:2:0:0:0:0abc]", "[1:0:0:2::abc]"),
+            ("[1:0:2:3:4:5:6:7]", "[1:0:2:3:4:5:6:7]"),
+            ("[1:2:3:4:5:6:7::]", "[1:2:3:4:5:6:7:0]"),
+            ("[1:2:3:4:5:6:7::8]", "[1:2:3:4:5:6:7::8]"),
+            ("[::1::]", "[::1::]"),
+            ("[::00001]", "[::00001]"),
+            ("[1.2.3.4::]", "[1.2.3.4::]"),
+            ("[::1.2]", "[::1.2]"),
+            ("[1:2:3:4:5:6:7:8:9]", "[1:2:3:4:5:6:7:8:9]"),
             ("[1:2:3]", "[1:2:3]"),
             ("192.0.2.1", "192.0.2.1"),
             ("192.0.2.1.:80", "192.0.2.1"),

@@ -203,7 +203,7 @@ fn outcome(policy: &Policy, method: &str, path: &str, endpoint: Option<&str>) ->
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
     let flow = exchange.request_headers(policy, &headers, &attributes, &mut effects);
     if let Some(problem) = exchange.refusal() {
-        return Err(problem.code.as_str().to_owned());
+        return Err(problem.code.name().to_owned());
     }
     assert_eq!(flow, RequestFlow::Continue, "{method} {path}");
     let set = |wanted: &str| {
