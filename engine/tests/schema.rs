@@ -327,6 +327,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/key/pattern", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/pattern", "/routes/*/key/pattern", "cannot be used"),
     ("/routes/*/identity/sources/*/project", "/routes/*/scope", "no identity source names one"),
+    ("/routes/*/hosts/*", "/routes/*/hosts/*", "in its canonical form"), // addresses
     ("/routes/*/path", "/routes/*/path", "closed to clients"),
     ("/routes/*/path", "/routes/*/encoded_slash", "a backend that decodes paths"),
     ("/routes/*/path", "/routes/*/encoded_slash", "has no parameter whose value"),
@@ -383,7 +384,7 @@ const TEXTS: &str = r#"
     30s 0s 007d s -1s 1.5h 1w 24H
     user user:1 user: :1 User:1 user:a:b user:a%3Ab user:a%3ab user:a%41 user:a%00 user:a%7F user:%FF user:%
     stripe Stripe stripe-2 wh_12345 wh_1234 api-key webhooks.ingest
-    api.example.com api.example.com:80 API.example.com *.example.com *. *example.com a.*.b [::1] [ [] [x] [::1 a..b
+    api.example.com api.example.com:80 API.example.com api.example.com. [0::1] [::A] 0x7f.1 127.0.0.1 *.example.com *. *example.com a.*.b [::1] [ [] [x] [::1 a..b
     delay Delay delaysec limit-key
     Cart Cart/check Cart/a/check Cart//check /Cart/check Cart/check/ Cart/a/b/check Cart/{a/check Cart/a}/check
     Cart/{cart_id}/check Cart/{tenant}:{cart_id}/check Cart/{tenant}{cart_id}/check 1Cart/check Cart/é/check

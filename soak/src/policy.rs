@@ -143,7 +143,6 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
             "kind": "restate",
             "rewrite_path": true,
             "cluster": "backend",
-            "reserved_paths": ["/restate"],
             "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
             "hide_headers": ["x-restate-*", "access-control-*"],
             "guard": {"service": "IdempotencyGuard", "retention": GUARD_RETENTION},

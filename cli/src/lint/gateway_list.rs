@@ -160,9 +160,27 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-host-spelling",
         severity: Error,
         summary: "Routes have `hosts`, and the gateway does not normalise the host.",
-        why: "With a port or a final dot a host is another host, so a client can leave a policy by the spelling. Capitals make another \
-              host of it, too, and Envoy has no setting for them: with `unmatched: REJECT` such a request is refused.",
+        why: "The filter refuses a host of the policy that comes with a port, with a final dot or in capitals (400 `path_ambiguous`). \
+              Clients write a port that is not the default one, and cannot leave it out. Without the settings rules of other filters \
+              by `:authority` see each of these spellings as another host.",
         instead: "Write `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the connection manager.",
+    },
+    Lint {
+        name: "envoy-open-host",
+        severity: Error,
+        summary: "A virtual host takes hosts that no route of the policy names, and the policy forwards what it does not declare.",
+        why: "Routes with `hosts` are for these hosts alone. A client that writes another `Host` comes to the same backend by the path \
+              of such a route, and `unmatched` lets the request pass: without a key, or without the signature of a webhook.",
+        instead: "List the hosts of the policy as `domains`, write `\"unmatched\": \"REJECT\"`, or leave `hosts` out of the routes. If \
+                  the backend refuses other hosts by itself, allow this lint.",
+    },
+    Lint {
+        name: "envoy-unserved-host",
+        severity: Warning,
+        summary: "The policy has routes for a host that no virtual host takes.",
+        why: "Envoy answers 404 before the filter reads the request, so the routes are never used. A domain with a port takes no request \
+              where `strip_any_host_port` is set.",
+        instead: "Add the host to the `domains` of a virtual host, without a port, or correct it in the policy.",
     },
     Lint {
         name: "envoy-buffer-limit",

@@ -59,8 +59,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "host-spelling",
         severity: Note,
         summary: "Routes have `hosts`, so the gateway has to normalise the host.",
-        why: "`api.example.com:443` and `api.example.com.` are other hosts than `api.example.com`, so a client could choose \
-              another route by the spelling.",
+        why: "A request whose `Host` spells a host of the policy in another way, such as `api.example.com:8443`, is refused (400 \
+              `path_ambiguous`), and clients that use a port write it.",
         instead: "Set `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the connection manager; \
                   `check --envoy` looks whether they are set.",
     },
@@ -130,6 +130,15 @@ pub(super) static LINTS: &[Lint] = &[
         summary: "A secret is in the document itself.",
         why: "Whoever reads the file, the repository or the gateway's config dump has the secret.",
         instead: "Write `{\"env\": \"NAME\"}`, or let OpenBao give the secrets. For tests and trials allow this lint.",
+    },
+    Lint {
+        name: "unmatched-service",
+        severity: Warning,
+        summary: "Requests that no route declares reach services of Restate that the policy does not name.",
+        why: "Restate's ingress calls every registered service by its path. The filter closes `/restate`, and every undeclared path of \
+              the services that the policy names (targets, `retention.services`, the guard). It cannot know the others, and with \
+              `unmatched` other than `REJECT` their paths pass. It is no error, because the gateway may lead such paths elsewhere.",
+        instead: "Write `\"unmatched\": \"REJECT\"`. If no route of the gateway takes such paths to Restate, allow this lint.",
     },
     Lint {
         name: "unmatched-write",

@@ -52,6 +52,14 @@ fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
         ),
         "declare every path that writes, and write `\"unmatched\": \"REJECT\"`",
     ));
+    if document.is_restate() {
+        findings.push(PolicyFinding::new(
+            "unmatched-service",
+            "/unmatched",
+            "a client calls every handler of Restate at `/{Service}/{handler}` whose service the policy does not name",
+            "write `\"unmatched\": \"REJECT\"`; if no route of the gateway takes such paths to Restate, allow this lint",
+        ));
+    }
 }
 
 /// Operations that need a key, and whose reverse takes none.

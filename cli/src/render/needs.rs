@@ -63,6 +63,7 @@ pub(crate) struct GatewayNeeds {
     pub(crate) signed_headers: BTreeSet<String>,
     /// Sources that read other metadata than that of jwt_authn
     pub(crate) other_metadata: BTreeSet<String>,
+    /// Paths that no client may call
     pub(crate) reserved: Vec<String>,
     /// `backend.operations.path`
     pub(crate) operations: Option<String>,
@@ -97,11 +98,13 @@ impl GatewayNeeds {
         let default = listed.into_iter().flatten().any(|route| route.get("max_body_bytes").is_none());
         let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).max().unwrap_or(MAX_BODY_BYTES).max(MARGIN);
         let unmatched = text_at(document, "/unmatched").unwrap_or_else(|| "REJECT".to_owned());
-        let reserved = match backend.and_then(|backend| backend.get("reserved_paths")) {
-            Some(paths) => strings(Some(paths)),
-            None if generic => Vec::new(),
-            None => vec!["/restate".to_owned()],
-        };
+        let guard = backend.filter(|_| !generic).and_then(|backend| backend.get("guard"));
+        let guard = guard.map(|guard| text_at(guard, "/service").unwrap_or_else(|| "IdempotencyGuard".to_owned()));
+        let reserved = (!generic).then(|| "/restate".to_owned()).into_iter();
+        let reserved: Vec<String> = reserved
+            .chain(guard.map(|service| format!("/{service}")))
+            .chain(strings(backend.and_then(|backend| backend.get("reserved_paths"))))
+            .collect();
         let waits = listed
             .into_iter()
             .flatten()

@@ -40,8 +40,8 @@ impl Decided<'_> {
             (Some(problem), Some(_)) => format!("{sent} on {}: {}", self.authority(), problem.detail),
             (Some(problem), None) => format!("{sent}: {}", problem.detail),
             (None, Some(path)) if is_closed => format!(
-                "{path} is closed to clients: it is a path of the backend's own (`backend.reserved_paths`), or its first \
-                 segment is the service of a target."
+                "{path} is closed to clients: it is a path of the backend's own (`/restate`, `backend.reserved_paths`), or its \
+                 first segment is the guard, or the service of a target."
             ),
             (None, Some(path)) if path == sent => format!("{path} is already in its normal form."),
             (None, Some(path)) => format!("{sent} is read as {path}, and forwarded in this form."),
@@ -72,6 +72,10 @@ impl Decided<'_> {
             (None, Some(Code::PolicyInvalid)) => {
                 "The gateway's route names an endpoint that the policy does not have.".to_owned()
             }
+            (None, Some(Code::NotFound)) if self.policy.is_closed_undeclared(path) => format!(
+                "No route matches {method} {path}, and its first segment is a service of Restate: what no route declares there \
+                 is closed to clients."
+            ),
             (None, Some(_)) => format!("No route matches {method} {path}."),
             (None, None) => format!(
                 "No route matches {method} {path}. The request follows `unmatched`: {}.",

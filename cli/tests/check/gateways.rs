@@ -209,9 +209,55 @@ fn a_host_has_one_spelling_where_routes_have_hosts() {
     assert_eq!(names(&report), ["envoy-host-spelling"], "{report}");
 }
 
+/// Virtual hosts and the policy's hosts, in the shipped example for an API of one's own, which forwards what it does not declare.
+#[test]
+fn virtual_hosts_fit_the_hosts_of_the_policy() {
+    let example = include_str!("../../../examples/own-api/envoy.yaml");
+    let found = |hosts: &str, domains: &str, unmatched: &str| {
+        let config = example
+            .replacen(
+                "\"endpoint\": \"orders.create\",",
+                &format!("\"endpoint\": \"orders.create\", \"hosts\": {hosts},"),
+                1,
+            )
+            .replacen("domains: [\"*\"]", &format!("domains: {domains}"), 1)
+            .replacen("\"unmatched\": \"PROHIBITED\"", &format!("\"unmatched\": \"{unmatched}\""), 1);
+        let gateway = Gateway::new(&config);
+        let report = gateway.report();
+        let ours = |name: &&str| ["envoy-open-host", "envoy-unserved-host", "envoy-host-spelling"].contains(name);
+        let names: Vec<String> = names(&report).into_iter().filter(ours).map(str::to_owned).collect();
+        (names, gateway.text())
+    };
+    let one = r#"["api.example.com"]"#;
+    for (hosts, domains, unmatched, expected) in [
+        (one, r#"["api.example.com"]"#, "PROHIBITED", &[][..]),
+        (one, r#"["API.example.com"]"#, "PROHIBITED", &[]),
+        (one, r#"["*"]"#, "REJECT", &[]),
+        (one, r#"["*"]"#, "PROHIBITED", &["envoy-open-host"]),
+        (one, r#"["*"]"#, "HANDLER_INTERNAL_C", &["envoy-open-host"]),
+        (one, r#"["api.example.com", "www.example.com"]"#, "PROHIBITED", &["envoy-open-host"]),
+        (one, r#"["api.example.com", "www.example.com"]"#, "REJECT", &[]),
+        (one, r#"["api.example.com:443"]"#, "PROHIBITED", &["envoy-unserved-host"]),
+        (one, r#"["www.example.com"]"#, "REJECT", &["envoy-unserved-host"]),
+        (one, r#"["*.example.com"]"#, "PROHIBITED", &["envoy-open-host"]),
+        (r#"["*.example.com"]"#, r#"["*.example.com"]"#, "PROHIBITED", &[]),
+        (r#"["*.example.com"]"#, r#"["eu.example.com"]"#, "PROHIBITED", &[]),
+        (r#"["api.example.com", "pay.example.com"]"#, r#"["api.example.com"]"#, "PROHIBITED", &["envoy-unserved-host"]),
+    ] {
+        let (names, text) = found(hosts, domains, unmatched);
+        assert_eq!(names, expected, "{hosts} {domains} {unmatched}: {text}");
+    }
+    insta::assert_snapshot!("envoy-open-host", found(one, r#"["*"]"#, "PROHIBITED").1);
+    insta::assert_snapshot!("envoy-unserved-host", found(one, r#"["www.example.com"]"#, "REJECT").1);
+}
+
 #[test]
 fn every_lint_of_a_gateway_has_a_mistake() {
-    let planted: BTreeSet<&str> = MISTAKES.iter().map(|(lint, ..)| *lint).chain(["envoy-host-spelling"]).collect();
+    let planted: BTreeSet<&str> = MISTAKES
+        .iter()
+        .map(|(lint, ..)| *lint)
+        .chain(["envoy-host-spelling", "envoy-open-host", "envoy-unserved-host"])
+        .collect();
     for name in all_lints().iter().filter(|name| name.starts_with("envoy-")) {
         assert!(planted.contains(name.as_str()), "{name}");
     }

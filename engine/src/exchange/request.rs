@@ -207,6 +207,9 @@ impl Exchange {
             return Err(Problem::path_ambiguous(PathError::Forbidden));
         }
         let authority = authority::parse(head.authority).map_err(Problem::path_ambiguous)?;
+        if policy.is_respelled(authority) {
+            return Err(Problem::path_ambiguous(PathError::HostSpelling));
+        }
         if policy.is_closed(path.as_str()) {
             return Err(Problem::not_found());
         }
@@ -317,6 +320,7 @@ impl Exchange {
                 self.facts.policy = Some(unmatched_name(policy.unmatched()));
                 let kind = match policy.unmatched() {
                     Unmatched::Reject => return Err(Problem::not_found()),
+                    _ if policy.is_closed_undeclared(path.as_str()) => return Err(Problem::not_found()),
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };

@@ -18,7 +18,7 @@ use super::recovery::SEGMENT;
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::text_index::TextIndex;
-use super::{ENDPOINTS, Policy, PolicyErrors, REWRITE_MARK, Route, SERVICES};
+use super::{CLOSED, CLOSED_UNDECLARED, ENDPOINTS, Policy, PolicyErrors, REWRITE_MARK, Route, SERVICES};
 use crate::headers::{IDEMPOTENCY_KEY, NameGate, NameSet, REQUEST_NAMES, RESPONSE_NAMES, canonical};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, slip};
@@ -41,6 +41,9 @@ const CREDENTIALS: [&str; 7] = [
 /// Headers with which a client can override the method that was checked.
 const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
+
+/// The first segment under which Restate keeps the description of its handlers. Restate 1.7 answers 404 there.
+const OPENAPI: &str = "openapi";
 
 /// The method of a route that lists none.
 const DEFAULT_METHOD: &str = "POST";
@@ -143,7 +146,7 @@ impl Compiler<'_> {
             self.recovery_paths(&routes);
         }
         self.check_scopes();
-        self.closed_services(&routes, &mut names);
+        self.closed_services(&routes, &mut names, &reserved_paths);
         self.encoded_slashes(&routes, &reserved_paths, &names);
         let operations = self.operations(&routes, &reserved_paths, &names);
         let caller_headers = self.caller_headers();
@@ -390,24 +393,35 @@ impl Compiler<'_> {
         }
     }
 
-    /// Adds to `names` the first path segments that are closed to clients because they are services of the backend: with
-    /// `rewrite_path` those of targets and of the guard. Without it clients call the services of targets by these paths,
-    /// and only a guard that routes ask is closed, since a claim of a client would count as that of another caller.
+    /// Adds to `names` the first path segments that are closed to clients because they are services of the backend.
+    ///
+    /// The paths of the guard are closed, since a claim of a client would count as that of another caller. With
+    /// `rewrite_path` those of the targets' services are, too. Without it clients of Restate call the services by these
+    /// paths: those that a route declares stay open, and all others of a service that the document names are closed.
     #[inline(never)]
-    fn closed_services(&mut self, routes: &[(usize, Route)], names: &mut TextIndex) {
+    fn closed_services(&mut self, routes: &[(usize, Route)], names: &mut TextIndex, reserved_paths: &[String]) {
         let backend = &self.document.backend;
-        let asks_guard = backend.rewrite_path || routes.iter().any(|(_, route)| route.collision.is_some());
-        let targets = routes.iter().filter_map(|(_, route)| route.target.as_ref());
-        let guard = backend.guard.iter().filter(|_| asks_guard).map(|guard| &guard.service);
-        for service in targets.map(|target| &target.service).chain(guard) {
-            names.get_or_insert(SERVICES, service, 0);
+        let rewrites = backend.rewrite_path;
+        if let Some(guard) = &backend.guard
+            && (rewrites || self.is_restate() || routes.iter().any(|(_, route)| route.collision.is_some()))
+        {
+            names.get_or_insert(SERVICES, &guard.service, CLOSED);
+        }
+        if rewrites || self.is_restate() {
+            let number = if rewrites { CLOSED } else { CLOSED_UNDECLARED };
+            let targets = self.document.routes.iter().filter_map(|(_, route)| route.target?.split('/').next());
+            let retained = self.document.retentions.iter().filter(|_| !rewrites).map(|retention| &*retention.service);
+            targets.chain(retained).for_each(|service| _ = names.get_or_insert(SERVICES, service, number));
+        }
+        if self.is_restate() {
+            names.get_or_insert(SERVICES, OPENAPI, CLOSED_UNDECLARED);
         }
         // The first segments of most routes are the same.
         let mut free = None;
         for (index, route) in routes {
             let first = route.template.first_literal().filter(|first| free != Some(*first));
             if let Some(first) = first
-                && names.get(SERVICES, first).is_none()
+                && names.get(SERVICES, first) != Some(CLOSED)
             {
                 free = Some(first);
             } else if let Some(first) = first {
@@ -417,7 +431,7 @@ impl Compiler<'_> {
                 self.issues.add(format!("/routes/{index}/path"), message);
             }
             let is_reserved = |target: &Target| {
-                backend.reserved_paths.iter().any(|path| path.strip_prefix('/') == Some(target.service.as_str()))
+                reserved_paths.iter().any(|path| path.strip_prefix('/') == Some(target.service.as_str()))
             };
             if route.target.as_deref().is_some_and(is_reserved) {
                 self.issues

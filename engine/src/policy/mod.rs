@@ -45,8 +45,12 @@ pub const REWRITE_MARK: &str = "x-edge-idempotency";
 
 /// The space of endpoints in [`Policy::names`].
 const ENDPOINTS: usize = 0;
-/// The space of services that are closed to clients.
+/// The space of services that are closed to clients; the number says how.
 const SERVICES: usize = 1;
+/// A service whose paths are closed.
+const CLOSED: usize = 0;
+/// A service whose paths are closed unless a route declares them.
+const CLOSED_UNDECLARED: usize = 1;
 
 /// A compiled policy, in the form that requests need.
 #[derive(Debug)]
@@ -70,7 +74,7 @@ pub struct Policy {
     routes: Vec<Route>,
     table: RouteTable,
     /// The routes by their endpoints, in the space [`ENDPOINTS`]; and the first path segments that are closed to clients, in
-    /// the space [`SERVICES`]: none without `rewrite_path`, but for a guard's
+    /// the space [`SERVICES`]
     names: TextIndex,
     /// Path prefixes closed to clients, without a trailing slash.
     reserved_paths: Vec<String>,
@@ -476,10 +480,24 @@ impl Policy {
         self.routes.get(self.names.get(ENDPOINTS, name)?)
     }
 
-    /// Whether `path` (normalised) is closed to clients.
+    /// Whether `path` (normalised) is closed to clients, whatever routes there are.
     pub fn is_closed(&self, path: &str) -> bool {
-        self.reserved_paths.iter().any(|prefix| is_below(path, prefix))
-            || path::segments(path).next().is_some_and(|first| self.names.get(SERVICES, first).is_some())
+        self.reserved_paths.iter().any(|prefix| is_below(path, prefix)) || self.closed_service(path) == Some(CLOSED)
+    }
+
+    /// Whether `path` (normalised) is closed to clients unless a route declares it.
+    pub fn is_closed_undeclared(&self, path: &str) -> bool {
+        self.closed_service(path).is_some()
+    }
+
+    /// How the paths of the service are closed that the first segment of a path names.
+    fn closed_service(&self, path: &str) -> Option<usize> {
+        self.names.get(SERVICES, path::segments(path).next()?)
+    }
+
+    /// Whether an authority is another spelling of a host that routes are declared for.
+    pub(crate) fn is_respelled(&self, authority: &str) -> bool {
+        self.table.is_respelled(authority)
     }
 
     /// Finds the route for an authority, a normalised path and a method.
@@ -495,7 +513,8 @@ impl Policy {
     }
 
     /// Finds the route by the endpoint that the gateway names; `None` for an unknown endpoint. If the route's template
-    /// has parameters, the path has to match it.
+    /// has parameters, or the path leads to a service that is closed unless a route declares it, the path has to match
+    /// the template.
     pub fn named<'r>(
         &self,
         endpoint: &[u8],
@@ -509,7 +528,7 @@ impl Policy {
         }
         let values = match route.template.values(path) {
             Some(values) => values,
-            None if route.template.parameters().next().is_none() => Vec::new(),
+            None if route.template.parameters().next().is_none() && !self.is_closed_undeclared(path) => Vec::new(),
             None => return Some(RouteLookup::Nothing),
         };
         Some(self.by_method(std::iter::once(route), values, method))

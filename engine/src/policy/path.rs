@@ -33,6 +33,8 @@ pub enum PathError {
     DotSegment,
     /// The authority is not a host and at most one port.
     Authority,
+    /// The authority is another spelling of a host that routes are declared for.
+    HostSpelling,
 }
 
 impl PathError {
@@ -60,6 +62,10 @@ impl PathError {
             Self::Authority => {
                 "The Host header is not a host name or address with at most one port (1 to 65535). Send it as in \
                  api.example.com or api.example.com:8443."
+            }
+            Self::HostSpelling => {
+                "The Host header spells a host of this API in another way. Send it in lower case, without a port and without \
+                 a final dot, and an address in its shortest form."
             }
             Self::Forbidden => "The path holds a space, a control character or #. Percent-encode it.",
         }

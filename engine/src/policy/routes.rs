@@ -2,10 +2,12 @@
 //! not on the number of routes. Only where routes have texts in front of parameters, several branches are tried, each
 //! node of the table at most once.
 
+use super::authority::canonical;
 use super::path::segments;
 use super::template::{Template, TemplateSegment};
 use super::text_index::TextIndex;
 use crate::percent::{lenient, split_decoded};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The index of a route in its policy.
@@ -193,9 +195,25 @@ impl RouteTable {
         self.children.has_text(text)
     }
 
+    /// Whether an authority is another spelling of a host that has routes.
+    pub(super) fn is_respelled(&self, authority: &str) -> bool {
+        if self.hosts.is_empty() && self.suffixes.is_empty() {
+            return false;
+        }
+        match canonical(authority) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(host) => host != authority && self.roots(&host).next().is_some(),
+        }
+    }
+
+    /// The roots of a host: its own, and those of its wildcards from the longest on.
+    fn roots<'t>(&'t self, host: &'t str) -> impl Iterator<Item = NodeId> + 't {
+        let wildcards = host.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(host.get(dot..)?));
+        self.hosts.get(host).into_iter().chain(wildcards).copied()
+    }
+
     /// Finds the routes for a request. The order of precedence is: routes of its host, routes of the longest wildcard,
-    /// routes without a host. A host has to be equal to the whole authority, byte for byte, so an authority with a port
-    /// matches none. A literal segment takes precedence over a parameter behind a text, the longest such text over a
+    /// routes without a host. A host has to be equal to the whole authority, byte for byte. A literal segment takes precedence over a parameter behind a text, the longest such text over a
     /// shorter one, and each of them over a parameter that takes the whole segment, from left to right.
     ///
     /// A path in which a text stands in another letter case, or with other escapes, is looked up a second time as a lenient
@@ -218,10 +236,7 @@ impl RouteTable {
         path: &'p str,
     ) -> Option<RouteMatch<'t, 'p>> {
         if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
-            let wildcards =
-                authority.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(authority.get(dot..)?));
-            let named = self.hosts.get(authority).into_iter().chain(wildcards);
-            if let Some(found) = named.copied().find_map(|root| self.find_below(descent, root, path)) {
+            if let Some(found) = self.roots(authority).find_map(|root| self.find_below(descent, root, path)) {
                 return Some(found);
             }
         }
@@ -412,6 +427,39 @@ mod tests {
             ("", 0),
         ] {
             assert_eq!(find(&table, host, "/x").map(|found| found.0), Some(expected), "{host}");
+        }
+    }
+
+    #[test]
+    fn other_spellings_of_hosts_are_known() {
+        let with_hosts = table(&[
+            (None, "/x"),
+            (Some("api.example.com"), "/x"),
+            (Some("*.example.net"), "/x"),
+            (Some("[::1]"), "/x"),
+            (Some("192.0.2.1"), "/x"),
+        ]);
+        for (host, expected) in [
+            ("api.example.com", false),
+            ("API.example.com", true),
+            ("api.example.com.", true),
+            ("api.example.com..", false),
+            ("api.example.com:8443", true),
+            ("a.example.net", false),
+            ("A.example.net", true),
+            ("a.example.net:80", true),
+            ("example.net.", false),
+            ("OTHER.example:80", false),
+            ("[::1]", false),
+            ("[0::1]", true),
+            ("[::1]:80", true),
+            ("[::2]:80", false),
+            ("192.0.2.1", false),
+            ("192.0.513", true),
+            ("192.0.2.2", false),
+        ] {
+            assert_eq!(with_hosts.is_respelled(host), expected, "{host}");
+            assert!(!table(&[(None, "/x")]).is_respelled(host), "{host}");
         }
     }
 

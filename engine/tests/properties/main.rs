@@ -12,6 +12,7 @@
 )]
 
 mod any_bytes;
+mod closed;
 mod collision;
 mod errors;
 mod exchange;

@@ -295,6 +295,20 @@ fn is_authority(authority: &str) -> bool {
     parts.name("port").is_none_or(|port| authority[port.range()].parse::<u32>().unwrap() <= 65_535)
 }
 
+/// Whether an authority is a host of the policy in another spelling: in capitals, with a port, with a final dot, or an IPv6
+/// address in a longer form.
+fn is_other_spelling(policy: &PolicyModel, authority: &str) -> bool {
+    static SPELLING: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^(?<host>\[[^\]]*\]|[^:]*?)\.?(?::[0-9]*)?$").unwrap());
+    let Some(parts) = SPELLING.captures(authority.as_bytes()) else { return false };
+    let mut host = authority[parts.name("host").unwrap().range()].to_lowercase();
+    if let Ok(address) = host.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>() {
+        host = format!("[{address}]");
+    }
+    let of_policy = |pattern: &&str| host_rank(Some(pattern), &host).is_some();
+    host != authority && policy.routes.iter().flat_map(|route| &route.hosts).any(|pattern| of_policy(&pattern))
+}
+
 /// The host's pattern that a request belongs to, more particular ones first: the host, wildcards from the longest, all.
 fn host_rank(pattern: Option<&str>, authority: &str) -> Option<usize> {
     match pattern {
@@ -432,12 +446,21 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     if !is_authority(&authority) {
         return refused("path_ambiguous");
     }
+    if is_other_spelling(policy, &authority) {
+        return refused("path_ambiguous");
+    }
     let lower = path.to_ascii_lowercase();
     let is_below = |prefix: &str| lower == prefix || lower.starts_with(&format!("{prefix}/"));
     let first = segments(&path).first().copied().unwrap_or_default();
-    if (policy.restate && is_below("/restate")) || (policy.rewrite && policy.services().contains(&first)) {
+    let collides = policy.routes.iter().any(|route| route.collision.is_some());
+    if (policy.restate && is_below("/restate"))
+        || (policy.rewrite && policy.services().contains(&first))
+        || ((policy.restate || policy.rewrite || collides) && first == "IdempotencyGuard")
+    {
         return refused("not_found");
     }
+    // Without `rewrite_path` what a route declares stays open.
+    let is_closed_undeclared = policy.restate && (policy.services().contains(&first) || first == "openapi");
     let method = String::from_utf8_lossy(pseudo(request, ":method")).into_owned();
     let found = match request.attributes.endpoint.as_ref().filter(|_| policy.gateway_routes) {
         None | Some(Json::Null) => declared(policy, &authority, &path, &method),
@@ -448,7 +471,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             }
             Some(route) => match values(route, &path) {
                 Some(values) => by_method(vec![(route, values)], &method),
-                None if route.path.iter().all(|segment| matches!(segment, Segment::Literal(_))) => {
+                None if !is_closed_undeclared
+                    && route.path.iter().all(|segment| matches!(segment, Segment::Literal(_))) =>
+                {
                     by_method(vec![(route, Vec::new())], &method)
                 }
                 None => Declared::Nothing,
@@ -464,6 +489,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         }
         Declared::OtherReading => return refused("path_ambiguous"),
         Declared::Nothing if has_slash => return refused("path_ambiguous"),
+        Declared::Nothing if is_closed_undeclared => return refused("not_found"),
         Declared::Nothing => (None, Vec::new()),
         Declared::Route(route, values)
             if has_slash && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F"))) =>

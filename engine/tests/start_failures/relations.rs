@@ -439,10 +439,22 @@ pub(super) fn relations() -> Vec<Row> {
             ],
             [("/routes/3/path", "`/IdempotencyGuard` is the path of a service of the backend")],
         ),
-        row([("/backend/rewrite_path", json!(false)), ("/routes/-", route("x", "/IdempotencyGuard", json!({})))], []),
+        row(
+            [("/backend/rewrite_path", json!(false)), ("/routes/-", route("x", "/IdempotencyGuard", json!({})))],
+            [("/routes/3/path", "`/IdempotencyGuard` is the path of a service of the backend")],
+        ),
+        row(
+            [("/backend/rewrite_path", json!(false)), ("/routes/-", route("x", "/restate/health", json!({})))],
+            [("/routes/3/path", "`/restate` is closed to clients")],
+        ),
+        row([("/backend/rewrite_path", json!(false)), ("/routes/-", route("x", "/openapi/{service}", json!({})))], []),
         row([("/routes/-", route("x", "/orders/list", json!({})))], []),
         row(
             [("/backend/reserved_paths", json!(["/Orders"]))],
+            [("/routes/0/target", "the service's path is one of /backend/reserved_paths")],
+        ),
+        row(
+            [("/routes/0/target", json!("restate/create"))],
             [("/routes/0/target", "the service's path is one of /backend/reserved_paths")],
         ),
         // Targets.

@@ -213,13 +213,28 @@ pub(super) fn values() -> Vec<Row> {
             ],
         ),
         row(
-            [("/routes/0/hosts", json!(["a.example.com:443", "A.example.com"]))],
+            [(
+                "/routes/0/hosts",
+                json!([
+                    "a.example.com:443",
+                    "A.example.com",
+                    "*.Example.com",
+                    "a.example.com.",
+                    "[2001:DB8:0::1]",
+                    "0x7f.1",
+                    "m\u{fc}nchen.example",
+                    "a:x"
+                ]),
+            )],
             [
-                ("/routes/0/hosts/0", "expected a host without port"),
-                (
-                    "/routes/0/hosts/1",
-                    "hosts are compared byte for byte, and clients send them in lower case: write `a.example.com`",
-                ),
+                ("/routes/0/hosts/0", "requests that spell it in another way are refused: write `a.example.com`"),
+                ("/routes/0/hosts/1", "a host stands here in its canonical form"),
+                ("/routes/0/hosts/2", "write `*.example.com`"),
+                ("/routes/0/hosts/3", "write `a.example.com`"),
+                ("/routes/0/hosts/4", "write `[2001:db8::1]`"),
+                ("/routes/0/hosts/5", "write `127.0.0.1`"),
+                ("/routes/0/hosts/6", "expected a host without port"),
+                ("/routes/0/hosts/7", "such as `xn--mnchen-3ya.example`"),
             ],
         ),
         row(

@@ -6,6 +6,7 @@
 //! | `find` | where the filter is, also where ECDS reads it from a file |
 //! | `plugin` | the filter's own configuration |
 //! | `manager` | the connection manager and the listener |
+//! | `hosts` | virtual hosts that do not fit the hosts of the policy's routes |
 //! | `callers` | who is calling: tokens, and headers that name the caller |
 //! | `buffers` | limits that are smaller than the bodies that the filter waits for |
 //! | `table` | routes and clusters |
@@ -18,6 +19,7 @@ mod again;
 mod buffers;
 mod callers;
 mod find;
+mod hosts;
 mod manager;
 mod needs;
 mod paths;
@@ -192,6 +194,7 @@ fn around(tree: &SpannedNode, found: &FoundPlugin<'_>, needs: Option<&GatewayNee
         manager::check(chain, needs, findings);
         table::check(chain, needs, findings);
         if let Some(needs) = needs {
+            hosts::check(chain, needs, findings);
             callers::check(chain, needs, findings);
             buffers::check(chain, needs, findings);
         }

@@ -22,6 +22,10 @@ pub(super) struct GatewayNeeds {
     pub(super) clusters: BTreeMap<String, &'static str>,
     /// The first route with `hosts`
     pub(super) hosts: Option<String>,
+    /// The hosts of all routes
+    pub(super) route_hosts: BTreeSet<String>,
+    /// What the policy does with requests that no route declares, if it forwards them
+    pub(super) forwards_unmatched: Option<String>,
     /// The beginnings of paths that the filter writes, if it rewrites any
     pub(super) rewritten: BTreeSet<String>,
     /// How long a request for a result waits, in milliseconds; `None` without such requests
@@ -55,6 +59,8 @@ pub(super) struct OwnedHeaders {
 struct PolicyOfGateway {
     backend: BackendOfGateway,
     routes: Vec<RouteOfGateway>,
+    #[serde(default)]
+    unmatched: Option<String>,
     #[serde(default)]
     identity: Option<IdentityOfGateway>,
     #[serde(default)]
@@ -213,6 +219,8 @@ impl GatewayNeeds {
             variables,
             clusters,
             hosts: document.routes.iter().find(|route| !route.hosts.is_empty()).map(|route| route.endpoint.clone()),
+            route_hosts: document.routes.iter().flat_map(|route| route.hosts.iter().cloned()).collect(),
+            forwards_unmatched: document.unmatched.clone().filter(|unmatched| unmatched != "REJECT"),
             rewritten: rewritten.collect(),
             wait_ms: document.routes.iter().any(recovers).then(|| document.recovery.wait_ms.unwrap_or(WAIT_MS)),
             metadata: sources.iter().copied().filter_map(pair).collect(),

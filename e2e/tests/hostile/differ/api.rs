@@ -4,6 +4,9 @@
 use e2e::config::{Change, ListenerSpec};
 use serde_json::{Value, json};
 
+use super::native::{self, DECLARED, NATIVE};
+use super::spellings::HOSTS;
+
 /// How a route treats keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
@@ -50,7 +53,8 @@ pub(crate) struct Route {
     pub(crate) example: (&'static str, &'static str),
 }
 
-const ROUTE: Route = Route {
+/// What most routes have.
+pub(crate) const ROUTE: Route = Route {
     endpoint: "",
     method: "POST",
     path: "",
@@ -211,10 +215,26 @@ pub(crate) enum Listener {
     /// Paths and trailers reach the filter as clients wrote them. Rules by path would not hold there (docs/security.md),
     /// so RBAC has those by host and by method only.
     AsWritten,
+    /// Authorities reach the filter as clients wrote them, routes are of hosts, and what no route declares is forwarded.
+    Hosts,
+    /// Restate behind clients' own paths, and what no route declares is forwarded.
+    Native,
+    /// The same with Restate's older paths, and keys are refused where no route is.
+    NativeV1,
+    /// The same with routes that are Restate's own paths.
+    Declared,
 }
 
 /// Every listener.
-pub(crate) const LISTENERS: [Listener; 3] = [Listener::Rewriting, Listener::Plain, Listener::AsWritten];
+pub(crate) const LISTENERS: [Listener; 7] = [
+    Listener::Rewriting,
+    Listener::Plain,
+    Listener::AsWritten,
+    Listener::Hosts,
+    Listener::Native,
+    Listener::NativeV1,
+    Listener::Declared,
+];
 
 impl Listener {
     /// Its name.
@@ -223,6 +243,10 @@ impl Listener {
             Self::Rewriting => "rewriting",
             Self::Plain => "plain",
             Self::AsWritten => "as written",
+            Self::Hosts => "hosts",
+            Self::Native => "native",
+            Self::NativeV1 => "native, v1",
+            Self::Declared => "native, declared",
         }
     }
 
@@ -236,24 +260,66 @@ impl Listener {
         !matches!(self, Self::AsWritten)
     }
 
+    /// Whether RBAC stands before the filter.
+    pub(crate) const fn is_guarded(self) -> bool {
+        matches!(self, Self::Rewriting | Self::Plain | Self::AsWritten)
+    }
+
+    /// Whether Restate stands behind paths that clients know, and what no route declares is forwarded.
+    pub(crate) const fn is_native(self) -> bool {
+        matches!(self, Self::Native | Self::NativeV1 | Self::Declared)
+    }
+
+    /// Whether Envoy removes a port and a final dot from the authority before any rule.
+    pub(crate) const fn strips_authority(self) -> bool {
+        !matches!(self, Self::Hosts)
+    }
+
+    /// Its routes.
+    pub(crate) const fn routes(self) -> &'static [Route] {
+        match self {
+            Self::Rewriting | Self::Plain | Self::AsWritten => &ROUTES,
+            Self::Hosts => &HOSTS,
+            Self::Native | Self::NativeV1 => &NATIVE,
+            Self::Declared => &DECLARED,
+        }
+    }
+
+    /// How requests that no route declares are forwarded; `None` if they are refused.
+    pub(crate) const fn unmatched(self) -> Option<Keys> {
+        match self {
+            Self::Rewriting | Self::Plain | Self::AsWritten => None,
+            Self::Hosts | Self::Native | Self::Declared => Some(Keys::Internal),
+            Self::NativeV1 => Some(Keys::Prohibited),
+        }
+    }
+
     /// Its difference from the shipped listener.
     pub(crate) fn spec(self) -> ListenerSpec {
-        let mut changes = vec![Change::Before(rbac(self.normalises()))];
-        if self == Self::AsWritten {
-            changes.extend([Change::PathsAsWritten, Change::Trailers, Change::EveryPath]);
-        }
-        ListenerSpec { policy: policy(self.rewrites()), changes }
+        let changes = match self {
+            Self::Rewriting | Self::Plain => vec![Change::Before(rbac(true))],
+            Self::AsWritten => {
+                vec![Change::Before(rbac(false)), Change::PathsAsWritten, Change::Trailers, Change::EveryPath]
+            }
+            Self::Hosts => vec![Change::AuthorityAsWritten, Change::EveryPath],
+            Self::Native | Self::NativeV1 | Self::Declared => vec![Change::EveryPath],
+        };
+        ListenerSpec { policy: policy(self), changes }
     }
 }
 
-fn policy(rewrites: bool) -> String {
+fn policy(listener: Listener) -> String {
+    let has_targets = listener.rewrites() || listener.is_native();
     let route = |route: &Route| {
         let mut object = json!({
             "endpoint": route.endpoint, "path": route.path, "methods": [route.method], "policy": route.keys.name(),
         });
         if let Some(object) = object.as_object_mut() {
-            if rewrites {
+            if has_targets && !route.target.is_empty() {
                 object.insert("target".to_owned(), json!(route.target));
+                if listener.is_native() && matches!(route.keys, Keys::Required | Keys::Accepted) {
+                    object.insert("recovery".to_owned(), json!(false));
+                }
             }
             if !route.hosts.is_empty() {
                 object.insert("hosts".to_owned(), json!(route.hosts));
@@ -264,8 +330,13 @@ fn policy(rewrites: bool) -> String {
         }
         object
     };
-    json!({
+    let backend = match listener.is_native() {
+        true => native::backend(listener),
+        false => json!({"kind": "restate", "rewrite_path": listener.rewrites(), "cluster": "backend"}),
+    };
+    let mut policy = json!({
         "version": 1,
+        "unmatched": listener.unmatched().map_or("REJECT", Keys::name),
         "identity": {
             "sources": [{
                 "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
@@ -273,10 +344,13 @@ fn policy(rewrites: bool) -> String {
             }],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },
-        "backend": {"kind": "restate", "rewrite_path": rewrites, "cluster": "backend"},
-        "routes": ROUTES.iter().map(route).collect::<Vec<_>>(),
-    })
-    .to_string()
+        "backend": backend,
+        "routes": listener.routes().iter().map(route).collect::<Vec<_>>(),
+    });
+    if let Some(policy) = policy.as_object_mut() {
+        policy.extend(native::retention(listener).map(|retention| ("retention".to_owned(), retention)));
+    }
+    policy.to_string()
 }
 
 /// The rules, as docs/security.md tells operators to write them.

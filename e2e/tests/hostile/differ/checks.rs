@@ -71,7 +71,7 @@ fn sound() -> Result<()> {
 type Fault = fn(&mut Record);
 
 fn faults() -> Result<()> {
-    let faults: [(&str, Listener, Fault); 24] = [
+    let faults: [(&str, Listener, Fault); 36] = [
         ("a raw key", Listener::Plain, |record| set(record, "idempotency-key", "k-1")),
         ("another's key", Listener::Plain, |record| set(record, "idempotency-key", "t-globex:shop:user:u2:k-1")),
         ("a key beside", Listener::Plain, |record| add(record, "idempotency_key", "t-acme:shop:user:u1:k-1")),
@@ -107,6 +107,22 @@ fn faults() -> Result<()> {
         ("a body of another's", Listener::Plain, |record| record.message.body = b"{}".to_vec()),
         ("a part of a request", Listener::Plain, |record| record.complete = false),
         ("a hidden request", Listener::Plain, |record| record.part = "body".to_owned()),
+        ("a host in capitals", Listener::Hosts, |record| set(record, "host", "PAY.example.com")),
+        ("a host with a port", Listener::Plain, |record| set(record, "host", "api.example.com:8443")),
+        ("a host with a final dot", Listener::Hosts, |record| set(record, "host", "hooks.example.com.")),
+        ("a wildcard's host in capitals", Listener::Hosts, |record| set(record, "host", "A.shops.example.com")),
+        ("a longer address", Listener::Hosts, |record| set(record, "host", "[2001:db8:0:0:0:0:0:1]")),
+        ("an address in one number", Listener::Hosts, |record| set(record, "host", "3221225985")),
+        ("a stored result", Listener::Native, |record| start(record, "POST /restate/output HTTP/1.1")),
+        ("a stored result's older path", Listener::NativeV1, |record| {
+            start(record, "GET /restate/invocation/Orders/create/k/output HTTP/1.1");
+        }),
+        ("a claim", Listener::Declared, |record| start(record, "POST /Claims/claim HTTP/1.1")),
+        ("a send that no route declares", Listener::Declared, |record| {
+            start(record, "POST /Orders/create/send HTTP/1.1");
+        }),
+        ("a handler that no route declares", Listener::NativeV1, |record| start(record, "POST /Cart/c/empty HTTP/1.1")),
+        ("a reserved path", Listener::Native, |record| start(record, "POST /internal/jobs HTTP/1.1")),
         ("two framings", Listener::Plain, |record| {
             add(record, "content-length", "3");
             add(record, "transfer-encoding", "chunked");
@@ -118,6 +134,19 @@ fn faults() -> Result<()> {
         let wrong = judge::judge(&case, &expected, &answered(200), &[record]);
         ensure!(!wrong.is_empty(), "{name}: nothing is found");
     }
+    // Whatever the model says of such a case, the judge finds it by itself.
+    let doubtful = |listener: Listener, fault: Fault| {
+        let (case, _, mut record) = example(listener);
+        fault(&mut record);
+        let expected = Expected { reach: Reach::Either("a test"), forwarded: None };
+        judge::judge(&case, &expected, &answered(200), &[record]).join("; ")
+    };
+    let host = doubtful(Listener::Hosts, |record| set(record, "host", "PAY.example.com"));
+    ensure!(host.contains("another spelling of a declared host"), "{host}");
+    let path = doubtful(Listener::Declared, |record| start(record, "POST /Orders/create/send HTTP/1.1"));
+    ensure!(path.contains("a path of a named service that no route declares"), "{path}");
+    let path = doubtful(Listener::Native, |record| start(record, "POST /x%2f..%2frestate/output HTTP/1.1"));
+    ensure!(path.contains("as who decodes the whole first reads it"), "{path}");
     let (case, expected, record) = example(Listener::Plain);
     let twice = judge::judge(&case, &expected, &answered(200), &[record.clone(), record.clone()]);
     ensure!(!twice.is_empty(), "a request that came twice is not found");

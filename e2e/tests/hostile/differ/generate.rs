@@ -2,17 +2,18 @@
 
 use e2e::frames::Flow;
 
-use super::api::{Keys, LISTENERS, ROUTES, Route};
+use super::api::{Keys, LISTENERS, Listener, Route};
 use super::case::{CLASSES, Case, Class, Frames, Framing, Line, Protocol, Sound, Then, Token};
 use super::random::Random;
-use super::{framing, hosts, lines, paths};
+use super::{framing, hosts, lines, native, paths, spellings};
 
 /// The case with this number.
 pub(crate) fn case(seed: u64, number: u64) -> Case {
     let mut random = Random::of(seed, number);
     let protocol = if random.percent(60) { Protocol::Http1 } else { Protocol::Http2 };
-    let listener = LISTENERS.get(random.below(LISTENERS.len())).copied().unwrap_or(super::api::Listener::Plain);
-    let Some(route) = ROUTES.get(random.below(ROUTES.len())) else {
+    let listener = LISTENERS.get(random.below(LISTENERS.len())).copied().unwrap_or(Listener::Plain);
+    let routes = listener.routes();
+    let Some(route) = routes.get(random.below(routes.len())) else {
         return valid(seed, number, protocol, listener, None);
     };
     let mut case = valid(seed, number, protocol, listener, Some(route));
@@ -23,7 +24,11 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     for _ in 0..mutations {
         let class = CLASSES.get(random.weighted(&[34, 20, 20, 6, 0, 6])).copied().unwrap_or(Class::Path);
         let what = match class {
+            Class::Path if listener.is_native() && random.percent(50) => native::mutate(&mut case, &mut random),
             Class::Path => paths::mutate(&mut case, route, &mut random),
+            Class::Host if listener == Listener::Hosts && random.percent(70) => {
+                spellings::mutate(&mut case, &mut random)
+            }
             Class::Host => hosts::mutate(&mut case, &mut random),
             Class::Header => lines::mutate(&mut case, &mut random),
             Class::Method => lines::method(&mut case, &mut random),
@@ -41,7 +46,7 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     case
 }
 
-fn valid(seed: u64, number: u64, protocol: Protocol, listener: super::api::Listener, route: Option<&Route>) -> Case {
+fn valid(seed: u64, number: u64, protocol: Protocol, listener: Listener, route: Option<&Route>) -> Case {
     let (host, path) = route.map_or(("", "/"), |route| route.example);
     Case {
         seed,
@@ -89,8 +94,8 @@ fn usual_framing(case: &mut Case) {
 const PLAIN: u64 = u64::MAX;
 
 /// A request as it should be, which works on every listener.
-pub(crate) fn plain(listener: super::api::Listener) -> Case {
-    let mut case = valid(0, PLAIN, Protocol::Http1, listener, ROUTES.first());
+pub(crate) fn plain(listener: Listener) -> Case {
+    let mut case = valid(0, PLAIN, Protocol::Http1, listener, listener.routes().first());
     case.lines.push(Line::new("idempotency-key", lines::key(PLAIN)));
     usual_framing(&mut case);
     case

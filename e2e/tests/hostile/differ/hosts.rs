@@ -121,7 +121,8 @@ pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
     }
 }
 
-fn replace(case: &mut Case, host: String) -> String {
+/// Makes this the only authority.
+pub(crate) fn replace(case: &mut Case, host: String) -> String {
     let text = format!("host: {}", host.escape_debug());
     case.hosts = vec![host.into_bytes()];
     text

@@ -7,8 +7,8 @@ use super::case::{Case, Sound};
 use super::client::{CaseOutcome, End};
 use super::lines;
 use super::model::{self, Expected, Forwarded, Reach};
-use super::reading;
 use super::upstream::{self, Record};
+use super::{native, reading, spellings};
 
 /// Everything that is wrong with a case, in words.
 pub(crate) fn judge(case: &Case, expected: &Expected, outcome: &CaseOutcome, records: &[Record]) -> Vec<String> {
@@ -116,7 +116,9 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
         if DENIED_SERVICES.contains(&service) {
             wrong.push(format!("RBAC denies every way to {service}"));
         }
-    } else if case.listener.normalises() {
+    } else if case.listener.unmatched().is_some() {
+        native_path(case, &target, wrong);
+    } else if case.listener.is_guarded() && case.listener.normalises() {
         if model::denied_path(&path) {
             wrong.push(format!("RBAC denies the path {path}, as it is read"));
         }
@@ -125,7 +127,7 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
             wrong.push(format!("RBAC denies the path {decoded_first}, as who decodes the whole first reads it"));
         }
     }
-    if !case.listener.rewrites() && method == DENIED_METHOD.as_bytes() {
+    if case.listener.is_guarded() && !case.listener.rewrites() && method == DENIED_METHOD.as_bytes() {
         wrong.push(format!("RBAC denies the method {DENIED_METHOD}"));
     }
     let hosts: Vec<&[u8]> = upstream::lines(message, "host").collect();
@@ -133,7 +135,10 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
         wrong.push(format!("{} host lines at the upstream", hosts.len()));
         return;
     };
-    if model::denied_host(host) {
+    if spellings::is_other_spelling(case.listener.routes(), &String::from_utf8_lossy(host)) {
+        wrong.push(format!("another spelling of a declared host: {}", shown(host)));
+    }
+    if case.listener.is_guarded() && model::denied_host(host) {
         wrong.push(format!("RBAC denies the host {}", shown(host)));
     }
     if !case.listener.rewrites() && path == "/api/v1/vault" {
@@ -147,6 +152,20 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
     let identity = if record.part == "1" { model::identity(case.token) } else { None };
     named(case, &message.headers, identity, "header", wrong);
     named(case, &message.trailers, None, "trailer", wrong);
+}
+
+/// What Restate would do with a path: it splits it as it is.
+fn native_path(case: &Case, target: &[u8], wrong: &mut Vec<String>) {
+    let path = String::from_utf8_lossy(reading::split_query(target).0).into_owned();
+    let is_declared = model::is_declared(case.listener, &path);
+    if let Some(why) = native::closed(case.listener, &path, is_declared) {
+        wrong.push(format!("{path} is closed: {why}"));
+    }
+    let decoded_first = reading::path_behind_decoded_first(target);
+    let first = decoded_first.split('/').nth(1).unwrap_or_default();
+    if first == "restate" || (case.listener.is_native() && first == native::GUARD) {
+        wrong.push(format!("{decoded_first} is closed, as who decodes the whole first reads it"));
+    }
 }
 
 /// Keys, identities and what no client may claim.

@@ -6,6 +6,8 @@
 //! | [`api`] | routes, rules and listeners |
 //! | [`case`] | a request, and how it stands on the wire |
 //! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`] and [`framing`] mutate it |
+//! | [`spellings`] | spellings of hosts: routes, mutations, and what is one host |
+//! | [`native`] | Restate's own paths: policies, mutations, and what is closed |
 //! | [`model`] | what has to become of it; [`reading`] reads paths, hosts and keys for it |
 //! | [`client`], [`upstream`] | who sends it, and who gets it |
 //! | [`judge`] | what is wrong |
@@ -22,10 +24,12 @@ mod hosts;
 mod judge;
 mod lines;
 mod model;
+mod native;
 mod paths;
 mod random;
 mod reading;
 mod report;
+mod spellings;
 mod upstream;
 
 use std::collections::BTreeMap;

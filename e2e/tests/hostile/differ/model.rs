@@ -3,9 +3,10 @@
 use serde_json::Value;
 use testkit::stores::invocation_reply;
 
-use super::api::{ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Listener, PRIVATE, ROUTES, Route};
+use super::api::{ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Listener, PRIVATE, Route};
 use super::case::{Case, Protocol, Sound, Token};
 use super::reading::{self, Key};
+use super::{native, spellings};
 
 /// Whether a request reaches the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +89,15 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     if target.len() > LONGEST {
         return Err("a head that is too long");
     }
-    let authority = reading::stripped_authority(&sent_authority);
+    let strips = case.listener.strips_authority();
+    let authority = if strips { reading::stripped_authority(&sent_authority) } else { sent_authority };
     if reading::authority(&authority).is_none() {
         return Err("an authority that is none");
     }
-    // Hosts are compared with the whole of it: one that still has a port had two.
     let host = String::from_utf8_lossy(&authority).into_owned();
+    if spellings::is_other_spelling(case.listener.routes(), &host) {
+        return Err("another spelling of a declared host");
+    }
     let (raw_path, query) = reading::split_query(&target);
     if case.protocol == Protocol::Http1 && target.iter().any(|byte| *byte >= 0x80) {
         return Err("a byte that no path may hold");
@@ -108,7 +112,7 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     if denied(case.listener, &case.method, &authority, &path) {
         return Err("denied by RBAC");
     }
-    if !case.method.bytes().all(|byte| byte.is_ascii_uppercase()) || case.method.is_empty() {
+    if !case.method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-') || case.method.is_empty() {
         return Err("a method that is none");
     }
     let identity = identity(case.token);
@@ -128,8 +132,39 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     {
         return Ok(Forwarded { target, ..forwarded });
     }
-    let (route, values) = route(&host, &path, &case.method)?;
-    let key = match (route.keys, reading::key(&lines)) {
+    let (routes, values) = routes_at(case.listener, &host, &path, exactly);
+    if case.listener.unmatched().is_some() {
+        if let Some(why) = native::closed(case.listener, &path, !routes.is_empty()) {
+            return Err(why);
+        }
+        if native::is_nearly_closed(case.listener, &path, !routes.is_empty()) {
+            doubts.push("a closed path in another letter case, which Restate tells apart");
+        }
+    }
+    let (others, _) = routes_at(case.listener, &host, &path, leniently);
+    if others.iter().map(|route| route.path).ne(routes.iter().map(|route| route.path)) {
+        return Err("a path that is another route's for a lenient router");
+    }
+    let route = match routes.is_empty() {
+        true => None,
+        false => {
+            let takes =
+                |route: &&Route| route.method == case.method || (route.method == "GET" && case.method == "HEAD");
+            Some(routes.into_iter().find(takes).ok_or("a method that the path does not take")?)
+        }
+    };
+    let Some(keys) = route.map(|route| route.keys).or(case.listener.unmatched()) else {
+        return Err("a path that no route has");
+    };
+    if route.is_none() {
+        if path.contains("%2F") {
+            return Err("an escaped slash where no value stands");
+        }
+        if !["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].contains(&case.method.as_str()) {
+            doubts.push("a method that the gateway may not know");
+        }
+    }
+    let key = match (keys, reading::key(&lines)) {
         (Keys::Internal, _) | (Keys::Accepted | Keys::Prohibited, Key::Absent) => None,
         (Keys::Required, Key::Absent) => return Err("no key"),
         (Keys::Prohibited, _) => return Err("a key where none is taken"),
@@ -147,7 +182,7 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     if values.iter().any(dots) {
         return Err("a dot segment behind an escaped slash");
     }
-    if case.listener.rewrites() {
+    if let Some(route) = route.filter(|_| case.listener.rewrites()) {
         forwarded.target = format!("/restate/call{}", rewritten(route.target, route, &values, identity)?);
         if matches!(case.method.as_str(), "PUT" | "PATCH" | "DELETE") {
             // Restate's handlers are called with GET and POST only.
@@ -243,7 +278,7 @@ fn authority_and_target(case: &Case) -> Result<(Vec<u8>, Vec<u8>), &'static str>
 /// Whether a rule of RBAC denies the request.
 pub(crate) fn denied(listener: Listener, method: &str, authority: &[u8], path: &str) -> bool {
     let by_path = listener.normalises() && denied_path(path);
-    method == DENIED_METHOD || denied_host(authority) || by_path
+    listener.is_guarded() && (method == DENIED_METHOD || denied_host(authority) || by_path)
 }
 
 /// Whether a rule denies this host, or an authority from which the gateway took a port or a dot and that still has one.
@@ -287,7 +322,7 @@ fn recovered(
     identity: Option<[&'static str; 3]>,
 ) -> Result<Option<String>, &'static str> {
     let Some((base, key, what)) = recovery(path) else { return Ok(None) };
-    let (routes, values) = routes_at(host, &base, exactly);
+    let (routes, values) = routes_at(case.listener, host, &base, exactly);
     let keyed = |route: &&Route| matches!(route.keys, Keys::Required | Keys::Accepted);
     let Some(route) = routes.into_iter().find(keyed) else { return Ok(None) };
     if case.method != "GET" {
@@ -323,7 +358,12 @@ fn invocation_id(handler: &str, key: &str) -> Option<String> {
 }
 
 /// The routes of a place, and the values of the path's parameters.
-fn routes_at(host: &str, path: &str, reads: fn(&str, &str) -> bool) -> (Vec<&'static Route>, Vec<String>) {
+fn routes_at(
+    listener: Listener,
+    host: &str,
+    path: &str,
+    reads: fn(&str, &str) -> bool,
+) -> (Vec<&'static Route>, Vec<String>) {
     let wildcard = |pattern: &str| pattern.strip_prefix('*').is_some_and(|suffix| host.ends_with(suffix));
     let rank = |route: &Route| {
         let exact = route.hosts.contains(&host);
@@ -337,7 +377,7 @@ fn routes_at(host: &str, path: &str, reads: fn(&str, &str) -> bool) -> (Vec<&'st
     };
     // A literal segment outranks a parameter, from left to right: `false` is less than `true`.
     let parameters = |route: &Route| route.path.split('/').map(|part| !part.starts_with('{')).collect::<Vec<_>>();
-    let fitting = ROUTES.iter().filter(|route| values(route.path, path, reads).is_some());
+    let fitting = listener.routes().iter().filter(|route| values(route.path, path, reads).is_some());
     let best = fitting.clone().filter_map(|route| Some((rank(route)?, parameters(route), route.path))).max();
     let Some((best_rank, _, template)) = best else { return (Vec::new(), Vec::new()) };
     let routes = fitting.filter(|route| rank(route) == Some(best_rank) && route.path == template).collect();
@@ -354,6 +394,11 @@ fn leniently(text: &str, segment: &str) -> bool {
     reading::decoded(segment.as_bytes()).eq_ignore_ascii_case(text.as_bytes())
 }
 
+/// Whether a route takes a path, on whatever host.
+pub(crate) fn is_declared(listener: Listener, path: &str) -> bool {
+    listener.routes().iter().any(|route| values(route.path, path, exactly).is_some())
+}
+
 /// The values of a template's parameters in a path that fits it.
 fn values(template: &str, path: &str, reads: fn(&str, &str) -> bool) -> Option<Vec<String>> {
     let (parts, given): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
@@ -364,20 +409,6 @@ fn values(template: &str, path: &str, reads: fn(&str, &str) -> bool) -> Option<V
     let fits = pairs().all(|(part, value)| part.starts_with('{') || reads(part, value));
     let values = pairs().filter(|(part, _)| part.starts_with('{')).map(|(_, value)| (*value).to_owned());
     fits.then(|| values.collect())
-}
-
-fn route(host: &str, path: &str, method: &str) -> Result<(&'static Route, Vec<String>), &'static str> {
-    let (routes, values) = routes_at(host, path, exactly);
-    if routes.is_empty() {
-        return Err("a path that no route has");
-    }
-    let (others, _) = routes_at(host, path, leniently);
-    if others.iter().map(|route| route.path).ne(routes.iter().map(|route| route.path)) {
-        return Err("a path that is another route's for a lenient router");
-    }
-    let takes = |route: &&Route| route.method == method || (route.method == "GET" && method == "HEAD");
-    let route = routes.into_iter().find(takes).ok_or("a method that the path does not take")?;
-    Ok((route, values))
 }
 
 /// A target's path.

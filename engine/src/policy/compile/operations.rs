@@ -6,7 +6,7 @@ use crate::policy::operations::Operations;
 use crate::policy::recovery::{OUTPUT, SEGMENT};
 use crate::policy::template::TemplateSegment;
 use crate::policy::text_index::TextIndex;
-use crate::policy::{Route, SERVICES, Template, path};
+use crate::policy::{CLOSED, Route, SERVICES, Template, path};
 
 /// The response header with the id of an invocation.
 const INVOCATION: &str = "x-restate-id";
@@ -37,7 +37,7 @@ impl Compiler<'_> {
         self.open_path(|| at.to_owned(), &declared.prefix, reserved_paths);
         let mut segments = path::segments(&declared.prefix);
         let first = segments.next().unwrap_or_default();
-        if closed_services.get(SERVICES, first).is_some() {
+        if closed_services.get(SERVICES, first) == Some(CLOSED) {
             self.issues.add(at, format!("`/{first}` is the path of a service of the backend and so closed to clients"));
         }
         if path::segments(&declared.prefix).any(|segment| segment == SEGMENT) {

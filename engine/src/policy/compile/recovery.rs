@@ -3,10 +3,10 @@
 use super::{Compiler, RouteDocument};
 use crate::policy::document::{BackendKind, InvocationStore, Mode};
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
-use crate::policy::{Route, Target, TargetPaths};
+use crate::policy::{Route, Target};
 
-/// The prefix of the paths with which Restate returns the result of any caller.
-const RESULTS: &str = "/restate";
+/// The prefix of the paths with which Restate calls every handler, returns the result of any caller and resolves awakeables.
+const RESTATE_PATHS: &str = "/restate";
 
 /// Whether the backend stores results under the keys of the route's callers.
 pub(super) fn has_results(route: &RouteDocument) -> bool {
@@ -85,18 +85,10 @@ impl Compiler<'_> {
         Some(InvocationStore { cluster, authority })
     }
 
-    /// The path prefixes that are closed to clients. Restate's own is among them if a route has recovery paths, or a target
-    /// below it.
+    /// The path prefixes that are closed to clients: those of the document, and Restate's own.
     #[inline(never)]
     pub(super) fn reserved_paths(&self) -> Vec<String> {
-        let backend = &self.document.backend;
-        let mut paths = backend.reserved_paths.clone();
-        let is_below = |route: &RouteDocument| {
-            self.recovers(route) || backend.rewrite_path && backend.paths == TargetPaths::V2 && route.target.is_some()
-        };
-        if !paths.iter().any(|path| path == RESULTS) && self.document.routes.iter().any(|(_, route)| is_below(route)) {
-            paths.push(RESULTS.to_owned());
-        }
-        paths
+        let own = self.is_restate().then(|| RESTATE_PATHS.to_owned());
+        own.into_iter().chain(self.document.backend.reserved_paths.iter().cloned()).collect()
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Backend {
     pub paths: TargetPaths,
     /// Whether the document has `paths`
     pub has_paths: bool,
-    /// Path prefixes that are closed to clients, normalised
+    /// Path prefixes that are closed to clients beside those of the kind of backend, normalised
     pub reserved_paths: Vec<String>,
     /// `operation_id`
     pub operation_id: Option<OperationId>,
@@ -93,7 +93,7 @@ impl Backend {
             rewrite_path: false,
             paths: if restate { TargetPaths::V2 } else { TargetPaths::V1 },
             has_paths: false,
-            reserved_paths: names(&["/restate"]),
+            reserved_paths: Vec::new(),
             operation_id: restate
                 .then(|| OperationId { from: "x-restate-id".to_owned(), to: "x-operation-id".to_owned() }),
             hide_headers: names(&["x-restate-*", "access-control-*"]),
@@ -135,9 +135,7 @@ impl Backend {
             rewrite_path: fields.boolean("rewrite_path", issues).unwrap_or(default.rewrite_path),
             has_paths: paths.is_some(),
             paths: paths.filter(|_| kind == BackendKind::Restate).unwrap_or(default.paths),
-            reserved_paths: fields
-                .list("reserved_paths", issues, parse_reserved_path)
-                .unwrap_or(default.reserved_paths),
+            reserved_paths: fields.list("reserved_paths", issues, parse_reserved_path).unwrap_or_default(),
             operation_id: fields.get("operation_id").map_or(default.operation_id, |at| read_operation_id(&at, issues)),
             hide_headers: fields.list("hide_headers", issues, parse_header_pattern).unwrap_or(default.hide_headers),
             keep_headers: fields.list("keep_headers", issues, parse_header_name).unwrap_or_default(),

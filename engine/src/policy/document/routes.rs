@@ -1,6 +1,6 @@
 //! The items of `routes`.
 
-use super::super::authority::is_host;
+use super::super::authority::{self, canonical, is_host};
 use super::super::template::Template;
 use super::identity::IdentityRules;
 use super::{Mode, check_name, check_text, parse_header_name, parse_text, read_key, read_mode, read_on_prohibited};
@@ -273,20 +273,27 @@ fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocumen
     })
 }
 
-/// Parses a host without a port, or a wildcard such as `*.example.com`, in lower case. Hosts are compared byte for
+/// Parses a host, or a wildcard such as `*.example.com`, in its canonical form: an authority is compared with it byte for
 /// byte.
 fn parse_host(text: &str) -> Result<String, String> {
-    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Err(format!(
-            "hosts are compared byte for byte, and clients send them in lower case: write `{}`",
-            text.to_ascii_lowercase()
-        ));
-    }
-    let name = text.strip_prefix("*.").unwrap_or(text);
-    if is_host(name) && !name.starts_with('.') && !name.ends_with('.') && (name == text || !name.starts_with('[')) {
-        Ok(text.to_owned())
-    } else {
-        Err("expected a host without port, such as `api.example.com` or `*.example.com`".to_owned())
+    let (wildcard, name) = text.split_at_checked(if text.starts_with("*.") { 2 } else { 0 }).unwrap_or(("", text));
+    let is_name = |host: &str| {
+        is_host(host)
+            && !host.starts_with('.')
+            && !host.ends_with('.')
+            && (wildcard.is_empty() || !host.starts_with('['))
+    };
+    match authority::parse(name.as_bytes()).map(canonical) {
+        Ok(host) if is_name(&host) && host == name => Ok(text.to_owned()),
+        Ok(host) if is_name(&host) => Err(format!(
+            "a host stands here in its canonical form, and requests that spell it in another way are refused: write \
+             `{wildcard}{host}`"
+        )),
+        _ => Err(
+            "expected a host without port, such as `api.example.com` or `*.example.com`; an internationalised name \
+                  in its ASCII form, such as `xn--mnchen-3ya.example`"
+                .to_owned(),
+        ),
     }
 }
 
