@@ -10,6 +10,7 @@ mod files;
 mod golden;
 mod keys;
 mod page;
+mod recuts;
 mod tamper;
 mod vectors;
 
@@ -46,6 +47,7 @@ fn main() {
         ("cuts::standard_webhooks_identifiers", cuts::standard_webhooks_identifiers),
         ("cuts::digits_beside_a_timestamp", cuts::digits_beside_a_timestamp),
         ("cuts::defaults", cuts::defaults),
+        ("recuts::only_what_was_sent_is_accepted", recuts::only_what_was_sent_is_accepted),
         ("golden::raw_keys_are_what_they_were", golden::raw_keys_are_what_they_were),
         ("any_bytes::deliveries", any_bytes::deliveries),
         ("any_bytes::mutations", any_bytes::mutations),
