@@ -92,7 +92,7 @@ impl Exchange {
         let Some(caller) = self.facts.caller.and_then(|caller| policy.callers().get(caller)) else { return };
         let signature = &caller.signature;
         let kept = |name: &[u8]| signature.kept_header(name, &Provider::VERIFIED_CALLER, IdentifierHeaders::All);
-        head.strip_unverified(policy, signature, kept, headers);
+        head.strip_unverified(policy, signature, &kept, headers);
     }
 
     fn unverified(&mut self, error: VerifyError) -> Problem {

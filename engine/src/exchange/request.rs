@@ -76,11 +76,12 @@ impl<'a> RequestHead<'a> {
 
     /// Removes the headers that `provider` reads from a verified request, in every spelling. Only a header that `kept` names
     /// stays, as one line.
+    #[inline(never)]
     pub(super) fn strip_unverified(
         &mut self,
         policy: &Policy,
         provider: &Provider,
-        kept: impl Fn(&[u8]) -> Option<&'a str>,
+        kept: &dyn Fn(&[u8]) -> Option<&'a str>,
         headers: &Headers<'a>,
     ) {
         let is_concerned =

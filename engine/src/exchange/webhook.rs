@@ -188,7 +188,7 @@ impl Exchange {
             _ if route.policy == PolicyKind::HandlerInternalC => IdentifierHeaders::All,
             identifier => IdentifierHeaders::Of(identifier.as_ref().ok().and_then(Option::as_ref)),
         };
-        head.strip_unverified(policy, provider, |name| provider.kept_header(name, &verified, read), headers);
+        head.strip_unverified(policy, provider, &|name| provider.kept_header(name, &verified, read), headers);
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),

@@ -2,8 +2,6 @@
 //! Most of the calls go to whoever comes first; a reserve is left for senders that have not asked for unknown keys lately. So one sender that
 //! makes keys up cannot use up the calls for the others.
 
-use std::net::{IpAddr, SocketAddr};
-
 /// The maximum number of calls under way that a request waits for, of each part. Refreshes are not limited by it.
 const MAX_CALLS: usize = 1024;
 /// A negative result counts towards [`MAX_CALLS`] for a while: every `MISS_MS` milliseconds one of them stops counting. So unknown
@@ -16,19 +14,28 @@ const SENDER_MISS_MS: u64 = 1000;
 /// The maximum number of senders that are remembered.
 const MAX_SENDERS: usize = 256;
 
-/// The network of a sender: an IPv4 address, or the first 64 bits of an IPv6 address.
+/// The network of a sender, as a hash: an IPv4 address, or the first 64 bits of an IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderNetwork(u64);
 
 impl SenderNetwork {
     /// Reads an address with its port, as gateways write them (`203.0.113.7:4711`, `[2001:db8::1]:4711`); `None` for another text.
+    /// Of an IPv6 address the first four groups count, or those in front of `::`.
     pub fn parse(address: &[u8]) -> Option<Self> {
-        let address: SocketAddr = std::str::from_utf8(address).ok()?.parse().ok()?;
-        Some(Self(match address.ip().to_canonical() {
-            IpAddr::V4(address) => u64::from(address.to_bits()),
-            // No network of IPv6 is a number as small as an IPv4 address.
-            IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or_default(),
-        }))
+        let end = address.iter().rposition(|byte| *byte == b':')?;
+        let host = address.get(..end).filter(|host| !host.is_empty())?;
+        let groups = host.strip_prefix(b"[").filter(|groups| !groups.starts_with(b"::"));
+        let (mut hash, mut colons, mut before) = (0xcbf2_9ce4_8422_2325_u64, 0, 0);
+        for byte in groups.unwrap_or(host) {
+            colons += u8::from(*byte == b':');
+            if groups.is_some() && (colons == 4 || (*byte == b':' && before == b':')) {
+                break;
+            }
+            before = *byte;
+            // FNV-1a
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Some(Self(hash))
     }
 }
 
@@ -166,11 +173,13 @@ mod tests {
         let network = |text: &str| SenderNetwork::parse(text.as_bytes());
         assert!(network("203.0.113.7:1").is_some());
         assert_eq!(network("203.0.113.7:1"), network("203.0.113.7:2"));
-        assert_eq!(network("203.0.113.7:1"), network("[::ffff:203.0.113.7]:1"));
         assert_ne!(network("203.0.113.7:1"), network("203.0.113.8:1"));
         assert_eq!(network("[2001:db8:1:2::1]:1"), network("[2001:db8:1:2:3:4:5:6]:9"));
         assert_ne!(network("[2001:db8:1:2::1]:1"), network("[2001:db8:1:3::1]:1"));
-        for bad in ["", "203.0.113.7", "/run/socket", "[2001:db8::1]", "a:1"] {
+        assert_eq!(network("[2001:db8::1]:1"), network("[2001:db8::2]:1"));
+        assert_ne!(network("[2001:db8::1]:1"), network("[2001:db9::1]:1"));
+        assert_ne!(network("[::ffff:203.0.113.7]:1"), network("[::ffff:203.0.113.8]:1"));
+        for bad in ["", "203.0.113.7", "/run/socket", ":1"] {
             assert_eq!(network(bad), None, "{bad}");
         }
     }

@@ -18,6 +18,7 @@ pub enum IdentifierHeaders<'i> {
 }
 
 /// The names of all headers that the parts of a provider file read.
+#[inline(never)]
 pub(super) fn names(schemes: &[Scheme], identifiers: &[Slot], other_signature_headers: &[String]) -> NameSet {
     let mut names = NameSet::default();
     let mut add = |name: &str| names.insert(name);
@@ -68,6 +69,7 @@ impl Provider {
 
     /// The header with this very name, if a verified delivery keeps it: its scheme has signed or compared the value, or the
     /// identifier was read from it.
+    #[inline(never)]
     pub fn kept_header(&self, name: &[u8], verified: &Verified, identifiers: IdentifierHeaders<'_>) -> Option<&str> {
         let scheme = self.schemes.get(verified.scheme)?;
         let id = self.first_header(scheme).filter(|_| scheme.template.contains(&TemplatePart::Id));

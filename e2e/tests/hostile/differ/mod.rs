@@ -23,7 +23,7 @@ mod judge;
 mod lines;
 mod model;
 mod paths;
-mod random;
+pub(crate) mod random;
 mod reading;
 mod report;
 mod upstream;
