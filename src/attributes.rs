@@ -87,6 +87,11 @@ pub(crate) fn request_size() -> Option<u64> {
     Some(u64::from_le_bytes(size.try_into().ok()?))
 }
 
+/// Address and port of the client of the current request.
+pub(crate) fn sender_address() -> Option<Vec<u8>> {
+    abi::property(b"source\0address").ok()
+}
+
 /// `google.protobuf.Value`'s field numbers, one for each type.
 const NULL: u64 = 1;
 const STRING: u64 = 3;

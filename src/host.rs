@@ -99,6 +99,10 @@ impl Host for WasmHost {
         attributes::request_size()
     }
 
+    fn sender_address(&self) -> Option<Vec<u8>> {
+        attributes::sender_address()
+    }
+
     fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
         let token = abi::act_for(self.root)
             .and_then(|()| abi::http_call(&call.cluster, &call.headers, &call.body, call.timeout_ms));

@@ -45,7 +45,7 @@ pub enum Change {
     EscapedSlashes,
     /// The authority reaches the filter as clients wrote it.
     AuthorityAsWritten,
-    /// Third parties may send so many deliveries in an hour, or (`None`) as many as they like.
+    /// Third parties may send so many deliveries in an hour from one address, or (`None`) as many as they like.
     DeliveriesAnHour(Option<u32>),
     /// The gateway takes a client's request id for its own, and does not write into it whether the request is traced.
     RequestIdsAsWritten,
@@ -147,7 +147,7 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
         Change::DeliveriesAnHour(None) => set(listener, &format!("{ROUTES}/2"), "typed_per_filter_config", json!({})),
         Change::DeliveriesAnHour(Some(most)) => {
             let bucket = json!({"max_tokens": most, "tokens_per_fill": most, "fill_interval": "3600s"});
-            let limit = format!("{ROUTES}/2/typed_per_filter_config/envoy.filters.http.local_ratelimit");
+            let limit = format!("{ROUTES}/2/typed_per_filter_config/envoy.filters.http.local_ratelimit/descriptors/0");
             set(listener, &limit, "token_bucket", bucket)
         }
         Change::Trailers => set(listener, MANAGER, "http_protocol_options", json!({"enable_trailers": true})),

@@ -113,6 +113,12 @@ pub trait Host: Attributes {
     /// the gateway does not tell.
     fn received_bytes(&self) -> Option<u64>;
 
+    /// The address and the port of the client that the request is from, as text, behind proxies that the gateway trusts. `None` if
+    /// the gateway does not tell.
+    fn sender_address(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Begins an HTTP call and returns the token that identifies its reply. The call goes on if the request ends.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod identity;
 mod keys;
 mod paths;
 mod trailers;
+mod twins;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let tests = [keys::tests(), trailers::tests(), identity::tests(), paths::tests()];
     let mut trials = sharing(World::start, tests.into_iter().flatten().collect());
     trials.extend(differ::trials());
+    trials.extend(twins::trials());
     run(Ok(trials))
 }
 

@@ -11,7 +11,7 @@ use e2e::lookup_stores::Hook;
 use e2e::raw::{Connection, Request};
 use edge_idempotency_demo::faults::Fault;
 
-use crate::world::{FLOODED, LASTING, LIMIT, LIMITED, World, accepted, forwarded, keys, send, test};
+use crate::world::{FLOODED, LASTING, LIMIT, LIMITED, PROXIED, World, accepted, forwarded, keys, send, test};
 
 const HOOKS: usize = 50;
 /// Deliveries for each.
@@ -22,7 +22,9 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         test("500 deliveries at once for 50 webhooks: each is looked up once", at_once),
         test("the first client of each leaves: each is still looked up once", leaving),
         test("100,000 webhooks that are none: bounded memory and lookups, and a warm one is served", made_up),
-        test("more deliveries than the gateway takes: 429, and the filter is not asked", too_many),
+        test("more deliveries from one address than the gateway takes: 429, and the filter is not asked", too_many),
+        test("2,600 made-up ids from one address: other senders' deliveries go on", made_up_beside_others),
+        test("more made-up ids than a worker looks up: other senders' deliveries go on", paced_beside_others),
     ]
 }
 
@@ -136,15 +138,81 @@ fn made_up(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// Asks for ids that are made up, from one address, on several connections. How many answers had which status.
+fn flood(world: &World, listener: &str, ids: u64, statuses: &[u16]) -> Result<usize> {
+    const CONNECTIONS: u64 = 8;
+    let address = world.gateway.address(listener)?;
+    let refused = thread::scope(|scope| {
+        let client = |client: u64| {
+            scope.spawn(move || -> Result<usize> {
+                let mut connection = Connection::open(address)?;
+                let mut refused = 0;
+                for number in (0..ids).filter(|number| number % CONNECTIONS == client) {
+                    let path = format!("/webhooks/stripe/wh_made_up_{number:08}");
+                    let request = Request::post(path).header("Stripe-Signature", "t=1");
+                    connection.send(&request.header("x-forwarded-for", STRANGER).http1())?;
+                    let reply = connection.answer("POST")?;
+                    if reply.text_header("connection") == Some("close") {
+                        connection = Connection::open(address)?;
+                    }
+                    ensure!(statuses.contains(&reply.status), "status {}", reply.status);
+                    refused += usize::from(reply.status != 404);
+                }
+                Ok(refused)
+            })
+        };
+        let clients: Vec<_> = (0..CONNECTIONS).map(client).collect();
+        clients.into_iter().map(|client| client.join().map_err(|_| anyhow!("a client panicked"))?).sum()
+    })?;
+    Ok(refused)
+}
+
+/// Who makes ids up.
+const STRANGER: &str = "203.0.113.7";
+/// Who sends for webhooks that exist.
+const SENDER: &str = "198.51.100.1";
+
+/// Deliveries for webhooks that were never looked up, while something else goes on: each is forwarded.
+fn others_go_on(world: &World, listener: &str, meanwhile: impl FnOnce() -> Result<usize> + Send) -> Result<usize> {
+    let hooks = hooks(world, &format!("beside_{listener}_"))?;
+    world.lookup_stores.forget();
+    let sends = |hook: &Hook, number: usize| -> Result<()> {
+        let request = hook.delivery(&format!("evt_{number}")).header("x-forwarded-for", SENDER);
+        let reply = send(&world.gateway, listener, &request)?;
+        ensure!(reply.status == 200, "{}: status {}", hook.id, reply.status);
+        Ok(())
+    };
+    let refused = thread::scope(|scope| {
+        let flood = scope.spawn(meanwhile);
+        let sent = hooks.iter().take(HOOKS / 2).try_for_each(|hook| (0..3).try_for_each(|number| sends(hook, number)));
+        let refused = flood.join().map_err(|_| anyhow!("the flood panicked"))?;
+        sent.and(refused)
+    })?;
+    // And when all of it has come.
+    hooks.iter().try_for_each(|hook| sends(hook, 9))?;
+    Ok(refused)
+}
+
+fn made_up_beside_others(world: &World) -> Result<()> {
+    let refused = others_go_on(world, PROXIED, || flood(world, PROXIED, 2600, &[404, 429]))?;
+    ensure!(refused > 0, "the gateway let every made-up id in");
+    Ok(())
+}
+
+/// Without the gateway's limits: the filter's own.
+fn paced_beside_others(world: &World) -> Result<()> {
+    let refused = others_go_on(world, FLOODED, || flood(world, FLOODED, 4000, &[404, 503]))?;
+    ensure!(refused > 0, "every made-up id was looked up");
+    Ok(())
+}
+
 /// The gateway's own limit comes before any lookup.
 fn too_many(world: &World) -> Result<()> {
-    let deliver = |id: u32| {
-        send(
-            &world.gateway,
-            LIMITED,
-            &Request::post(format!("/webhooks/stripe/wh_limited_{id}")).header("Stripe-Signature", "t=1"),
-        )
+    let deliver_from = |address: &str, id: u32| {
+        let request = Request::post(format!("/webhooks/stripe/wh_limited_{id}")).header("Stripe-Signature", "t=1");
+        send(&world.gateway, LIMITED, &request.header("x-forwarded-for", address))
     };
+    let deliver = |id: u32| deliver_from(STRANGER, id);
     for id in 0..LIMIT {
         let reply = deliver(id)?;
         ensure!(reply.status == 404, "status {}", reply.status);
@@ -154,5 +222,8 @@ fn too_many(world: &World) -> Result<()> {
     ensure!(reply.text_header("content-type") != Some("application/problem+json"), "the filter answers");
     let lookups = world.lookup_stores.unkey.server().total();
     ensure!(lookups == u64::from(LIMIT), "{lookups} lookups");
+    // Another address has a limit of its own.
+    let reply = deliver_from(SENDER, LIMIT)?;
+    ensure!(reply.status == 404, "status {} for another address", reply.status);
     Ok(())
 }

@@ -25,8 +25,10 @@ pub(crate) const SHORT_TIMEOUT: &str = "short-timeout";
 pub(crate) const FLOODED: &str = "flooded";
 /// As the first, and few deliveries come in.
 pub(crate) const LIMITED: &str = "limited";
-/// How many.
+/// How many from one address.
 pub(crate) const LIMIT: u32 = 5;
+/// As many deliveries come in as the shipped configuration lets in, behind a proxy that says for whom it speaks.
+pub(crate) const PROXIED: &str = "proxied";
 
 /// How both stores are asked, behind one listener.
 #[derive(Clone, Copy)]
@@ -39,7 +41,7 @@ pub(crate) struct Times {
 
 pub(crate) const LONG: Times =
     Times { timeout_ms: 20_000, cache_ttl_s: 600, stale_if_error_s: 300, negative_ttl_s: 300 };
-const LISTENERS: [(&str, Times); 6] = [
+const LISTENERS: [(&str, Times); 7] = [
     (LASTING, LONG),
     (BRIEF, Times { cache_ttl_s: 1, stale_if_error_s: 0, negative_ttl_s: 1, ..LONG }),
     (STALE, Times { cache_ttl_s: 1, stale_if_error_s: 800, ..LONG }),
@@ -47,6 +49,7 @@ const LISTENERS: [(&str, Times); 6] = [
     // Envoy gives listeners with the same plugin configuration one root context, and so one cache: these have their own.
     (FLOODED, Times { cache_ttl_s: 599, ..LONG }),
     (LIMITED, Times { cache_ttl_s: 598, ..LONG }),
+    (PROXIED, Times { cache_ttl_s: 597, ..LONG }),
 ];
 
 /// The policy with these times.
@@ -115,8 +118,9 @@ impl World {
         let lookup_stores = LookupStores::start(directory.path())?;
         let listeners = LISTENERS.map(|(name, times)| {
             let changes = match name {
-                FLOODED => vec![Change::DeliveriesAnHour(None)],
-                LIMITED => vec![Change::DeliveriesAnHour(Some(LIMIT))],
+                FLOODED => vec![Change::DeliveriesAnHour(None), behind_a_proxy()],
+                LIMITED => vec![Change::DeliveriesAnHour(Some(LIMIT)), behind_a_proxy()],
+                PROXIED => vec![behind_a_proxy()],
                 _ => Vec::new(),
             };
             (name.to_owned(), ListenerSpec { policy: policy(times), changes })
@@ -125,6 +129,11 @@ impl World {
         let gateway = Gateway::start_within(&around, &listeners)?;
         Ok(Self { gateway, lookup_stores, turn: Mutex::new(()), _directory: directory })
     }
+}
+
+/// The address of a client is what the proxy before the gateway says, so that tests can come from several.
+fn behind_a_proxy() -> Change {
+    Change::Manager("xff_num_trusted_hops", json!(1))
 }
 
 /// Sends a delivery over a connection of its own.

@@ -9,7 +9,7 @@ use e2e::raw::Request;
 use crate::Protocol::{self, Http1};
 use crate::{
     GITHUB, PUBLIC_URL, SHIPPED, STANDARD, STANDARD_2, STANDARD_PATH, STANDARD_PATH_2, TWILIO, TWILIO_PATH, World,
-    over_both, test,
+    delivered, expect_forwarded, over_both, test,
 };
 
 const TOKEN: &str = "I-Twilio-Idempotency-Token";
@@ -19,6 +19,8 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     let mut tests = over_both("Twilio: one signature, one key", one_key);
     tests.push(test("Twilio: a form without an identifier gets none by a token", no_key_by_a_token));
     tests.push(test("Twilio: bodySHA256 is compared whatever the content type says", hash_of_a_form));
+    tests.extend(over_both("what looks like a verified header does not reach the upstream", twins));
+    tests.push(test("Standard Webhooks: an id that holds what follows it in the signed text", id_with_a_body));
     tests.push(test("two senders of one project that share an id", two_senders));
     tests.push(test("a captured GitHub body under another delivery's id", captured_body));
     tests
@@ -88,6 +90,39 @@ fn hash_of_a_form(world: &World) -> Result<()> {
     json.headers.retain(|(name, _)| name != "content-type");
     let json = json.header("content-type", "application/json");
     world.forwarded(SHIPPED, Http1, &json, Some(&format!("twilio-{}", UUIDS[0])))
+}
+
+/// Beside the lines that were signed or read: other spellings of them, the headers of the other scheme, and a line twice.
+fn twins(world: &World, protocol: Protocol) -> Result<()> {
+    let genuine = deliveries::standard(STANDARD_PATH, STANDARD.1, "msg_1", now(), "{}");
+    let key = format!(
+        "t-acme:health-prod:service:webhook-ingest:{}",
+        digest_key("standard_webhooks", &[b"wh_standard", b"\0msg_1"])
+    );
+    let mut sent = genuine.clone().header("webhook-id", "msg_1");
+    for name in
+        ["webhook_id", "Webhook_Id", "svix-id", "Svix_Id", "svix_timestamp", "webhook_timestamp", "svix-signature"]
+    {
+        sent = sent.header(name, "msg_FORGED");
+    }
+    expect_forwarded(&world.send(SHIPPED, protocol, &sent)?, &delivered(&genuine, Some(&key)))?;
+    let id = "72d3162e-cc78-11e3-81ab-4c9367dc0958";
+    let path = "/api/v1/internal/github/wh_github04";
+    let genuine = deliveries::github(path, GITHUB.1, id, "{}");
+    let sent = genuine.clone().header("X_GitHub_Delivery", "FORGED").header("x-github_delivery", "FORGED");
+    expect_forwarded(&world.send(SHIPPED, protocol, &sent)?, &delivered(&genuine, None))
+}
+
+/// `{id}.{time}.{body}`: a body could hold a second time, and the first would belong to the identifier.
+fn id_with_a_body(world: &World) -> Result<()> {
+    let at = now();
+    let genuine = deliveries::standard(STANDARD_PATH, STANDARD.1, "msg_9", at, format!("hello.{at}.{{\"forged\":1}}"));
+    let key = digest_key("standard_webhooks", &[b"wh_standard", b"\0msg_9"]);
+    world.forwarded(SHIPPED, Http1, &genuine, Some(&key))?;
+    let mut forged = genuine.body("{\"forged\":1}");
+    forged.headers.retain(|(name, _)| name != "webhook-id");
+    let forged = forged.header("webhook-id", format!("msg_9.{at}.hello"));
+    world.refused(SHIPPED, Http1, &forged, 401, "webhook_signature_invalid")
 }
 
 fn two_senders(world: &World) -> Result<()> {

@@ -4,7 +4,9 @@
 use crate::call::{Call, CallReply, CallsUnderWay};
 use crate::collision::{self, ObservedClaim, Unobserved};
 use crate::host::{Host, LogLevel};
-use crate::lookup::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, in_flight, invocation};
+use crate::lookup::{
+    CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, SenderNetwork, StoreKind, in_flight, invocation,
+};
 use crate::metrics::{Histogram, SeriesTable};
 use crate::policy::Policy;
 use crate::policy::collision::GuardService;
@@ -138,7 +140,8 @@ impl SharedLookups {
 
     fn look_up_in_store<H: Host>(&mut self, host: &H, stream: u32, request: &LookupRequest) -> Option<LookupAnswer> {
         let Some(stores) = &mut self.stores else { return Some(LookupAnswer::lost()) };
-        let answer = stores.look_up(stream, request, host.now_unix_ms());
+        let sender = || SenderNetwork::parse(&host.sender_address()?);
+        let answer = stores.look_up(stream, request, &sender, host.now_unix_ms());
         self.make_calls(host);
         // A call that could not be made has failed by now.
         answer.or_else(|| self.stores.as_mut()?.answer_for(stream))

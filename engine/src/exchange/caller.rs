@@ -12,7 +12,7 @@ use crate::policy::document::{Caller, CallerHeaders, Secret};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
-use crate::provider::{Delivery, VerifyError};
+use crate::provider::{Delivery, IdentifierHeaders, Provider, VerifyError};
 use crate::telemetry::Case;
 
 impl Policy {
@@ -53,7 +53,7 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let head = RequestHead::read(policy, headers);
+        let mut head = RequestHead::read(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let waiting = self.route(policy).zip(policy.callers().get(id));
@@ -72,6 +72,7 @@ impl Exchange {
         });
         let verified = caller.signature.verify(&delivery, &secrets.collect::<Vec<_>>(), now_unix_ms);
         verified.map_err(|error| self.unverified(error))?;
+        self.strip_unsigned(&mut head, policy, headers);
 
         let source = policy.caller_source(id).ok_or_else(Problem::policy_invalid)?;
         let resolve = || identity(caller, (header_names, source), matched.wider_scope(), headers);
@@ -83,6 +84,15 @@ impl Exchange {
         identity.map_err(|why| Problem::identity(&why))?;
         let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body: Some(body) };
         self.forward_when_ready(policy, decision, &request, effects)
+    }
+
+    /// Removes from a verified request of a signed caller what looks like a header that its signature covers. Other requests stay
+    /// as they are.
+    pub(super) fn strip_unsigned<'a>(&self, head: &mut RequestHead<'a>, policy: &'a Policy, headers: &Headers<'a>) {
+        let Some(caller) = self.facts.caller.and_then(|caller| policy.callers().get(caller)) else { return };
+        let signature = &caller.signature;
+        let kept = |name: &[u8]| signature.kept_header(name, &Provider::VERIFIED_CALLER, IdentifierHeaders::All);
+        head.strip_unverified(policy, signature, &kept, headers);
     }
 
     fn unverified(&mut self, error: VerifyError) -> Problem {

@@ -15,6 +15,7 @@ use crate::policy::path::{NormalPath, PathError, hides_dots, split_query};
 use crate::policy::target::Target;
 use crate::policy::{KeyInLogs, Mode, Policy, PolicyKind, REWRITE_MARK, Route, RouteLookup, Scope, Unmatched};
 use crate::problem::Problem;
+use crate::provider::Provider;
 use crate::telemetry::Case;
 use crate::uuid::Uuid;
 use std::borrow::Cow;
@@ -32,13 +33,16 @@ pub(super) struct RequestHead<'a> {
     attempt: Option<u8>,
     /// The header lines to remove before the backend, sorted by their names.
     strip: Vec<(&'a [u8], &'a [u8])>,
+    /// Verified headers of which one line takes the place of several equal ones
+    once: Vec<(&'a str, &'a [u8])>,
 }
 
 impl<'a> RequestHead<'a> {
     pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
         let (method, target, authority) = (&b""[..], &b""[..], &b""[..]);
+        let (strip, once) = (Vec::new(), Vec::new());
         let mut head =
-            Self { method, target, authority, key: [None, None], request_id: None, attempt: None, strip: Vec::new() };
+            Self { method, target, authority, key: [None, None], request_id: None, attempt: None, strip, once };
         let mut request_ids = 0;
         let names = policy.request_names();
         for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
@@ -70,9 +74,32 @@ impl<'a> RequestHead<'a> {
         head
     }
 
-    /// Removes the headers of a verified delivery that stay on other requests.
-    pub(super) fn strip_verified(&mut self, policy: &Policy, headers: &Headers<'a>) {
-        self.strip.extend(headers.iter().filter(|(name, _)| policy.strip_verified().contains(name)));
+    /// Removes the headers that `provider` reads from a verified request, in every spelling. Only a header that `kept` names
+    /// stays, as one line.
+    #[inline(never)]
+    pub(super) fn strip_unverified(
+        &mut self,
+        policy: &Policy,
+        provider: &Provider,
+        kept: &dyn Fn(&[u8]) -> Option<&'a str>,
+        headers: &Headers<'a>,
+    ) {
+        let is_concerned =
+            |name: &[u8]| provider.reads(name) && !is_stripped(policy, name) && !policy.keeps_header(name);
+        for (name, value) in headers.iter().filter(|(name, _)| is_concerned(name)) {
+            if self.once.iter().any(|(known, _)| known.as_bytes() == name) {
+                continue;
+            }
+            let lines = || headers.iter().filter(|(other, _)| *other == name).map(|(_, value)| value.trim_ascii());
+            match kept(name) {
+                Some(_) if lines().nth(1).is_none() => {}
+                // A signature accepts equal lines. An identifier that the filter did not need can be in different ones.
+                Some(kept) if lines().all(|other| other == value.trim_ascii()) => {
+                    self.once.push((kept, value.trim_ascii()));
+                }
+                _ => self.strip.push((name, value)),
+            }
+        }
         self.strip.sort_unstable();
     }
 
@@ -482,6 +509,9 @@ impl Decision {
                 }
             }
         }
+        for (name, value) in &head.once {
+            set(name, Cow::Borrowed(value));
+        }
         for (name, value) in parameters {
             set(name, Cow::Owned(value));
         }
@@ -497,9 +527,10 @@ impl Decision {
 impl Exchange {
     /// Handles the request's trailers: names that are removed from the headers are removed here too.
     pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
-        let is_delivery = self.route(policy).is_some_and(|route| route.webhook.is_some());
+        // No signature covers a trailer.
+        let verifier = self.verifier(policy);
         let is_removed =
-            |name: &&[u8]| is_stripped(policy, name) || is_delivery && policy.strip_verified().contains(name);
+            |name: &&[u8]| is_stripped(policy, name) || verifier.is_some_and(|provider| provider.reads(name));
         let names = trailers.iter().map(|(name, _)| name).filter(is_removed).collect();
         let removed = distinct(names).into_iter();
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::RequestTrailers, name }));

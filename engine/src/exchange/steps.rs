@@ -223,7 +223,8 @@ impl Exchange {
         let State::AwaitsSteps(pending) = std::mem::take(&mut self.state) else {
             return Err(Problem::policy_invalid());
         };
-        let head = RequestHead::read(policy, headers);
+        let mut head = RequestHead::read(policy, headers);
+        self.strip_unsigned(&mut head, policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());

@@ -7,6 +7,7 @@ use crate::policy::answer::Unshaped;
 use crate::policy::routes::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
+use crate::provider::Provider;
 use crate::telemetry::{Case, Outcome, Record};
 use crate::uuid::Uuid;
 
@@ -119,6 +120,14 @@ impl Exchange {
     /// The name of the signed caller.
     pub fn signer<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
         policy.callers().get(self.facts.caller?).map(|caller| caller.name.as_str())
+    }
+
+    /// What verifies the request: the provider of a delivery, or the signature of a signed caller.
+    pub(super) fn verifier<'p>(&self, policy: &'p Policy) -> Option<&'p Provider> {
+        match self.facts.caller {
+            Some(caller) => policy.callers().get(caller).map(|caller| &caller.signature),
+            None => policy.provider(self.facts.provider.as_deref()?),
+        }
     }
 
     /// The backend's answer to a request with a key.

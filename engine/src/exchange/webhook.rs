@@ -12,7 +12,9 @@ use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
-use crate::provider::{Delivery, Identifier, KeyScope, NoIdentifier, Provider, Verified, VerifyError, body_digest};
+use crate::provider::{
+    Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, Provider, Verified, VerifyError, body_digest,
+};
 use crate::telemetry::Case;
 use std::sync::Arc;
 
@@ -158,7 +160,6 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let mut head = RequestHead::read(policy, headers);
-        head.strip_verified(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
@@ -169,12 +170,9 @@ impl Exchange {
         let (binding, secrets) = (delivery.binding.clone(), delivery.secrets.clone());
         let binding = binding.as_deref().or_else(|| policy.binding(id));
         let binding = binding.filter(|binding| binding.provider == provider).ok_or_else(Problem::webhook_unknown)?;
-        let bound = BoundWebhook {
-            id,
-            binding,
-            secrets: secrets.as_deref().map_or(&binding.secrets, |secrets| secrets),
-            provider: policy.provider(provider).ok_or_else(Problem::webhook_unknown)?,
-        };
+        let provider = policy.provider(provider).ok_or_else(Problem::webhook_unknown)?;
+        let secrets = secrets.as_deref().map_or(&binding.secrets, |secrets| secrets);
+        let bound = BoundWebhook { id, binding, secrets, provider };
 
         let url = public_url(policy, headers, &head);
         let delivery = Delivery { method: head.method, url: &url, headers, body };
@@ -186,6 +184,11 @@ impl Exchange {
             Err(error) => return Err(self.verification_problem(error)),
         };
         let identifier = self.identifier(route, &bound, &delivery, &verified);
+        let read = match &identifier {
+            _ if route.policy == PolicyKind::HandlerInternalC => IdentifierHeaders::All,
+            identifier => IdentifierHeaders::Of(identifier.as_ref().ok().and_then(Option::as_ref)),
+        };
+        head.strip_unverified(policy, provider, &|name| provider.kept_header(name, &verified, read), headers);
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),

@@ -3,6 +3,7 @@
 //! Positive and negative results have separate limits, so that unknown keys cannot evict a positive result. The cache is
 //! a sorted list and not a hash map: clients choose the keys, and the wasm target has no random seed for a hash.
 
+use super::pacing::{CallPart, Pacing, SenderNetwork};
 use super::{CallId, LookupAnswer, LookupOrigin, LookupResult, StoreKind};
 use crate::policy::document::{Secret, Service};
 use std::sync::Arc;
@@ -11,11 +12,6 @@ use std::sync::Arc;
 const MAX_POSITIVE: usize = 10_000;
 /// The maximum number of negative results.
 const MAX_NEGATIVE: usize = 4096;
-/// The maximum number of calls under way that a request waits for. Refreshes are not limited by it.
-const MAX_REQUESTED_CALLS: usize = 1024;
-/// A negative result counts towards [`MAX_REQUESTED_CALLS`] for a while: every `MISS_MS` milliseconds one of them stops
-/// counting. So unknown keys cause at most 50 calls a second in the long run.
-const MISS_MS: u64 = 20;
 /// The maximum number of refreshes that one tick begins.
 const MAX_REFRESHES: usize = 64;
 /// After a failed call, the delay before the next call for the same key while the cache still has a result for it.
@@ -51,10 +47,20 @@ impl LookupOutcome {
     }
 }
 
-/// The cache's decision about a lookup: with no `answer` the request waits; `call` says whether to begin a call.
-pub(super) struct CacheDecision {
-    pub(super) answer: Option<LookupAnswer>,
-    pub(super) call: bool,
+/// The cache's decision about a lookup.
+pub(super) enum CacheDecision {
+    /// The answer; with `refresh` a call is begun that no request waits for
+    Answer { answer: LookupAnswer, refresh: bool },
+    /// The request waits, for a call that is to be begun or for the one under way
+    Wait(Option<RequestedCall>),
+}
+
+/// A call that a request waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestedCall {
+    part: CallPart,
+    /// Who asked for a key that the cache does not know; `None` if it knows the key, or the gateway does not know the sender
+    sender: Option<SenderNetwork>,
 }
 
 /// The cached result of a key and the call under way for it.
@@ -88,8 +94,8 @@ struct CacheEntry {
 struct PendingCall {
     number: u32,
     started_at: u64,
-    /// Whether a request caused the call; if not, it is a refresh and does not count towards [`MAX_REQUESTED_CALLS`]
-    requested: bool,
+    /// `None` for a refresh
+    requested: Option<RequestedCall>,
     /// The streams of the waiting requests, and whether each of them forced a refresh
     waiters: Vec<(u32, bool)>,
     /// The secrets of the current version, during the call for the previous version
@@ -105,42 +111,12 @@ pub(super) struct LookupCache {
     entries: Vec<(Arc<str>, Box<KeyState>)>,
     positive_count: usize,
     negative_count: usize,
-    requested_calls: usize,
-    misses: Misses,
+    pacing: Pacing,
     /// The keys of negative results, oldest first, each with the time of its result. A pair whose time differs from that
     /// of the cached result is outdated.
     negatives: Vec<(Arc<str>, u64)>,
     trouble: Option<&'static str>,
     reported: Option<&'static str>,
-}
-
-/// The recent calls with a negative result. Each of them counts as a call under way for a while. This slows down clients
-/// that invent keys, and does not slow down a gateway that has just started and looks up existing keys.
-#[derive(Default)]
-struct Misses {
-    recent: u64,
-    /// The time up to which misses have been subtracted, Unix time in milliseconds
-    drained_to: u64,
-}
-
-impl Misses {
-    /// Subtracts one miss for each [`MISS_MS`] that has passed. Gives the misses that still count.
-    fn drain(&mut self, now: u64) -> usize {
-        let freed = now.saturating_sub(self.drained_to) / MISS_MS;
-        self.recent = self.recent.saturating_sub(freed);
-        // If the clock went back, nothing is subtracted, and time counts from the new reading.
-        if self.recent == 0 || now < self.drained_to {
-            self.drained_to = now;
-        } else {
-            self.drained_to = self.drained_to.saturating_add(freed * MISS_MS);
-        }
-        usize::try_from(self.recent).unwrap_or(usize::MAX)
-    }
-
-    fn add(&mut self, now: u64) {
-        self.drain(now);
-        self.recent += 1;
-    }
 }
 
 /// Whether `now` is in `since..since + length`; false if the clock went back to before `since`.
@@ -149,6 +125,11 @@ const fn within(since: u64, length: u64, now: u64) -> bool {
 }
 
 impl CacheEntry {
+    /// Whether the value is dropped, and only the key is known.
+    const fn is_expired(&self) -> bool {
+        self.expires_at == 0
+    }
+
     const fn is_fresh(&self, now: u64) -> bool {
         self.fetched_at <= now && now < self.expires_at
     }
@@ -181,8 +162,7 @@ impl LookupCache {
             entries: Vec::new(),
             positive_count: 0,
             negative_count: 0,
-            requested_calls: 0,
-            misses: Misses::default(),
+            pacing: Pacing::default(),
             negatives: Vec::new(),
             trouble: None,
             reported: None,
@@ -219,14 +199,15 @@ impl LookupCache {
     }
 
     /// Decides whether a request is served from the cache. `force_refresh`: the cached result did not fit the request, and
-    /// the request needs a new one.
-    pub(super) fn decide(&mut self, key: &str, force_refresh: bool, now: u64) -> CacheDecision {
+    /// the request needs a new one. `sender` tells who asks.
+    pub(super) fn decide(
+        &mut self,
+        key: &str,
+        force_refresh: bool,
+        sender: &dyn Fn() -> Option<SenderNetwork>,
+        now: u64,
+    ) -> CacheDecision {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
-        let limit = if self.requested_calls >= MAX_REQUESTED_CALLS {
-            Some("lookups_exhausted")
-        } else {
-            (self.requested_calls + self.misses.drain(now) >= MAX_REQUESTED_CALLS).then_some("lookups_paced")
-        };
         let (mut under_way, mut known) = (false, false);
         if let Some(entry) = self.entry(key) {
             under_way = entry.pending.is_some();
@@ -247,27 +228,36 @@ impl LookupCache {
                         Some(reason) if force_refresh => LookupResult::Unavailable(reason),
                         _ => cached.result.clone(),
                     };
-                    let call = !force_refresh && fresh && !under_way && cached.is_due(now, ahead_ms);
+                    let refresh = !force_refresh && fresh && !under_way && cached.is_due(now, ahead_ms);
                     let origin = if fresh { LookupOrigin::Cache } else { LookupOrigin::Stale };
-                    return CacheDecision { answer: Some(LookupAnswer { result, origin }), call };
+                    return CacheDecision::Answer { answer: LookupAnswer { result, origin }, refresh };
                 }
                 if force_refresh {
                     cached.forced_refresh_at = now;
                 }
             }
         }
-        if let Some(reason) = limit.filter(|_| !under_way && !known) {
-            return CacheDecision { answer: Some(LookupResult::Unavailable(reason).into()), call: false };
+        if under_way {
+            return CacheDecision::Wait(None);
         }
-        CacheDecision { answer: None, call: !under_way }
+        if known {
+            return CacheDecision::Wait(Some(RequestedCall { part: CallPart::Shared, sender: None }));
+        }
+        let sender = sender();
+        match self.pacing.part(sender, now) {
+            Ok(part) => CacheDecision::Wait(Some(RequestedCall { part, sender })),
+            Err(reason) => CacheDecision::Answer { answer: LookupResult::Unavailable(reason).into(), refresh: false },
+        }
     }
 
     /// Records a new call. `requested`: a request waits for it.
-    pub(super) fn begin(&mut self, id: &CallId, now: u64, requested: bool) {
+    pub(super) fn begin(&mut self, id: &CallId, now: u64, requested: Option<RequestedCall>) {
         let pending =
             PendingCall { number: id.number, started_at: now, requested, waiters: Vec::new(), current: Vec::new() };
         self.insert(&id.key, None, Some(pending));
-        self.requested_calls += usize::from(requested);
+        if let Some(call) = requested {
+            self.pacing.begin(call.part, call.sender, now);
+        }
     }
 
     /// Records that a second call, for the previous version of the secrets, takes the place of the first.
@@ -307,7 +297,12 @@ impl LookupCache {
     /// Ends the call of a key. Gives the streams that waited for it, each with its answer.
     pub(super) fn complete(&mut self, key: &Arc<str>, outcome: LookupOutcome, now: u64) -> Vec<(u32, LookupAnswer)> {
         let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
-        self.requested_calls = self.requested_calls.saturating_sub(usize::from(pending.requested));
+        let is_miss = matches!(outcome, LookupOutcome::Negative(_));
+        match pending.requested {
+            Some(call) => self.pacing.end(call.part, call.sender, is_miss, now),
+            None if is_miss => self.pacing.add_miss(now),
+            None => {}
+        }
         self.trouble = None;
         let (answer, forced_answer): (LookupAnswer, LookupAnswer) = match outcome {
             LookupOutcome::Found { result, partial } => {
@@ -316,7 +311,6 @@ impl LookupCache {
                 (result.clone().into(), result.into())
             }
             LookupOutcome::Negative(result) => {
-                self.misses.add(now);
                 self.store(key, &result, self.negative_ms, true, None, now);
                 (result.clone().into(), result.into())
             }
@@ -421,8 +415,21 @@ impl LookupCache {
                 return LookupAnswer { result: cached.result.clone(), origin };
             }
         }
-        self.remove(key);
+        self.expire(key);
         LookupResult::Unavailable(reason).into()
+    }
+
+    /// Drops the value of a key. A key that had one is still known: its next lookup is not one for an unknown key.
+    fn expire(&mut self, key: &str) {
+        match self.entry(key).and_then(|entry| entry.cached.as_mut()) {
+            Some(cached) if !cached.negative => {
+                cached.result = LookupResult::Unavailable("lookup_lost");
+                cached.expires_at = 0;
+                cached.failed = None;
+                cached.in_use = false;
+            }
+            _ => drop(self.remove(key)),
+        }
     }
 
     /// Removes expired results. Gives the keys to refresh, and the keys whose call is lost (`true`).
@@ -432,7 +439,7 @@ impl LookupCache {
         let (mut expired, mut due, mut refreshes) = (Vec::new(), Vec::new(), 0);
         for (key, entry) in &self.entries {
             let lost = entry.pending.as_ref().is_some_and(|pending| now.abs_diff(pending.started_at) >= limit);
-            let cached = entry.cached.as_ref();
+            let cached = entry.cached.as_ref().filter(|cached| !cached.is_expired());
             if cached.is_some_and(|cached| !cached.is_usable(now, stale_ms)) {
                 expired.push(Arc::clone(key));
             } else if entry.pending.is_none()
@@ -447,7 +454,7 @@ impl LookupCache {
             }
         }
         for key in expired {
-            self.remove(&key);
+            self.expire(&key);
         }
         self.prune_negatives();
         due
@@ -471,6 +478,8 @@ impl LookupCache {
     /// The numbers of positive results, of negative results and of calls under way.
     pub(super) fn sizes(&self) -> [usize; 3] {
         let calls = self.entries.iter().filter(|(_, entry)| entry.pending.is_some()).count();
-        [self.positive_count, self.negative_count, calls]
+        let expired = |entry: &KeyState| entry.cached.as_ref().is_some_and(CacheEntry::is_expired);
+        let expired = self.entries.iter().filter(|(_, entry)| expired(entry)).count();
+        [self.positive_count.saturating_sub(expired), self.negative_count, calls]
     }
 }

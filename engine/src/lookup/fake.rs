@@ -139,7 +139,7 @@ impl FakeStores {
     /// The answer to a lookup in a store, with an immediate reply to every call.
     pub fn look_up(&self, lookups: &mut Lookups, request: &LookupRequest, now: u64) -> LookupAnswer {
         const STREAM: u32 = 0;
-        if let Some(answer) = lookups.look_up(STREAM, request, now) {
+        if let Some(answer) = lookups.look_up(STREAM, request, &|| None, now) {
             return answer;
         }
         while let Some(call) = lookups.next_call() {

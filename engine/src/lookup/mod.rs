@@ -7,6 +7,7 @@
 //! | module | subject |
 //! |---|---|
 //! | `cache` | the cache of one store: results, calls under way, waiting requests |
+//! | `pacing` | how many calls unknown keys cause |
 //! | `unkey` | bindings: `keys.verifyKey` |
 //! | `openbao` | secrets: the KV engine, version 2 |
 //! | `invocation` | the id of a Restate invocation, for recovery; not a part of [`Lookups`], since nothing of it is cached |
@@ -18,16 +19,18 @@ mod fake;
 pub(crate) mod in_flight;
 pub(crate) mod invocation;
 mod openbao;
+mod pacing;
 mod unkey;
 
 pub use crate::collision::Claim;
 pub use fake::FakeStores;
 pub use in_flight::InFlightQuestion;
+pub use pacing::SenderNetwork;
 
 use crate::call::{Call, CallReply};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
-use cache::{CacheDecision, LookupCache};
+use cache::{CacheDecision, LookupCache, RequestedCall};
 use std::sync::Arc;
 
 /// How often [`Lookups::tick`] wants to be called, in milliseconds.
@@ -205,18 +208,30 @@ impl Lookups {
         })
     }
 
-    /// Looks something up for the request with the number `stream`. `None`: the request has to wait until
-    /// [`Lookups::next_answer`] gives its answer. A request waits for one lookup at a time.
-    pub fn look_up(&mut self, stream: u32, request: &LookupRequest, now: u64) -> Option<LookupAnswer> {
-        let CacheDecision { answer, call } = self.store(request.kind).decide(&request.key, request.force_refresh, now);
-        let requested = answer.is_none();
-        if call {
-            self.call(request.kind, &request.key, now, requested);
+    /// Looks something up for the request with the number `stream`; `sender` tells who sent it, if the gateway knows. `None`: the
+    /// request has to wait until [`Lookups::next_answer`] gives its answer. A request waits for one lookup at a time.
+    pub fn look_up(
+        &mut self,
+        stream: u32,
+        request: &LookupRequest,
+        sender: &dyn Fn() -> Option<SenderNetwork>,
+        now: u64,
+    ) -> Option<LookupAnswer> {
+        match self.store(request.kind).decide(&request.key, request.force_refresh, sender, now) {
+            CacheDecision::Answer { answer, refresh } => {
+                if refresh {
+                    self.call(request.kind, &request.key, now, None);
+                }
+                Some(answer)
+            }
+            CacheDecision::Wait(call) => {
+                if call.is_some() {
+                    self.call(request.kind, &request.key, now, call);
+                }
+                self.store(request.kind).add_waiter(&request.key, stream, request.force_refresh);
+                None
+            }
         }
-        if requested {
-            self.store(request.kind).add_waiter(&request.key, stream, request.force_refresh);
-        }
-        answer
     }
 
     /// The next call to make.
@@ -266,7 +281,7 @@ impl Lookups {
                 if is_lost {
                     self.complete(kind, &key, cache::LookupOutcome::unreachable(kind), now);
                 } else {
-                    self.call(kind, &key, now, false);
+                    self.call(kind, &key, now, None);
                 }
             }
         }
@@ -304,7 +319,7 @@ impl Lookups {
     }
 
     /// Begins a call; there is at most one for each key. `requested`: a request waits for it.
-    fn call(&mut self, kind: StoreKind, key: &Arc<str>, now: u64, requested: bool) {
+    fn call(&mut self, kind: StoreKind, key: &Arc<str>, now: u64, requested: Option<RequestedCall>) {
         let id = self.call_id(kind, key, false);
         self.store(kind).begin(&id, now, requested);
         // A request only needs stores that the policy names. If not, no call is made, and the lookup fails as a lost call.

@@ -158,7 +158,7 @@ impl Compiler<'_> {
         self.check_retry_headers();
         let providers = self.providers();
         let strip = self.strip(&identities, caller_headers.as_ref());
-        let (strip, strip_verified) = self.strip_signatures(strip, &providers);
+        let strip = self.strip_signatures(strip, &providers);
         let mut hide = NameSet::default();
         backend.hide_headers.iter().for_each(|name| hide.insert(name));
         let of_backend = backend.operation_id.iter().map(|id| &id.from).chain(&backend.replay_headers);
@@ -188,7 +188,7 @@ impl Compiler<'_> {
             table,
             names,
             strip,
-            strip_verified,
+            keep_headers: backend.keep_headers.clone(),
             gateway_routes: document.gateway_routes,
             hide,
             operation_id: backend.operation_id.clone(),
@@ -475,17 +475,16 @@ impl Compiler<'_> {
         strip
     }
 
-    /// Adds the signature headers of webhooks: for Restate to the headers that are removed from every request, for
-    /// another backend to those that are removed from verified deliveries only, since its API may verify others itself.
+    /// Adds the signature headers of webhooks to the headers that Restate never gets. The API of another backend may verify other
+    /// requests itself.
     #[inline(never)]
-    fn strip_signatures(&mut self, strip: NameSet, providers: &BTreeMap<String, Provider>) -> (NameSet, NameSet) {
+    fn strip_signatures(&mut self, mut strip: NameSet, providers: &BTreeMap<String, Provider>) -> NameSet {
         let names: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
         self.check_prefix(names.iter().map(String::as_str));
-        let (mut strip, mut verified) = (strip, NameSet::default());
-        let into = if self.is_restate() { &mut strip } else { &mut verified };
-        names.iter().for_each(|name| into.insert(name));
-        self.document.backend.keep_headers.iter().for_each(|name| verified.exempt(name));
-        (strip, verified)
+        if self.is_restate() {
+            names.iter().for_each(|name| strip.insert(name));
+        }
+        strip
     }
 
     fn is_restate(&self) -> bool {

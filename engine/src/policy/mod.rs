@@ -84,8 +84,8 @@ pub struct Policy {
     request_names: NameGate,
     /// Lets the names of response headers pass that concern the filter.
     response_names: NameGate,
-    /// Request headers that are also removed from verified deliveries of webhooks.
-    strip_verified: NameSet,
+    /// Names of request headers that the backend gets although the filter would remove them; lower case.
+    keep_headers: Vec<String>,
     /// Whether routes of the gateway may name endpoints.
     gateway_routes: bool,
     /// Response headers that are hidden from clients.
@@ -261,9 +261,9 @@ impl Policy {
         &self.response_names
     }
 
-    /// Request headers that are also removed from verified deliveries of webhooks.
-    pub(crate) fn strip_verified(&self) -> &NameSet {
-        &self.strip_verified
+    /// Whether the backend gets a header with this very name although the filter would remove it.
+    pub(crate) fn keeps_header(&self, name: &[u8]) -> bool {
+        self.keep_headers.iter().any(|kept| kept.as_bytes() == name)
     }
 
     /// The endpoint that the gateway's route names. A host is asked only if the document says `gateway_routes`.

@@ -8,11 +8,10 @@
 //!   since one digit fewer or more is outside of the window, and it has no leading zero.
 //! - A method: it contains neither `:` nor `/`, so it ends where a URL or a path begins.
 //! - A body that is a JSON object or array, at the end of a text: no proper suffix of it is another one. In a suffix,
-//!   the last closing bracket has no opening bracket, or is inside a string that has no end.
+//!   the last closing bracket has no opening bracket, or is inside a string that has no end. Behind a URL the body may also be
+//!   empty, if the URL does not end in a closing bracket: then no suffix of the URL is such a body.
 //! - A header: it must not contain the first byte of the literal text after it, or the last byte of the literal text
-//!   before it. A header that contains it is accepted only with a body that is a JSON object or array, if that alone
-//!   separates the parts. A header that does not contain it is accepted only if no JSON object or array begins later in
-//!   the body, after the same literal text.
+//!   before it.
 
 use super::identifier::{IdentifierPlace, IdentifierSource};
 use super::scheme::{Boundaries, Scheme};
@@ -139,57 +138,32 @@ impl Scheme {
     }
 
     /// Checks that a part of a delivery can be separated from its neighbours.
-    pub(super) fn check_part(
-        &self,
-        index: usize,
-        part: &TemplatePart,
-        text: &[u8],
-        body: &[u8],
-    ) -> Result<(), VerifyError> {
+    pub(super) fn check_part(&self, index: usize, part: &TemplatePart, text: &[u8]) -> Result<(), VerifyError> {
         let fits = match part {
             TemplatePart::Method => text.iter().copied().all(is_token_byte),
             _ if self.boundaries.is_some() && self.is_timestamp(part) => !matches!(text, [b'0', _, ..]),
             _ => true,
         };
         let mut ends = self.forbidden_bytes.iter().filter(|(at, byte)| *at == index && text.contains(byte));
-        if fits && (ends.next().is_none() || self.is_separated_by_body(body)) {
-            Ok(())
-        } else {
-            Err(VerifyError::MalformedHeader)
-        }
+        if fits && ends.next().is_none() { Ok(()) } else { Err(VerifyError::MalformedHeader) }
     }
 
-    /// Whether a JSON body alone separates all parts.
-    fn is_separated_by_body(&self, body: &[u8]) -> bool {
-        let template: Vec<&TemplatePart> = self.template.iter().collect();
-        let alone = self.forbidden_bytes(&template, true).is_ok_and(|ends| ends.is_empty());
-        alone && self.before_body().is_some() && is_json(body)
-    }
-
-    /// The literal text of the template in front of the body.
-    fn before_body(&self) -> Option<&str> {
-        let mut pairs = self.template.iter().zip(self.template.iter().skip(1));
-        match pairs.find(|(_, part)| **part == TemplatePart::Body)? {
-            (TemplatePart::Literal(text), _) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// Checks that the body is JSON where the boundaries need that, and that it cannot begin later where they do not.
+    /// Checks that the body is JSON where the boundaries need that.
     pub(super) fn check_boundaries(&self, delivery: &Delivery<'_>) -> Result<(), VerifyError> {
-        let needs_json = match self.boundaries {
-            Some(Boundaries::JsonBody) => true,
-            _ if self.forbidden_bytes.is_empty() || is_json(delivery.body) => false,
-            _ => self.before_body().is_some_and(|text| has_json_behind(delivery.body, text.as_bytes())),
-        };
-        if needs_json && !is_json(delivery.body) { Err(VerifyError::BodyNotJson) } else { Ok(()) }
+        if self.boundaries != Some(Boundaries::JsonBody) || is_json(delivery.body) {
+            return Ok(());
+        }
+        let is_between = delivery.body.is_empty()
+            && self.has_url_before_body()
+            && !matches!(delivery.url.trim_ascii_end(), [.., b'}' | b']']);
+        if is_between { Ok(()) } else { Err(VerifyError::BodyNotJson) }
     }
-}
 
-/// Whether a suffix of `body` after `literal` is a JSON object or array.
-fn has_json_behind(body: &[u8], literal: &[u8]) -> bool {
-    let starts = body.windows(literal.len().max(1)).enumerate().filter(|(_, part)| *part == literal);
-    starts.filter_map(|(at, _)| body.get(at + literal.len()..)).any(is_json)
+    fn has_url_before_body(&self) -> bool {
+        let mut pairs = self.template.iter().zip(self.template.iter().skip(1));
+        let is_url = |part: &TemplatePart| matches!(part, TemplatePart::Url | TemplatePart::HubspotUrl);
+        pairs.any(|(before, part)| *part == TemplatePart::Body && is_url(before))
+    }
 }
 
 /// Whether the left part cannot contain the first byte of the right part.

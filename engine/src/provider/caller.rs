@@ -6,7 +6,7 @@ use super::identifier::{IdentifierPlace, IdentifierSource, Slot};
 use super::members::stray;
 use super::scheme::{Scheme, SignatureSource, TimeSource};
 use super::template::TemplatePart;
-use super::{KeyScope, Provider};
+use super::{KeyScope, Provider, Verified, read_headers};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, is_token_byte};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::percent::is_unreserved;
@@ -29,6 +29,7 @@ impl Provider {
         let schemes = vec![scheme];
         Some(Self {
             name: name.to_owned(),
+            read_headers: read_headers::names(&schemes, &identifiers, &[]),
             schemes,
             identifiers,
             key_scope: KeyScope::Project,
@@ -42,6 +43,9 @@ impl Provider {
         let is_signature = |name: &[u8]| self.schemes.iter().any(|scheme| scheme.reads_signature(name));
         headers.iter().any(|(name, _)| is_signature(name))
     }
+
+    /// A request of this caller whose signature fits: callers have one scheme.
+    pub(crate) const VERIFIED_CALLER: Verified = Verified { scheme: 0, whole: None };
 
     /// Whether every signature covers the URL. The URL contains the authority of the request, unless the policy has a
     /// `public_base_url`.

@@ -6,7 +6,7 @@ use super::members::{header_name, non_empty, one_of, pointer, slot_name, stray};
 use super::scheme::{Boundaries, Scheme, Signature, SignatureGrammar, SignatureSource, TimeSource, Timestamp};
 use super::secret::{self, SecretForm};
 use super::template::{self, TemplatePart};
-use super::{KeyScope, Provider};
+use super::{KeyScope, Provider, read_headers};
 use crate::json::Json;
 use crate::json::cursor::{Issue, Issues, JsonCursor, ObjectCursor};
 use crate::time::{Unit, Window};
@@ -70,13 +70,15 @@ impl Provider {
                 schemes.push(scheme);
             }
         }
+        let other_signature_headers = others.unwrap_or_default();
         (schemes.len() == items.len()).then(|| Self {
             name: name.to_owned(),
+            read_headers: read_headers::names(&schemes, &identifiers, &other_signature_headers),
             schemes,
             identifiers,
             key_scope,
             same_body,
-            other_signature_headers: others.unwrap_or_default(),
+            other_signature_headers,
         })
     }
 }

@@ -10,6 +10,7 @@
 //! | `secret`, `crypto` | keys; HMAC, tokens, public-key signatures |
 //! | `signature`, `template`, `verify` | reading signatures, the signed text, verification |
 //! | `boundaries` | where the parts of a signed text end |
+//! | `read_headers` | the headers that a file reads, and those that a verified delivery keeps |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
 //! | `form`, `url` | form bodies and URLs |
 //! | `weakness` | checks of secrets |
@@ -25,6 +26,7 @@ mod form;
 mod identifier;
 mod key;
 mod members;
+mod read_headers;
 mod scheme;
 mod secret;
 mod signature;
@@ -37,9 +39,10 @@ pub use catalogue::Catalogue;
 pub(crate) use crypto::{equal, hmac_sha_256};
 pub use identifier::{Identifier, IdentifierKind, NoIdentifier};
 pub use key::body_digest;
+pub use read_headers::IdentifierHeaders;
 pub use weakness::Weakness;
 
-use crate::headers::Headers;
+use crate::headers::{Headers, NameSet};
 use identifier::{IdentifierPlace, IdentifierSource, Slot};
 use scheme::{Scheme, SignatureSource};
 
@@ -55,6 +58,8 @@ pub struct Provider {
     same_body: bool,
     /// Headers with signatures that no scheme reads, in lower case
     other_signature_headers: Vec<String>,
+    /// The headers that the file reads
+    read_headers: NameSet,
 }
 
 /// The scope in which equal identifiers give the same key.

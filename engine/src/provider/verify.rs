@@ -140,7 +140,7 @@ impl Provider {
                 }
             };
             if let SignedPiece::Bytes(text) = &piece {
-                scheme.check_part(index, part, text, delivery.body)?;
+                scheme.check_part(index, part, text)?;
             }
             pieces.push(piece);
         }

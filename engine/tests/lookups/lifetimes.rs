@@ -1,7 +1,7 @@
 //! How long answers hold, and who waits for which call.
 
 use super::{HOOK, OWNER, START, World, not_found, secret, verified, version};
-use edge_idempotency_engine::lookup::{StoreHealth, StoreKind};
+use edge_idempotency_engine::lookup::{SenderNetwork, StoreHealth, StoreKind};
 use serde_json::{Value, json};
 
 const SEALED: &str = "unavailable:secret_store_sealed";
@@ -318,6 +318,86 @@ fn made_up_ids_drop_nothing_that_is_in_use() {
     world.pass(300.0);
     world.tick();
     assert_eq!(world.lookups.sizes(), [1, 0, 0]);
+}
+
+fn sender(address: &str) -> Option<SenderNetwork> {
+    SenderNetwork::parse(address.as_bytes())
+}
+
+/// One sender asks for ids that are made up until it is refused. How many calls that took.
+fn make_up(world: &mut World, address: &str, name: &str) -> usize {
+    world.sender = sender(address);
+    for number in 0..5000 {
+        if let Some(answer) = world.ask(StoreKind::Bindings, &format!("wh_{name}_{number:08}")).1 {
+            assert_eq!(answer, "unavailable:lookups_paced");
+            return number;
+        }
+        let call = world.call();
+        world.reply(&call, 200, &not_found());
+        world.answers();
+    }
+    panic!("{name} is never paced");
+}
+
+#[test]
+fn a_sender_that_makes_ids_up_takes_no_lookup_from_others() {
+    let mut world = World::new();
+    assert_eq!(make_up(&mut world, "203.0.113.7:1", "flood"), 1024);
+    // Ids that exist and were never asked for, from somebody else: as many as there are.
+    world.sender = sender("198.51.100.1:1");
+    for number in 0..500 {
+        assert_eq!(world.fetch(StoreKind::Bindings, &format!("wh_{number:08}"), 200, &verified("acme")), OWNER);
+    }
+    // Who makes ids up has a small part of the reserve, whatever the port, and gets it back slowly.
+    assert_eq!(make_up(&mut world, "198.51.100.2:1", "second"), 32);
+    assert_eq!(make_up(&mut world, "198.51.100.2:2", "third"), 0);
+    world.pass(1.0);
+    // The common part has let 50 more through by then, which belong to whoever comes first.
+    assert_eq!(make_up(&mut world, "203.0.113.7:1", "flood-2"), 50);
+    assert_eq!(make_up(&mut world, "198.51.100.2:1", "fourth"), 1);
+    // Who is not known to the gateway has no part in the reserve.
+    world.sender = None;
+    assert_eq!(world.ask(StoreKind::Bindings, "wh_nobody").1.as_deref(), Some("unavailable:lookups_paced"));
+}
+
+#[test]
+fn many_senders_that_make_ids_up_get_a_bounded_number_of_calls() {
+    let mut world = World::new();
+    assert_eq!(make_up(&mut world, "203.0.113.7:1", "flood"), 1024);
+    let calls: usize = (0..400)
+        .map(|number| make_up(&mut world, &format!("10.0.{}.{}:1", number / 200, number % 200), &format!("f{number}")))
+        .sum();
+    assert_eq!(calls, 1024);
+}
+
+#[test]
+fn while_the_registry_hangs_a_sender_takes_no_lookup_from_others() {
+    let mut world = World::new();
+    world.sender = sender("203.0.113.7:1");
+    for number in 0..1024 {
+        assert_eq!(world.ask(StoreKind::Bindings, &format!("wh_{number:08}")).1, None);
+    }
+    assert_eq!(world.ask(StoreKind::Bindings, "wh_of_the_same").1.as_deref(), Some("unavailable:lookups_exhausted"));
+    world.calls();
+    world.sender = sender("198.51.100.1:1");
+    assert_eq!(world.fetch(StoreKind::Bindings, HOOK, 200, &verified("acme")), OWNER);
+}
+
+#[test]
+fn an_id_that_existed_is_looked_up_whoever_makes_ids_up() {
+    let mut world = World::new();
+    world.fetch(StoreKind::Bindings, HOOK, 200, &verified("acme"));
+    world.fetch(StoreKind::Bindings, "wh_deleted", 200, &verified("acme"));
+    // Both are long expired, and one is known to be gone.
+    world.pass(100_000.0);
+    world.tick();
+    assert_eq!(world.lookups.sizes(), [0, 0, 0]);
+    world.fetch(StoreKind::Bindings, "wh_deleted", 200, &not_found());
+    world.pass(20.0);
+    assert!(make_up(&mut world, "203.0.113.7:1", "flood") >= 1023);
+    assert_eq!(world.ask(StoreKind::Bindings, "wh_deleted").1.as_deref(), Some("unavailable:lookups_paced"));
+    assert_eq!(world.fetch(StoreKind::Bindings, HOOK, 503, &json!({})), "unavailable:registry_error");
+    assert_eq!(world.fetch(StoreKind::Bindings, HOOK, 200, &verified("acme")), OWNER);
 }
 
 /// Made-up ids cost the registry a bounded number of calls a second; what is held, and what exists, is not slowed down.

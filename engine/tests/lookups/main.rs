@@ -7,7 +7,9 @@ mod replies;
 
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::call::{Call, CallReply};
-use edge_idempotency_engine::lookup::{CallId, LookupAnswer, LookupRequest, LookupResult, Lookups, StoreKind};
+use edge_idempotency_engine::lookup::{
+    CallId, LookupAnswer, LookupRequest, LookupResult, Lookups, SenderNetwork, StoreKind,
+};
 use edge_idempotency_engine::policy::Secret;
 use serde_json::{Value, json};
 
@@ -41,6 +43,8 @@ struct World {
     lookups: Lookups,
     now: u64,
     streams: u32,
+    /// Who asks, if the gateway knows.
+    sender: Option<SenderNetwork>,
 }
 
 impl World {
@@ -49,7 +53,7 @@ impl World {
     }
 
     fn with(unkey: &Value, openbao: &Value) -> Self {
-        Self { lookups: Lookups::of(&policy(unkey, openbao)).unwrap(), now: START, streams: 0 }
+        Self { lookups: Lookups::of(&policy(unkey, openbao)).unwrap(), now: START, streams: 0, sender: None }
     }
 
     fn pass(&mut self, seconds: f64) {
@@ -64,7 +68,7 @@ impl World {
     fn ask_how(&mut self, kind: StoreKind, key: &str, force_refresh: bool) -> (u32, Option<String>) {
         self.streams += 1;
         let ask = LookupRequest { kind, key: key.into(), force_refresh };
-        let answer = self.lookups.look_up(self.streams, &ask, self.now);
+        let answer = self.lookups.look_up(self.streams, &ask, &|| self.sender, self.now);
         // Only a request that waited for a call counts as a miss.
         assert!(answer.as_ref().is_none_or(|answer| answer.name() != "miss"), "{answer:?}");
         (self.streams, answer.as_ref().map(shown))

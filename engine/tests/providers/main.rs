@@ -10,7 +10,9 @@ mod files;
 mod golden;
 mod keys;
 mod page;
+mod recuts;
 mod tamper;
+mod twins;
 mod vectors;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -46,6 +48,8 @@ fn main() {
         ("cuts::standard_webhooks_identifiers", cuts::standard_webhooks_identifiers),
         ("cuts::digits_beside_a_timestamp", cuts::digits_beside_a_timestamp),
         ("cuts::defaults", cuts::defaults),
+        ("recuts::only_what_was_sent_is_accepted", recuts::only_what_was_sent_is_accepted),
+        ("twins::nothing_that_looks_verified_is_left", twins::nothing_that_looks_verified_is_left),
         ("golden::raw_keys_are_what_they_were", golden::raw_keys_are_what_they_were),
         ("any_bytes::deliveries", any_bytes::deliveries),
         ("any_bytes::mutations", any_bytes::mutations),

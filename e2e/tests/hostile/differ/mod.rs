@@ -26,7 +26,7 @@ mod lines;
 mod model;
 mod native;
 mod paths;
-mod random;
+pub(crate) mod random;
 mod reading;
 mod report;
 mod spellings;
