@@ -4,8 +4,7 @@
 
 use crate::identity::Identity;
 use crate::key;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many requests of a worker may wait for results at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,15 +20,15 @@ pub(crate) struct WaitLimits {
 #[derive(Debug, Clone, Default)]
 pub struct Waits(Arc<Mutex<Counts>>);
 
-/// Numbers of waits, by the beginning of the keys of a tenant or of a caller
-type Counts = BTreeMap<String, u64>;
+/// Numbers of waits, each with the beginning of the keys of a tenant or of a caller; sorted by it
+type Counts = Vec<(String, u64)>;
 
 /// A request that waits. Its place is given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct WaitPlace {
     waits: Waits,
-    tenant: String,
-    caller: String,
+    /// The tenant, and the caller
+    who: [String; 2],
 }
 
 impl Waits {
@@ -37,41 +36,50 @@ impl Waits {
     ///
     /// # Errors
     /// The caller, or its tenant, has no place left; the reason for logs.
+    #[inline(never)]
     pub(crate) fn begin(&self, caller: &Identity, limits: WaitLimits) -> Result<WaitPlace, &'static str> {
         let tenant = key::prefix(&caller.tenant, None);
         let caller = key::prefix(&caller.tenant, Some((&caller.project, Some(&caller.subject))));
-        self.with_counts(|counts| {
-            let waiting = |who: &str| counts.get(who).copied().unwrap_or_default();
-            if waiting(&caller) >= limits.per_caller {
-                return Err("caller_waits_full");
+        let mut counts = self.counts();
+        let waiting = |who: &str| find(&counts, who).ok().and_then(|at| counts.get(at)).map_or(0, |(_, count)| *count);
+        if waiting(&caller) >= limits.per_caller {
+            return Err("caller_waits_full");
+        }
+        if waiting(&tenant) >= limits.per_tenant {
+            return Err("tenant_waits_full");
+        }
+        let who = [tenant, caller];
+        for who in &who {
+            match find(&counts, who) {
+                Ok(at) => counts.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
+                Err(at) => counts.insert(at, (who.clone(), 1)),
             }
-            if waiting(&tenant) >= limits.per_tenant {
-                return Err("tenant_waits_full");
-            }
-            for who in [&tenant, &caller] {
-                let count = counts.entry(who.clone()).or_default();
-                *count = count.saturating_add(1);
-            }
-            Ok(())
-        })?;
-        Ok(WaitPlace { waits: self.clone(), tenant, caller })
+        }
+        Ok(WaitPlace { waits: self.clone(), who })
     }
 
-    fn with_counts<T>(&self, act: impl FnOnce(&mut Counts) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// The place of an entry, or the one where it belongs.
+fn find(counts: &Counts, who: &str) -> Result<usize, usize> {
+    counts.binary_search_by(|(other, _)| other.as_str().cmp(who))
+}
+
 impl Drop for WaitPlace {
+    #[inline(never)]
     fn drop(&mut self) {
-        self.waits.with_counts(|counts| {
-            for who in [&self.tenant, &self.caller] {
-                match counts.get_mut(who) {
-                    Some(count @ 2..) => *count -= 1,
-                    _ => drop(counts.remove(who)),
+        let mut counts = self.waits.counts();
+        for who in &self.who {
+            if let Ok(at) = find(&counts, who) {
+                match counts.get_mut(at) {
+                    Some((_, count @ 2..)) => *count -= 1,
+                    _ => drop(counts.remove(at)),
                 }
             }
-        });
+        }
     }
 }
 
@@ -114,6 +122,6 @@ mod tests {
             (0..40).filter_map(|n| waits.begin(&identity("acme", "shop", users[n % 4]), LIMITS).ok()).collect();
         assert_eq!(places.len(), 3);
         drop(places);
-        assert_eq!(waits.with_counts(|counts| counts.len()), 0);
+        assert_eq!(waits.counts().len(), 0);
     }
 }

@@ -8,7 +8,6 @@ use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, I
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
 use crate::policy::path::NormalPath;
-use crate::policy::recovery::Wait;
 use crate::problem::Problem;
 use std::borrow::Cow;
 

@@ -18,7 +18,7 @@ pub(crate) struct RecoverySettings {
 
 impl Default for RecoverySettings {
     fn default() -> Self {
-        Self { wait_ms: 30_000, limits: WaitLimits { per_caller: 16, per_tenant: 128 } }
+        Self { wait_ms: 30_000, limits: WaitLimits { per_caller: 16, per_tenant: 64 } }
     }
 }
 
