@@ -162,13 +162,13 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("envoy-no-marked-route", "name: x-edge-idempotency", "name: x-something-else"),
     (
         "envoy-route-timeout",
-        "route: {cluster: backend, timeout: 60s}\n                request_headers",
-        "route: {cluster: backend}\n                request_headers",
+        "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
+        "route: {cluster: backend-requests}\n                request_headers",
     ),
     (
         "envoy-keyless-retry",
-        "route: {cluster: backend, timeout: 60s}\n                request_headers",
-        "route: {cluster: backend, timeout: 60s, retry_policy: {retry_on: \"connect-failure,reset\"}}\n                \
+        "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
+        "route: {cluster: backend-requests, timeout: 60s, retry_policy: {retry_on: \"connect-failure,reset\"}}\n                \
          request_headers",
     ),
     ("envoy-missing-cluster", "\"cluster\": \"backend\"", "\"cluster\": \"restate\""),
@@ -235,9 +235,9 @@ fn retries_of_requests_with_a_key_are_no_mistake() {
         "{retry_on: \"reset,5xx\", retriable_request_headers: [{name: Idempotency-Key, present_match: true}]}",
     ] {
         let config = demo().replacen(
-            "route: {cluster: backend, timeout: 60s}\n                request_headers",
+            "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
             &format!(
-                "route: {{cluster: backend, timeout: 60s, retryPolicy: {policy}}}\n                request_headers"
+                "route: {{cluster: backend-requests, timeout: 60s, retryPolicy: {policy}}}\n                request_headers"
             ),
             1,
         );
