@@ -54,6 +54,10 @@ fn policy() -> Result<String> {
     Ok(policy.to_string())
 }
 
+fn all_are(statuses: &[u16], expected: u16) -> bool {
+    statuses.iter().all(|status| *status == expected)
+}
+
 impl World {
     async fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
@@ -103,7 +107,7 @@ impl World {
         }
         // Beyond the caller's bound nobody waits, and the rest still does.
         let told = attack.statuses(CONNECTIONS * WAITS - WORKERS * PER_CALLER).await?;
-        ensure!(told.iter().all(|status| *status == 202), "{told:?}");
+        ensure!(all_are(&told, 202), "{:?}", told.iter().find(|status| **status != 202));
         let waiting = self.stat("cluster.backend-waits.upstream_rq_active").await?;
         ensure!(waiting > 0 && waiting <= WORKERS * PER_CALLER, "{waiting} wait");
         ensure!(self.stat("cluster.backend.upstream_cx_overflow").await? == 0, "the filter's calls had no connection");
@@ -117,7 +121,7 @@ impl World {
         until_async("as many wait as may", POLL, waits).await?;
         confirm(&self.stack.restate, &format!("mallory:shop:{ACCOUNT}")).await?;
         let results = again.statuses(PER_CALLER).await?;
-        ensure!(results.iter().all(|status| *status == 200), "{results:?}");
+        ensure!(all_are(&results, 200), "{results:?}");
         Ok(())
     }
 }

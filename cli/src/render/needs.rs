@@ -1,7 +1,7 @@
 //! What a policy asks of the gateway in front of it, read from the document.
 
 use super::pattern::PathPattern;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The default of `max_body_bytes` (docs/contract.md, section 4).
@@ -66,6 +66,8 @@ pub(crate) struct GatewayNeeds {
     pub(crate) reserved: Vec<String>,
     /// `backend.operations.path`
     pub(crate) operations: Option<String>,
+    /// The backend's paths are Restate's newer ones
+    pub(crate) v2: bool,
 }
 
 /// A store that the filter asks.
@@ -130,6 +132,7 @@ impl GatewayNeeds {
             other_metadata: BTreeSet::new(),
             reserved,
             operations: text_at(document, "/backend/operations/path"),
+            v2: text_at(document, "/backend/paths").is_none_or(|paths| paths == "v2"),
         };
         sources.into_iter().for_each(|source| needs.take_source(source));
         needs
@@ -177,6 +180,19 @@ impl GatewayNeeds {
     /// Whether the filter sends requests to paths of the backend.
     pub(crate) fn marks(&self) -> bool {
         self.routes.iter().any(|route| route.target)
+    }
+
+    /// Whether requests wait for results.
+    pub(crate) fn waits_for_results(&self) -> bool {
+        self.wait_ms > 0 && (self.operations.is_some() || self.routes.iter().any(|route| route.recovery))
+    }
+
+    /// The paths of the backend that requests for results wait at, as Envoy matches them.
+    pub(crate) fn waiting_paths(&self) -> Value {
+        match self.v2 {
+            true => json!({"prefix": "/restate/attach/"}),
+            false => json!({"safe_regex": {"regex": "/restate/invocation/.*/attach"}}),
+        }
     }
 
     /// The clusters that the policy names.
