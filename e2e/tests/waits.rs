@@ -32,9 +32,10 @@ const PAYOUTS: &str = "/api/v1/accounts/{account}/payouts";
 const ACCOUNT: &str = "slow";
 
 fn main() -> ExitCode {
-    let test = Test::new("another tenant's waits leave collision detection and ordinary requests alone", |world: &World| {
-        runtime()?.block_on(world.is_fair())
-    });
+    let test =
+        Test::new("another tenant's waits leave collision detection and ordinary requests alone", |world: &World| {
+            runtime()?.block_on(world.is_fair())
+        });
     run(Ok(sharing(|| runtime()?.block_on(World::start()), vec![test])))
 }
 

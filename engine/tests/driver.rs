@@ -266,3 +266,26 @@ fn route_metadata_is_read_on_demand() {
         }
     }
 }
+
+/// Requests of a configuration share the places of those that wait.
+#[test]
+fn a_request_beyond_the_bound_does_not_wait() {
+    let document = recovery_policy(r#""recovery": {"max_waits_per_caller": 1},"#);
+    let policy = Arc::new(Policy::from_json(document.as_bytes()).unwrap());
+    let waits = Waits::default();
+    let asked = |waits: &Waits| {
+        let mut lookups = SharedLookups::of(&policy).unwrap();
+        let gateway = Gateway::with(&RECOVERY);
+        let mut driver = Driver::<Gateway>::new(1, Some(Arc::clone(&policy)), waits.clone());
+        driver.on_request_headers(&gateway, true, Some(&mut lookups));
+        driver
+    };
+    let reason = |driver: &Driver<Gateway>| driver.exchange().reason();
+    let first = asked(&waits);
+    assert_eq!(reason(&first), None);
+    assert_eq!(reason(&asked(&waits)), Some("caller_waits_full"));
+    // Another configuration has its own.
+    assert_eq!(reason(&asked(&Waits::default())), None);
+    drop(first);
+    assert_eq!(reason(&asked(&waits)), None);
+}

@@ -101,7 +101,9 @@ impl GatewayNeeds {
         if let Some(taken) =
             made.into_iter().flatten().find(|name| upstreams.iter().any(|upstream| upstream.name == **name))
         {
-            return Err(format!("--upstream {taken}: this is the name of a cluster that is made beside `{given}`; choose another"));
+            return Err(format!(
+                "--upstream {taken}: this is the name of a cluster that is made beside `{given}`; choose another"
+            ));
         }
         Ok(BackendClusters { given, requests, waits })
     }

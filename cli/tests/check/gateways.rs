@@ -159,7 +159,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "name: public\n                match: {prefix: /api/}",
         "name: public\n                match: {prefix: /}",
     ),
-    ("envoy-no-marked-route", "name: x-edge-idempotency", "name: x-something-else"),
+    (
+        "envoy-no-marked-route",
+        "prefix: /\n                  headers:\n                  - name: x-edge-idempotency",
+        "prefix: /\n                  headers:\n                  - name: x-something-else",
+    ),
     (
         "envoy-route-timeout",
         "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
@@ -171,6 +175,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "route: {cluster: backend-requests, timeout: 60s, retry_policy: {retry_on: \"connect-failure,reset\"}}\n                \
          request_headers",
     ),
+    (
+        "envoy-shared-cluster",
+        "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
+        "route: {cluster: backend, timeout: 60s}\n                request_headers",
+    ),
+    ("envoy-shared-waits", "route: {cluster: backend-waits,", "route: {cluster: backend-requests,"),
     ("envoy-missing-cluster", "\"cluster\": \"backend\"", "\"cluster\": \"restate\""),
     ("not-yaml", "static_resources:", "static_resources: {"),
 ];

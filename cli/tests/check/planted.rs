@@ -139,8 +139,9 @@ fn edits() -> Vec<Edit> {
             &["envoy-unmarked-route"],
         ),
         (
-            "                    present_match: true\n",
-            "                    string_match: {exact: nonsense}\n".to_owned(),
+            "prefix: /\n                  headers:\n                  - name: x-edge-idempotency\n                    present_match: true\n",
+            "prefix: /\n                  headers:\n                  - name: x-edge-idempotency\n                    string_match: {exact: nonsense}\n"
+                .to_owned(),
             &["envoy-no-marked-route", "envoy-unmarked-route"],
         ),
         (

@@ -25,6 +25,7 @@ use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
 use crate::provider::Provider;
+use crate::waits::WaitLimits;
 use answer::AnswerShape;
 use collision::{CollisionRules, GuardService};
 use document::{
@@ -33,7 +34,6 @@ use document::{
 };
 use operations::Operations;
 use routes::RouteTable;
-use crate::waits::WaitLimits;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
