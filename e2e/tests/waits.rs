@@ -1,6 +1,7 @@
 //! A tenant that waits for results as often as it can does not starve others: neither their requests, nor the filter's own calls, on
-//! which collision detection depends. With the demo's gateway and policy, a real Restate, and the guard.
+//! which collision detection depends. With the configuration of the demo and the rendered one, a real Restate and the guard.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use e2e::raw;
 use edge_idempotency_demo::http::{Reply, Request};
 use edge_idempotency_demo::ports::loopback;
 use edge_idempotency_demo::stack::{POLICY, Stack, StackOptions};
+use edge_idempotency_demo::tools::built;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -32,11 +34,14 @@ const PAYOUTS: &str = "/api/v1/accounts/{account}/payouts";
 const ACCOUNT: &str = "slow";
 
 fn main() -> ExitCode {
-    let test =
-        Test::new("another tenant's waits leave collision detection and ordinary requests alone", |world: &World| {
-            runtime()?.block_on(world.is_fair())
-        });
-    run(Ok(sharing(|| runtime()?.block_on(World::start()), vec![test])))
+    let test = |name: &str| {
+        let name = format!("{name}::another tenant's waits leave collision detection and ordinary requests alone");
+        vec![Test::new(name, |world: &World| runtime()?.block_on(world.is_fair()))]
+    };
+    let mut trials = sharing(|| World::start(None), test("shipped"));
+    let rendered = || World::start(Some(built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")?));
+    trials.extend(sharing(rendered, test("rendered")));
+    run(Ok(trials))
 }
 
 struct World {
@@ -60,10 +65,12 @@ fn all_are(statuses: &[u16], expected: u16) -> bool {
 }
 
 impl World {
-    async fn start() -> Result<Self> {
+    /// With the configuration that the demo ships, or with the one that this command renders.
+    fn start(renderer: Option<PathBuf>) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let options = StackOptions { policy: policy()?, ..StackOptions::new(tools()?, directory.path()) };
-        Ok(Self { stack: Stack::start(options, &|_| {}).await?, _directory: directory })
+        let options = StackOptions { policy: policy()?, renderer, ..StackOptions::new(tools()?, directory.path()) };
+        let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
+        Ok(Self { stack, _directory: directory })
     }
 
     fn token(&self, tenant: &str) -> Result<String> {

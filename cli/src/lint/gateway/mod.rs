@@ -9,6 +9,7 @@
 //! | `callers` | who is calling: tokens, and headers that name the caller |
 //! | `buffers` | limits that are smaller than the bodies that the filter waits for |
 //! | `table` | routes and clusters |
+//! | `endpoints` | clusters that lead to the same place |
 //! | `paths` | which paths a route takes |
 //! | `again` | requests that reach the backend a second time |
 //! | `ways` | ways to the backend that do not pass the filter |
@@ -17,6 +18,7 @@
 mod again;
 mod buffers;
 mod callers;
+mod endpoints;
 mod find;
 mod manager;
 mod needs;
@@ -190,7 +192,7 @@ fn around(tree: &SpannedNode, found: &FoundPlugin<'_>, needs: Option<&GatewayNee
     }
     if let Some(chain) = &found.chain {
         manager::check(chain, needs, findings);
-        table::check(chain, needs, findings);
+        table::check(tree, chain, needs, findings);
         if let Some(needs) = needs {
             callers::check(chain, needs, findings);
             buffers::check(chain, needs, findings);

@@ -1,6 +1,7 @@
 //! Routes and clusters.
 
 use super::callers::per_filter;
+use super::endpoints::with_the_same;
 use super::find::FilterChain;
 use super::manager::{MARK, millis, wait};
 use super::needs::GatewayNeeds;
@@ -13,7 +14,12 @@ use std::ops::Range;
 /// The value of the mark.
 const MARK_VALUE: &str = "1";
 
-pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
+pub(super) fn check(
+    tree: &SpannedNode,
+    chain: &FilterChain<'_>,
+    needs: Option<&GatewayNeeds>,
+    findings: &mut GatewayFindings,
+) {
     let Some(config) = chain.manager.member("route_config") else {
         let from = ["rds", "scoped_routes"].iter().find_map(|name| chain.manager.member(name));
         findings.at_member(
@@ -35,6 +41,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
         .filter_map(|route| route.get("route"))
         .flat_map(|action| leads_to(action).into_iter().map(|(_, name)| name))
         .collect();
+    let marked_clusters = with_the_same(tree, marked_clusters);
     let mut is_seen = true;
     for host in hosts {
         again::retries(host, None, findings);
