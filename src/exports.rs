@@ -122,8 +122,10 @@ extern "C" fn proxy_on_context_create(id: u32, root_id: u32) {
         if root_id == 0 {
             contexts.roots.insert(id);
         } else {
-            let policy = contexts.roots.get_mut(root_id).and_then(|root| root.policy());
-            contexts.streams.insert(id, Box::new(Stream { root: root_id, driver: Driver::new(id, policy) }));
+            let root = contexts.roots.get_mut(root_id);
+            let (policy, waits) = root.map(|root| (root.policy(), root.waits())).unwrap_or_default();
+            let driver = Driver::new(id, policy, waits);
+            contexts.streams.insert(id, Box::new(Stream { root: root_id, driver }));
         }
     });
 }

@@ -7,7 +7,7 @@ use edge_idempotency_engine::lookup::TICK_MS;
 use edge_idempotency_engine::metrics::{FLUSH_MS, SeriesTable};
 use edge_idempotency_engine::policy::{Policy, PolicyErrors};
 use edge_idempotency_engine::telemetry::Recorder;
-use edge_idempotency_engine::{Driver, STALL_TICK_MS, SharedLookups};
+use edge_idempotency_engine::{Driver, STALL_TICK_MS, SharedLookups, Waits};
 use edge_idempotency_envoy::{ENVIRONMENT_ADVICE, STALL_ADVICE};
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub(crate) struct Root {
     policy: Option<Arc<Policy>>,
     lookups: Option<SharedLookups>,
+    waits: Waits,
     bodies: BodyDelivery,
     recorder: Recorder,
 }
@@ -61,6 +62,11 @@ impl Root {
     /// The policy; `None` before [`Root::configure`].
     pub(crate) fn policy(&self) -> Option<Arc<Policy>> {
         self.policy.clone()
+    }
+
+    /// Who waits for results.
+    pub(crate) fn waits(&self) -> Waits {
+        self.waits.clone()
     }
 
     /// The lookups; `None` if the policy names no store.

@@ -123,7 +123,7 @@ mod tests {
             secret_store_error registry_error secret_store_throttled registry_throttled secret_store_moved \
             secret_store_refused registry_refused secret_store_reply_malformed registry_reply_malformed \
             lookups_exhausted lookups_paced waiting_full invocation_lookup_failed invocation_lookup_malformed lookup_lost \
-            guard_failed guard_malformed guard_incomparable";
+            guard_failed guard_malformed guard_incomparable caller_waits_full tenant_waits_full";
         for (code, reasons) in [
             (
                 "idempotency_key_invalid",

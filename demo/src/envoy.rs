@@ -337,9 +337,10 @@ mod tests {
             clusters.iter().map(|cluster| cluster["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let mut options = options("{}", true);
-        assert_eq!(clusters(&options), ["backend"]);
+        let own = ["backend-requests", "backend-waits", "backend"];
+        assert_eq!(clusters(&options), own);
         options.stores = Some(stores());
-        assert_eq!(clusters(&options), ["backend", "unkey", "openbao"]);
+        assert_eq!(clusters(&options), [&own[..], &["unkey", "openbao"]].concat());
         let rendered = render(&options);
         assert!(!rendered.contains("{{") && rendered.contains("/run/demo/openbao-token.json"));
         assert!(!rendered.contains("unkey_root") && !rendered.contains("s.token"));

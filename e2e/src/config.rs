@@ -86,14 +86,11 @@ pub fn write(path: &Path, options: &EnvoyOptions, specs: &[(String, ListenerSpec
     let listeners = specs.iter().map(|(name, spec)| listener(options, name, spec)).collect::<Result<_>>()?;
     *at(&mut config, "/static_resources/listeners")? = Value::Array(listeners);
     // Both sides have to let trailers pass. The upstream's does no more than that.
-    *at(&mut config, "/static_resources/clusters/0")?
-        .as_object_mut()
-        .context("the cluster is no object")?
-        .entry("typed_extension_protocol_options")
-        .or_insert(Value::Null) = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+    let trailers = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
         "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {"http_protocol_options": {"enable_trailers": true}},
     }});
+    set(&mut config, "/static_resources/clusters/0", "typed_extension_protocol_options", trailers)?;
     // JSON leaves no question of which type a value has.
     fs::write(path, config.to_string()).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -144,23 +141,32 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             mutations.retain(|mutation| mutation.get("remove").is_none_or(|name| name != "x-request-id"));
             Ok(())
         }
-        Change::DeliveriesAnHour(None) => set(listener, &format!("{ROUTES}/2"), "typed_per_filter_config", json!({})),
+        Change::DeliveriesAnHour(None) => {
+            let webhooks = route(listener, "webhooks")?;
+            set(listener, &webhooks, "typed_per_filter_config", json!({}))
+        }
         Change::DeliveriesAnHour(Some(most)) => {
             let bucket = json!({"max_tokens": most, "tokens_per_fill": most, "fill_interval": "3600s"});
-            let limit = format!("{ROUTES}/2/typed_per_filter_config/envoy.filters.http.local_ratelimit/descriptors/0");
+            let limit = "typed_per_filter_config/envoy.filters.http.local_ratelimit/descriptors/0";
+            let limit = format!("{}/{limit}", route(listener, "webhooks")?);
             set(listener, &limit, "token_bucket", bucket)
         }
         Change::Trailers => set(listener, MANAGER, "http_protocol_options", json!({"enable_trailers": true})),
         Change::EveryPath => {
             set(listener, &format!("{MANAGER}/http_filters/1/typed_config/rules/1"), "match", everything.clone())?;
-            set(listener, &format!("{ROUTES}/1"), "match", everything)
+            let public = route(listener, "public")?;
+            set(listener, &public, "match", everything)
         }
         Change::NoAuthentication => {
             set(listener, &format!("{MANAGER}/http_filters/1/typed_config"), "rules", json!([]))
         }
-        Change::ShownMark => set(listener, &format!("{ROUTES}/0"), "request_headers_to_remove", json!([])),
+        Change::ShownMark => ["waits", "backend"].iter().try_for_each(|name| {
+            let marked = route(listener, name)?;
+            set(listener, &marked, "request_headers_to_remove", json!([]))
+        }),
         Change::RouteMetadata(metadata) => {
-            set(listener, &format!("{ROUTES}/1"), "metadata", json!({"filter_metadata": metadata}))
+            let public = route(listener, "public")?;
+            set(listener, &public, "metadata", json!({"filter_metadata": metadata}))
         }
         Change::Metadata(metadata) => {
             let entries: Vec<Value> = metadata
@@ -174,8 +180,10 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             insert_before(listener, filter)
         }
         Change::Before(filter) => insert_before(listener, filter.clone()),
-        Change::Route(route) => {
-            at(listener, ROUTES)?.as_array_mut().context("no list of routes")?.insert(1, route.clone());
+        Change::Route(added) => {
+            let routes = at(listener, ROUTES)?.as_array_mut().context("no list of routes")?;
+            let public = routes.iter().position(|route| is_named(route, "public")).context("no public route")?;
+            routes.insert(public, added.clone());
             Ok(())
         }
         Change::Environment(names) => {
@@ -218,6 +226,17 @@ fn ours(listener: &mut Value) -> Result<(&mut Vec<Value>, usize)> {
     let filters = at(listener, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no list of filters")?;
     let place = filters.iter().position(|filter| filter.get("name").is_some_and(|name| name == FILTER));
     Ok((filters, place.context("our filter is not there")?))
+}
+
+/// Where the route of this name is.
+fn route(listener: &Value, name: &str) -> Result<String> {
+    let routes = listener.pointer(ROUTES).and_then(Value::as_array).context("no list of routes")?;
+    let place = routes.iter().position(|route| is_named(route, name));
+    Ok(format!("{ROUTES}/{}", place.with_context(|| format!("no route is named {name}"))?))
+}
+
+fn is_named(route: &Value, name: &str) -> bool {
+    route.get("name").is_some_and(|found| found == name)
 }
 
 fn at<'v>(value: &'v mut Value, pointer: &str) -> Result<&'v mut Value> {

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::harness::runtime;
 use crate::raw::{Reply, Request};
@@ -36,7 +37,7 @@ pub fn flood(address: SocketAddr, request: &Request, times: usize, at_once: usiz
         let stream = TcpStream::connect(address).await.context("cannot connect")?;
         let (sender, connection) = h2::client::handshake(stream).await?;
         let connection = tokio::spawn(connection);
-        let mut clients = tokio::task::JoinSet::new();
+        let mut clients = JoinSet::new();
         for client in 0..at_once {
             let (sender, request) = (sender.clone(), request.clone());
             let times = times / at_once + usize::from(client < times % at_once);
@@ -52,6 +53,43 @@ pub fn flood(address: SocketAddr, request: &Request, times: usize, at_once: usiz
         connection.abort();
         results.into_iter().collect()
     })
+}
+
+/// Requests under way, on connections that are open until this is dropped.
+pub struct UnderWay {
+    connections: JoinSet<Result<(), h2::Error>>,
+    answers: JoinSet<Result<u16>>,
+}
+
+impl UnderWay {
+    /// Sends a request `each` times on so many connections, and waits for no answer.
+    pub async fn begin(address: SocketAddr, request: &Request, connections: usize, each: usize) -> Result<Self> {
+        let mut under_way = Self { connections: JoinSet::new(), answers: JoinSet::new() };
+        for _ in 0..connections {
+            let stream = TcpStream::connect(address).await.context("cannot connect")?;
+            // Hundreds of short answers at once are what was asked for.
+            let mut options = h2::client::Builder::new();
+            options.data_frame_budget(usize::MAX);
+            let (sender, connection) = options.handshake(stream).await?;
+            under_way.connections.spawn(connection);
+            for _ in 0..each {
+                let (sender, request) = (sender.clone(), request.clone());
+                under_way.answers.spawn(async move { Ok(on(sender, &request).await?.status) });
+            }
+        }
+        Ok(under_way)
+    }
+
+    /// The statuses of so many answers, in the order in which they come.
+    pub async fn statuses(&mut self, answers: usize) -> Result<Vec<u16>> {
+        let mut statuses = Vec::new();
+        while statuses.len() < answers {
+            let answer = tokio::time::timeout(PATIENCE, self.answers.join_next()).await;
+            let answer = answer.with_context(|| format!("only {} answers", statuses.len()))?;
+            statuses.push(answer.context("no further request")???);
+        }
+        Ok(statuses)
+    }
 }
 
 async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result<Reply> {

@@ -41,7 +41,7 @@ fn start() -> Result<Gateway> {
         let changes = vec![Change::ConnectionBuffer(LISTENERS), Change::Route(route)];
         ListenerSpec { policy: policy.to_string(), changes }
     };
-    let cluster = || ("route", json!({"cluster": "backend"}));
+    let cluster = || ("route", json!({"cluster": "backend-requests"}));
     let answer = ("direct_response", json!({"status": 404}));
     Gateway::start(&[
         ("a cluster".to_owned(), listener(cluster(), Some(ROUTES))),

@@ -61,7 +61,7 @@ impl World {
         let rule = rules(json!({"safe_regex": {"regex": format!("{DENIED}/?")}}));
         let everything = rules(json!({"prefix": "/"}));
         let route = json!({
-            "name": "denied", "match": {"safe_regex": {"regex": format!("{DENIED}/?")}}, "route": {"cluster": "backend"},
+            "name": "denied", "match": {"safe_regex": {"regex": format!("{DENIED}/?")}}, "route": {"cluster": "backend-requests"},
             "typed_per_filter_config": {"envoy.filters.http.rbac": {
                 "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBACPerRoute",
                 "rbac": {"rules": everything},

@@ -16,10 +16,10 @@ use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, Lo
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
 use edge_idempotency_engine::telemetry::Recorder;
-use edge_idempotency_engine::{Driver, Exchange, FilterAction, Policy, RequestFlow};
+use edge_idempotency_engine::{Driver, Exchange, FilterAction, Policy, RequestFlow, Waits};
 use messages::{Lines, replay, request};
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use testkit::attributes::FixedClaims;
 
 /// A gateway that gives the same request and answer each time, and takes every edit.
@@ -111,6 +111,9 @@ impl Host for Gateway {
     fn log(&self, _: LogLevel, _: &str) {}
 }
 
+/// Those of the configuration.
+static WAITS: LazyLock<Waits> = LazyLock::new(Waits::default);
+
 #[inline(never)]
 fn driver_exchange(
     policy: &Arc<Policy>,
@@ -118,7 +121,7 @@ fn driver_exchange(
     series: &mut SeriesTable,
     recorder: &mut Recorder,
 ) -> FilterAction {
-    let mut driver = Driver::new(1, Some(Arc::clone(policy)));
+    let mut driver = Driver::new(1, Some(Arc::clone(policy)), WAITS.clone());
     driver.on_request_headers(host, true, None);
     driver.count(host, series);
     driver.record(host, recorder);
@@ -184,7 +187,7 @@ fn idle_driver(
     series: &mut SeriesTable,
     recorder: &mut Recorder,
 ) -> (u8, FilterAction) {
-    let mut driver = Driver::new(1, Some(Arc::clone(policy)));
+    let mut driver = Driver::new(1, Some(Arc::clone(policy)), WAITS.clone());
     driver.on_request_headers(host, true, None);
     driver.count(host, series);
     driver.record(host, recorder);

@@ -43,7 +43,9 @@ mod room;
 pub mod telemetry;
 mod time;
 pub mod uuid;
+mod waits;
 
 pub use driver::{Driver, FilterAction, STALL_TICK_MS, SharedLookups};
 pub use exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, ResponseFlow};
 pub use policy::{Policy, PolicyErrors};
+pub use waits::Waits;

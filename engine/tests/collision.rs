@@ -7,7 +7,7 @@ mod common;
 use common::Gateway;
 use edge_idempotency_engine::call::CallReply;
 use edge_idempotency_engine::metrics::SeriesTable;
-use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups};
+use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl World {
         }"#;
         let policy = Policy::from_json(document.as_bytes()).unwrap();
         let lookups = SharedLookups::of(&policy).unwrap();
-        let driver = Driver::new(1, Some(Arc::new(policy)));
+        let driver = Driver::new(1, Some(Arc::new(policy)), Waits::default());
         let mut world = Self { gateway, driver, lookups, series: SeriesTable::default() };
         let action = world.driver.on_request_headers(&world.gateway, end_of_stream, Some(&mut world.lookups));
         (world, action)
@@ -202,7 +202,7 @@ fn an_observed_request_is_counted_although_it_has_ended() {
         assert_eq!(world.part(b"de", true), FilterAction::Continue);
         assert_eq!(world.calls(), 1);
         // The exchange is over, and its driver gone, before the guard has answered.
-        world.driver = Driver::new(2, None);
+        world.driver = Driver::new(2, None, Waits::default());
         world.answer(first);
         assert_eq!(world.counted(), counted);
     }
@@ -222,7 +222,7 @@ fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
     let mut world = World::observed();
     world.part(b"abc", false);
     world.driver.on_response_headers(&world.gateway, false, Some(&mut world.lookups));
-    world.driver = Driver::new(2, None);
+    world.driver = Driver::new(2, None, Waits::default());
     assert_eq!((world.calls(), world.counted().len()), (0, 0));
 
     for end_of_stream in [false, true] {

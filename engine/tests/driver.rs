@@ -6,7 +6,7 @@ mod common;
 use common::{Gateway, Line};
 use edge_idempotency_engine::call::CallReply;
 use edge_idempotency_engine::metrics::SeriesTable;
-use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups};
+use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};
 use std::sync::Arc;
 
 const POLICY: &str = r#"{
@@ -55,7 +55,7 @@ fn a_result_behind_the_gateways_own_response_is_dropped() {
     let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
     let mut lookups = SharedLookups::of(&policy).unwrap();
     let gateway = Gateway::with(&DELIVERY);
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
     assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(driver.on_response_headers(&gateway, true, Some(&mut lookups)), FilterAction::Continue);
 
@@ -72,7 +72,7 @@ fn awaits_body(gateway: &Gateway) -> Driver<Gateway> {
     let webhooks = format!(r#""allow_inline_secrets": true, "webhooks": {{"static": {{"wh_looked_up": {binding}}}, "#);
     let policy = Policy::from_json(POLICY.replace(r#""webhooks": {"#, &webhooks).as_bytes()).unwrap();
     let mut lookups = SharedLookups::of(&policy).unwrap();
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
     assert_eq!(driver.on_request_headers(gateway, false, Some(&mut lookups)), FilterAction::Pause);
     driver
 }
@@ -114,7 +114,7 @@ fn a_lookup_may_take_its_time() {
     let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
     let mut lookups = SharedLookups::of(&policy).unwrap();
     let gateway = Gateway::with(&DELIVERY);
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
     assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
     assert_eq!(ticks(&mut driver), None);
 }
@@ -127,7 +127,7 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
         let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
         let mut lookups = SharedLookups::of(&policy).unwrap();
         let gateway = Gateway::with(&RECOVERY);
-        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
         assert_eq!(driver.on_request_headers(&gateway, true, Some(&mut lookups)), FilterAction::Pause);
         assert_eq!(gateway.calls.borrow().len(), 1);
         if ended_by_gateway {
@@ -160,7 +160,7 @@ fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
         let policy = Policy::from_json(policy.as_bytes()).unwrap();
         let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::default());
         let gateway = Gateway::with(request);
-        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
         assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
         driver.count(&gateway, &mut series);
         driver.on_response_headers(&gateway, true, Some(&mut lookups));
@@ -178,7 +178,7 @@ fn a_refusal_after_the_decision_is_one_problem() {
     gateway.request[0].1 = b"POST";
     gateway.request[2].1 = b"/refunds";
     gateway.request.push((b"idempotency-key", b"k"));
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
     assert_eq!(driver.on_request_headers(&gateway, true, Some(&mut lookups)), FilterAction::Pause);
     driver.count(&gateway, &mut series);
     // The reply passes the response's callbacks.
@@ -200,7 +200,7 @@ fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
     gateway.request[0].1 = b"POST";
     gateway.request[2].1 = b"/refunds";
     gateway.request.push((b"idempotency-key", b"k"));
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
     assert_eq!(driver.on_request_headers(&gateway, false, None), FilterAction::Continue);
     assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
     gateway.refuses_edits = true;
@@ -260,9 +260,32 @@ fn route_metadata_is_read_on_demand() {
             let mut lookups = SharedLookups::of(&policy).unwrap();
             let mut gateway = Gateway::with(&RECOVERY);
             gateway.request[2].1 = path;
-            let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)));
+            let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
             driver.on_request_headers(&gateway, true, Some(&mut lookups));
             assert_eq!(gateway.endpoints.get(), asked, "{more} {}", path.escape_ascii());
         }
     }
+}
+
+/// Requests of a configuration share the places of those that wait.
+#[test]
+fn a_request_beyond_the_bound_does_not_wait() {
+    let document = recovery_policy(r#""recovery": {"max_waits_per_caller": 1},"#);
+    let policy = Arc::new(Policy::from_json(document.as_bytes()).unwrap());
+    let waits = Waits::default();
+    let asked = |waits: &Waits| {
+        let mut lookups = SharedLookups::of(&policy).unwrap();
+        let gateway = Gateway::with(&RECOVERY);
+        let mut driver = Driver::<Gateway>::new(1, Some(Arc::clone(&policy)), waits.clone());
+        driver.on_request_headers(&gateway, true, Some(&mut lookups));
+        driver
+    };
+    let reason = |driver: &Driver<Gateway>| driver.exchange().reason();
+    let first = asked(&waits);
+    assert_eq!(reason(&first), None);
+    assert_eq!(reason(&asked(&waits)), Some("caller_waits_full"));
+    // Another configuration has its own.
+    assert_eq!(reason(&asked(&Waits::default())), None);
+    drop(first);
+    assert_eq!(reason(&asked(&waits)), None);
 }

@@ -17,7 +17,11 @@ const ROUTE_TIMEOUT: &str = "12s";
 /// Writes the configuration of a gateway before the Restate nodes that listen on `ingress`.
 pub fn write_gateway(path: &Path, options: &EnvoyOptions, ingress: &[SocketAddr]) -> Result<()> {
     let mut config: Value = serde_saphyr::from_str(&render(options)).context("the shipped configuration")?;
-    *at(&mut config, "/static_resources/clusters/0")? = backend(ingress);
+    let backend = backend(ingress);
+    for cluster in at(&mut config, "/static_resources/clusters")?.as_array_mut().context("the clusters are no list")? {
+        let cluster = cluster.as_object_mut().context("a cluster is no object")?;
+        cluster.extend(backend.as_object().cloned().into_iter().flatten());
+    }
     let routes = at(&mut config, &format!("{MANAGER}/route_config/virtual_hosts/0/routes"))?;
     for route in routes.as_array_mut().context("the routes are no list")? {
         let route = at(route, "/route")?.as_object_mut().context("a route is no object")?;
@@ -41,12 +45,10 @@ pub fn write_gateway(path: &Path, options: &EnvoyOptions, ingress: &[SocketAddr]
 /// A service that a node has to know before it gets requests, in the hexadecimal digits that Envoy wants: `Payments`.
 const KNOWN_SERVICE: &str = "5061796d656e7473";
 
-/// The cluster `backend`: every node serves requests, and one that does not answer its health check gets none. A node that has
+/// Members of the backend's clusters: every node serves requests, and one that does not answer its health check gets none. A node that has
 /// just started listens before it knows the services, answers 404 for them, and says 200 with an empty list when asked for its health.
 fn backend(ingress: &[SocketAddr]) -> Value {
     json!({
-        "name": "backend",
-        "type": "STATIC",
         "connect_timeout": "0.5s",
         "load_assignment": {"cluster_name": "backend", "endpoints": [{"lb_endpoints": endpoints(ingress)}]},
         "health_checks": [{

@@ -110,8 +110,6 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
         let mut route = json!({"endpoint": endpoint, "path": path, "policy": keyed, "target": target});
         if compares && let Some(members) = route.as_object_mut() {
             members.insert("collision".to_owned(), json!("enforce"));
-            // Nothing slips through while the guard is down.
-            members.insert("guard_failure".to_owned(), json!("refuse"));
         }
         route
     };

@@ -14,7 +14,7 @@ use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath
 use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
 use edge_idempotency_engine::telemetry::Recorder;
-use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, PolicyErrors, SharedLookups};
+use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, PolicyErrors, SharedLookups, Waits};
 use serde_json::Value;
 
 use crate::attributes::JsonAttributes;
@@ -304,7 +304,7 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
     };
     let series = SeriesTable::default();
     let lookups = SharedLookups::of(&policy);
-    let driver = Driver::new(1, Some(Arc::new(policy)));
+    let driver = Driver::new(1, Some(Arc::new(policy)), Waits::default());
     let mut stream = Stream { host: &host, driver, lookups, series, recorder: Recorder::default(), went_on: false };
     stream.request(&case.request);
     let is_refused = host.has_replied();

@@ -8,6 +8,11 @@ use wasm_tests::engine::Wasm;
 use wasm_tests::host::{CallReply, Ending, HttpCall, Options, StreamInfo, Vm};
 
 fn start(cluster: &str) -> Vm {
+    start_with(cluster, &json!({}))
+}
+
+/// A VM whose policy has this `recovery`.
+fn start_with(cluster: &str, recovery: &Value) -> Vm {
     let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
     let source = json!({"name": "jwt", "metadata": ["jwt"], "tenant": "t", "project": "p",
         "subject": {"field": "sub", "type": "user"}});
@@ -15,6 +20,7 @@ fn start(cluster: &str) -> Vm {
         "version": 1,
         "backend": {"kind": "restate", "rewrite_path": true, "cluster": cluster, "authority": "restate.internal"},
         "identity": {"sources": [source]},
+        "recovery": recovery,
         "routes": [{"endpoint": "refunds", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}],
     });
     let options = Options {
@@ -118,5 +124,104 @@ fn a_cluster_that_the_gateway_does_not_have_is_a_refusal() {
     let exchange = vm.close(id);
     assert!(exchange.upstream.is_none());
     assert_eq!(exchange.details.as_deref(), Some("dependency_unavailable.invocation_lookup_failed"));
+    assert_eq!(vm.take_failures(), [""; 0]);
+}
+
+const WAIT: &str = "/refunds/by-idempotency-key/k";
+
+/// Begins a request for a result that may wait, and gives it the id of its invocation.
+fn wait(vm: &mut Vm, subject: &str) -> u32 {
+    let id = begin(vm, "GET", WAIT, subject);
+    let call = only_call(vm);
+    vm.answer_call(call.token, id_reply("inv_1abc"));
+    id
+}
+
+/// Where the filter has sent a request that is still under way.
+fn sent_to(vm: &Vm, id: u32) -> String {
+    let upstream = vm.view(id).unwrap().upstream.expect("nothing was forwarded");
+    String::from_utf8(upstream.headers.get(":path").unwrap().to_vec()).unwrap()
+}
+
+const ATTACH: &str = "/restate/attach/inv_1abc";
+const OUTPUT: &str = "/restate/output/inv_1abc";
+
+/// The request beyond the caller's bound, or its tenant's, asks without a wait; whoever ends gives a place back, however the stream
+/// ends.
+#[test]
+fn a_caller_and_a_tenant_wait_for_so_many_results_and_no_more() {
+    type End = (&'static str, fn(&mut Vm, u32));
+    let ends: [End; 4] = [
+        ("answered", |vm, id| {
+            vm.response_headers(id, [(":status", "200"), ("x-restate-id", "inv_1abc")], true);
+            vm.close(id);
+        }),
+        ("answered in parts", |vm, id| {
+            vm.response_headers(id, [(":status", "200"), ("x-restate-id", "inv_1abc")], false);
+            vm.response_body(id, b"{}", true);
+            vm.close(id);
+        }),
+        ("the gateway's timeout", |vm, id| {
+            vm.response_headers(id, [(":status", "504")], true);
+            vm.close(id);
+        }),
+        ("gone", |vm, id| drop(vm.close(id))),
+    ];
+    for (name, end) in ends {
+        let mut vm = start_with("restate", &json!({"max_waits_per_caller": 2, "max_waits_per_tenant": 3}));
+        let [first, second] = [(); 2].map(|()| wait(&mut vm, "u1"));
+        assert_eq!([first, second].map(|id| sent_to(&vm, id)), [ATTACH; 2], "{name}");
+        let third = wait(&mut vm, "u1");
+        assert_eq!(sent_to(&vm, third), OUTPUT, "{name}");
+        // The tenant has one place left.
+        let other = wait(&mut vm, "u2");
+        assert_eq!(sent_to(&vm, other), ATTACH, "{name}");
+        let last = wait(&mut vm, "u3");
+        assert_eq!(sent_to(&vm, last), OUTPUT, "{name}");
+        vm.close(third);
+        vm.close(last);
+        // Who has not waited gives nothing back.
+        let still = wait(&mut vm, "u3");
+        assert_eq!(sent_to(&vm, still), OUTPUT, "{name}");
+        end(&mut vm, first);
+        let again = wait(&mut vm, "u3");
+        assert_eq!(sent_to(&vm, again), ATTACH, "{name}: the place was not given back");
+        let full = wait(&mut vm, "u1");
+        assert_eq!(sent_to(&vm, full), OUTPUT, "{name}");
+        assert_eq!(vm.take_failures(), [""; 0], "{name}");
+    }
+}
+
+/// A request that is refused, or ends, while its invocation is looked up gives its place back, too.
+#[test]
+fn a_wait_that_never_begins_gives_its_place_back() {
+    let mut vm = start_with("restate", &json!({"max_waits_per_caller": 1}));
+    for reply in [Some(CallReply::Failed), None] {
+        let id = begin(&mut vm, "GET", WAIT, "u1");
+        let call = only_call(&vm);
+        if let Some(reply) = reply {
+            vm.answer_call(call.token, reply);
+            vm.close(id);
+        } else {
+            vm.close(id);
+            vm.answer_call(call.token, id_reply("inv_1abc"));
+        }
+        let next = wait(&mut vm, "u1");
+        assert_eq!(upstream_path(&mut vm, next), ATTACH);
+    }
+    assert_eq!(vm.take_failures(), [""; 0]);
+}
+
+/// The answer to a request that does not wait is that of `/output`, and the record says why.
+#[test]
+fn a_request_without_a_place_is_told_at_once() {
+    let mut vm = start_with("restate", &json!({"max_waits_per_caller": 1}));
+    let first = wait(&mut vm, "u1");
+    let second = wait(&mut vm, "u1");
+    vm.response_headers(second, [(":status", "470"), ("x-restate-error-source", "ingress")], true);
+    let client = vm.close(second).client.unwrap();
+    assert_eq!(client.headers.status(), Some(202));
+    assert_eq!(client.headers.get("idempotency-status"), Some(b"processing".as_slice()));
+    vm.close(first);
     assert_eq!(vm.take_failures(), [""; 0]);
 }

@@ -264,6 +264,23 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Remove the member from the route: the policy says which key and which path the backend gets.",
     },
     Lint {
+        name: "envoy-shared-cluster",
+        severity: Error,
+        summary: "Requests of clients go to the cluster of the filter's own calls.",
+        why: "Clients can use up its connections, by slow requests or by requests that wait. Then claims, lookups and questions for keys in \
+              flight fail after a second, for all tenants: requests are answered 503, or go on unchecked.",
+        instead: "Give the filter a cluster of its own with the same endpoints, and name it in the policy's `backend.cluster`. \
+                  `render envoy` writes it so.",
+    },
+    Lint {
+        name: "envoy-shared-waits",
+        severity: Warning,
+        summary: "Requests that wait for results go to the cluster of other requests.",
+        why: "Each of them holds a connection for up to `recovery.wait_ms`, and many of them leave none for other requests.",
+        instead: "Write a route for `/restate/attach/` (under `paths: v1` for `/restate/invocation/…/attach`) before that of the backend, with \
+                  the same header `x-edge-idempotency`, to a cluster of its own with the same endpoints.",
+    },
+    Lint {
         name: "envoy-missing-cluster",
         severity: Error,
         summary: "The policy names a cluster that the gateway does not have.",

@@ -213,6 +213,14 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Declare `backend.guard.retention` as the retention of the target's service and 2h, or more.",
     },
     Lint {
+        name: "guard-failure-forward",
+        severity: Warning,
+        summary: "A route with `collision: enforce` forwards requests that the guard has not compared.",
+        why: "A guard that others can slow is no guard: while it does not answer in time, a used key with another request gets the first \
+              one's result, and nobody notices.",
+        instead: "Remove `guard_failure`, or write `refuse`. Allow this lint if a wrong second request does less harm than an outage.",
+    },
+    Lint {
         name: "long-key-age",
         severity: Warning,
         summary: "`max_age` accepts keys for longer than results are kept.",

@@ -69,6 +69,8 @@ pub(super) struct RouteView {
     #[serde(default)]
     pub(super) collision: Option<String>,
     #[serde(default)]
+    pub(super) guard_failure: Option<String>,
+    #[serde(default)]
     pub(super) webhook: Option<WebhookView>,
     #[serde(default)]
     pub(super) key: Option<KeyView>,

@@ -4,7 +4,7 @@ use super::module::ModuleFile;
 use super::needs::{GatewayNeeds, LookupNeeds};
 use super::template::fill;
 use super::tokens::{KeySet, TokenProvider, rules};
-use super::upstream::NamedUpstream;
+use super::upstream::{BackendClusters, NamedUpstream};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -17,6 +17,12 @@ const DISCOVERY: &str = include_str!("templates/discovery.yaml");
 const ECDS: &str = include_str!("templates/ecds.yaml");
 const BLOCK: &str = include_str!("templates/block.yaml");
 const STATS_TAGS: &str = include_str!("../../../observability/envoy-stats-tags.yaml");
+
+/// How many connections clients may use of a backend, and how many requests may wait for one, as in demo/envoy.yaml (docs/operations.md,
+/// "Clusters and their limits").
+const CONNECTIONS: u32 = 4096;
+/// How many questions for results may be under way a second time: the filter has the router repeat what is answered 404.
+const RETRIES: u32 = 1024;
 
 /// What a configuration of Envoy is made of, besides the policy.
 #[derive(Clone, Debug)]
@@ -46,7 +52,7 @@ impl EnvoyPlan {
     /// # Errors
     /// Upstreams are missing or too many; the sentence says what to write.
     pub(crate) fn bootstrap(&self, needs: &GatewayNeeds) -> Result<String, String> {
-        let main = needs.main(&self.upstreams)?;
+        let backend = needs.backend(&self.upstreams)?;
         let mut values = self.values(needs)?;
         let listed = self.providers.iter().map(|provider| {
             let (file, url) = match &provider.keys {
@@ -91,10 +97,11 @@ impl EnvoyPlan {
                 "rules": rules(needs, &self.providers),
                 "webhooks": webhooks.collect::<Vec<_>>(),
                 "filter": filter.trim_end(),
-                "route": self.route(&main)?,
+                "route": self.route(&backend.requests)?,
+                "waits": self.waits(needs, &backend)?,
                 "closed": needs.closed,
                 "reserved": needs.reserved,
-                "clusters": self.clusters(needs)?,
+                "clusters": self.clusters(needs, &backend)?.into_iter().map(|(_, text)| text).collect::<Vec<_>>(),
             }),
         );
         fill(BOOTSTRAP, &values)
@@ -147,9 +154,20 @@ impl EnvoyPlan {
     ///
     /// # Errors
     /// None that a policy can bring about.
-    pub(crate) fn route(&self, main: &str) -> Result<String, String> {
-        let route = fill(ROUTE, &json!({"main": main, "timeout_s": self.timeout_s, "retries": self.retries}))?;
+    pub(crate) fn route(&self, cluster: &str) -> Result<String, String> {
+        let route = fill(ROUTE, &json!({"cluster": cluster, "timeout_s": self.timeout_s, "retries": self.retries}))?;
         Ok(route.trim_end().to_owned())
+    }
+
+    /// What the route of requests that wait for results matches besides the mark, and what it does; null without such requests.
+    ///
+    /// # Errors
+    /// None that a policy can bring about.
+    pub(crate) fn waits(&self, needs: &GatewayNeeds, backend: &BackendClusters) -> Result<Value, String> {
+        let Some(cluster) = &backend.waits else { return Ok(Value::Null) };
+        let mut rule = needs.waiting_paths();
+        extend(&mut rule, json!({"headers": [{"name": "x-edge-idempotency", "present_match": true}]}));
+        Ok(json!({"match": rule, "route": self.route(cluster)?}))
     }
 
     /// The tags that the filter's metrics need.
@@ -157,30 +175,51 @@ impl EnvoyPlan {
         STATS_TAGS.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }
 
-    /// The clusters, those of the upstreams first.
+    /// The clusters with their names, those of the upstreams first.
     ///
     /// # Errors
     /// None that a policy can bring about.
-    pub(crate) fn clusters(&self, needs: &GatewayNeeds) -> Result<Vec<String>, String> {
+    pub(crate) fn clusters(
+        &self,
+        needs: &GatewayNeeds,
+        backend: &BackendClusters,
+    ) -> Result<Vec<(String, String)>, String> {
         let keys = self.providers.iter().filter_map(|provider| match &provider.keys {
             KeySet::Url(_, cluster) => Some(cluster),
             KeySet::File(_) => None,
         });
-        let text = |upstream: &NamedUpstream| {
-            let values = json!({"cluster": self.cluster(upstream, &needs.lookups), "ca_file": self.ca_file});
-            fill(CLUSTER, &values).map(|text| text.trim_end().to_owned())
+        let all = self.upstreams.iter().flat_map(|upstream| {
+            let others = [Some(&backend.requests), backend.waits.as_ref()].into_iter().flatten();
+            let others = others.filter(|name| upstream.name == backend.given && **name != upstream.name);
+            let others = others.map(|name| NamedUpstream { name: name.clone(), ..upstream.clone() });
+            others.chain([upstream.clone()]).collect::<Vec<_>>()
+        });
+        let text = |upstream: NamedUpstream| {
+            let values = json!({"cluster": self.cluster(&upstream, &needs.lookups, backend), "ca_file": self.ca_file});
+            fill(CLUSTER, &values).map(|text| (upstream.name, text.trim_end().to_owned()))
         };
-        self.upstreams.iter().chain(keys).map(text).collect()
+        all.chain(keys.cloned()).map(text).collect()
     }
 
-    fn cluster(&self, upstream: &NamedUpstream, lookups: &[LookupNeeds]) -> Value {
+    fn cluster(&self, upstream: &NamedUpstream, lookups: &[LookupNeeds], backend: &BackendClusters) -> Value {
+        let is_waits = backend.waits.as_ref() == Some(&upstream.name);
+        let is_requests = backend.requests == upstream.name;
+        let is_called = lookups.iter().any(|lookup| lookup.cluster == upstream.name)
+            || backend.given == upstream.name && !is_requests;
+        let purpose = match (is_waits, is_requests, backend.given == upstream.name) {
+            (true, ..) => Some("requests that wait for results"),
+            (_, true, _) => Some("requests of clients"),
+            (_, _, true) => Some("the filter's own calls (the policy's backend.cluster)"),
+            _ => None,
+        };
         let lookup = lookups.iter().find(|lookup| lookup.cluster == upstream.name);
         let credential = lookup.and_then(|lookup| lookup.credential).map(|(name, header, prefix)| {
             json!({"name": name, "header": header, "prefix": prefix, "file": self.credentials.join(format!("{name}.json"))})
         });
         json!({
             "name": upstream.name, "address": upstream.is_address(), "host": upstream.host, "port": upstream.port,
-            "tls": upstream.tls, "connect_s": if lookup.is_some() { 1 } else { 5 }, "credential": credential,
+            "tls": upstream.tls, "connect_s": if is_called { 1 } else { 5 }, "credential": credential, "purpose": purpose,
+            "connections": (is_waits || is_requests).then_some(CONNECTIONS), "retries": is_waits.then_some(RETRIES),
         })
     }
 }

@@ -123,19 +123,21 @@ impl ResourcePlan {
 
     /// What the forms that patch Envoy's configuration have in common.
     fn patches(&self, needs: &GatewayNeeds, more: Value) -> Result<Value, String> {
-        let main = needs.main(&self.envoy.upstreams)?;
+        let backend = needs.backend(&self.envoy.upstreams)?;
         let mut values = self.envoy.values(needs)?;
-        let texts = self.envoy.clusters(needs)?;
-        let named = texts.iter().zip(&self.envoy.upstreams).map(|(text, one)| json!({"name": one.name, "text": text}));
-        let clusters: Vec<Value> =
-            if more.get("labels").is_some() { texts.iter().map(|text| json!(text)).collect() } else { named.collect() };
+        let clusters = self.envoy.clusters(needs, &backend)?.into_iter();
+        let clusters: Vec<Value> = match more.get("labels").is_some() {
+            true => clusters.map(|(_, text)| json!(text)).collect(),
+            false => clusters.map(|(name, text)| json!({"name": name, "text": text})).collect(),
+        };
         extend(
             &mut values,
             json!({
                 "namespace": self.namespace,
                 "clusters": clusters,
             "removed": needs.removable_headers(),
-                "route": self.envoy.route(&main)?,
+                "route": self.envoy.route(&backend.requests)?,
+                "waits": self.envoy.waits(needs, &backend)?,
                 "stats_config": EnvoyPlan::stats_config(),
             }),
         );

@@ -1,7 +1,7 @@
 //! What a policy asks of the gateway in front of it, read from the document.
 
 use super::pattern::PathPattern;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The default of `max_body_bytes` (docs/contract.md, section 4).
@@ -69,6 +69,8 @@ pub(crate) struct GatewayNeeds {
     pub(crate) operations: Option<String>,
     /// A route takes escaped slashes
     pub(crate) encoded_slash: bool,
+    /// The backend's paths are Restate's newer ones
+    pub(crate) v2: bool,
 }
 
 /// A store that the filter asks.
@@ -136,6 +138,7 @@ impl GatewayNeeds {
             reserved,
             operations: text_at(document, "/backend/operations/path"),
             encoded_slash: listed.into_iter().flatten().any(|route| flag(Some(route), "encoded_slash")),
+            v2: text_at(document, "/backend/paths").is_none_or(|paths| paths == "v2"),
         };
         sources.into_iter().for_each(|source| needs.take_source(source));
         needs
@@ -188,6 +191,19 @@ impl GatewayNeeds {
     /// What the gateway does with paths that contain escaped slashes.
     pub(crate) fn escaped_slashes(&self) -> &'static str {
         if self.encoded_slash { "KEEP_UNCHANGED" } else { "REJECT_REQUEST" }
+    }
+
+    /// Whether requests wait for results.
+    pub(crate) fn waits_for_results(&self) -> bool {
+        self.wait_ms > 0 && (self.operations.is_some() || self.routes.iter().any(|route| route.recovery))
+    }
+
+    /// The paths of the backend that requests for results wait at, as Envoy matches them.
+    pub(crate) fn waiting_paths(&self) -> Value {
+        match self.v2 {
+            true => json!({"prefix": "/restate/attach/"}),
+            false => json!({"safe_regex": {"regex": "/restate/invocation/.*/attach"}}),
+        }
     }
 
     /// The clusters that the policy names.

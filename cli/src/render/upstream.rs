@@ -76,8 +76,39 @@ impl NamedUpstream {
     }
 }
 
+/// The clusters of one backend in Envoy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BackendClusters {
+    /// The cluster that is given; the filter's own calls go to it if the policy names it
+    pub(crate) given: String,
+    /// The cluster that requests of clients go to
+    pub(crate) requests: String,
+    /// The cluster of requests that wait for results, if there are any
+    pub(crate) waits: Option<String>,
+}
+
 impl GatewayNeeds {
-    /// The cluster that requests go to, of those that are given.
+    /// The backend's clusters: one for the filter's own calls, one for requests of clients and one for those that wait for results, so
+    /// that none of them can use up the connections of another.
+    ///
+    /// # Errors
+    /// As [`GatewayNeeds::main`], or an upstream has one of these names; the sentence says what to write.
+    pub(crate) fn backend(&self, upstreams: &[NamedUpstream]) -> Result<BackendClusters, String> {
+        let given = self.main(upstreams)?;
+        let requests = if self.backend_cluster.is_some() { format!("{given}-requests") } else { given.clone() };
+        let waits = self.waits_for_results().then(|| format!("{given}-waits"));
+        let made = [Some(&requests).filter(|name| **name != given), waits.as_ref()];
+        if let Some(taken) =
+            made.into_iter().flatten().find(|name| upstreams.iter().any(|upstream| upstream.name == **name))
+        {
+            return Err(format!(
+                "--upstream {taken}: this is the name of a cluster that is made beside `{given}`; choose another"
+            ));
+        }
+        Ok(BackendClusters { given, requests, waits })
+    }
+
+    /// The upstream of the backend, of those that are given.
     ///
     /// # Errors
     /// One that the policy names is missing, or it is not clear where requests go; the sentence says what to write.

@@ -159,18 +159,28 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "name: public\n                match: {prefix: /api/}",
         "name: public\n                match: {prefix: /}",
     ),
-    ("envoy-no-marked-route", "name: x-edge-idempotency", "name: x-something-else"),
+    (
+        "envoy-no-marked-route",
+        "prefix: /\n                  headers:\n                  - name: x-edge-idempotency",
+        "prefix: /\n                  headers:\n                  - name: x-something-else",
+    ),
     (
         "envoy-route-timeout",
-        "route: {cluster: backend, timeout: 60s}\n                request_headers",
-        "route: {cluster: backend}\n                request_headers",
+        "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
+        "route: {cluster: backend-requests}\n                request_headers",
     ),
     (
         "envoy-keyless-retry",
-        "route: {cluster: backend, timeout: 60s}\n                request_headers",
-        "route: {cluster: backend, timeout: 60s, retry_policy: {retry_on: \"connect-failure,reset\"}}\n                \
+        "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
+        "route: {cluster: backend-requests, timeout: 60s, retry_policy: {retry_on: \"connect-failure,reset\"}}\n                \
          request_headers",
     ),
+    (
+        "envoy-shared-cluster",
+        "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
+        "route: {cluster: backend, timeout: 60s}\n                request_headers",
+    ),
+    ("envoy-shared-waits", "route: {cluster: backend-waits,", "route: {cluster: backend-requests,"),
     ("envoy-missing-cluster", "\"cluster\": \"backend\"", "\"cluster\": \"restate\""),
     ("not-yaml", "static_resources:", "static_resources: {"),
 ];
@@ -281,9 +291,9 @@ fn retries_of_requests_with_a_key_are_no_mistake() {
         "{retry_on: \"reset,5xx\", retriable_request_headers: [{name: Idempotency-Key, present_match: true}]}",
     ] {
         let config = demo().replacen(
-            "route: {cluster: backend, timeout: 60s}\n                request_headers",
+            "route: {cluster: backend-requests, timeout: 60s}\n                request_headers",
             &format!(
-                "route: {{cluster: backend, timeout: 60s, retryPolicy: {policy}}}\n                request_headers"
+                "route: {{cluster: backend-requests, timeout: 60s, retryPolicy: {policy}}}\n                request_headers"
             ),
             1,
         );

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const OFF: &str = "typed_per_filter_config: {edge-idempotency: {\"@type\": \
                    type.googleapis.com/envoy.config.route.v3.FilterConfig, config: {}, disabled: true}}";
 
-const MARKED: &str = "route: {cluster: backend, timeout: 60s}\n                request_headers_to_remove";
+const MARKED: &str = "route: {cluster: backend-requests, timeout: 60s}\n                request_headers_to_remove";
 const PUBLIC: &str = "name: public\n                match: {prefix: /api/}\n";
 const MANAGER: &str = "          codec_type: AUTO\n";
 const FILTER: &str = "          - name: edge-idempotency\n            typed_config:\n";
@@ -69,7 +69,7 @@ fn edits() -> Vec<Edit> {
     let after = |place: &'static str, text: &str| (place, format!("{place}{text}"));
     let with = |(place, text): (&'static str, String), lints: &'static [&'static str]| -> Edit { (place, text, lints) };
     let route = |text: &str| {
-        format!("route: {{cluster: backend, timeout: 60s, {text}}}\n                request_headers_to_remove")
+        format!("route: {{cluster: backend-requests, timeout: 60s, {text}}}\n                request_headers_to_remove")
     };
     let public = |text: &str| format!("name: public\n                {text}\n");
     let manager = |text: &str| format!("{MANAGER}          {text}\n");
@@ -83,7 +83,7 @@ fn edits() -> Vec<Edit> {
         (
             MARKED,
             format!(
-                "route: {{timeout: 60s, weighted_clusters: {{clusters: [{{name: backend, weight: 1, {OFF}}}]}}}}\n                request_headers_to_remove"
+                "route: {{timeout: 60s, weighted_clusters: {{clusters: [{{name: backend-requests, weight: 1, {OFF}}}]}}}}\n                request_headers_to_remove"
             ),
             &["envoy-disabled"],
         ),
@@ -114,7 +114,7 @@ fn edits() -> Vec<Edit> {
         with(
             before(
                 "\n  clusters:\n",
-                &LISTENER.replace("cluster: CLUSTER", "weighted_clusters: {clusters: [{name: backend, weight: 1}]}"),
+                &LISTENER.replace("cluster: CLUSTER", "weighted_clusters: {clusters: [{name: backend-requests, weight: 1}]}"),
             ),
             &["envoy-other-way"],
         ),
@@ -142,8 +142,9 @@ fn edits() -> Vec<Edit> {
             &["envoy-unmarked-route"],
         ),
         (
-            "                    present_match: true\n",
-            "                    string_match: {exact: nonsense}\n".to_owned(),
+            "prefix: /\n                  headers:\n                  - name: x-edge-idempotency\n                    present_match: true\n",
+            "prefix: /\n                  headers:\n                  - name: x-edge-idempotency\n                    string_match: {exact: nonsense}\n"
+                .to_owned(),
             &["envoy-no-marked-route", "envoy-unmarked-route"],
         ),
         (
@@ -154,7 +155,7 @@ fn edits() -> Vec<Edit> {
         with(
             before(
                 "\n  clusters:\n",
-                "            - {name: second, domains: [b.example.com], routes: [{match: {prefix: /api/}, route: {cluster: backend, timeout: 60s}}]}\n",
+                "            - {name: second, domains: [b.example.com], routes: [{match: {prefix: /api/}, route: {cluster: backend-requests, timeout: 60s}}]}\n",
             ),
             &["envoy-no-marked-route"],
         ),
@@ -174,10 +175,10 @@ fn edits() -> Vec<Edit> {
             &["envoy-keyless-retry"],
         ),
         (MARKED, route("hedge_policy: {hedge_on_per_try_timeout: true}"), &["envoy-keyless-retry"]),
-        (MARKED, route("request_mirror_policies: [{cluster: backend}]"), &["envoy-keyless-retry"]),
+        (MARKED, route("request_mirror_policies: [{cluster: backend-requests}]"), &["envoy-keyless-retry"]),
         with(
             after(
-                "  - name: backend\n    type: STATIC\n",
+                "  - name: backend-requests\n    type: STATIC\n",
                 "    typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {\"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: {http_protocol_options: {}}, retry_policy: {retry_on: 5xx}}}\n",
             ),
             &["envoy-keyless-retry"],

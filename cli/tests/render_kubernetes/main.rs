@@ -64,12 +64,19 @@ fn an_envoy_filter_has_all_parts() {
     assert_eq!(spec["workloadSelector"]["labels"], json!({"app": "edge"}));
     let patches = spec["configPatches"].as_array().unwrap();
     let value = |what: &str| &patches.iter().find(|patch| patch["applyTo"] == what).unwrap()["patch"]["value"];
+    let routes: Vec<&Value> = patches.iter().filter(|patch| patch["applyTo"] == "HTTP_ROUTE").collect();
+    let clusters = ["backend-requests", "backend-waits"];
+    assert_eq!(
+        [0, 1].map(|at| &routes[at]["patch"]["value"]["route"]["cluster"]),
+        clusters,
+        "each is put before the others"
+    );
     assert_eq!(value("HTTP_FILTER")["typed_config"], filter("demo/policy.json"));
     assert_eq!(value("LISTENER")["per_connection_buffer_limit_bytes"], 1_114_112);
     assert_eq!(value("HTTP_ROUTE")["match"]["headers"][0]["name"], "x-edge-idempotency");
     assert_eq!(value("HTTP_ROUTE")["route"]["retry_policy"]["retriable_request_headers"][0]["name"], "idempotency-key");
     assert_eq!(value("BOOTSTRAP")["stats_config"]["stats_tags"].as_array().unwrap().len(), 17);
-    assert_eq!(patches.iter().filter(|patch| patch["applyTo"] == "CLUSTER").count(), 3);
+    assert_eq!(patches.iter().filter(|patch| patch["applyTo"] == "CLUSTER").count(), 5);
     let api_keys = ["render", "istio", "--policy", "policies/examples/api-keys.json", "--upstream=api=http://a"];
     let removed = resource(&api_keys)["spec"]["configPatches"][1]["patch"]["value"].to_string();
     for source in document("policies/examples/api-keys.json")["identity"]["sources"].as_array().unwrap() {
@@ -96,7 +103,10 @@ fn an_envoy_patch_policy_has_all_parts() {
     assert_eq!(at("/per_connection_buffer_limit_bytes")["operation"]["value"], 1_114_112);
     assert_eq!(at("/virtual_hosts/0/routes/0")["name"], "http-443");
     assert_eq!(at("/early_header_mutation_extensions")["name"], "tcp-443");
-    assert_eq!(patches.iter().filter(|patch| patch["operation"]["path"] == "").count(), 3);
+    assert_eq!(patches.iter().filter(|patch| patch["operation"]["path"] == "").count(), 5);
+    let routes = patches.iter().filter(|patch| patch["operation"]["path"] == "/virtual_hosts/0/routes/0");
+    let clusters: Vec<&Value> = routes.map(|patch| &patch["operation"]["value"]["route"]["cluster"]).collect();
+    assert_eq!(clusters, ["backend-requests", "backend-waits"], "each is put before the others");
 }
 
 #[test]

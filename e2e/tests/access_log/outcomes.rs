@@ -480,7 +480,7 @@ fn check_line(row: &Row, line: &Map<String, Value>) -> Result<()> {
     ensure!(id.as_str().is_some_and(|id| id.len() == 36), "no request id");
     let is_rejected = row.record.get("idempotency_outcome").is_some_and(|outcome| outcome == "rejected");
     let forwarded = row.record.is_object() && !is_rejected;
-    ensure!(member("cluster") == "backend", "the cluster");
+    ensure!(member("cluster") == "backend-requests", "the cluster");
     ensure!((member("route") == "backend") == forwarded, "the route");
     ensure!(member("edge_idempotency") == row.record, "instead of\n  {}", row.record);
     Ok(())

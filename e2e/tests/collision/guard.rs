@@ -22,7 +22,7 @@ pub(crate) fn policy_without_guard() -> Value {
     with_routes(
         &json!({"service": "AbsentGuard", "retention": "170h"}),
         &[
-            route("absent-forward", "Refunds/create", json!({"collision": "enforce"})),
+            route("absent-forward", "Refunds/create", json!({"collision": "enforce", "guard_failure": "forward"})),
             enforced("absent-refuse", "Refunds/create", json!({})),
             route("absent-observe", "Refunds/create", json!({"collision": "observe"})),
         ],

@@ -85,7 +85,7 @@ pub(crate) fn route(endpoint: &str, target: &str, members: Value) -> Value {
 
 /// A route that compares, and whose requests wait for a guard that is slow: clients repeat them.
 pub(crate) fn enforced(endpoint: &str, target: &str, members: Value) -> Value {
-    let mut route = route(endpoint, target, json!({"collision": "enforce", "guard_failure": "refuse"}));
+    let mut route = route(endpoint, target, json!({"collision": "enforce"}));
     if let (Value::Object(route), Value::Object(members)) = (&mut route, members) {
         route.extend(members);
     }
@@ -106,7 +106,7 @@ fn policy() -> Value {
             enforced("refunds-strict", "Refunds/create", json!({})),
             // Each test that counts has endpoints of its own, because counts come with a delay.
             enforced("refunds-at-once", "Refunds/create", json!({})),
-            route("refunds-down", "Refunds/create", json!({"collision": "enforce"})),
+            route("refunds-down", "Refunds/create", json!({"collision": "enforce", "guard_failure": "forward"})),
             route("refunds-gone", "Refunds/create", observed.clone()),
             enforced("framed-enforced", "Webhooks/ingest", json!({})),
             route("framed-observed", "Webhooks/ingest", observed.clone()),

@@ -32,7 +32,7 @@ const IMPATIENT: &str = r#"              - name: payouts
                   headers:
                   - name: x-edge-idempotency
                     present_match: true
-                route: {cluster: backend, timeout: 1s}
+                route: {cluster: backend-requests, timeout: 1s}
                 request_headers_to_remove: [x-edge-idempotency]
 "#;
 /// The route of the demo's gateway before which it stands.

@@ -26,6 +26,7 @@ use crate::metrics::{SeriesTable, count_request, count_response};
 use crate::policy::{Answers, Policy};
 use crate::problem::Problem;
 use crate::telemetry::{GivenRecord, Recorder};
+use crate::waits::Waits;
 use held::HeldLines;
 use response::{ResponseBody, body_of};
 use stall::BodyWait;
@@ -98,11 +99,12 @@ impl<H: Host> PendingRequest<H> {
 
 impl<H: Host> Driver<H> {
     /// The driver of a new request. `stream` is a number that is unique among the requests of the configuration.
-    pub fn new(stream: u32, policy: Option<Arc<Policy>>) -> Self {
+    /// `waits` are those of the configuration.
+    pub fn new(stream: u32, policy: Option<Arc<Policy>>, waits: Waits) -> Self {
         Self {
             stream,
             policy,
-            exchange: Exchange::new(),
+            exchange: Exchange::sharing(waits),
             replied: false,
             ended_by_gateway: false,
             pending: None,

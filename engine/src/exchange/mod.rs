@@ -28,6 +28,7 @@ use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
 use crate::problem::{Code, Problem};
 use crate::telemetry::{Case, Outcome};
 use crate::uuid::Uuid;
+use crate::waits::{WaitPlace, Waits};
 use recovery::PendingRecovery;
 use request::KeyLines;
 use response_body::AwaitedBody;
@@ -121,6 +122,10 @@ pub struct Exchange {
     path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend
     observation: Option<Box<Observation>>,
+    /// Who waits for results, this request included
+    waits: Waits,
+    /// The place of this request among them, which it keeps until it ends
+    wait_place: Option<Box<WaitPlace>>,
 }
 
 /// The state of an exchange.
@@ -220,8 +225,8 @@ struct Facts {
     is_operation: bool,
     /// The detailed reason, which the problem document does not show.
     reason: Option<&'static str>,
-    /// Why the request goes on although its claim could not be checked
-    unchecked: Option<&'static str>,
+    /// Why a forwarded request is not treated as asked for: its claim could not be checked, or it does not wait for a result
+    forwarded_reason: Option<&'static str>,
     outcome: Outcome,
     invocation: Option<String>,
     route: Option<RouteId>,
@@ -265,6 +270,11 @@ impl Exchange {
     /// An exchange before its first event.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// As [`Exchange::new`], for a request that shares the places of requests that wait with others.
+    pub(crate) fn sharing(waits: Waits) -> Self {
+        Self { waits, ..Self::default() }
     }
 
     /// Handles the request's headers. If the flow is [`RequestFlow::Continue`], the effects turn them into the headers

@@ -8,7 +8,6 @@ use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, I
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
 use crate::policy::path::NormalPath;
-use crate::policy::recovery::Wait;
 use crate::problem::Problem;
 use std::borrow::Cow;
 
@@ -44,8 +43,8 @@ impl Exchange {
             self.facts.reason = Some("secret_invalid");
             return Err(Problem::dependency_unavailable());
         };
-        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { wait };
         let caller = Identity { project, ..caller };
+        let wait = self.granted(policy, wait, &caller);
         self.facts.invocation = Some(invocation.to_owned());
         let operation = operations.operation_id(invocation, &caller);
         let path = operations.result_path(invocation, wait);

@@ -56,7 +56,7 @@ impl Exchange {
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
             .map_err(|why| Problem::identity(&why))?;
         let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
-        let wait = if policy.recovery_wait_ms() == 0 { Wait::Output } else { recovery_path.wait };
+        let wait = self.granted(policy, recovery_path.wait, &identity);
         let values = matched.decoded();
         let no_segment = || Problem::path_ambiguous(PathError::DotSegment);
         let place = if target.results_by_id() {
@@ -67,6 +67,24 @@ impl Exchange {
             ResultPlace::Path(path.ok_or_else(no_segment)?)
         };
         Ok(Some(RecoveryRequest { identity, key, wait, place }))
+    }
+
+    /// Whether the request waits for its result: only if the policy lets requests wait, and the caller has a place left.
+    #[inline(never)]
+    pub(super) fn granted(&mut self, policy: &Policy, wait: Wait, caller: &Identity) -> Wait {
+        if wait == Wait::Output || policy.recovery_wait_ms() == 0 {
+            return Wait::Output;
+        }
+        match self.waits.begin(caller, policy.wait_limits()) {
+            Ok(place) => {
+                self.wait_place = Some(Box::new(place));
+                Wait::Attach
+            }
+            Err(reason) => {
+                self.facts.forwarded_reason = Some(reason);
+                Wait::Output
+            }
+        }
     }
 
     /// Sends the request to the path of its result, or has it wait until the id of its invocation is looked up.

@@ -195,7 +195,7 @@ impl Exchange {
                             self.facts.reason = Some(reason);
                             return Err(Problem::backend_check_failed());
                         }
-                        self.facts.unchecked = Some(reason);
+                        self.facts.forwarded_reason = Some(reason);
                     }
                 }
             }

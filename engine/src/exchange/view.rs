@@ -38,12 +38,12 @@ impl Exchange {
         }
     }
 
-    /// The reason of a refusal for logs, in more detail than the caller gets. Without a refusal: why the request was forwarded
-    /// unchecked.
+    /// The reason of a refusal for logs, in more detail than the caller gets. Without a refusal: why the request was
+    /// forwarded unchecked, or does not wait for its result.
     pub fn reason(&self) -> Option<&'static str> {
         self.facts.reason.or_else(|| match self.problem() {
             Some(problem) => problem.reason,
-            None => self.facts.unchecked,
+            None => self.facts.forwarded_reason,
         })
     }
 

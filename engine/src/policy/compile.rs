@@ -198,7 +198,7 @@ impl Compiler<'_> {
             caller_headers,
             strips_prohibited: document.strips_prohibited,
             replay_headers: backend.replay_headers.clone(),
-            recovery_wait_ms: document.recovery_wait_ms,
+            recovery: document.recovery,
             bindings: BTreeMap::new(),
             providers,
             webhook_subject: document.webhooks.as_ref().map(|webhooks| webhooks.subject.clone()),

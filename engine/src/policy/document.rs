@@ -7,6 +7,7 @@ mod callers;
 mod identity;
 mod keys;
 mod operations;
+mod recovery;
 mod retention;
 mod routes;
 mod secrets;
@@ -17,6 +18,7 @@ pub use answers::Answers;
 pub(crate) use backend::{Backend, BackendKind, InvocationStore, OperationId};
 pub(crate) use callers::{Caller, CallerHeaders};
 pub(crate) use identity::{Forward, IdentityRules};
+pub(crate) use recovery::RecoverySettings;
 pub(crate) use retention::ServiceRetention;
 pub(crate) use routes::{Collision, RouteDocument, WebhookBlock};
 pub use routes::{PolicyKind, Scope};
@@ -98,8 +100,8 @@ pub(crate) struct Document<'j> {
     pub webhooks: Option<Webhooks>,
     /// `callers`
     pub callers: Vec<Caller>,
-    /// `recovery.wait_ms`, in milliseconds
-    pub recovery_wait_ms: u64,
+    /// `recovery`
+    pub recovery: RecoverySettings,
     /// `telemetry`
     pub telemetry: Telemetry,
     /// `key`: the rules of routes without rules of their own
@@ -142,8 +144,6 @@ impl<'j> Document<'j> {
             at.integer(1..=1, issues);
         }
         let inline = fields.boolean("allow_inline_secrets", issues).unwrap_or_default();
-        let recovery = fields.get("recovery").and_then(|at| at.fields(&["wait_ms"], issues));
-        let wait_ms = recovery.and_then(|recovery| recovery.integer("wait_ms", 0..=600_000, issues));
         let retentions = fields.get("retention").and_then(|at| retention::read(&at, issues));
         let forward = fields.get("forward").and_then(|at| at.fields(&["parameters"], issues));
         let docs_url = fields.parse("docs_url", issues, parse_url);
@@ -170,7 +170,7 @@ impl<'j> Document<'j> {
             },
             webhooks: fields.get("webhooks").and_then(|at| Webhooks::read(&at, inline, issues)),
             callers: fields.get("callers").map(|at| callers::read(&at, inline, issues)).unwrap_or_default(),
-            recovery_wait_ms: wait_ms.unwrap_or(RECOVERY_WAIT_MS),
+            recovery: fields.get("recovery").map(|at| RecoverySettings::read(&at, issues)).unwrap_or_default(),
             telemetry: fields.get("telemetry").and_then(|at| read_telemetry(&at, issues)).unwrap_or_default(),
             key: read_key(&fields, issues),
             strips_prohibited: read_on_prohibited(&fields, issues).unwrap_or_default(),
@@ -179,9 +179,6 @@ impl<'j> Document<'j> {
         }
     }
 }
-
-/// The default of `recovery.wait_ms`.
-const RECOVERY_WAIT_MS: u64 = 30_000;
 
 const UNMATCHED: [(&str, Unmatched); 3] = [
     ("REJECT", Unmatched::Reject),

@@ -28,10 +28,12 @@ use crate::json::{Issue, Issues};
 use crate::key::KeyRules;
 use crate::percent::is_below;
 use crate::provider::Provider;
+use crate::waits::WaitLimits;
 use answer::AnswerShape;
 use collision::{CollisionRules, GuardService};
 use document::{
-    Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, Unkey, WebhookBlock,
+    Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, RecoverySettings,
+    Unkey, WebhookBlock,
 };
 use operations::Operations;
 use routes::{PathLookup, RouteTable};
@@ -104,8 +106,8 @@ pub struct Policy {
     strips_prohibited: bool,
     /// The response headers that mark a replay of a generic backend; lower case.
     replay_headers: Vec<String>,
-    /// The maximum wait of a recovery request, in milliseconds.
-    recovery_wait_ms: u64,
+    /// `recovery`
+    recovery: RecoverySettings,
     /// Bindings of webhook ids.
     bindings: BTreeMap<String, Binding>,
     /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
@@ -313,7 +315,12 @@ impl Policy {
 
     /// The maximum wait of a recovery request, in milliseconds.
     pub(crate) fn recovery_wait_ms(&self) -> u64 {
-        self.recovery_wait_ms
+        self.recovery.wait_ms
+    }
+
+    /// How many requests may wait for results at once.
+    pub(crate) fn wait_limits(&self) -> WaitLimits {
+        self.recovery.limits
     }
 
     /// Where the ids of invocations are looked up; `None` if no route's results are found by id.

@@ -113,8 +113,12 @@ pub(super) fn values() -> Vec<Row> {
             [("/docs_url", "expected an absolute http or https URL without a fragment")],
         ),
         row(
-            [("/recovery", json!({"wait_ms": 600_001}))],
-            [("/recovery/wait_ms", "expected an integer from 0 to 600000")],
+            [("/recovery", json!({"wait_ms": 600_001, "max_waits_per_caller": 0, "max_waits_per_tenant": 100_001}))],
+            [
+                ("/recovery/wait_ms", "expected an integer from 0 to 600000"),
+                ("/recovery/max_waits_per_caller", "expected an integer from 1 to 100000"),
+                ("/recovery/max_waits_per_tenant", "expected an integer from 1 to 100000"),
+            ],
         ),
         row(
             [("/telemetry", json!({"max_series": 0}))],

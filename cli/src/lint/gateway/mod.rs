@@ -10,6 +10,7 @@
 //! | `callers` | who is calling: tokens, and headers that name the caller |
 //! | `buffers` | limits that are smaller than the bodies that the filter waits for |
 //! | `table` | routes and clusters |
+//! | `endpoints` | clusters that lead to the same place |
 //! | `paths` | which paths a route takes |
 //! | `again` | requests that reach the backend a second time |
 //! | `ways` | ways to the backend that do not pass the filter |
@@ -18,6 +19,7 @@
 mod again;
 mod buffers;
 mod callers;
+mod endpoints;
 mod find;
 mod hosts;
 mod manager;
@@ -192,7 +194,7 @@ fn around(tree: &SpannedNode, found: &FoundPlugin<'_>, needs: Option<&GatewayNee
     }
     if let Some(chain) = &found.chain {
         manager::check(chain, needs, findings);
-        table::check(chain, needs, findings);
+        table::check(tree, chain, needs, findings);
         if let Some(needs) = needs {
             hosts::check(chain, needs, findings);
             callers::check(chain, needs, findings);

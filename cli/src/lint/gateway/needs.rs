@@ -40,10 +40,12 @@ pub(super) struct GatewayNeeds {
     pub(super) waiting: Vec<String>,
     /// The first route whose answer's `Location` is made out of the answer's body
     pub(super) answer: Option<String>,
-    /// The cluster of the backend, if the policy names it
+    /// The cluster of the filter's own calls to the backend, if the policy names it
     pub(super) backend: Option<String>,
     /// The first route that takes escaped slashes
     pub(super) encoded_slash: Option<String>,
+    /// A path of the backend at which requests wait for results, if any do
+    pub(super) waits: Option<&'static str>,
 }
 
 /// Headers that name the caller.
@@ -80,6 +82,8 @@ struct BackendOfGateway {
     paths: Option<String>,
     #[serde(default)]
     cluster: Option<String>,
+    #[serde(default)]
+    operations: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -196,6 +200,8 @@ impl GatewayNeeds {
                 && route.webhook.is_none()
                 && route.recovery != Some(false)
         };
+        let waits_at = (document.backend.operations.is_some() || document.routes.iter().any(recovers))
+            .then_some(if v2 { "/restate/attach/x" } else { "/restate/invocation/x/x/x/attach" });
         let own = document.routes.iter().filter_map(|route| route.identity.as_ref());
         let sources: Vec<_> = document.identity.iter().chain(own).flat_map(|identity| &identity.sources).collect();
         let written = document.routes.iter().filter(|_| document.backend.rewrite_path).filter_map(|route| {
@@ -230,6 +236,7 @@ impl GatewayNeeds {
             answer: document.routes.iter().find(shaped).map(|route| route.endpoint.clone()),
             backend: document.backend.cluster.clone(),
             encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
+            waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
         })
     }
 }

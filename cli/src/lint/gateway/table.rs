@@ -1,6 +1,7 @@
 //! Routes and clusters.
 
 use super::callers::per_filter;
+use super::endpoints::with_the_same;
 use super::find::FilterChain;
 use super::manager::{MARK, millis, wait};
 use super::needs::GatewayNeeds;
@@ -13,7 +14,12 @@ use std::ops::Range;
 /// The value of the mark.
 const MARK_VALUE: &str = "1";
 
-pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
+pub(super) fn check(
+    tree: &SpannedNode,
+    chain: &FilterChain<'_>,
+    needs: Option<&GatewayNeeds>,
+    findings: &mut GatewayFindings,
+) {
     let Some(config) = chain.manager.member("route_config") else {
         let from = ["rds", "scoped_routes"].iter().find_map(|name| chain.manager.member(name));
         findings.at_member(
@@ -35,6 +41,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
         .filter_map(|route| route.get("route"))
         .flat_map(|action| leads_to(action).into_iter().map(|(_, name)| name))
         .collect();
+    let marked_clusters = with_the_same(tree, marked_clusters);
     let mut is_seen = true;
     for host in hosts {
         again::retries(host, None, findings);
@@ -56,10 +63,12 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
             }
             let leads_to_targets = is_marked || needs.rewritten.is_empty();
             timeouts(action, leads_to_targets, needs, findings);
+            shared_with_calls(&action.value, needs, findings);
         }
         if let Some(needs) = needs {
             unmarked(routes, needs, &marked_clusters, findings);
             marked(host, routes, needs, &marked_clusters, findings);
+            shared_with_waits(routes, needs, findings);
         }
     }
     let has_marked = all().any(|route| asks_for_mark(route) && route.get("route").is_some());
@@ -177,6 +186,41 @@ fn marked(
             format!("the filter writes paths such as `{sample}`, and no route of `{name}` with `{MARK}` takes it");
         let place = host.member("routes").map_or(host.span.clone(), |routes| routes.name_span.clone());
         findings.add("envoy-no-marked-route", place, message);
+    }
+}
+
+/// A route of clients to the cluster of the filter's own calls.
+fn shared_with_calls(action: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+    let Some(own) = &needs.backend else { return };
+    if let Some((place, name)) = leads_to(action).into_iter().find(|(_, name)| name == own) {
+        let message =
+            format!("requests of clients go to `{name}`, the cluster of the filter's own calls (/backend/cluster)");
+        findings.add("envoy-shared-cluster", place, message);
+    }
+}
+
+/// Requests that wait for results, and go to a cluster of other requests.
+fn shared_with_waits(routes: &[SpannedNode], needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+    let Some(path) = needs.waits else { return };
+    let takes = |route: &SpannedNode| {
+        asks_for_mark(route) && route.get("match").is_some_and(|rule| PathMatch::of(rule).takes(path) != Some(false))
+    };
+    let Some(index) = routes.iter().position(takes) else { return };
+    let actions =
+        || routes.iter().enumerate().filter_map(|(index, route)| Some((index, leads_to(route.get("route")?))));
+    let others: BTreeSet<&str> =
+        actions().filter(|(other, _)| *other != index).flat_map(|(_, to)| to).map(|(_, name)| name).collect();
+    // The only route of a virtual host takes other requests of the filter, too.
+    let takes_others = needs.samples.iter().any(|sample| {
+        routes
+            .get(index)
+            .and_then(|route| route.get("match"))
+            .is_some_and(|rule| PathMatch::of(rule).takes(sample) != Some(false))
+    });
+    let own = actions().find(|(other, _)| *other == index).map(|(_, to)| to).unwrap_or_default();
+    if let Some((place, name)) = own.into_iter().find(|(_, name)| takes_others || others.contains(name)) {
+        let message = format!("requests that wait for results (`{path}`) go to `{name}`, as other requests do");
+        findings.add("envoy-shared-waits", place, message);
     }
 }
 

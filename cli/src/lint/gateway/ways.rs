@@ -1,6 +1,7 @@
 //! Ways to the backend that do not pass the filter: other connection managers, proxies of connections, upgraded requests.
 
 use super::GatewayFindings;
+use super::endpoints::with_the_same;
 use super::find::FoundFilters;
 use super::needs::GatewayNeeds;
 use super::table::{asks_for_mark, leads_to};
@@ -27,6 +28,7 @@ pub(super) fn check(
         let counted: Vec<_> = if marked.is_empty() { all.collect() } else { marked };
         protected.extend(counted.iter().flat_map(|(_, action)| leads_to(action)).map(|(_, name)| name));
     }
+    let protected = with_the_same(tree, protected);
     for (_, manager) in &found.unfiltered {
         let Some(config) = manager.get("route_config") else {
             let text = "a connection manager without the filter: its routes are not in this file, and not looked at";

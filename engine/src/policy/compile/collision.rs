@@ -21,7 +21,7 @@ impl Compiler<'_> {
     #[inline(never)]
     pub(super) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let member = |name: &str| format!("/routes/{index}/{name}");
-        if route.guard_refuses && route.collision != Collision::Enforce {
+        if route.guard_failure.is_some() && route.collision != Collision::Enforce {
             self.warnings.add(member("guard_failure"), "it changes nothing without `\"collision\": \"enforce\"`");
         }
         if route.collision == Collision::Off {
@@ -97,7 +97,7 @@ impl Compiler<'_> {
             target: Arc::clone(target?),
             waits,
             caller_scope: route.collision_caller,
-            needs_guard: route.guard_refuses,
+            needs_guard: route.guard_failure.unwrap_or(true),
             json: route.fingerprint_json,
         }))
     }

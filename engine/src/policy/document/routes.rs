@@ -131,8 +131,8 @@ pub(crate) struct RouteDocument<'j> {
     pub collision_caller: bool,
     /// `fingerprint`: whether bodies are compared as canonical JSON
     pub fingerprint_json: bool,
-    /// Whether requests are refused while the guard is down
-    pub guard_refuses: bool,
+    /// `guard_failure`, if the route has it: whether requests are refused while the guard gives no answer
+    pub guard_failure: Option<bool>,
     /// Whether a request whose key is in flight is refused
     pub in_flight_conflict: bool,
     /// The longest body that is buffered, in bytes
@@ -161,6 +161,9 @@ pub(crate) struct AnswerDocument {
     /// The template of `Location`, not parsed yet
     pub location: Option<String>,
 }
+
+/// Whether requests are refused.
+const GUARD_FAILURES: [(&str, bool); 2] = [("refuse", true), ("forward", false)];
 
 impl<'j> RouteDocument<'j> {
     /// Reads one route.
@@ -220,9 +223,7 @@ impl<'j> RouteDocument<'j> {
             fingerprint_json: fields
                 .choice("fingerprint", &[("raw", false), ("json", true)], issues)
                 .unwrap_or_default(),
-            guard_refuses: fields
-                .choice("guard_failure", &[("forward", false), ("refuse", true)], issues)
-                .unwrap_or_default(),
+            guard_failure: fields.choice("guard_failure", &GUARD_FAILURES, issues),
             in_flight_conflict: fields
                 .choice("in_flight", &[("attach", false), ("conflict", true)], issues)
                 .unwrap_or_default(),

@@ -1,0 +1,127 @@
+//! Requests that wait for a result at the backend. Each of them holds a stream, and with HTTP/1 a connection, from the
+//! gateway to the backend for up to `recovery.wait_ms`, so a caller and a tenant may have so many at once and no more
+//! (docs/contract.md section 6).
+
+use crate::identity::Identity;
+use crate::key;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many requests of a worker may wait for results at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaitLimits {
+    /// Those of one caller: tenant, project and subject
+    pub(crate) per_caller: u64,
+    /// Those of one tenant
+    pub(crate) per_tenant: u64,
+}
+
+/// Who waits, shared by all requests of a configuration in a worker. An entry is there only while somebody waits, so there are at
+/// most two for each request.
+#[derive(Debug, Clone, Default)]
+pub struct Waits(Arc<Mutex<Counts>>);
+
+/// Numbers of waits, each with the beginning of the keys of a tenant or of a caller; sorted by it
+type Counts = Vec<(String, u64)>;
+
+/// A request that waits. Its place is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct WaitPlace {
+    waits: Waits,
+    /// The tenant, and the caller
+    who: [String; 2],
+}
+
+impl Waits {
+    /// Takes a place for a request of this caller.
+    ///
+    /// # Errors
+    /// The caller, or its tenant, has no place left; the reason for logs.
+    #[inline(never)]
+    pub(crate) fn begin(&self, caller: &Identity, limits: WaitLimits) -> Result<WaitPlace, &'static str> {
+        let tenant = key::prefix(&caller.tenant, None);
+        let caller = key::prefix(&caller.tenant, Some((&caller.project, Some(&caller.subject))));
+        let mut counts = self.counts();
+        let waiting = |who: &str| find(&counts, who).ok().and_then(|at| counts.get(at)).map_or(0, |(_, count)| *count);
+        if waiting(&caller) >= limits.per_caller {
+            return Err("caller_waits_full");
+        }
+        if waiting(&tenant) >= limits.per_tenant {
+            return Err("tenant_waits_full");
+        }
+        let who = [tenant, caller];
+        for who in &who {
+            match find(&counts, who) {
+                Ok(at) => counts.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
+                Err(at) => counts.insert(at, (who.clone(), 1)),
+            }
+        }
+        Ok(WaitPlace { waits: self.clone(), who })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of an entry, or the one where it belongs.
+fn find(counts: &Counts, who: &str) -> Result<usize, usize> {
+    counts.binary_search_by(|(other, _)| other.as_str().cmp(who))
+}
+
+impl Drop for WaitPlace {
+    #[inline(never)]
+    fn drop(&mut self) {
+        let mut counts = self.waits.counts();
+        for who in &self.who {
+            if let Ok(at) = find(&counts, who) {
+                match counts.get_mut(at) {
+                    Some((_, count @ 2..)) => *count -= 1,
+                    _ => drop(counts.remove(at)),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{Project, Subject, Tenant};
+
+    const LIMITS: WaitLimits = WaitLimits { per_caller: 2, per_tenant: 3 };
+
+    fn identity(tenant: &str, project: &str, user: &str) -> Identity {
+        Identity {
+            tenant: Tenant::parse(tenant.as_bytes()).unwrap(),
+            project: Project::parse(project.as_bytes()).unwrap(),
+            subject: Subject::new("user", user.as_bytes()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_caller_and_a_tenant_have_so_many_places() {
+        let waits = Waits::default();
+        let begin = |tenant, project, user| waits.begin(&identity(tenant, project, user), LIMITS);
+        let first = begin("acme", "shop", "alice").unwrap();
+        let _second = begin("acme", "shop", "alice").unwrap();
+        assert_eq!(begin("acme", "shop", "alice").unwrap_err(), "caller_waits_full");
+        // The same subject of another project is another caller of the same tenant.
+        let _third = begin("acme", "health", "alice").unwrap();
+        assert_eq!(begin("acme", "shop", "bob").unwrap_err(), "tenant_waits_full");
+        let _other = begin("other", "shop", "alice").unwrap();
+        drop(first);
+        let _again = begin("acme", "shop", "bob").unwrap();
+        assert_eq!(begin("acme", "shop", "alice").unwrap_err(), "tenant_waits_full");
+    }
+
+    #[test]
+    fn nothing_stays_when_nobody_waits() {
+        let waits = Waits::default();
+        let users = ["alice", "bob", "carol", "dave"];
+        let places: Vec<_> =
+            (0..40).filter_map(|n| waits.begin(&identity("acme", "shop", users[n % 4]), LIMITS).ok()).collect();
+        assert_eq!(places.len(), 3);
+        drop(places);
+        assert_eq!(waits.counts().len(), 0);
+    }
+}
