@@ -61,6 +61,8 @@ pub enum Change {
     RouteMetadata(Map<String, Value>),
     /// This filter stands just before ours.
     Before(Value),
+    /// This filter stands between ours and the router, so that answers pass it before ours.
+    Behind(Value),
     /// This route is looked at before the public one.
     Route(Value),
     /// Our VM sees these variables of Envoy's environment.
@@ -168,6 +170,11 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             insert_before(listener, filter)
         }
         Change::Before(filter) => insert_before(listener, filter.clone()),
+        Change::Behind(filter) => {
+            let (filters, place) = ours(listener)?;
+            filters.insert(place + 1, filter.clone());
+            Ok(())
+        }
         Change::Route(route) => {
             at(listener, ROUTES)?.as_array_mut().context("no list of routes")?.insert(1, route.clone());
             Ok(())

@@ -27,7 +27,7 @@ use crate::policy::{Answers, Policy};
 use crate::problem::Problem;
 use crate::telemetry::{GivenRecord, Recorder};
 use held::HeldLines;
-use response::{ResponseBody, body_of};
+use response::ResponseBody;
 use stall::BodyWait;
 use std::sync::Arc;
 
