@@ -1,5 +1,5 @@
-//! An external processor (Envoy's filter `ext_proc`) that keeps an answer's body until its end, and then gives it back in
-//! pieces, as it was.
+//! An external processor (Envoy's filter `ext_proc`) that leaves answers as they are. Where the gateway lets it, it keeps a
+//! body until its end, and then gives it back in pieces.
 //!
 //! Only the few fields that this needs of `envoy/service/ext_proc/v3/external_processor.proto` are read and written here.
 
@@ -99,15 +99,16 @@ async fn process(request: Request<h2::RecvStream>, mut respond: SendResponse<Byt
             for (field, value) in fields(&message) {
                 match field {
                     RESPONSE_HEADERS => send(&mut replies, &member(2, &[]))?,
+                    RESPONSE_BODY if mode == BodyMode::Streamed => send(&mut replies, &member(4, &member(1, &[])))?,
                     RESPONSE_BODY => {
                         let part = fields(value);
                         parts.push(part.iter().find(|(field, _)| *field == 1).map_or(Vec::new(), |(_, body)| body.to_vec()));
                         if part.iter().any(|(field, _)| *field == 2) {
-                            send_body(&mut replies, mode, &std::mem::take(&mut parts), true)?;
+                            send_body(&mut replies, &std::mem::take(&mut parts), true)?;
                         }
                     }
                     RESPONSE_TRAILERS => {
-                        send_body(&mut replies, mode, &std::mem::take(&mut parts), false)?;
+                        send_body(&mut replies, &std::mem::take(&mut parts), false)?;
                         send(&mut replies, &member(6, &[]))?;
                     }
                     _ => {}
@@ -127,21 +128,16 @@ const RESPONSE_BODY: u64 = 5;
 const RESPONSE_TRAILERS: u64 = 7;
 
 /// Gives the body back. `is_end`: no trailers follow.
-fn send_body(replies: &mut SendStream<Bytes>, mode: BodyMode, parts: &[Vec<u8>], is_end: bool) -> Result<()> {
-    let common = |mutation: &[u8]| member(4, &member(1, mutation));
-    if mode == BodyMode::Streamed {
-        return parts.iter().try_for_each(|_| send(replies, &common(&[])));
-    }
+fn send_body(replies: &mut SendStream<Bytes>, parts: &[Vec<u8>], is_end: bool) -> Result<()> {
     let body = parts.concat();
-    let count = body.len().div_ceil(PIECE).max(1);
-    for number in 0..count {
-        let piece = body.chunks(PIECE).nth(number).unwrap_or_default();
+    let mut pieces = body.chunks(PIECE).peekable();
+    while let Some(piece) = pieces.next() {
         let mut streamed = member(1, piece);
-        if is_end && number + 1 == count {
+        if is_end && pieces.peek().is_none() {
             streamed.extend([2 << 3, 1]);
         }
-        // `body_mutation` with a `streamed_response`.
-        send(replies, &common(&member(3, &member(3, &streamed))))?;
+        // A `body_mutation` with a `streamed_response`.
+        send(replies, &member(4, &member(1, &member(3, &member(3, &streamed)))))?;
     }
     Ok(())
 }
