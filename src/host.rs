@@ -91,10 +91,6 @@ impl Host for WasmHost {
         abi::continue_request().map_err(|_| HostError)
     }
 
-    fn resume_response(&self) -> Result<(), HostError> {
-        abi::continue_response().map_err(|_| HostError)
-    }
-
     fn received_bytes(&self) -> Option<u64> {
         attributes::request_size()
     }

@@ -1,9 +1,7 @@
 //! The gateway: Envoy with JWT authentication and the filter, configured from `demo/envoy.yaml`.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +11,7 @@ use serde_json::json;
 
 use crate::http::Request;
 use crate::ports::loopback_url;
+use crate::private;
 use crate::process::Process;
 use crate::tokens::ISSUER;
 
@@ -156,9 +155,7 @@ fn write_credential(run_dir: &Path, name: &str, value: Option<&str>) -> Result<(
         })
     };
     let resources = json!({"resources": value.map(secret).into_iter().collect::<Vec<_>>()});
-    // Nobody else has a business in it.
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(resources.to_string().as_bytes())?;
+    private::write(&new, &resources.to_string())?;
     fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`tools`] | where Envoy, Restate, OpenBao, the module and the sample service are |
 //! | [`process`] | child processes: log files, readiness, an end for certain |
+//! | [`private`] | files and folders that only their owner can read |
 //! | [`ports`] | free ports, each of which can be set |
 //! | [`tokens`] | JSON Web Tokens and the key set that verifies them |
 //! | [`senders`] | third parties that send webhooks, each signing in its own way |
@@ -43,6 +44,7 @@ pub mod guard;
 pub mod http;
 pub mod openbao;
 pub mod ports;
+pub mod private;
 pub mod process;
 pub mod rendered;
 pub mod restate;

@@ -1,15 +1,15 @@
 //! Envoy, Restate, OpenBao and the sample service together.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::envoy::{Envoy, EnvoyOptions, Stores};
 use crate::openbao::{OpenBao, OpenBaoOptions};
 use crate::ports::{Ports, loopback};
+use crate::private;
 use crate::process::{Process, Record};
 use crate::rendered;
 use crate::restate::{Restate, RestateOptions};
@@ -77,7 +77,7 @@ impl Stack {
     /// Starts everything and waits until it works. `progress` is told what is going on.
     pub async fn start(options: StackOptions, progress: &dyn Fn(&str)) -> Result<Self> {
         let StackOptions { tools, run_dir, ports, policy, require_token, renderer, restate_env } = options;
-        fs::create_dir_all(&run_dir).with_context(|| format!("cannot make {}", run_dir.display()))?;
+        private::create_folder(&run_dir)?;
         let ports = ports.map_or_else(Ports::free, Ok)?;
         let signer = Signer::generate();
         let senders = Senders::generate();

@@ -17,7 +17,7 @@ use crate::wire::{Kind, Line, Message, Reader};
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// Header lines, without those for the length.
+    /// Header lines, without a `content-length`. With `transfer-encoding: chunked`, and with trailers, the body comes in chunks.
     pub headers: Vec<Line>,
     /// The body.
     pub body: Vec<u8>,
@@ -32,6 +32,9 @@ impl Default for Answer {
         Self { status: 200, headers: vec![json], body: b"{\"ok\":true}".to_vec(), trailers: Vec::new() }
     }
 }
+
+/// The longest chunk of an answer, in bytes.
+const CHUNK: usize = 10_007;
 
 #[derive(Default)]
 struct State {
@@ -166,16 +169,17 @@ fn send(connection: &mut Reader, answer: &Answer, without_body: bool) -> io::Res
         bytes.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
     }
     let without_body = without_body || matches!(answer.status, 204 | 304);
+    let is_chunked = answer.headers.iter().any(|(name, _)| name == "transfer-encoding");
     if without_body {
         bytes.extend(b"\r\n");
-    } else if answer.trailers.is_empty() {
+    } else if answer.trailers.is_empty() && !is_chunked {
         bytes.extend(format!("content-length: {}\r\n\r\n", answer.body.len()).as_bytes());
         bytes.extend(&answer.body);
     } else {
-        bytes.extend(b"transfer-encoding: chunked\r\n\r\n");
-        if !answer.body.is_empty() {
-            bytes.extend(format!("{:x}\r\n", answer.body.len()).as_bytes());
-            bytes.extend([answer.body.as_slice(), b"\r\n"].concat());
+        bytes.extend(if is_chunked { &b"\r\n"[..] } else { b"transfer-encoding: chunked\r\n\r\n" });
+        for chunk in answer.body.chunks(CHUNK) {
+            bytes.extend(format!("{:x}\r\n", chunk.len()).as_bytes());
+            bytes.extend([chunk, b"\r\n"].concat());
         }
         bytes.extend(b"0\r\n");
         for (name, value) in &answer.trailers {

@@ -63,6 +63,8 @@ pub enum Change {
     RouteMetadata(Map<String, Value>),
     /// This filter stands just before ours.
     Before(Value),
+    /// This filter stands between ours and the router, so that answers pass it before ours.
+    Behind(Value),
     /// This route is looked at before the public one.
     Route(Value),
     /// Our VM sees these variables of Envoy's environment.
@@ -180,6 +182,11 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             insert_before(listener, filter)
         }
         Change::Before(filter) => insert_before(listener, filter.clone()),
+        Change::Behind(filter) => {
+            let (filters, place) = ours(listener)?;
+            filters.insert(place + 1, filter.clone());
+            Ok(())
+        }
         Change::Route(added) => {
             let routes = at(listener, ROUTES)?.as_array_mut().context("no list of routes")?;
             let public = routes.iter().position(|route| is_named(route, "public")).context("no public route")?;

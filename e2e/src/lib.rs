@@ -12,6 +12,7 @@
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
 //! | [`behaviour`] | behaviour cases as a client sends them |
 //! | [`deliveries`] | webhooks, signed as their providers sign them |
+//! | [`ext_proc`] | an external processor of Envoy that streams answers |
 //! | [`gateway`] | Envoy with the filter between a client and the capture |
 //! | [`discovery`] | the filter's configuration from a file, as docs/reload.md has it |
 //! | [`lookup_stores`] | the registry and the secret store, and webhooks in them |
@@ -26,6 +27,7 @@ pub mod chain;
 pub mod config;
 pub mod deliveries;
 pub mod discovery;
+pub mod ext_proc;
 pub mod frames;
 pub mod gateway;
 pub mod harness;

@@ -103,12 +103,6 @@ pub trait Host: Attributes {
     /// The request has ended.
     fn resume_request(&self) -> Result<(), HostError>;
 
-    /// Resumes the paused response of this host. The current callback may belong to another context.
-    ///
-    /// # Errors
-    /// The response has ended.
-    fn resume_response(&self) -> Result<(), HostError>;
-
     /// How many bytes of the request the gateway has received: names and values of its headers, and its body. `None` if
     /// the gateway does not tell.
     fn received_bytes(&self) -> Option<u64>;

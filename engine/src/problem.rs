@@ -321,6 +321,19 @@ impl Problem {
         }
     }
 
+    /// The work is done, and the filter cannot pass on the answer. `can_repeat`: repeating the request does nothing twice.
+    pub fn answer_unavailable(can_repeat: bool) -> Self {
+        Self {
+            advice: (!can_repeat).then_some(Retry::Never),
+            ..Self::new(
+                Code::AnswerUnavailable,
+                "The work was done, and its answer cannot be passed on: it is longer than the gateway takes, or did not come in \
+                 time. A request with another key, or without one, would do the work again. Repeat a request that had a key \
+                 with the same key to get the answer; if this goes on, the operator has to raise a limit.",
+            )
+        }
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> u16 {
         self.status.unwrap_or(self.code.status())
@@ -430,9 +443,11 @@ mod tests {
                 Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
                 Code::KeyInvalid | Code::KeyReused => Retry::NewKey,
                 Code::KeyInFlight => Retry::Wait,
-                Code::DependencyUnavailable | Code::KeyUnknown | Code::OperationUnknown | Code::GatewayTimeout => {
-                    Retry::SameKey
-                }
+                Code::DependencyUnavailable
+                | Code::KeyUnknown
+                | Code::OperationUnknown
+                | Code::GatewayTimeout
+                | Code::AnswerUnavailable => Retry::SameKey,
                 _ => Retry::Never,
             };
             assert_eq!(code.retry(), expected, "{}", code.name());

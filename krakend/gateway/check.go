@@ -104,6 +104,9 @@ func (p *plan) options(o LoadOptions) bridge.Options {
 		}
 		options.RequestBuffer = longest + 64<<10
 	}
+	if options.ResponseBuffer == 0 {
+		options.ResponseBuffer = max(defaultMaxBody, p.policy.Answers.MaxBodyBytes) + 64<<10
+	}
 	options.Unavailable = newProblems(&p.policy).message
 	options.Upstreams = roundTrippers(p.upstreams)
 	if p.service.LogRecords {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Parser, Subcommand};
+use edge_idempotency_demo::private;
 use edge_idempotency_demo::process::interrupted;
 use edge_idempotency_demo::tools::{Tools, built, repository};
 use soak::policy::Sabotage;
@@ -119,7 +120,7 @@ async fn soak(options: Options) -> Result<bool> {
 /// Empties a directory of an earlier run, or makes it. Anybody else's is left alone.
 fn take(directory: &Path) -> Result<File> {
     let mark = directory.join(MARK);
-    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    private::create_folder(directory)?;
     let empty =
         fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.next().is_none();
     ensure!(empty || mark.exists(), "{} is not empty, and no soak has made it", directory.display());

@@ -166,10 +166,6 @@ impl Host for NativeHost {
         Ok(())
     }
 
-    fn resume_response(&self) -> Result<(), HostError> {
-        Ok(())
-    }
-
     fn received_bytes(&self) -> Option<u64> {
         None
     }
@@ -273,10 +269,13 @@ impl Stream<'_> {
     fn response(&mut self, message: &Message) {
         let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
         self.driver.on_response_headers(self.host, !has_body && !has_trailers, self.lookups.as_mut());
-        if has_body {
-            self.driver.on_response_body(self.host, message.body.len(), !has_trailers);
+        let length = message.body.len();
+        // As with HTTP/1.1, an empty part ends a body.
+        let waits = has_body && self.driver.on_response_body(self.host, length, false) == FilterAction::Pause;
+        if waits && !has_trailers && !self.host.has_replied() {
+            self.driver.on_response_body(self.host, length, true);
         }
-        if has_trailers {
+        if has_trailers && !self.host.has_replied() {
             self.driver.on_response_trailers(self.host);
         }
         self.driver.count(self.host, &mut self.series);

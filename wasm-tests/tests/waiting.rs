@@ -223,6 +223,65 @@ fn ticks_go_on_when_a_body_has_arrived() {
     assert_eq!(vm.take_failures(), [""; 0]);
 }
 
+/// A success whose body turns out too long while it comes: it does not go on, and the work is done.
+#[test]
+fn a_success_that_turns_out_too_long_is_replaced() {
+    let policy = serde_json::json!({
+        "version": 1,
+        "answers": {"max_body_bytes": 100},
+        "backend": {"kind": "restate", "rewrite_path": true, "operation_id": {"from": "x-restate-id", "to": "x-operation-id"}},
+        "identity": {"sources": [{
+            "name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"},
+        }]},
+        "routes": [{
+            "endpoint": "refunds", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create",
+            "recovery": false, "answer": {"status": 201, "location": "/refunds/{body:/id}"},
+        }],
+    });
+    let options = Options { configuration: policy.to_string().into_bytes(), whole_bodies: true, ..Options::default() };
+    for (parts, status, code) in [
+        (vec![50, 50], 201, Value::Null),
+        (vec![50, 50, 1], 502, json!("answer_unavailable")),
+        (vec![101, 5_000], 502, json!("answer_unavailable")),
+    ] {
+        let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
+        let mut vm = Vm::boot(module.program(), options.clone()).unwrap();
+        let id = vm.open(StreamInfo::default());
+        let headers = [
+            (":method", "POST"),
+            (":authority", "a"),
+            (":path", "/refunds"),
+            ("x-t", "acme"),
+            ("x-p", "shop"),
+            ("x-s", "u1"),
+            ("idempotency-key", "k"),
+        ];
+        vm.request_headers(id, headers, true);
+        let answer = [(":status", "200"), ("content-type", "application/json"), ("x-restate-id", "inv_1"), ("x-own", "1")];
+        vm.response_headers(id, answer, false);
+        let start = br#"{"id":7,"a":""#;
+        let total: usize = parts.iter().sum();
+        let mut body = start.to_vec();
+        body.resize(total - 2, b'x');
+        body.extend(b"\"}");
+        let mut rest = body.as_slice();
+        for length in parts {
+            let (part, after) = rest.split_at(length);
+            rest = after;
+            vm.response_body(id, part, false);
+        }
+        vm.response_body(id, b"", true);
+        let client = vm.close(id).client.unwrap();
+        let told: Value = serde_json::from_slice(&client.body).unwrap();
+        let seen = (client.headers.status(), told.get("code").cloned().unwrap_or_default());
+        assert_eq!(seen, (Some(status), code), "{total} bytes: {told}");
+        for (name, value) in [("x-operation-id", "inv_1"), ("idempotency-status", "stored"), ("x-own", "1")] {
+            assert_eq!(client.headers.get(name), Some(value.as_bytes()), "{total} bytes: {name}");
+        }
+        assert_eq!(vm.take_failures(), [""; 0]);
+    }
+}
+
 /// The body of an error that the gateway keeps back is not shown, and the error is answered.
 #[test]
 fn an_error_passes_without_its_body_if_the_gateway_keeps_the_body_back() {

@@ -17,6 +17,7 @@ use crate::plain;
 use crate::restate_admin::claims::StoredClaim;
 use crate::restate_admin::invocations::{Invocation, PAGE};
 use crate::restate_admin::keys_text::{details, details_to_json, table, to_json};
+use crate::restate_admin::names::InvocationId;
 use crate::restate_admin::purging::{Counts, Purged, claims_of, in_flight_advice};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -36,12 +37,13 @@ fn list(args: &ListArguments) -> Result<u8, String> {
     session.selection.state = args.state;
     let condition = session.selection.condition()?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let mut after = args.after.clone();
+    let after = args.after.clone().map(InvocationId::try_from).transpose();
+    let mut after = after.map_err(|_| "--after: expected the id of an invocation, such as inv_1gdJ…".to_owned())?;
     let mut rows = Vec::new();
     // One more than the limit tells whether there is another page. Restate does not know digests, so all rows are read for one.
     let size = if session.selection.key_hash.is_some() { PAGE } else { PAGE.min(limit.saturating_add(1)) };
     while rows.len() <= limit {
-        let page = session.admin.invocations(&condition, after.as_deref(), size)?;
+        let page = session.admin.invocations(&condition, after.as_ref(), size)?;
         let Some(last) = page.last() else { break };
         after = Some(last.id.clone());
         let is_last = page.len() < size;

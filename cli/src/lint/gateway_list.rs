@@ -103,6 +103,24 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Move the filter behind all others, just before `envoy.filters.http.router`.",
     },
     Lint {
+        name: "envoy-streamed-answer",
+        severity: Error,
+        summary: "An `ext_proc` between the filter and the router streams answers that the filter waits for.",
+        why: "For `answer.location` with `{body:…}` the filter waits for the body. Envoy loses the rest of an answer, and ends it as if it were \
+              whole, when a filter that has waited goes on before the end of a body that `ext_proc` streams. This filter waits for the end; \
+              other releases of Envoy than those that the project tests may have further faults of this kind.",
+        instead: "Move `ext_proc` before the filter, or write `response_body_mode: BUFFERED` or `NONE`.",
+    },
+    Lint {
+        name: "envoy-streamed-requests",
+        severity: Warning,
+        summary: "Two filters `ext_proc` stream requests to a filter that waits for their bodies.",
+        why: "With two `FULL_DUPLEX_STREAMED` before a filter that waits for a body, and trailers behind the body, Envoy 1.39 and 1.40 give the \
+              parts of the body in the wrong order. Envoy's own filters `buffer` and `lua` get them so, too.",
+        instead: "Let at most one of them have `request_body_mode: FULL_DUPLEX_STREAMED`, or refuse trailers (`enable_trailers` is off by \
+                  default for HTTP/1.1).",
+    },
+    Lint {
         name: "envoy-identity-source",
         severity: Warning,
         summary: "No filter gives what an identity source reads.",
@@ -187,8 +205,9 @@ pub(super) static LINTS: &[Lint] = &[
         severity: Error,
         summary: "The gateway's buffer is smaller than the bodies that the policy waits for.",
         why: "Envoy answers its own 413 before the filter's limit is reached, or ends a request of HTTP/2 whose window is full. The filter \
-              needs 64 KiB more than `max_body_bytes`, and 64 KiB for the body of an answer whose `Location` is made out of it.",
-        instead: "Write the greatest `max_body_bytes` and 65536 as `per_connection_buffer_limit_bytes` of the listener. \
+              needs 64 KiB more than `max_body_bytes`. For an answer whose `Location` is made out of its body it needs 64 KiB more than \
+              `answers.max_body_bytes`: Envoy answers 500 in the place of a longer one, although the work was done.",
+        instead: "Write the greatest `max_body_bytes`, that of `answers` included, and 65536 as `per_connection_buffer_limit_bytes` of the listener. \
                   `request_body_buffer_limit` of a route that leads to a cluster also raises the limit for requests. Make \
                   `initial_stream_window_size` as large, or leave it out.",
     },

@@ -4,11 +4,11 @@ use super::pattern::PathPattern;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The default of `max_body_bytes` (docs/contract.md, section 4).
+/// The default of `max_body_bytes`, of a route and of `answers` (docs/contract.md, section 4).
 const MAX_BODY_BYTES: u64 = 1 << 20;
 /// The default of `recovery.wait_ms` (docs/contract.md, section 6).
 const WAIT_MS: u64 = 30_000;
-/// How much larger than a body the gateway's buffer is, and how much of an answer the filter waits for (sections 5 and 6).
+/// How much larger than a body the gateway's buffer is (section 5).
 const MARGIN: u64 = 64 << 10;
 const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
 
@@ -98,7 +98,11 @@ impl GatewayNeeds {
         let bodies =
             listed.into_iter().flatten().filter_map(|route| route.get("max_body_bytes").and_then(Value::as_u64));
         let default = listed.into_iter().flatten().any(|route| route.get("max_body_bytes").is_none());
-        let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).max().unwrap_or(MAX_BODY_BYTES).max(MARGIN);
+        let waits_for_answers = |route: &Value| text_at(route, "/answer/location").is_some_and(|path| path.contains("{body:"));
+        let answers = listed.into_iter().flatten().any(waits_for_answers).then(|| {
+            document.pointer("/answers/max_body_bytes").and_then(Value::as_u64).unwrap_or(MAX_BODY_BYTES)
+        });
+        let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).chain(answers).max().unwrap_or(MAX_BODY_BYTES);
         let unmatched = text_at(document, "/unmatched").unwrap_or_else(|| "REJECT".to_owned());
         let guard = backend.filter(|_| !generic).and_then(|backend| backend.get("guard"));
         let guard = guard.map(|guard| text_at(guard, "/service").unwrap_or_else(|| "IdempotencyGuard".to_owned()));

@@ -27,14 +27,15 @@ impl Plan {
                 row.notes.insert(0, reason);
                 continue;
             }
-            if let Err(refusal) = admin.set_retention(&row.declared.service, seconds)? {
+            let Some(service) = services.iter().find(|service| *service.name == *row.declared.service) else { continue };
+            if let Err(refusal) = admin.set_retention(&service.name, seconds)? {
                 row.state = State::Refused;
                 row.notes =
                     vec![format!("Restate refused the change with status {}: {}", refusal.status, refusal.message)];
                 continue;
             }
             services = admin.services()?;
-            let service = services.iter().find(|service| service.name == row.declared.service);
+            let service = services.iter().find(|service| *service.name == *row.declared.service);
             let before = row.actual.take();
             row.actual = service.map(|service| retention_of(service).to_owned());
             row.applied = row.actual != before;

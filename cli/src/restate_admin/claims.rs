@@ -4,6 +4,7 @@
 
 use super::connection::Admin;
 use super::invocations::{BATCH, Invocation, ResultState};
+use super::names::InvocationId;
 use super::sql::{literal, one_of};
 use edge_idempotency_engine::collision::claim_key;
 use edge_idempotency_engine::policy::HandlerAddress;
@@ -94,7 +95,7 @@ impl Admin {
     pub(crate) fn keys_in_use(
         &self,
         keys: &BTreeSet<String>,
-        purged: &BTreeSet<String>,
+        purged: &BTreeSet<InvocationId>,
     ) -> Result<BTreeSet<String>, String> {
         let mut used = BTreeSet::new();
         let list: Vec<&str> = keys.iter().map(String::as_str).collect();

@@ -29,7 +29,7 @@ impl ClaimsOutlast {
 
     /// Why a service must not get this retention, given what the services have now; `None` if it may.
     pub(super) fn objection(&self, service: &str, seconds: u64, services: &[Service]) -> Option<String> {
-        let find = |name: &str| services.iter().find(|service| service.name == name);
+        let find = |name: &str| services.iter().find(|service| *service.name == *name);
         if service == self.guard {
             return self.guarded.iter().find_map(|name| {
                 let kept = longest(find(name)?);

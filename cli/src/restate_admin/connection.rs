@@ -69,7 +69,9 @@ impl Admin {
         let reply = admin.send("GET", "/version", None)?;
         let version = json(&reply).and_then(|body| {
             let is_admin = body.get("max_admin_api_version").is_some();
-            body.get("version").filter(|_| is_admin)?.as_str().map(str::to_owned)
+            let version = body.get("version").filter(|_| is_admin)?.as_str()?;
+            let is_version = |byte: u8| byte.is_ascii_alphanumeric() || b".-+_".contains(&byte);
+            version.bytes().all(is_version).then(|| version.to_owned())
         });
         admin.version = match version {
             Some(version) if reply.status == 200 => version,

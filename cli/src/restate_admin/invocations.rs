@@ -2,6 +2,7 @@
 
 use super::connection::Admin;
 use super::durations::{age, expiry};
+use super::names::{InvocationId, RestateName};
 use super::sql::one_of;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -23,17 +24,17 @@ pub(crate) const LOOKS: usize = 20;
 pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
 /// A row of `sys_invocation`. Columns without a value are absent.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Invocation {
     /// `inv_…`
-    pub(crate) id: String,
+    pub(crate) id: InvocationId,
     /// The service
-    pub(crate) target_service_name: String,
+    pub(crate) target_service_name: RestateName,
     /// The object key, for a service with keys
     #[serde(default)]
     pub(crate) target_service_key: Option<String>,
     /// The handler
-    pub(crate) target_handler_name: String,
+    pub(crate) target_handler_name: RestateName,
     /// The key, as Restate stores it
     #[serde(default)]
     pub(crate) idempotency_key: Option<String>,
@@ -56,7 +57,7 @@ pub(crate) struct Invocation {
     completion_retention: Option<String>,
     /// The invocation whose handler called it
     #[serde(default)]
-    pub(crate) invoked_by_id: Option<String>,
+    pub(crate) invoked_by_id: Option<InvocationId>,
     /// How often it was tried
     #[serde(default)]
     pub(crate) retry_count: Option<u64>,
@@ -162,7 +163,7 @@ impl Admin {
     pub(crate) fn invocations(
         &self,
         condition: &str,
-        after: Option<&str>,
+        after: Option<&InvocationId>,
         limit: usize,
     ) -> Result<Vec<Invocation>, String> {
         let after = after.map(|id| format!(" and id > {}", super::sql::literal(id))).unwrap_or_default();
@@ -186,7 +187,7 @@ impl Admin {
         let mut found = Vec::new();
         let mut after = None;
         loop {
-            let page = self.invocations(condition, after.as_deref(), PAGE)?;
+            let page = self.invocations(condition, after.as_ref(), PAGE)?;
             let is_last = page.len() < PAGE;
             after = page.last().map(|row| row.id.clone());
             found.extend(page.into_iter().filter(|row| wanted(row)));
@@ -196,11 +197,11 @@ impl Admin {
         }
     }
 
-    /// Makes Restate forget the result of an invocation. The id is one that Restate gave.
+    /// Makes Restate forget the result of an invocation.
     ///
     /// # Errors
     /// There is no reply.
-    pub(crate) fn purge(&self, id: &str) -> Result<PurgeOutcome, String> {
+    pub(crate) fn purge(&self, id: &InvocationId) -> Result<PurgeOutcome, String> {
         Ok(match self.call("PATCH", &format!("/invocations/{id}/purge"), None)? {
             Ok(_) => PurgeOutcome::Purged,
             Err(refusal) if refusal.status == 404 && refusal.is_restates => PurgeOutcome::AlreadyGone,
@@ -230,7 +231,7 @@ impl Admin {
             }
             let mut stored = BTreeSet::new();
             for batch in left.chunks(BATCH) {
-                let condition = one_of("id", batch.iter().map(|invocation| invocation.id.as_str()));
+                let condition = one_of("id", batch.iter().map(|invocation| &*invocation.id));
                 let rows = self.all_invocations(&condition, |_| true)?;
                 stored.extend(rows.into_iter().map(|row| (row.id, row.created_at)));
             }

@@ -18,7 +18,7 @@ pub(crate) fn table(invocations: &[Invocation], now: Timestamp) -> String {
     for invocation in invocations {
         let key = invocation.idempotency_key.as_deref().unwrap_or_default();
         table.add_row([
-            invocation.id.clone(),
+            invocation.id.to_string(),
             printable(key).into_owned(),
             printable(&invocation.operation()).into_owned(),
             result(invocation),

@@ -3,6 +3,7 @@
 //! | module | subject |
 //! |---|---|
 //! | `connection` | where the API is, credentials for it, and what its errors mean |
+//! | `names` | ids of invocations, names of services and handlers |
 //! | `services` | services and their retention |
 //! | `durations` | Restate's durations and times |
 //! | `invocations` | invocations and their results: queries in pages, purging |
@@ -25,6 +26,7 @@ pub(crate) mod connection;
 pub(crate) mod durations;
 pub(crate) mod invocations;
 pub(crate) mod keys_text;
+pub(crate) mod names;
 pub(crate) mod plan;
 pub(crate) mod plan_text;
 pub(crate) mod purging;

@@ -143,7 +143,7 @@ impl Plan {
         targets.sort_unstable();
         targets.dedup();
         let known = |name: &str| {
-            let service = services.iter().find(|service| service.name == name);
+            let service = services.iter().find(|service| *service.name == *name);
             service.map_or_else(|| "not registered".to_owned(), |service| retention_of(service).to_owned())
         };
         let undeclared = targets.into_iter().filter(|name| declared.iter().all(|declared| declared.service != *name));
@@ -237,7 +237,7 @@ fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
         notes,
         applied: false,
     };
-    let Some(service) = services.iter().find(|service| service.name == declared.service) else {
+    let Some(service) = services.iter().find(|service| *service.name == *declared.service) else {
         let note =
             "this Restate has no service of this name: register its deployment, or correct the policy".to_owned();
         return vec![row(None, None, State::Missing, vec![note])];

@@ -4,13 +4,14 @@ use super::audit::{Audit, Purpose};
 use super::claims::{ClaimKeys, StoredClaim};
 use super::connection::Admin;
 use super::invocations::{BATCH, Invocation, PurgeOutcome, ResultState};
+use super::names::InvocationId;
 use super::sql::one_of;
 use crate::plain::printable;
 use indicatif::ProgressBar;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls that handlers made, by the id of the result whose handler began: its own calls, and the calls of those.
-pub(crate) type CallsOf = BTreeMap<String, Vec<Invocation>>;
+pub(crate) type CallsOf = BTreeMap<InvocationId, Vec<Invocation>>;
 
 /// How many results were purged, and how many were not.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +51,9 @@ pub(crate) struct Purged {
     /// What is under way
     pub(crate) under_way: Vec<(Purpose, Invocation)>,
     /// What Restate refused, and what it said
-    pub(crate) refused: Vec<(String, String)>,
+    pub(crate) refused: Vec<(InvocationId, String)>,
     /// The ids of results that stay because a call or a claim of theirs does
-    pub(crate) kept: BTreeSet<String>,
+    pub(crate) kept: BTreeSet<InvocationId>,
     /// Shared claims that stay because another operation uses their key
     pub(crate) kept_claims: Vec<StoredClaim>,
 }
@@ -88,13 +89,13 @@ pub(crate) fn claims_of(
 /// A sentence.
 pub(crate) fn calls_of(admin: &Admin, results: &[Invocation]) -> Result<CallsOf, String> {
     let mut calls = CallsOf::new();
-    let mut roots: BTreeMap<String, String> =
+    let mut roots: BTreeMap<InvocationId, InvocationId> =
         results.iter().map(|result| (result.id.clone(), result.id.clone())).collect();
-    let mut callers: Vec<String> = roots.keys().cloned().collect();
+    let mut callers: Vec<InvocationId> = roots.keys().cloned().collect();
     while !callers.is_empty() {
         let mut called = Vec::new();
         for batch in callers.chunks(BATCH) {
-            let of_callers = one_of("invoked_by_id", batch.iter().map(String::as_str));
+            let of_callers = one_of("invoked_by_id", batch.iter().map(|id| &**id));
             let condition = format!("{of_callers} and idempotency_key is null and target_service_ty <> 'workflow'");
             for call in admin.all_invocations(&condition, |_| true)? {
                 let root = call.invoked_by_id.as_ref().and_then(|caller| roots.get(caller)).cloned();
@@ -115,8 +116,8 @@ struct Purging<'a> {
     audit: &'a mut Audit,
     progress: &'a ProgressBar,
     purged: Purged,
-    gone: BTreeSet<String>,
-    claims_in_use: BTreeSet<String>,
+    gone: BTreeSet<InvocationId>,
+    claims_in_use: BTreeSet<InvocationId>,
 }
 
 /// Purges each result, and then its claims: a request that comes in between finds the claim of the first request and no result,
@@ -302,10 +303,11 @@ mod tests {
     use super::*;
 
     fn call(id: &str, caller: &str) -> Invocation {
-        let mut call = Invocation::default();
-        call.id.push_str(id);
-        call.invoked_by_id = Some(caller.to_owned());
-        call
+        serde_json::from_value(serde_json::json!({
+            "id": format!("inv_{id}"), "invoked_by_id": format!("inv_{caller}"), "status": "completed",
+            "target_service_name": "Refunds", "target_handler_name": "create",
+        }))
+        .unwrap()
     }
 
     /// The result's handler calls `a` and `b`, `a` calls `c`, and `c` calls `d`.
@@ -315,8 +317,9 @@ mod tests {
         for (stays, asked) in [("", "dcba"), ("d", "db"), ("c", "dcb"), ("b", "dcba")] {
             let mut seen = String::new();
             let all_gone = purge_children_first(&calls, |call| {
-                seen.push_str(&call.id);
-                Ok(call.id != stays)
+                let id = call.id.strip_prefix("inv_").unwrap();
+                seen.push_str(id);
+                Ok(id != stays)
             });
             assert_eq!((seen.as_str(), all_gone), (asked, Ok(stays.is_empty())), "{stays} stays");
         }

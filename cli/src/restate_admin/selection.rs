@@ -3,6 +3,7 @@
 
 use super::invocations::{Invocation, ResultState};
 use super::keys_text::readable_subject;
+use super::names::InvocationId;
 use super::sql::{begins_with, literal};
 use crate::plain::printable;
 use edge_idempotency_engine::identity::{Identity, PLATFORM_SENTINEL, Project, Subject, TENANT_SENTINEL, Tenant};
@@ -25,7 +26,7 @@ pub(crate) struct Selection {
     /// The operation of an endpoint
     pub(crate) operation: Option<Operation>,
     /// An invocation
-    pub(crate) id: Option<String>,
+    pub(crate) id: Option<InvocationId>,
     /// The digest of a namespaced key, as the access log has it
     pub(crate) key_hash: Option<String>,
     /// What is stored
@@ -227,7 +228,7 @@ impl Selection {
         let Some(stored) = invocation.idempotency_key.as_deref() else { return false };
         let Ok(Decoded { identity, raw }) = key::decode(stored) else { return false };
         let same_operation = |operation: &Operation| {
-            operation.service == invocation.target_service_name && operation.handler == invocation.target_handler_name
+            operation.service == *invocation.target_service_name && operation.handler == *invocation.target_handler_name
         };
         let same_hash = |hash: &String| key_in_logs(KeyInLogs::Hash, stored).as_deref() == Some(hash.as_str());
         self.tenant.as_ref().is_none_or(|tenant| *tenant == identity.tenant)
@@ -276,12 +277,10 @@ fn parse_subject(text: &str) -> Result<Subject, String> {
 }
 
 /// `inv_…`; from an operation id the part before the dot.
-fn parse_id(text: &str) -> Result<String, String> {
+fn parse_id(text: &str) -> Result<InvocationId, String> {
     let id = text.split_once('.').map_or(text, |(id, _)| id);
-    match id.strip_prefix("inv_") {
-        Some(rest) if !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Ok(id.to_owned()),
-        _ => Err(format!("--id {text}: expected the id of an invocation, such as inv_1gdJ…, or an operation id")),
-    }
+    InvocationId::try_from(id.to_owned())
+        .map_err(|_| format!("--id {text}: expected the id of an invocation, such as inv_1gdJ…, or an operation id"))
 }
 
 #[cfg(test)]

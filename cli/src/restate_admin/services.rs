@@ -1,6 +1,8 @@
 //! The services that Restate knows, and their retention.
 
 use super::connection::{Admin, Refusal};
+use super::names::RestateName;
+use crate::plain::printable;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Service {
     /// Its name
-    pub(crate) name: String,
+    pub(crate) name: RestateName,
     /// `Service`, `VirtualObject` or `Workflow`
     #[serde(default)]
     pub(crate) ty: String,
@@ -30,7 +32,7 @@ pub(crate) struct Service {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Handler {
     /// Its name
-    pub(crate) name: String,
+    pub(crate) name: RestateName,
     /// For how long its results are kept, if it sets that itself
     #[serde(default)]
     pub(crate) idempotency_retention: Option<String>,
@@ -78,11 +80,11 @@ impl Admin {
         Ok(read.services)
     }
 
-    /// Sets for how long results of a service are kept. The name is one that [`Admin::services`] gave.
+    /// Sets for how long results of a service are kept.
     ///
     /// # Errors
     /// The outer error is a sentence. The inner one is what Restate says.
-    pub(crate) fn set_retention(&self, service: &str, seconds: u64) -> Result<Result<(), Refusal>, String> {
+    pub(crate) fn set_retention(&self, service: &RestateName, seconds: u64) -> Result<Result<(), Refusal>, String> {
         let body = json!({"idempotency_retention": format!("{seconds}s")});
         Ok(self.call("PATCH", &format!("/services/{service}"), Some(&body))?.map(drop))
     }
@@ -91,9 +93,10 @@ impl Admin {
     pub(super) fn read<T: serde::de::DeserializeOwned>(&self, what: &str, body: Value) -> Result<T, String> {
         serde_json::from_value(body).map_err(|error| {
             format!(
-                "Restate {} at {} answers {what} in a form that is not known here: {error}",
+                "Restate {} at {} answers {what} in a form that is not known here: {}",
                 self.version,
-                self.address()
+                self.address(),
+                printable(&error.to_string())
             )
         })
     }

@@ -15,6 +15,7 @@ pub(crate) fn tests() -> Vec<Test<PathBuf>> {
         test("Restate is down", down),
         test("Restate answers 500", broken),
         test("something else answers", something_else),
+        test("ids and names that are none", names),
         test("credentials come from the environment", credentials),
         test("Restate goes away while results are purged", goes_away),
         test("a server that takes a change and ignores it", ignores),
@@ -104,6 +105,49 @@ fn credentials(program: &Path) -> Result<()> {
         head.matches("authorization:").count() == 1 && head.contains("authorization: basic planted")
     };
     ensure!(other.requests().iter().all(one), "{:?}", other.requests());
+    Ok(())
+}
+
+/// An id becomes a part of a URL and of a line on a terminal. From what is no id nothing is made.
+fn names(program: &Path) -> Result<()> {
+    let ids = [
+        "inv_1/../../../deployments/dp_x?force=true",
+        "inv_1/cancel#",
+        "inv_1%2f..%2f..",
+        "inv_1' or '1'='1",
+        "inv_1\u{1b}[2J",
+        "inv_1\u{202e}",
+        "dp_1",
+        "",
+    ];
+    for id in ids {
+        let row = json!({"id": id, "target_service_name": "Refunds", "target_handler_name": "create",
+            "idempotency_key": "t-acme:p:user:u:a", "status": "completed", "completion_result": "success"});
+        let server = StandIn::sound(Sound { rows: Box::new(move |_| json!([row.clone()])), ..Sound::default() })?;
+        let erase: &[&str] = &["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
+        let forget: &[&str] = &["keys", "forget", "--stored-key", "t-acme:p:user:u:a", "--yes"];
+        for args in [erase, forget, &["keys", "list"], &["keys", "list", "--json"], &["keys", "show", "--tenant", "acme"]] {
+            let ran = run_command(program, &server.url, &[], args)?.exits(2)?;
+            ran.says("what should be the id of an invocation is none")?;
+            let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{202e}']);
+            ensure!(ran.stdout.is_empty() && is_plain(&ran.stderr), "{id:?}: {ran:?}");
+        }
+        ensure!(server.changes().is_empty(), "{id:?}: {:?}", server.changes());
+    }
+    // The names of services and handlers, and the version, too.
+    let strange = "Refunds/../x\u{1b}[2J";
+    let service = StandIn::start(move |path| match path {
+        "/version" => Some((200, version())),
+        _ => Some((200, json!({"services": [{"name": strange}]}).to_string())),
+    })?;
+    let args = ["keys", "forget", "--stored-key", "t-acme:p:user:u:a", "--yes"];
+    let rowless = run_command(program, &service.url, &[], args)?.exits(2)?;
+    ensure!(!rowless.stderr.contains('\u{1b}'), "{rowless:?}");
+    let told = json!({"version": "1\u{1b}[2J", "min_admin_api_version": 2, "max_admin_api_version": 4}).to_string();
+    let other = StandIn::start(move |_| Some((200, told.clone())))?;
+    let ran = list(program, &other.url)?;
+    ran.says("is no admin API of Restate")?;
+    ensure!(!ran.stderr.contains('\u{1b}'), "{ran:?}");
     Ok(())
 }
 

@@ -28,7 +28,7 @@ use crate::problem::Problem;
 use crate::telemetry::{GivenRecord, Recorder};
 use crate::waits::Waits;
 use held::HeldLines;
-use response::{ResponseBody, body_of};
+use response::ResponseBody;
 use stall::BodyWait;
 use std::sync::Arc;
 

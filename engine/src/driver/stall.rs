@@ -5,9 +5,8 @@
 //! during a wait, the gateway is known to be configured well, and nothing here is needed any more.
 
 use super::response::ResponseBody;
-use super::{Driver, body_of, edit};
+use super::Driver;
 use crate::host::Host;
-use crate::policy::Policy;
 use crate::problem::Problem;
 
 /// How often [`Driver::on_tick`] has to be called, in milliseconds.
@@ -42,7 +41,7 @@ impl<H: Host> Driver<H> {
     /// [`Driver::end_stalled_wait`] has to follow.
     pub fn on_tick(&mut self) -> bool {
         let request_waits = self.pending.as_ref().is_some_and(|pending| !pending.has_body && !pending.awaits_call());
-        let waits = request_waits || matches!(self.response, ResponseBody::Awaited(_));
+        let waits = request_waits || matches!(self.response, ResponseBody::Awaited { .. });
         self.body_wait.ticks = if waits { self.body_wait.ticks.saturating_add(1) } else { 0 };
         waits && !self.body_wait.arrived && self.body_wait.ticks >= TICKS
     }
@@ -50,9 +49,8 @@ impl<H: Host> Driver<H> {
     /// Ends a wait for a body that the gateway keeps back, in a callback that belongs to another context. `false` if the
     /// gateway has not received any of the body either; then the wait goes on.
     ///
-    /// A request is refused with 503 `policy_invalid`. A response passes as one whose body cannot be read.
+    /// A request is refused with 503 `policy_invalid`. A response is replaced, since it does not go on before its end.
     pub fn end_stalled_wait(&mut self, host: &H) -> bool {
-        let Some(policy) = self.policy.clone() else { return false };
         if let Some(pending) = &self.pending {
             let Some(headers) = pending.lines.headers() else { return false };
             let head: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -63,17 +61,7 @@ impl<H: Host> Driver<H> {
             self.reply(host, &Problem::policy_invalid());
             return true;
         }
-        self.pass_unread(host, &policy);
+        self.replace_unfinished(host);
         true
-    }
-
-    /// Lets a response pass whose body does not arrive. The body is replaced when it comes.
-    fn pass_unread(&mut self, host: &H, policy: &Policy) {
-        let mut effects = Vec::new();
-        self.exchange.response_body_kept_back(policy, &mut effects);
-        let _ = edit(host, &effects);
-        self.response = body_of(effects).map_or(ResponseBody::Streamed, ResponseBody::Replaced);
-        // If the response has ended meanwhile, there is nothing to resume.
-        let _ = host.resume_response();
     }
 }

@@ -6,7 +6,6 @@ use super::edits::{
     set_retry_headers,
 };
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
-use super::shaping::SHAPED_LIMIT;
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
@@ -180,7 +179,7 @@ impl Exchange {
                 self.leave_unshaped(Unshaped::NotJson);
             } else {
                 self.state = State::AwaitsResponseBody(decision, AwaitedBody::Shaped, TrailerEdit::Clean);
-                return ResponseFlow::AwaitBody { limit: SHAPED_LIMIT };
+                return ResponseFlow::AwaitBody { limit: policy.answers().max_body_bytes };
             }
         }
         match self.awaited_body(policy, &decision, &head, retry) {

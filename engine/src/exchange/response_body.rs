@@ -1,7 +1,7 @@
 //! The responses whose body is read: errors, from which stack traces and file paths are removed, Restate's response
 //! to a one-way request, and successes whose `Location` names members of the body.
 
-use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem};
+use super::edits::{REPLAYED, RETRY, is_hidden, set, set_body, set_content, set_problem};
 use super::response::set_operation;
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, distinct};
@@ -26,6 +26,15 @@ pub(super) enum AwaitedBody {
     OneWay,
     /// The body of a success, whose members the route's `Location` needs. The body passes unchanged.
     Shaped,
+}
+
+/// What becomes of a body that was not read.
+#[derive(Clone, Copy)]
+enum UnreadBody {
+    /// It can pass to the client.
+    Passes,
+    /// It is held back and its end has not come, so it cannot pass.
+    IsLost,
 }
 
 impl Exchange {
@@ -79,23 +88,34 @@ impl Exchange {
         set_body(processing(decision.operation.as_deref().or(untagged)), effects);
     }
 
-    /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`].
+    /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`], and that nothing has held back
+    /// or all of which has come.
     pub fn response_body_too_large<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
-        self.response_body_unread(Unshaped::TooLong, policy, effects);
+        self.response_body_unread(UnreadBody::Passes, policy, effects);
     }
 
-    /// Handles a body that the gateway keeps back.
-    pub(crate) fn response_body_kept_back<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
-        self.response_body_unread(Unshaped::KeptBack, policy, effects);
+    /// Handles a body whose end the exchange stops waiting for: it has become longer than the limit, or does not come. The
+    /// effects are a reply that takes the place of the response.
+    pub fn response_body_unfinished<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
+        self.response_body_unread(UnreadBody::IsLost, policy, effects);
     }
 
-    fn response_body_unread<'a>(&mut self, why: Unshaped, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
+    fn response_body_unread<'a>(&mut self, unread: UnreadBody, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
         let Some((mut decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
-        match awaited {
-            AwaitedBody::Error(status, retry) => replaced = Some(Problem::backend_error(status, retry)),
-            AwaitedBody::OneWay => self.accept(&mut decision, Accepted::Unknown, policy, effects),
-            AwaitedBody::Shaped => self.leave_unshaped(why),
+        match (awaited, unread) {
+            (AwaitedBody::Error(status, retry), _) => replaced = Some(Problem::backend_error(status, retry)),
+            (AwaitedBody::OneWay, _) => self.accept(&mut decision, Accepted::Unknown, policy, effects),
+            (AwaitedBody::Shaped, UnreadBody::Passes) => self.leave_unshaped(Unshaped::TooLong),
+            (AwaitedBody::Shaped, UnreadBody::IsLost) => {
+                let can_repeat = decision.keyed || decision.recovery.is_some();
+                let problem = Problem::answer_unavailable(can_repeat);
+                set(":status", problem.status().to_string().into_bytes(), effects);
+                set(RETRY, problem.retry().name().as_bytes(), effects);
+                // The path of the operation gives the answer unshaped, so nothing waits for its body there.
+                set_operation(policy, &decision, effects);
+                replaced = Some(problem);
+            }
         }
         self.respond(decision, replaced, trailers, policy, effects);
     }

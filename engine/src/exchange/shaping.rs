@@ -6,9 +6,6 @@ use super::{Effect, Exchange};
 use crate::policy::Policy;
 use crate::policy::answer::{AnswerShape, LocationTemplate, Unshaped};
 
-/// The longest body that is read for a `Location`, in bytes.
-pub(super) const SHAPED_LIMIT: u64 = 65_536;
-
 impl Exchange {
     /// Keeps the values of the path's parameters that the route's `Location` will need.
     pub(super) fn keep_path_values(&mut self, matched: &MatchedRoute<'_, '_>) {

@@ -43,8 +43,6 @@ pub(crate) enum Unshaped {
     Encoded,
     /// The body is longer than what is read.
     TooLong,
-    /// The gateway keeps the body back.
-    KeptBack,
     /// The body lacks a member of the template.
     MemberMissing,
     /// A member is there twice, or is no string and no integer, or its value makes no path that a client could request.
@@ -58,7 +56,6 @@ impl Unshaped {
             Self::NotJson => "body_not_json",
             Self::Encoded => "body_encoded",
             Self::TooLong => "body_too_long",
-            Self::KeptBack => "body_kept_back",
             Self::MemberMissing => "member_missing",
             Self::MemberUnusable => "member_unusable",
         }

@@ -89,11 +89,13 @@ pub enum Code {
     GatewayTimeout,
     /// The backend returned an error whose description is not shown.
     BackendError,
+    /// The work is done, and its answer cannot be passed on.
+    AnswerUnavailable,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
@@ -119,6 +121,7 @@ impl Code {
         Self::HeadersTooLarge,
         Self::GatewayTimeout,
         Self::BackendError,
+        Self::AnswerUnavailable,
     ];
 
     /// Name, HTTP status, title and advice.
@@ -157,6 +160,7 @@ impl Code {
             Self::HeadersTooLarge => ("headers_too_large", 431, "Headers too large", Retry::Never),
             Self::GatewayTimeout => ("gateway_timeout", 504, "No answer in time", Retry::SameKey),
             Self::BackendError => ("backend_error", 500, "Error of the service", Retry::Never),
+            Self::AnswerUnavailable => ("answer_unavailable", 502, "Answer unavailable", Retry::SameKey),
         }
     }
 

@@ -24,7 +24,6 @@ pub(crate) struct Gateway {
     /// The statuses of its own replies
     pub(crate) replies: RefCell<Vec<u16>>,
     pub(crate) resumed: Cell<usize>,
-    pub(crate) responses_resumed: Cell<usize>,
     /// What the gateway has received of the request, in bytes
     pub(crate) received_bytes: Cell<Option<u64>>,
     pub(crate) metrics: RefCell<Vec<(String, u64)>>,
@@ -139,11 +138,6 @@ impl Host for Gateway {
 
     fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError> {
         self.replies.borrow_mut().push(reply.status);
-        Ok(())
-    }
-
-    fn resume_response(&self) -> Result<(), HostError> {
-        self.responses_resumed.set(self.responses_resumed.get() + 1);
         Ok(())
     }
 

@@ -184,6 +184,11 @@ impl Vm {
     /// Lets go of what is held: headers, body, trailers. After a stop of everything the callbacks that were left out
     /// come first.
     fn resume(&mut self, id: u32, direction: Direction) {
+        let is_whole = |side: &Side| side.ended || side.trailers.is_some() || side.held.is_empty();
+        let whole = self.state().streams.get(&id).is_none_or(|stream| is_whole(stream.side(direction)));
+        if self.state().options.whole_bodies && !whole {
+            self.state_mut().fail("the filter let a message go on in the middle of its body");
+        }
         let Some(stream) = self.stream(id).filter(|stream| stream.takes(direction)) else { return };
         let side = stream.side_mut(direction);
         let stopped_all = match std::mem::take(&mut side.flow) {

@@ -35,6 +35,8 @@ pub struct Options {
     pub stop_iteration: bool,
     /// How much of a body may be held back before Envoy answers by itself.
     pub body_limit: usize,
+    /// Whether it is a slip of the filter to let a message go on in the middle of a body that it has held back.
+    pub whole_bodies: bool,
     /// What the clock shows, in nanoseconds since 1970; it stands still until a test moves it.
     pub now: u64,
     /// The log level the host reports; every line is kept whatever its level.
@@ -53,6 +55,7 @@ impl Default for Options {
             clusters: BTreeSet::new(),
             stop_iteration: true,
             body_limit: 1024 * 1024,
+            whole_bodies: false,
             now: 1_767_225_600_000_000_000, // 2026-01-01T00:00:00Z
             log_level: LogLevel::Info,
         }

@@ -65,12 +65,12 @@ pub(super) fn erase(args: &EraseArguments) -> Result<u8, String> {
     progress.finish_and_clear();
     let still_stored = session.admin.still_stored(&purged.gone)?;
     say(&session, &purged, &still_stored);
-    let mut known: BTreeSet<&str> = purged.kept.iter().map(String::as_str).collect();
-    known.extend(purged.refused.iter().map(|(id, _)| id.as_str()));
-    known.extend(purged.under_way.iter().map(|(_, invocation)| invocation.id.as_str()));
-    known.extend(still_stored.iter().map(|invocation| invocation.id.as_str()));
+    let mut known: BTreeSet<&str> = purged.kept.iter().map(|id| &**id).collect();
+    known.extend(purged.refused.iter().map(|(id, _)| &**id));
+    known.extend(purged.under_way.iter().map(|(_, invocation)| &*invocation.id));
+    known.extend(still_stored.iter().map(|invocation| &*invocation.id));
     let left = left_over(&session, &known)?;
-    for row in left.iter().filter(|row| !known.contains(row.id.as_str())) {
+    for row in left.iter().filter(|row| !known.contains(&*row.id)) {
         match row.state() {
             ResultState::InFlight => {
                 eprintln!("edge-idempotency: {}", in_flight_advice(&session.admin, Purpose::Result, row));
@@ -125,7 +125,7 @@ impl Stored {
 fn left_over(session: &Session, known: &BTreeSet<&str>) -> Result<Vec<Invocation>, String> {
     let mut left = session.found()?;
     for _ in 1..LOOKS {
-        if left.iter().all(|row| row.state() == ResultState::InFlight || known.contains(row.id.as_str())) {
+        if left.iter().all(|row| row.state() == ResultState::InFlight || known.contains(&*row.id)) {
             break;
         }
         std::thread::sleep(BETWEEN_LOOKS);

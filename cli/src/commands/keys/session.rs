@@ -66,7 +66,7 @@ impl Session {
             return Ok(Some(name.clone()));
         }
         let usual = guard_name(&Value::Null);
-        let is_there = self.admin.services()?.iter().any(|service| service.name == usual);
+        let is_there = self.admin.services()?.iter().any(|service| *service.name == *usual);
         Ok(is_there.then(|| usual.to_owned()))
     }
 

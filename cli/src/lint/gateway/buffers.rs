@@ -11,9 +11,6 @@ use crate::diagnostics::tree::SpannedNode;
 /// Envoy's default of `per_connection_buffer_limit_bytes`.
 const BUFFER: u64 = 1024 * 1024;
 
-/// How much of an answer the filter waits for, to make its `Location` (docs/policy.md, `answer`).
-const ANSWER: u64 = 64 * 1024;
-
 pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
     if let Some(listener) = chain.listener {
         of_listener(chain, listener, needs, findings);
@@ -59,12 +56,12 @@ fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &GatewayN
         let message =
             format!("the listener buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
         findings.at_member("envoy-buffer-limit", member, &place, message);
-    } else if let Some(endpoint) = &needs.answer
-        && limit < ANSWER
+    } else if let Some((endpoint, needed)) = &needs.answer
+        && limit < *needed
     {
         let message = format!(
-            "the listener buffers {limit} bytes, and for the `Location` of `{endpoint}` the filter waits for {ANSWER} \
-             bytes of the answer"
+            "the listener buffers {limit} bytes, and the `Location` of `{endpoint}` needs {needed}: `answers.max_body_bytes` and \
+             64 KiB"
         );
         findings.at_member("envoy-buffer-limit", member, &place, message);
     }

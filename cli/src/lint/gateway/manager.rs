@@ -52,6 +52,33 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
     }
     timeouts(manager, needs, findings);
     mark(manager, needs, findings);
+    streams(chain, needs, findings);
+}
+
+/// Filters that give bodies in parts of their own to a filter that waits for them.
+fn streams(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+    let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
+    let mode = |filter: &'_ SpannedNode, name: &str, modes: &[&str]| {
+        let typed = filter.get("typed_config").filter(|typed| typed.is_type("ExternalProcessor"))?;
+        let mode = typed.get("processing_mode")?.member(name)?;
+        mode.value.text().is_some_and(|mode| modes.contains(&mode)).then(|| member_span(mode))
+    };
+    if let Some((endpoint, _)) = &needs.answer {
+        for filter in filters.iter().skip(chain.index + 1) {
+            if let Some(span) = mode(filter, "response_body_mode", &["STREAMED", "1", "FULL_DUPLEX_STREAMED", "4"]) {
+                let message = format!("the filter waits for answers to `{endpoint}`, which come to it in parts from here");
+                findings.add("envoy-streamed-answer", span, message);
+            }
+        }
+    }
+    if !needs.waiting.is_empty() {
+        let before = filters.iter().take(chain.index);
+        let streaming = before.filter_map(|filter| mode(filter, "request_body_mode", &["FULL_DUPLEX_STREAMED", "4"]));
+        if let Some(second) = streaming.skip(1).next() {
+            let message = "a second filter streams the bodies of requests, which the filter waits for";
+            findings.add("envoy-streamed-requests", second, message);
+        }
+    }
 }
 
 /// What the gateway does with escaped slashes.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How much more than `max_body_bytes` the gateway has to buffer (docs/contract.md section 5).
 pub(super) const ROOM: u64 = 64 * 1024;
-/// The default of `max_body_bytes`.
+/// The default of `max_body_bytes`, of a route and of `answers`.
 const MAX_BODY: u64 = 1024 * 1024;
 /// The default of `recovery.wait_ms`.
 const WAIT_MS: u64 = 30_000;
@@ -38,8 +38,8 @@ pub(super) struct GatewayNeeds {
     pub(super) samples: Vec<String>,
     /// Paths of requests whose bodies the filter waits for, with `x` for what stands in braces
     pub(super) waiting: Vec<String>,
-    /// The first route whose answer's `Location` is made out of the answer's body
-    pub(super) answer: Option<String>,
+    /// The first route whose answer's `Location` is made out of the answer's body, and the buffer for such an answer
+    pub(super) answer: Option<(String, u64)>,
     /// The cluster of the filter's own calls to the backend, if the policy names it
     pub(super) backend: Option<String>,
     /// The first route that takes escaped slashes
@@ -71,6 +71,14 @@ struct PolicyOfGateway {
     callers: BTreeMap<String, CallerOfGateway>,
     #[serde(default)]
     recovery: RecoveryOfGateway,
+    #[serde(default)]
+    answers: AnswersOfGateway,
+}
+
+#[derive(Default, Deserialize)]
+struct AnswersOfGateway {
+    #[serde(default)]
+    max_body_bytes: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -233,7 +241,10 @@ impl GatewayNeeds {
             headers: sources.iter().filter_map(|source| source.headers()).collect(),
             samples: written.collect(),
             waiting: document.routes.iter().filter(waits).map(|route| sample(&route.path)).collect(),
-            answer: document.routes.iter().find(shaped).map(|route| route.endpoint.clone()),
+            answer: document.routes.iter().find(shaped).map(|route| {
+                let longest = document.answers.max_body_bytes.unwrap_or(MAX_BODY);
+                (route.endpoint.clone(), longest.saturating_add(ROOM))
+            }),
             backend: document.backend.cluster.clone(),
             encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use edge_idempotency_demo::http::Request;
 use edge_idempotency_demo::ports::{Ports, loopback, loopback_url};
+use edge_idempotency_demo::private;
 use edge_idempotency_demo::process::Record;
 use edge_idempotency_demo::senders::{LOOKED_UP, STRIPE_PATH, Senders};
 use edge_idempotency_demo::stack::{Stack, StackOptions};
@@ -46,8 +47,7 @@ pub(crate) async fn up(run_directory: &Path) -> Result<ExitCode> {
     let stack = Stack::start(options, &|progress| say(progress)).await?;
     let ports = stack.ports;
     fs::write(prometheus_file(&directory), prometheus(&ports)).context("cannot write Prometheus' configuration")?;
-    fs::write(env_file(&directory), variables(&stack.signer, &stack.senders, &ports)?)
-        .context("cannot write the variables")?;
+    private::write(&env_file(&directory), &variables(&stack.signer, &stack.senders, &ports)?)?;
     // From here on the stack stays: its records are on disk before it is let go.
     let mut stack = stack;
     let processes = stack.processes().iter().map(|process| process.record().clone()).collect();

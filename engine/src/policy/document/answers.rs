@@ -1,4 +1,5 @@
-//! The `answers` object: what refusals and errors say to clients that this project's own conventions do not reach.
+//! The `answers` object: what refusals and errors say to clients that this project's own conventions do not reach, and how
+//! much of an answer is waited for.
 
 use super::parse_header_name;
 use crate::json::cursor::{Issues, JsonCursor};
@@ -6,8 +7,11 @@ use crate::json::cursor::{Issues, JsonCursor};
 /// The most headers that repeat the retry advice: each of them is one more edit of an error.
 const MAX_RETRY_HEADERS: usize = 8;
 
-/// How problem documents are written, and what errors say besides (docs/contract.md sections 6 and 8).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The default of `max_body_bytes`: 1 MiB, as for the bodies of requests.
+const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
+
+/// How problem documents are written, what errors say besides, and which bodies are read (docs/contract.md sections 6 and 8).
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
     /// The URL that problem documents link to
     pub docs_url: Option<String>,
@@ -15,13 +19,27 @@ pub struct Answers {
     pub retry_headers: Vec<String>,
     /// Whether problem documents have the member `error`
     pub error_member: bool,
+    /// The longest body of an answer that a `Location` is made from, in bytes
+    pub max_body_bytes: u64,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self {
+            docs_url: None,
+            retry_headers: Vec::new(),
+            error_member: false,
+            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+        }
+    }
 }
 
 impl Answers {
     /// Reads an `answers` object. `docs_url` is a member of the document itself.
     #[inline(never)]
     pub(super) fn read(at: &JsonCursor<'_>, docs_url: Option<String>, issues: &mut Issues) -> Self {
-        let Some(fields) = at.fields(&["retry_headers", "error_member"], issues) else { return Self::default() };
+        let known = ["retry_headers", "error_member", "max_body_bytes"];
+        let Some(fields) = at.fields(&known, issues) else { return Self::default() };
         let list = fields.get("retry_headers");
         let retry_headers = list.as_ref().and_then(|at| at.list(issues, parse_retry_header)).unwrap_or_default();
         if let Some(list) = list {
@@ -34,7 +52,12 @@ impl Answers {
                 }
             }
         }
-        Self { docs_url, retry_headers, error_member: fields.boolean("error_member", issues).unwrap_or_default() }
+        Self {
+            docs_url,
+            retry_headers,
+            error_member: fields.boolean("error_member", issues).unwrap_or_default(),
+            max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(DEFAULT_MAX_BODY_BYTES),
+        }
     }
 }
 

@@ -1,0 +1,201 @@
+//! Answers whose bodies the filter waits for, behind an `ext_proc` that streams them: what the client gets is whole, or a
+//! problem document. A filter that goes on in the middle of a body makes Envoy end the answer there, as if it were whole.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::capture::Answer;
+use e2e::config::{Change, ListenerSpec};
+use e2e::ext_proc::{BodyMode, Processor};
+use e2e::gateway::{Gateway, Seen};
+use e2e::harness::{Test, run, sharing};
+use e2e::raw::Request;
+use serde_json::{Value, json};
+
+/// The most that the filter waits for, and the gateway's buffer.
+const BOUND: usize = 1 << 20;
+const BUFFER: u32 = (1 << 20) + (64 << 10);
+
+const LISTENERS: [(&str, BodyMode); 2] = [("streamed", BodyMode::Streamed), ("full duplex", BodyMode::FullDuplex)];
+
+struct World {
+    gateway: Gateway,
+    /// They run as long as the gateway does.
+    _processors: Vec<Processor>,
+}
+
+fn main() -> ExitCode {
+    run(Ok(sharing(
+        start,
+        vec![
+            Test::new("a success is whole and shaped", whole),
+            Test::new("a success that is too long is whole and unshaped, or replaced", too_long),
+            Test::new("an error that turns out too long is replaced", errors),
+            Test::new("a one-way answer that turns out too long is replaced", one_way),
+        ],
+    )))
+}
+
+fn start() -> Result<World> {
+    let route = |endpoint: &str, more: Value| {
+        let mut route = json!({
+            "endpoint": endpoint, "path": format!("/api/v1/{endpoint}"), "policy": "REQUIRED_A", "target": format!("Orders/{endpoint}"),
+        });
+        route.as_object_mut().into_iter().for_each(|route| route.extend(more.as_object().cloned().unwrap_or_default()));
+        route
+    };
+    let policy = json!({
+        "version": 1,
+        "identity": {"sources": [{
+            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+            "tenant": "tenant_id", "project": {"value": "shop"}, "subject": {"field": "sub", "type": "user"},
+        }]},
+        "backend": {
+            "kind": "restate", "rewrite_path": true, "cluster": "backend", "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
+        },
+        "routes": [
+            route("create", json!({"answer": {"status": 201, "location": "/api/v1/create/{body:/id}"}})),
+            route("send", json!({"one_way": true})),
+        ],
+    });
+    let mut processors = Vec::new();
+    let mut listeners = Vec::new();
+    for (name, mode) in LISTENERS {
+        let processor = Processor::start(mode)?;
+        let changes = vec![Change::Behind(processor.filter()), Change::ConnectionBuffer(BUFFER), Change::Trailers];
+        listeners.push((name.to_owned(), ListenerSpec { policy: policy.to_string(), changes }));
+        processors.push(processor);
+    }
+    Ok(World { gateway: Gateway::start(&listeners)?, _processors: processors })
+}
+
+/// JSON of this many bytes.
+fn body(length: usize) -> Vec<u8> {
+    let (head, end) = ("{\"id\":7,\"padding\":\"", "\"}");
+    let padding: String = (0..length - head.len() - end.len()).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
+    format!("{head}{padding}{end}").into_bytes()
+}
+
+/// How the upstream tells where a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Length,
+    Chunks,
+    Trailers,
+}
+
+impl World {
+    /// Each listener's answer over HTTP/1.1 and HTTP/2.
+    fn answers(&self, endpoint: &str, status: u16, body: &[u8], framing: Framing) -> Result<Vec<(String, Seen)>> {
+        let mut headers = vec![("content-type", "application/json"), ("x-restate-id", "inv_1"), ("x-own", "1")];
+        if framing != Framing::Length {
+            headers.push(("transfer-encoding", "chunked"));
+        }
+        let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).collect();
+        let has_trailers = framing == Framing::Trailers;
+        let trailers = has_trailers.then(|| ("x-sum".to_owned(), b"1".to_vec())).into_iter().collect();
+        let answer = Answer { status, headers, body: body.to_vec(), trailers };
+        let token = self.gateway.token(&json!({"tenant_id": "acme", "sub": "u1"}))?;
+        let path = format!("/api/v1/{endpoint}");
+        let request =
+            Request::post(path.as_str()).bearer(&token).header("idempotency-key", "k-1").header("te", "trailers");
+        let mut answers = Vec::new();
+        for (listener, _) in LISTENERS {
+            let at = |protocol: &str| format!("{listener}, {protocol}, {framing:?}, {} bytes", body.len());
+            let place = at("HTTP/1.1");
+            let seen = self.gateway.http1_answered(listener, &request, &answer).with_context(|| place.clone())?;
+            answers.push((place, seen));
+            let place = at("HTTP/2");
+            let seen = self.gateway.http2_answered(listener, &request, &answer).with_context(|| place.clone())?;
+            answers.push((place, seen));
+        }
+        Ok(answers)
+    }
+}
+
+fn whole(world: &World) -> Result<()> {
+    let mut broken = Vec::new();
+    let mut unshaped = Vec::new();
+    for framing in [Framing::Length, Framing::Chunks, Framing::Trailers] {
+        for length in [60_000, 65_537, 300_000, 1_000_000] {
+            let sent = body(length);
+            for (place, seen) in world.answers("create", 200, &sent, framing)? {
+                let reply = &seen.reply;
+                let trailers = usize::from(framing == Framing::Trailers);
+                if reply.body != sent || reply.trailers.len() != trailers {
+                    broken.push(format!("{place}: {} with {} bytes", reply.status, reply.body.len()));
+                }
+                if (reply.status, reply.text_header("location")) != (201, Some("/api/v1/create/7")) {
+                    unshaped.push(format!("{place}: {}", reply.status));
+                }
+            }
+        }
+    }
+    ensure!(broken.is_empty() && unshaped.is_empty(), "not whole: {broken:#?}\nnot shaped: {unshaped:#?}");
+    Ok(())
+}
+
+/// The work is done and its result is stored, so the advice is the same key. If the gateway gives the filter the rest of the body at
+/// once, with its end, there is nothing to wait for, and it passes.
+fn too_long(world: &World) -> Result<()> {
+    let sent = body(BOUND + 200_000);
+    let mut replaced = 0;
+    // With `FULL_DUPLEX_STREAMED` Envoy removes the `content-length`, so nobody knows the length before.
+    for framing in [Framing::Length, Framing::Chunks, Framing::Trailers] {
+        for (place, seen) in world.answers("create", 200, &sent, framing)? {
+            let reply = &seen.reply;
+            if reply.status == 200 {
+                ensure!(reply.body == sent, "{place}: 200 with {} bytes", reply.body.len());
+                ensure!(reply.text_header("location").is_none(), "{place}: a Location");
+                continue;
+            }
+            replaced += 1;
+            let problem = problem(&place, &seen)?;
+            ensure!(problem == (502, "answer_unavailable", "same_key"), "{place}: {problem:?}");
+            for (name, value) in
+                [("idempotency-status", "stored"), ("idempotency-retry", "same_key"), ("x-operation-id", "inv_1"), ("x-own", "1")]
+            {
+                ensure!(reply.text_header(name) == Some(value), "{place}: {name} {:?}", reply.text_header(name));
+            }
+        }
+    }
+    ensure!(replaced > 0, "no answer was replaced");
+    Ok(())
+}
+
+fn errors(world: &World) -> Result<()> {
+    for framing in [Framing::Length, Framing::Chunks, Framing::Trailers] {
+        for (place, seen) in world.answers("create", 422, &body(300_000), framing)? {
+            let problem = problem(&place, &seen)?;
+            ensure!(problem == (422, "backend_error", "new_key"), "{place}: {problem:?}");
+            ensure!(seen.reply.text_header("x-own") == Some("1"), "{place}: the backend's own header is gone");
+        }
+    }
+    Ok(())
+}
+
+fn one_way(world: &World) -> Result<()> {
+    for framing in [Framing::Length, Framing::Chunks, Framing::Trailers] {
+        for (place, seen) in world.answers("send", 202, &body(300_000), framing)? {
+            let told = json(&place, &seen)?;
+            ensure!(seen.reply.status == 202 && told.get("status") == Some(&json!("processing")), "{place}: {told}");
+        }
+    }
+    Ok(())
+}
+
+fn json(place: &str, seen: &Seen) -> Result<Value> {
+    let reply = &seen.reply;
+    serde_json::from_slice(&reply.body).with_context(|| format!("{place}: {} with {} bytes", reply.status, reply.body.len()))
+}
+
+/// Status, code and advice of a problem document.
+fn problem(place: &str, seen: &Seen) -> Result<(u16, &'static str, &'static str)> {
+    let document = json(place, seen)?;
+    let known = |name: &str, known: &[&'static str]| {
+        let found = document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        known.iter().copied().find(|text| *text == found).with_context(|| format!("{place}: {name} `{found}`"))
+    };
+    let code = known("code", &["answer_unavailable", "backend_error"])?;
+    Ok((seen.reply.status, code, known("retry", &["same_key", "new_key"])?))
+}

@@ -1,0 +1,173 @@
+//! A message that waits for its body goes on at the body's end and never before it, whatever parts the body comes in: a gateway
+//! whose other filters stream a body can lose the rest of a message that goes on in the middle.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod common;
+
+use common::{Gateway, Line};
+use edge_idempotency_engine::call::CallReply;
+use edge_idempotency_engine::metrics::SeriesTable;
+use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups};
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::sync::{Arc, LazyLock};
+
+/// Bounds that bodies of a few bytes reach.
+static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| {
+    let document = r#"{
+        "version": 1,
+        "answers": {"max_body_bytes": 40},
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {}},
+        "identity": {"sources": [
+            {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
+        ]},
+        "routes": [
+            {"endpoint": "shaped", "path": "/shaped", "policy": "REQUIRED_A", "target": "A/run",
+             "answer": {"status": 201, "location": "/shaped/{body:/id}"}},
+            {"endpoint": "sent", "path": "/sent", "policy": "REQUIRED_A", "target": "A/send", "one_way": true},
+            {"endpoint": "enforced", "path": "/enforced", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce", "max_body_bytes": 40},
+            {"endpoint": "json", "path": "/json", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce", "fingerprint": "json",
+             "max_body_bytes": 40},
+            {"endpoint": "asked", "path": "/asked", "policy": "REQUIRED_A", "target": "A/run", "in_flight": "conflict", "max_body_bytes": 40},
+            {"endpoint": "observed", "path": "/observed", "policy": "REQUIRED_A", "target": "A/run", "collision": "observe", "max_body_bytes": 40}
+        ]
+    }"#;
+    Arc::new(Policy::from_json(document.as_bytes()).unwrap())
+});
+
+/// An exchange in a gateway.
+struct World {
+    gateway: Gateway,
+    driver: Driver<Gateway>,
+    lookups: SharedLookups,
+    series: SeriesTable,
+}
+
+impl World {
+    /// A request whose headers have come.
+    fn of(gateway: Gateway, has_body: bool) -> (Self, FilterAction) {
+        let mut lookups = SharedLookups::of(&POLICY).unwrap();
+        let mut driver = Driver::new(1, Some(Arc::clone(&POLICY)));
+        let action = driver.on_request_headers(&gateway, !has_body, Some(&mut lookups));
+        (Self { gateway, driver, lookups, series: SeriesTable::default() }, action)
+    }
+
+    /// Every call that was made is answered.
+    fn answer_calls(&mut self) {
+        let calls = std::mem::take(&mut *self.gateway.calls.borrow_mut());
+        for call in calls {
+            let body = call.into_bytes();
+            let reply = CallReply { status: Some(200), body: Some(&body) };
+            self.lookups.on_call_reply(&self.gateway, 7, &reply, &mut self.series);
+            while let Some((_, answer)) = self.lookups.next_answer() {
+                self.driver.on_lookup_answer(&self.gateway, answer, &mut self.lookups);
+            }
+        }
+    }
+
+    fn replies(&self) -> usize {
+        self.gateway.replies.borrow().len()
+    }
+}
+
+/// The parts of a body, some of them empty, and in which of the pauses between them calls are answered.
+fn parts() -> impl Strategy<Value = Vec<(Vec<u8>, bool)>> {
+    let part = prop_oneof![Just(Vec::new()), prop::collection::vec(any::<u8>(), 0..30), Just(b"{\"id\":7}".to_vec())];
+    prop::collection::vec((part, any::<bool>()), 1..6)
+}
+
+/// An answer's headers.
+fn answer() -> impl Strategy<Value = Vec<Line>> {
+    let status = select(vec![b"200".as_slice(), b"202", b"402", b"422", b"470", b"500", b"503"]);
+    let kind = select(vec![b"application/json".as_slice(), b"text/plain", b"application/problem+json"]);
+    let length = select(vec![None, Some(b"4".as_slice()), Some(b"40"), Some(b"41"), Some(b"4097"), Some(b"70000")]);
+    (status, kind, length, any::<bool>()).prop_map(|(status, kind, length, of_handler)| {
+        let mut lines: Vec<Line> = vec![(b":status", status), (b"content-type", kind)];
+        lines.extend(length.map(|length| (b"content-length".as_slice(), length)));
+        lines.extend(of_handler.then_some((b"x-restate-id".as_slice(), b"inv_1".as_slice())));
+        lines
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_answer_goes_on_at_its_end_or_is_replaced(
+        path in select(vec![b"/shaped".as_slice(), b"/sent"]),
+        response in answer(),
+        parts in parts(),
+        has_trailers in any::<bool>(),
+        ticks in prop::option::of(0..6usize),
+    ) {
+        let gateway = Gateway { response, ..Gateway::posting(path) };
+        let (mut world, action) = World::of(gateway, false);
+        prop_assert_eq!(action, FilterAction::Continue);
+        let World { gateway, driver, .. } = &mut world;
+        let mut is_paused = driver.on_response_headers(gateway, false, None) == FilterAction::Pause;
+        let mut size = 0;
+        for (number, (part, _)) in parts.iter().enumerate() {
+            if ticks == Some(number) && is_paused {
+                // The gateway may keep back what follows.
+                if (0..10).any(|_| driver.on_tick()) {
+                    prop_assert!(driver.end_stalled_wait(gateway));
+                }
+            }
+            if !gateway.replies.borrow().is_empty() {
+                break;
+            }
+            // Of an answer that is not paused the gateway gives each part alone.
+            size = if is_paused { size + part.len() } else { part.len() };
+            let is_end = number + 1 == parts.len() && !has_trailers;
+            let action = driver.on_response_body(gateway, size, is_end);
+            let is_replaced = !gateway.replies.borrow().is_empty();
+            if is_paused && !is_end {
+                prop_assert_eq!(action, FilterAction::Pause, "part {} of {}", number, parts.len());
+            } else {
+                prop_assert!(action == FilterAction::Continue || is_replaced);
+                is_paused = false;
+            }
+        }
+        if has_trailers && gateway.replies.borrow().is_empty() {
+            prop_assert_eq!(driver.on_response_trailers(gateway), FilterAction::Continue);
+        }
+    }
+
+    #[test]
+    fn a_request_goes_on_at_its_end_or_is_refused(
+        path in select(vec![b"/enforced".as_slice(), b"/json", b"/asked", b"/shaped", b"/observed"]),
+        parts in parts(),
+        has_trailers in any::<bool>(),
+    ) {
+        let (mut world, action) = World::of(Gateway::posting(path), true);
+        let is_paused = action == FilterAction::Pause;
+        prop_assert_eq!(is_paused, !matches!(path, b"/shaped" | b"/observed"));
+        for (number, (part, is_answered)) in parts.iter().enumerate() {
+            if *is_answered {
+                world.answer_calls();
+            }
+            prop_assert_eq!(world.gateway.resumed.get(), 0, "before part {}", number);
+            if !is_paused {
+                world.gateway.body.borrow_mut().clear();
+            }
+            world.gateway.body.borrow_mut().extend(part);
+            let size = world.gateway.body.borrow().len();
+            let is_end = number + 1 == parts.len() && !has_trailers;
+            let action = world.driver.on_request_body(&world.gateway, size, is_end, Some(&mut world.lookups));
+            if world.replies() > 0 {
+                return Ok(());
+            }
+            if is_paused && !is_end {
+                prop_assert_eq!(action, FilterAction::Pause, "part {} of {}", number, parts.len());
+            }
+        }
+        if has_trailers {
+            world.driver.on_request_trailers(&world.gateway, Some(&mut world.lookups));
+        }
+        world.answer_calls();
+        world.answer_calls();
+        if is_paused && world.replies() == 0 {
+            prop_assert_eq!(world.gateway.resumed.get(), 1, "it goes on once");
+        }
+    }
+}
