@@ -109,6 +109,15 @@ impl World {
         }
         Ok(())
     }
+
+    /// A payment whose authority is none is refused, by whomever. Over HTTP/2 the differ of `hostile` sends such requests: no library
+    /// does.
+    fn reaches_nobody(&self, listener: &str, authority: &str) -> Result<()> {
+        let seen = self.gateway.http1(listener, &Request { authority: authority.to_owned(), ..payment() })?;
+        let is_refused = seen.received.is_empty() && (400..500).contains(&seen.reply.status);
+        ensure!(is_refused, "{authority} on `{listener}`: {}\n{}", seen.reply.status, seen.upstream());
+        Ok(())
+    }
 }
 
 /// The filter refuses it with this code, and the upstream gets nothing.
@@ -185,13 +194,7 @@ fn removed(world: &World) -> Result<()> {
         world.both(SHIPPED, &spelling, &payment(), refused(400, "idempotency_key_required"))?;
     }
     // The gateway removes one of each. With the second it chooses no virtual host of the policy.
-    for spelling in [":80:80", ".."].map(|rest| format!("{PAY}{rest}")) {
-        world.both(SHIPPED, &spelling, &payment(), |seen| {
-            ensure!(seen.received.is_empty() && seen.reply.status >= 400, "{}\n{}", seen.reply.status, seen.upstream());
-            Ok(())
-        })?;
-    }
-    Ok(())
+    [":80:80", ".."].iter().try_for_each(|rest| world.reaches_nobody(SHIPPED, &format!("{PAY}{rest}")))
 }
 
 /// Envoy has no IDNA: a name outside ASCII, percent-encoded or not, is no domain of a virtual host and no authority to the filter.
@@ -199,15 +202,7 @@ fn not_ascii(world: &World) -> Result<()> {
     for listener in [SHIPPED, AS_WRITTEN] {
         for spelling in ["m\u{fc}nchen.example", "m%C3%BCnchen.example", "pay\u{3002}example.com", "p%61y.example.com"]
         {
-            world.both(listener, spelling, &payment(), |seen| {
-                ensure!(
-                    seen.received.is_empty() && seen.reply.status >= 400,
-                    "{}\n{}",
-                    seen.reply.status,
-                    seen.upstream()
-                );
-                Ok(())
-            })?;
+            world.reaches_nobody(listener, spelling)?;
         }
     }
     Ok(())

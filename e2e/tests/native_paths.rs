@@ -194,8 +194,10 @@ fn declared(world: &World) -> Result<()> {
         let reply = world.send(listener, &request)?;
         ensure!(reply.status == 405, "{} {}", reply.status, text(&reply));
         // A service that the policy does not name: `check` warns of it (`unmatched-service`).
+        // Restate says that it has no such service.
         let reply = world.send(listener, &Request::new("POST", "/Unknown/handler"))?;
-        ensure!(reply.status == 404 && !text(&reply).contains("not_found"), "{} {}", reply.status, text(&reply));
+        let code = reply.json().get("code").cloned().unwrap_or_default();
+        ensure!(reply.status == 503 && code == "policy_invalid", "{} {}", reply.status, text(&reply));
     }
     Ok(())
 }

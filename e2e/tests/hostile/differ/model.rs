@@ -112,7 +112,7 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     if denied(case.listener, &case.method, &authority, &path) {
         return Err("denied by RBAC");
     }
-    if !case.method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-') || case.method.is_empty() {
+    if !case.method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') || case.method.is_empty() {
         return Err("a method that is none");
     }
     let identity = identity(case.token);
