@@ -91,11 +91,17 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
                 ("x-edge-idempotency", "1"),
                 ("x-tenant-id", "acme"),
             ]);
+            let mut verified: Vec<(&str, &[u8])> = Vec::new();
+            for (name, value) in lines.iter().filter(|(name, _)| !file.stays_here(name)) {
+                let line = (name.as_str(), value.as_slice());
+                // Of equal lines one goes on.
+                if !file.reads(name) || file.keeps(line, vector, policy, key.as_deref()) && !verified.contains(&line) {
+                    verified.push(line);
+                    head.add(name, value.as_slice());
+                }
+            }
             if let Some(key) = key {
                 head.add("idempotency-key", key);
-            }
-            for (name, value) in lines.iter().filter(|(name, _)| !file.stays_here(name)) {
-                head.add(name, value.as_slice());
             }
             (200, None, Some(Message::new(head, vector.body.as_slice())))
         }
@@ -182,6 +188,50 @@ impl ProviderFile {
     fn identifies_by(&self, name: &str) -> bool {
         let places = self.0["identifiers"].as_array().into_iter().flatten();
         places.filter_map(|place| place["header"].as_str()).any(|header| header.eq_ignore_ascii_case(name))
+    }
+
+    /// The headers of a scheme that are verified with it, the one with `{id}` among them.
+    fn verified_by(&self, scheme: &Value) -> Vec<String> {
+        let template = scheme["template"].as_str().unwrap_or_default();
+        let mut names: Vec<&str> =
+            template.split("{header:").skip(1).filter_map(|rest| rest.split('}').next()).collect();
+        names.extend(scheme["timestamp"]["header"].as_str());
+        names.extend(scheme["require_headers"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
+        if template.contains("{id}") {
+            let place = scheme.get("identifier").unwrap_or(&self.0["identifiers"][0]);
+            names.extend(place["header"].as_str());
+        }
+        names.into_iter().map(str::to_ascii_lowercase).collect()
+    }
+
+    /// Whether the file reads a header, apart from those with signatures.
+    fn reads(&self, name: &str) -> bool {
+        self.identifies_by(name)
+            || self.schemes().any(|scheme| self.verified_by(scheme).iter().any(|read| read == name))
+    }
+
+    /// Whether a line that the file reads goes on: its value was verified, or the identifier was read from it. `key`: the key that the
+    /// delivery gets, if it gets one.
+    fn keeps(&self, (name, value): (&str, &[u8]), vector: &Vector, policy: &str, key: Option<&str>) -> bool {
+        let is_signed = |scheme: &&Value| {
+            let header = scheme["signature"]["header"].as_str().unwrap_or_default().to_ascii_lowercase();
+            !vector.header(&header).is_empty()
+        };
+        let scheme = self.schemes().find(is_signed).or_else(|| self.schemes().next()).unwrap();
+        if self.verified_by(scheme).iter().any(|verified| verified == name) {
+            return true;
+        }
+        let is_other = scheme["identifier"]["header"].as_str().is_some_and(|own| !own.eq_ignore_ascii_case(name));
+        let lines = vector.header(name);
+        let has_slots = self.0["identifiers"].as_array().is_some_and(|places| places.len() > 1);
+        self.identifies_by(name)
+            && !is_other
+            && lines.iter().all(|line| *line == lines[0])
+            && (policy == "HANDLER_INTERNAL_C" || key.is_some_and(|key| !has_slots || key.as_bytes().ends_with(value)))
+    }
+
+    fn schemes(&self) -> impl Iterator<Item = &Value> {
+        self.0["schemes"].as_array().unwrap().iter()
     }
 
     /// Whether a header of a delivery is the filter's to remove or to set anew.
