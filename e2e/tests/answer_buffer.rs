@@ -1,5 +1,5 @@
 //! A successful answer whose `Location` is made from its body, where the gateway's buffer is small: up to the buffer it is
-//! shaped, and between the buffer and the filter's limit of 64 KiB the gateway makes it an error.
+//! shaped, and between the buffer and the policy's `answers.max_body_bytes` (1 MiB) the gateway makes it an error.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ const NARROW_BUFFER: u32 = 32_768;
 fn main() -> ExitCode {
     run(Ok(sharing(
         start,
-        vec![Test::new("only a buffer of more than 64 KiB leaves long answers as they are", lengths)],
+        vec![Test::new("only a buffer of more than the bound leaves long answers as they are", lengths)],
     )))
 }
 
@@ -45,11 +45,13 @@ fn lengths(gateway: &Gateway) -> Result<()> {
     let token = gateway.token(&json!({"tenant_id": "acme", "sub": "u1"}))?;
     for (listener, length, status, location) in [
         (WIDE, 60_000, 200, true),
-        (WIDE, 200_000, 200, false),
+        (WIDE, 200_000, 200, true),
+        (WIDE, 1_200_000, 200, false),
         (NARROW, 1_000, 200, true),
         (NARROW, 60_000, 500, false),
+        (NARROW, 200_000, 500, false),
         // Its `content-length` tells that it is too long, so nothing waits for it.
-        (NARROW, 200_000, 200, false),
+        (NARROW, 1_200_000, 200, false),
     ] {
         let headers = [("content-type", "application/json"), ("x-restate-id", "inv_1")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).into();

@@ -237,7 +237,7 @@ async fn injection(world: &World) -> Result<()> {
         let found = world.run(["keys", "list", "--json", "--tenant", "quote", "--key", key])?.exits(0)?;
         ensure!(listed(&found)?.is_empty(), "{key}: {found:?}");
         let after = format!("inv_1'{key}");
-        world.run(["keys", "list", "--json", "--tenant", "quote", "--after", &after])?.exits(0)?;
+        world.run(["keys", "list", "--json", "--tenant", "quote", "--after", &after])?.exits(2)?;
     }
     Ok(())
 }

@@ -18,12 +18,11 @@ pub(super) enum ResponseBody {
         /// How much of it has come, in bytes.
         size: usize,
     },
+    /// It is too long, so each part of it is dropped. The response goes on at the body's end, with another body.
+    Discarded,
     /// It is replaced by this.
     Replaced(Vec<u8>),
 }
-
-/// Headers that tell how a body is transferred; a local reply has its own.
-const FRAMING: [&[u8]; 4] = [b"content-length", b"transfer-encoding", b"connection", b"trailer"];
 
 impl<H: Host> Driver<H> {
     /// Handles the response's headers; `end_of_stream`: neither a body nor trailers follow.
@@ -67,8 +66,7 @@ impl<H: Host> Driver<H> {
 
     /// Handles a part of the response's body; `size` is the number of bytes so far, buffered ones included.
     ///
-    /// A response that waits for its body goes on at the body's end and never before it. If its body becomes too long, a
-    /// local reply takes its place.
+    /// A response that waits for its body goes on at the body's end and never before it.
     pub fn on_response_body(&mut self, host: &H, size: usize, end_of_stream: bool) -> FilterAction {
         match std::mem::take(&mut self.response) {
             ResponseBody::Streamed => {}
@@ -76,16 +74,21 @@ impl<H: Host> Driver<H> {
                 let _ = host.set_response_body(&body);
                 self.response = ResponseBody::Replaced(Vec::new());
             }
-            ResponseBody::Awaited { limit, .. } => {
+            ResponseBody::Awaited { limit, .. } if size <= limit && !end_of_stream => {
                 self.body_wait.arrived();
-                if end_of_stream {
-                    self.evaluate_response_body(host, size, limit);
-                } else if size > limit {
-                    return self.replace_unfinished(host);
-                } else {
-                    self.response = ResponseBody::Awaited { limit, size };
-                    return FilterAction::Pause;
-                }
+                self.response = ResponseBody::Awaited { limit, size };
+                return FilterAction::Pause;
+            }
+            ResponseBody::Awaited { limit, .. } if end_of_stream => {
+                self.body_wait.arrived();
+                self.evaluate_response_body(host, size, limit);
+            }
+            ResponseBody::Discarded if end_of_stream => self.replace_discarded(host),
+            ResponseBody::Awaited { .. } | ResponseBody::Discarded => {
+                self.body_wait.arrived();
+                let _ = host.set_response_body(&[]);
+                self.response = ResponseBody::Discarded;
+                return FilterAction::Pause;
             }
         }
         FilterAction::Continue
@@ -93,9 +96,13 @@ impl<H: Host> Driver<H> {
 
     /// Handles the response's trailers. If the body was awaited, it is complete now.
     pub fn on_response_trailers(&mut self, host: &H) -> FilterAction {
-        if let ResponseBody::Awaited { limit, size } = std::mem::take(&mut self.response) {
-            self.body_wait.arrived();
-            self.evaluate_response_body(host, size, limit);
+        match std::mem::take(&mut self.response) {
+            ResponseBody::Awaited { limit, size } => {
+                self.body_wait.arrived();
+                self.evaluate_response_body(host, size, limit);
+            }
+            ResponseBody::Discarded => self.replace_discarded(host),
+            ResponseBody::Streamed | ResponseBody::Replaced(_) => {}
         }
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };
         let lines = host.header_lines(HeaderMapKind::ResponseTrailers);
@@ -115,47 +122,59 @@ impl<H: Host> Driver<H> {
             Some(body) => self.exchange.response_body(&policy, &body, &mut effects),
             None => self.exchange.response_body_too_large(&policy, &mut effects),
         }
+        self.finish_body(host, effects);
+    }
+
+    /// Replaces a response whose body was discarded, at the body's end.
+    fn replace_discarded(&mut self, host: &H) {
+        let Some(policy) = self.policy.clone() else { return };
+        let mut effects = Vec::new();
+        self.exchange.response_body_lost(&policy, &mut effects);
+        self.finish_body(host, effects);
+    }
+
+    /// Replaces a response whose body the gateway keeps back by a local reply, in a callback that belongs to another context.
+    /// To let it go on would be wrong: where other filters stream the body, the gateway can lose the rest of it, and end the
+    /// response as if it were whole.
+    pub(super) fn reply_to_stalled(&mut self, host: &H) {
+        self.response = ResponseBody::Streamed;
+        let Some(policy) = self.policy.clone() else { return };
+        let mut effects = Vec::new();
+        self.exchange.response_body_lost(&policy, &mut effects);
+        let lines = host.header_lines(HeaderMapKind::Response);
+        if let Some(headers) = lines.headers() {
+            self.reply_instead(host, &headers, &effects);
+        }
+    }
+
+    /// Carries out what was decided at the body's end.
+    fn finish_body(&mut self, host: &H, effects: Vec<Effect<'_>>) {
         let _ = edit(host, &effects);
         if let Some(body) = body_of(effects) {
             let _ = host.set_response_body(&body);
-            self.response = ResponseBody::Replaced(Vec::new());
         }
     }
 
-    /// Replaces a response that waits for a body whose end is not to be waited for. To let it go on would be wrong: a
-    /// gateway whose other filters stream the body can lose the rest of it, and end the response as if it were whole.
-    pub(super) fn replace_unfinished(&mut self, host: &H) -> FilterAction {
-        self.response = ResponseBody::Streamed;
-        let Some(policy) = self.policy.clone() else { return FilterAction::Pause };
-        let mut effects = Vec::new();
-        self.exchange.response_body_unfinished(&policy, &mut effects);
-        let lines = host.header_lines(HeaderMapKind::Response);
-        self.reply_instead(host, &lines.headers().unwrap_or_else(|| Headers::new(Vec::new())), &effects)
-    }
-
-    /// Sends a local reply in the place of the response, with its headers and what the effects change.
+    /// Sends a local reply in the place of the response. A host does not let a filter add a body to one that has none.
     fn reply_instead(&mut self, host: &H, response: &Headers<'_>, effects: &[Effect<'_>]) -> FilterAction {
-        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-        let lines = response.iter().filter(|(name, _)| !FRAMING.contains(name));
-        let mut headers: Vec<_> =
-            lines.filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, text(value)))).collect();
-        let mut body = &[][..];
+        let number = |value: &[u8]| std::str::from_utf8(value).ok().and_then(|status| status.parse().ok());
+        let status_line = response.iter().find(|(name, _)| *name == b":status");
+        let mut status = status_line.and_then(|(_, value)| number(value)).unwrap_or(502);
+        let (mut headers, mut body) = (Vec::new(), &[][..]);
         for effect in effects {
             match effect {
-                Effect::Set { name, value, .. } => {
-                    headers.retain(|(other, _)| other != name);
-                    headers.push((*name, text(value)));
+                Effect::Set { name: "content-length", .. } => {}
+                Effect::Set { name: ":status", value, .. } => {
+                    status = number(value).unwrap_or(status);
                 }
-                Effect::Remove { name, .. } => headers.retain(|(other, _)| other.as_bytes() != *name),
+                Effect::Set { name, value, .. } => headers.push((*name, String::from_utf8_lossy(value).into_owned())),
                 Effect::Body(content) => body = content,
-                Effect::Reply(_) => {}
+                Effect::Remove { .. } | Effect::Reply(_) => {}
             }
         }
-        let status = headers.iter().find(|(name, _)| *name == ":status").and_then(|(_, status)| status.parse().ok());
-        headers.retain(|(name, _)| !matches!(*name, ":status" | "content-length"));
         self.replied = true;
         let details = self.exchange.refusal().map_or("processing", |problem| problem.code.name());
-        let _ = host.reply(&LocalReply { status: status.unwrap_or(502), details, headers: &headers, body });
+        let _ = host.reply(&LocalReply { status, details, headers: &headers, body });
         FilterAction::Pause
     }
 }

@@ -61,7 +61,7 @@ impl<H: Host> Driver<H> {
             self.reply(host, &Problem::policy_invalid());
             return true;
         }
-        self.replace_unfinished(host);
+        self.reply_to_stalled(host);
         true
     }
 }

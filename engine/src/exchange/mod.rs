@@ -109,7 +109,7 @@ pub enum ResponseFlow {
     /// It waits for the whole body, which goes to [`Exchange::response_body`]. The host keeps the headers until then.
     AwaitBody {
         /// The longest body that is read, in bytes. [`Exchange::response_body_too_large`] handles a longer one if its length
-        /// is known before it is waited for, else [`Exchange::response_body_unfinished`].
+        /// is known before it is waited for, else [`Exchange::response_body_lost`].
         limit: u64,
     },
 }

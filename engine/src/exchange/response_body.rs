@@ -33,7 +33,7 @@ pub(super) enum AwaitedBody {
 enum UnreadBody {
     /// It can pass to the client.
     Passes,
-    /// It is held back and its end has not come, so it cannot pass.
+    /// It was dropped, or does not come.
     IsLost,
 }
 
@@ -94,9 +94,9 @@ impl Exchange {
         self.response_body_unread(UnreadBody::Passes, policy, effects);
     }
 
-    /// Handles a body whose end the exchange stops waiting for: it has become longer than the limit, or does not come. The
-    /// effects are a reply that takes the place of the response.
-    pub fn response_body_unfinished<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
+    /// Handles a body that cannot pass: it has become longer than the limit while it came, or it does not come. The effects
+    /// give the response another body.
+    pub fn response_body_lost<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
         self.response_body_unread(UnreadBody::IsLost, policy, effects);
     }
 
