@@ -220,7 +220,8 @@ fn a_success_whose_body_is_kept_back_passes() {
     gateway.request[2].1 = b"/refunds";
     gateway.request.push((b"idempotency-key", b"k"));
     gateway.response = vec![(b":status", b"200"), (b"x-restate-id", b"inv_1"), (b"content-type", b"application/json")];
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(policy.as_bytes()).unwrap())));
+    let mut driver =
+        Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(policy.as_bytes()).unwrap())), Waits::default());
     assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
     assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
     assert_eq!(ticks(&mut driver), Some(6));
@@ -244,7 +245,8 @@ fn a_success_that_is_known_to_be_too_long_is_not_awaited() {
         gateway.response =
             vec![(b":status", b"200"), (b"x-restate-id", b"inv_1"), (b"content-type", b"application/json")];
         gateway.response.push((b"content-length", length));
-        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(policy.as_bytes()).unwrap())));
+        let mut driver =
+            Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(policy.as_bytes()).unwrap())), Waits::default());
         assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
         assert_eq!(driver.on_response_headers(&gateway, false, None), expected);
     }
