@@ -243,8 +243,8 @@ fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
     assert_eq!(world.counted(), [("idempotency_lookup_total;store=guard;result=guard_failed".to_owned(), 1)]);
 
     let (mut world, _) = World::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/enforced") }, false);
-    assert_eq!(world.part(b"abc", true), FilterAction::Continue);
-    assert_eq!(world.gateway.replies.borrow().len(), 0);
+    assert_eq!(world.part(b"abc", true), FilterAction::Pause);
+    assert_eq!(world.gateway.replies.borrow().as_slice(), [503]);
 }
 
 /// The gateway gives less of the body than has come. What was read is another body, so no fingerprint is made of it.

@@ -232,7 +232,7 @@ fn a_success_whose_body_is_kept_back_is_replaced() {
     let mut series = SeriesTable::default();
     let gateway = success(&[]);
     let mut driver =
-        Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())));
+        Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())), Waits::default());
     assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
     assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
     assert_eq!(ticks(&mut driver), Some(6));
@@ -249,7 +249,7 @@ fn a_success_that_is_known_to_be_too_long_is_not_awaited() {
     for (length, expected) in [(b"1048576", FilterAction::Pause), (b"1048577", FilterAction::Continue)] {
         let gateway = success(&[(b"content-length", length)]);
         let mut driver =
-            Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())));
+            Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())), Waits::default());
         assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
         assert_eq!(driver.on_response_headers(&gateway, false, None), expected);
     }

@@ -115,9 +115,9 @@ pub(super) fn values() -> Vec<Row> {
         row(
             [("/recovery", json!({"wait_ms": 600_001, "max_waits_per_caller": 0, "max_waits_per_tenant": 100_001}))],
             [
-                ("/recovery/wait_ms", "expected an integer from 0 to 600000"),
                 ("/recovery/max_waits_per_caller", "expected an integer from 1 to 100000"),
                 ("/recovery/max_waits_per_tenant", "expected an integer from 1 to 100000"),
+                ("/recovery/wait_ms", "expected an integer from 0 to 600000"),
             ],
         ),
         row(
