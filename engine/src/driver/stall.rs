@@ -54,10 +54,8 @@ impl<H: Host> Driver<H> {
     pub fn end_stalled_wait(&mut self, host: &H) -> bool {
         let Some(policy) = self.policy.clone() else { return false };
         if let Some(pending) = &self.pending {
-            let Some(headers) = pending.lines.headers() else { return false };
-            let head: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
             // A client that sends its body slowly is no sign of a wrong configuration.
-            if host.received_bytes().is_none_or(|bytes| bytes <= head as u64) {
+            if host.received_bytes().is_none_or(|bytes| bytes <= pending.head as u64) {
                 return false;
             }
             self.reply(host, &Problem::policy_invalid());
