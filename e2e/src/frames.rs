@@ -241,7 +241,8 @@ impl Stream {
     }
 }
 
-fn frame(bytes: &mut Vec<u8>, kind: u8, flags: u8, id: u32, payload: &[u8]) {
+/// Writes a frame.
+pub(crate) fn frame(bytes: &mut Vec<u8>, kind: u8, flags: u8, id: u32, payload: &[u8]) {
     let length = u32::try_from(payload.len()).unwrap_or_default();
     bytes.extend(length.to_be_bytes().iter().skip(1));
     bytes.extend([kind, flags]);
@@ -269,7 +270,7 @@ fn push_fields(bytes: &mut Vec<u8>, id: u32, fields: &[Field], ends: bool) {
 }
 
 /// A string literal without Huffman coding (RFC 7541 section 5.2).
-fn push_text(block: &mut Vec<u8>, text: &[u8]) {
+pub(crate) fn push_text(block: &mut Vec<u8>, text: &[u8]) {
     let mut left = text.len();
     if let Ok(short @ 0..0x7f) = u8::try_from(left) {
         block.push(short);

@@ -7,6 +7,7 @@
 //! | [`raw`] | requests, sent over a plain socket as they stand |
 //! | [`http2`] | the same requests over HTTP/2 |
 //! | [`frames`] | HTTP/2, frame by frame, for what no library sends |
+//! | [`held`] | HTTP/2 requests that begin and do not end, with one long header in the connection's table |
 //! | [`capture`] | an upstream that keeps what it gets and answers as told |
 //! | [`config`] | changes to the configuration that the demo ships |
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
@@ -29,6 +30,7 @@ pub mod discovery;
 pub mod frames;
 pub mod gateway;
 pub mod harness;
+pub mod held;
 pub mod http2;
 pub mod lookup_stores;
 pub mod payouts;

@@ -47,6 +47,7 @@ impl Exchange {
             _ => None,
         };
         let signature = match &self.state {
+            State::AwaitsDelivery(delivery) if delivery.unverifiable.is_some() => return Headers::default(),
             State::AwaitsDelivery(delivery) => policy.provider(&delivery.provider),
             State::AwaitsSignedBody(_) => caller.map(|(caller, _)| &caller.signature),
             State::AwaitsSteps(_) => None,

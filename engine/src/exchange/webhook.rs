@@ -27,6 +27,9 @@ pub(super) struct DeliveryLookup {
     pub(super) webhook_id: Arc<str>,
     binding: Option<Arc<Binding>>,
     secrets: Option<Arc<Vec<Secret>>>,
+    /// Why the delivery cannot be verified whatever its body is. It waits only until it is known whether there is such a
+    /// webhook, so that the answer to an unknown id stays the same.
+    pub(super) unverifiable: Option<VerifyError>,
     /// The error of the first verification, during the lookup of newer secrets.
     first_error: Option<VerifyError>,
 }
@@ -73,8 +76,8 @@ impl BoundWebhook<'_, '_> {
 }
 
 impl Exchange {
-    /// Makes the checks of a delivery that need no body. Then the delivery waits for a lookup or its body. Nothing waits, and
-    /// nothing is looked up, that cannot be verified.
+    /// Makes the checks of a delivery that need no body. Then the delivery waits for a lookup or its body. What cannot be
+    /// verified waits for no body, and nothing of it is kept.
     pub(super) fn await_delivery(
         &mut self,
         policy: &Policy,
@@ -100,11 +103,13 @@ impl Exchange {
         let listed = static_binding.filter(|binding| !binding.secrets.is_empty() || policy.openbao().is_none());
         let secrets = listed.map(|binding| secret_values(&binding.secrets));
         let head = Delivery { method: b"", url: b"", headers, body: b"" };
-        let checked = provider_rules.check_head(&head, secrets.as_deref(), now_unix_ms);
-        checked.map_err(|error| self.verification_problem(error))?;
+        let unverifiable = provider_rules.check_head(&head, secrets.as_deref(), now_unix_ms).err();
+        if let (Some(error), Some(_)) = (unverifiable, static_binding) {
+            return Err(self.verification_problem(error));
+        }
         let webhook_id = static_binding.map(|_| id.into()).unwrap_or_default();
         let mut delivery =
-            DeliveryLookup { provider: provider.to_owned(), webhook_id, ..DeliveryLookup::default() };
+            DeliveryLookup { provider: provider.to_owned(), webhook_id, unverifiable, ..DeliveryLookup::default() };
         let flow = match static_binding {
             Some(_) if listed.is_some() => RequestFlow::AwaitBody { limit },
             Some(binding) => {
@@ -128,6 +133,9 @@ impl Exchange {
         let asked = delivery.pending.take();
         let (reason, problem) = match result {
             LookupResult::Binding(binding) if binding.provider == delivery.provider => {
+                if let Some(error) = delivery.unverifiable {
+                    return Err(self.verification_problem(error));
+                }
                 delivery.webhook_id = asked.map(|asked| asked.key).unwrap_or_default();
                 delivery.look_up_secrets(&binding, false);
                 delivery.binding = Some(binding);
