@@ -1,6 +1,5 @@
 //! Memory for what requests keep, with a limit for all requests of a VM together.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -33,8 +32,8 @@ impl Room {
 pub(crate) struct SharedRoom {
     limit: usize,
     used: usize,
-    /// How much each of the senders uses that use any
-    senders: BTreeMap<Arc<str>, usize>,
+    /// How much each of the senders uses that use any, by their names
+    senders: Vec<(Arc<str>, usize)>,
 }
 
 /// Why a room has no space for a request.
@@ -62,31 +61,46 @@ impl SharedRoom {
 
     /// A room for `limit` bytes, of which none is used.
     pub(crate) const fn new(limit: usize) -> Self {
-        Self { limit, used: 0, senders: BTreeMap::new() }
+        Self { limit, used: 0, senders: Vec::new() }
     }
 
     /// Takes so many bytes for a sender. The caller gives them back.
     ///
     /// # Errors
     /// There is no space for them, and nothing is taken.
+    #[inline(never)]
     pub(crate) fn take(&mut self, sender: &Arc<str>, bytes: usize) -> Result<(), NoRoom> {
         let used = self.used.checked_add(bytes).filter(|used| *used <= self.limit).ok_or(NoRoom::Full)?;
-        let own = self.senders.get(sender).copied().unwrap_or_default() + bytes;
+        let place = self.find(sender);
+        let own = place.ok().and_then(|at| self.senders.get(at)).map_or(0, |(_, own)| *own) + bytes;
         if used > self.limit / 2 && own > self.limit / Self::SHARES {
             return Err(NoRoom::Share);
         }
         self.used = used;
-        self.senders.insert(Arc::clone(sender), own);
+        match place {
+            Ok(at) => {
+                if let Some((_, size)) = self.senders.get_mut(at) {
+                    *size = own;
+                }
+            }
+            Err(at) => self.senders.insert(at, (Arc::clone(sender), own)),
+        }
         Ok(())
     }
 
+    fn find(&self, sender: &str) -> Result<usize, usize> {
+        self.senders.binary_search_by(|(name, _)| (**name).cmp(sender))
+    }
+
     /// Gives bytes back that [`SharedRoom::take`] took for this sender.
+    #[inline(never)]
     pub(crate) fn give_back(&mut self, sender: &Arc<str>, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
-        if let Some(own) = self.senders.get_mut(sender) {
+        let Ok(at) = self.find(sender) else { return };
+        if let Some((_, own)) = self.senders.get_mut(at) {
             *own = own.saturating_sub(bytes);
             if *own == 0 {
-                self.senders.remove(sender);
+                self.senders.remove(at);
             }
         }
     }

@@ -49,6 +49,7 @@ impl HeldLines {
     ///
     /// # Errors
     /// There is no room for them.
+    #[inline(never)]
     pub(super) fn keep(headers: &Headers<'_>, waiter: Waiter) -> Result<Self, NoRoom> {
         let size = headers.iter().map(|(name, value)| 8 + name.len() + value.len()).sum();
         with_room(&waiter, |room, name| room.take(name, REQUEST + size)).unwrap_or(Err(NoRoom::Full))?;
@@ -64,6 +65,7 @@ impl HeldLines {
     }
 
     /// The lines.
+    #[inline(never)]
     pub(super) fn headers(&self) -> Headers<'_> {
         let mut lines = Vec::new();
         let mut rest = self.bytes.as_slice();
@@ -78,6 +80,7 @@ impl HeldLines {
     ///
     /// # Errors
     /// There is no room for them.
+    #[inline(never)]
     pub(super) fn count_for(&mut self, waiter: Waiter) -> Result<(), NoRoom> {
         if waiter == self.waiter {
             return Ok(());
@@ -93,6 +96,7 @@ impl HeldLines {
         REQUEST + self.bytes.len()
     }
 
+    #[inline(never)]
     fn give_back(&self) {
         with_room(&self.waiter, |room, name| room.give_back(name, self.size()));
     }

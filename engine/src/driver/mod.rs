@@ -346,6 +346,7 @@ impl<H: Host> Driver<H> {
     }
 
     /// Refuses a request that has to wait, and for which there is no room.
+    #[inline(never)]
     fn refuse_to_wait(&mut self, host: &H, why: NoRoom) -> FilterAction {
         let mut effects = Vec::new();
         self.exchange.no_room_to_wait(why.reason(), &mut effects);

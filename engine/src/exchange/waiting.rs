@@ -20,6 +20,7 @@ pub enum Waiter {
 
 impl Exchange {
     /// Who takes the memory for the request, which waits.
+    #[inline(never)]
     pub fn waiter(&self, policy: &Policy) -> Waiter {
         let identity = match &self.state {
             State::AwaitsSteps(pending) => pending.decision.identity.as_ref(),
@@ -41,6 +42,7 @@ impl Exchange {
     }
 
     /// The header lines that are read when the wait is over.
+    #[inline(never)]
     pub fn kept_lines<'a>(&self, policy: &Policy, headers: &Headers<'a>) -> Headers<'a> {
         let caller = match &self.state {
             State::AwaitsSignedBody(id) => policy.callers().get(*id).zip(policy.caller_headers()),

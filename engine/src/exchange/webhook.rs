@@ -268,6 +268,7 @@ impl Exchange {
 }
 
 /// The values of secrets. Those of variables were put in their places at start.
+#[inline(never)]
 pub(super) fn secret_values(secrets: &[Secret]) -> Vec<&[u8]> {
     let values = secrets.iter().filter_map(|secret| match secret {
         Secret::Value(value) => Some(value.as_slice()),

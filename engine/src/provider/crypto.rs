@@ -129,6 +129,7 @@ impl SignatureEncoding {
     }
 
     /// The candidates that can be decoded.
+    #[inline(never)]
     fn decode(self, candidates: &[&[u8]]) -> Vec<Vec<u8>> {
         let decode = |candidate: &&[u8]| match self {
             Self::Base64 => STANDARD.decode(candidate).ok(),

@@ -10,12 +10,13 @@ use std::borrow::Cow;
 
 /// The longest header line that verification reads, in bytes of name and value. The longest signatures of the catalogue
 /// have a few hundred.
-const MAX_LINE: usize = 4096;
+const MAX_LINE: usize = 2048;
 /// How many bytes all of these lines have together.
-const MAX_LINES: usize = 8192;
+const MAX_LINES: usize = 4096;
 
 impl Provider {
     /// Whether verification, or the search for the identifier, reads header lines with this name.
+    #[inline(never)]
     pub fn reads(&self, name: &[u8]) -> bool {
         let is = |header: &str| header.as_bytes() == name;
         let identifies = |source: &IdentifierSource| matches!(source, IdentifierSource::Header(header) if is(header));

@@ -20,6 +20,7 @@ pub(super) struct SentSignature<'d> {
 
 impl Scheme {
     /// Reads the signatures. It is not an error here if none of them is of this scheme.
+    #[inline(never)]
     pub(super) fn read_signatures<'d>(&self, delivery: &Delivery<'d>) -> Result<SentSignature<'d>, VerifyError> {
         let mut sent = SentSignature::default();
         let mut lines = 0;
@@ -52,6 +53,7 @@ impl Scheme {
     }
 
     /// Reads the timestamp, if the scheme has one. A timestamp in the signature header was read with it.
+    #[inline(never)]
     pub(super) fn read_timestamp<'d>(
         &self,
         delivery: &Delivery<'d>,

@@ -138,6 +138,7 @@ impl Provider {
 
 impl Scheme {
     /// Checks what was sent beside the signed text. Gives the time with its window, if a timestamp was sent.
+    #[inline(never)]
     pub(super) fn check_sent(
         &self,
         delivery: &Delivery<'_>,
