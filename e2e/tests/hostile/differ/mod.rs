@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`api`] | routes, rules and listeners |
 //! | [`case`] | a request, and how it stands on the wire |
-//! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`] and [`framing`] mutate it |
+//! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`], [`framing`] and [`tables`] mutate it |
 //! | [`model`] | what has to become of it; [`reading`] reads paths, hosts and keys for it |
 //! | [`client`], [`upstream`] | who sends it, and who gets it |
 //! | [`judge`] | what is wrong |
@@ -26,6 +26,7 @@ mod paths;
 mod random;
 mod reading;
 mod report;
+mod tables;
 mod upstream;
 
 use std::collections::BTreeMap;
