@@ -104,7 +104,8 @@ impl Connection {
         let stream = TcpStream::connect(address).context("cannot connect")?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        let mut connection = Self { stream, buffer: Vec::new(), next: 1, sent: 0, ended: false, table: Table::default() };
+        let mut connection =
+            Self { stream, buffer: Vec::new(), next: 1, sent: 0, ended: false, table: Table::default() };
         let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         // HEADER_TABLE_SIZE 0: answers refer to no earlier ones. ENABLE_PUSH 0. INITIAL_WINDOW_SIZE: more than is read.
         let settings = [0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 4, 0x3f, 0xff, 0xff, 0xff];

@@ -10,7 +10,6 @@ use crate::frames::{Field, frame, push_text};
 use crate::wire::PATIENCE;
 
 const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
@@ -27,8 +26,6 @@ pub struct HeldRequests {
     next: u32,
     /// How many bytes were sent.
     pub sent: usize,
-    /// How many of the requests were answered or reset.
-    pub ended: usize,
 }
 
 impl HeldRequests {
@@ -36,7 +33,7 @@ impl HeldRequests {
     pub fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).context("cannot connect")?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let mut held = Self { stream, buffer: Vec::new(), next: 1, sent: 0, ended: 0 };
+        let mut held = Self { stream, buffer: Vec::new(), next: 1, sent: 0 };
         let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         frame(&mut bytes, SETTINGS, 0, 0, &[]);
         held.send(&bytes)?;
@@ -72,7 +69,7 @@ impl HeldRequests {
         self.send(&bytes)
     }
 
-    /// Waits until the peer has read everything, and counts the requests that it has ended.
+    /// Waits until the peer has read everything.
     pub fn settle(&mut self) -> Result<()> {
         let mut bytes = Vec::new();
         frame(&mut bytes, PING, 0, 0, b"settled?");
@@ -86,7 +83,6 @@ impl HeldRequests {
                 }
                 self.buffer.drain(..9 + length);
                 match kind {
-                    HEADERS | RST_STREAM => self.ended += 1,
                     GOAWAY => bail!("the peer has closed the connection"),
                     PING if flags & ACK != 0 => return Ok(()),
                     _ => {}

@@ -41,21 +41,41 @@ fn head(path: &str, more: Vec<Field>) -> Vec<Field> {
     pseudo.into_iter().map(|(name, value)| field(name, value)).chain(more).collect()
 }
 
-/// Begins the requests of all connections. `fields` are those of the request with this number.
-fn hold(
-    world: &World,
-    fields: impl Fn(usize) -> Vec<Field>,
-    long: &Field,
-    place: Option<usize>,
-    times: usize,
-) -> Result<Vec<HeldRequests>> {
+/// The long field, and where it stands.
+enum Long {
+    /// A line that nobody reads, so many times at the end
+    Filler(usize),
+    /// The path, with a long query
+    Path(String),
+}
+
+/// Begins the requests of all connections. `fields` are those of the request with this number, without its path if that is
+/// the long one. The last connections send shorter requests, which fill the space that is too small for long ones.
+fn hold(world: &World, fields: impl Fn(usize) -> Vec<Field>, long: &Long) -> Result<Vec<HeldRequests>> {
     let address = world.gateway.address(LISTENER)?;
     let mut all = Vec::new();
     for connection in 0..CONNECTIONS {
         let mut held = HeldRequests::open(address)?;
         for stream in 0..STREAMS {
-            let fields = fields(connection * STREAMS + stream);
-            held.begin(&fields, long, place.unwrap_or(fields.len()), times)?;
+            let mut fields = fields(connection * STREAMS + stream);
+            let left = CONNECTIONS - connection;
+            match long {
+                Long::Filler(times) => {
+                    let times = match left {
+                        1 | 2 => 0,
+                        3 | 4 => 1,
+                        _ => *times,
+                    };
+                    held.begin(&fields, &field("x-filler", vec![b'x'; LONG]), fields.len(), times)?;
+                }
+                Long::Path(path) if left <= 2 => {
+                    fields.insert(2, field(":path", path.as_str()));
+                    held.begin(&fields, &field("", ""), 0, 0)?;
+                }
+                Long::Path(path) => {
+                    held.begin(&fields, &field(":path", format!("{path}?{}", "q".repeat(LONG))), 2, 1)?;
+                }
+            }
         }
         held.settle()?;
         all.push(held);
@@ -79,26 +99,24 @@ fn signed(age_s: u64) -> Result<Vec<Field>> {
 /// A stranger, with a signature that is too old.
 fn stale_signatures(world: &World) -> Result<Vec<HeldRequests>> {
     let fields = signed(3600)?;
-    hold(world, |_| fields.clone(), &field("x-filler", vec![b'x'; LONG]), None, 15)
+    hold(world, |_| fields.clone(), &Long::Filler(15))
 }
 
 /// A stranger, with signatures that only the body can show to be wrong.
 fn possible_signatures(world: &World) -> Result<Vec<HeldRequests>> {
     let fields = signed(0)?;
-    hold(world, |_| fields.clone(), &field("x-filler", vec![b'x'; LONG]), None, 15)
+    hold(world, |_| fields.clone(), &Long::Filler(15))
 }
 
 /// A stranger who knows a webhook id. The long field is one that the filter has to keep: the path.
 fn held_deliveries(world: &World) -> Result<Vec<HeldRequests>> {
-    let path = format!("/webhooks/gitlab/{}?{}", webhook(0), "q".repeat(LONG));
     let mut fields = head("", vec![field("x-gitlab-token", "a guess"), field("idempotency-key", "1")]);
     fields.remove(2);
-    hold(world, |_| fields.clone(), &field(":path", path), Some(2), 1)
+    hold(world, |_| fields.clone(), &Long::Path(format!("/webhooks/gitlab/{}", webhook(0))))
 }
 
 /// A tenant with a token, whose requests are compared when their bodies have come.
 fn held_bodies(world: &World) -> Result<Vec<HeldRequests>> {
-    let path = format!("/api/v1/refunds/order-1?{}", "q".repeat(LONG));
     let token = format!("Bearer {}", world.attacker());
     let fields = |number: usize| {
         let key = format!("held-{number}");
@@ -106,7 +124,7 @@ fn held_bodies(world: &World) -> Result<Vec<HeldRequests>> {
         fields.remove(2);
         fields
     };
-    hold(world, fields, &field(":path", path), Some(2), 1)
+    hold(world, fields, &Long::Path("/api/v1/refunds/order-1".to_owned()))
 }
 
 /// A stranger who makes webhook ids up.
@@ -115,5 +133,5 @@ fn made_up_ids(world: &World) -> Result<Vec<HeldRequests>> {
         let path = format!("/webhooks/gitlab/wh_made_up_{number:06}");
         head(&path, vec![field("x-gitlab-token", "a guess"), field("idempotency-key", "1")])
     };
-    hold(world, fields, &field("x-filler", vec![b'x'; LONG]), None, 15)
+    hold(world, fields, &Long::Filler(15))
 }

@@ -124,9 +124,7 @@ impl World {
             Change::Manager("http2_protocol_options", json!({"max_concurrent_streams": 1000})),
         ];
         let gateway = Gateway::start(&[(LISTENER.to_owned(), ListenerSpec { policy, changes })])?;
-        let token = |tenant| {
-            gateway.token(&json!({"tenant_id": name(tenant), "project_id": "shop", "sub": "alice"}))
-        };
+        let token = |tenant| gateway.token(&json!({"tenant_id": name(tenant), "project_id": "shop", "sub": "alice"}));
         // As Restate marks a result that it has stored.
         let mut answer = Answer::default();
         for (name, value) in [("x-restate-id", "inv_1fair"), ("idempotency-expires", "2026-01-02T00:00:00Z")] {
@@ -148,12 +146,11 @@ impl World {
         let quiet = self.tenants_ask()?;
         let held = (attack.begin)(self).with_context(|| format!("`{}` does not begin", attack.name))?;
         let sent: usize = held.iter().map(|held| held.sent).sum();
-        let ended: usize = held.iter().map(|held| held.ended).sum();
         let attacked = self.tenants_ask()?;
         drop(held);
         let (before, during) = (quiet.p99(), attacked.p99());
         eprintln!(
-            "{}: {sent} bytes sent, {ended} requests refused at once; of {} requests of others {} failed; p99 {before:?} without the attack, \
+            "{}: {sent} bytes sent; of {} requests of others {} failed; p99 {before:?} without the attack, \
              {during:?} with it ({:.1} times)",
             attack.name,
             attacked.times.len(),
@@ -162,7 +159,11 @@ impl World {
         );
         ensure!(quiet.failed.is_empty(), "without the attack: {:?}", quiet.failed.first());
         let (failed, all) = (attacked.failed.len(), attacked.times.len());
-        ensure!(failed * ONE_IN <= all, "{failed} of {all} requests of others failed, such as {:?}", attacked.failed.first());
+        ensure!(
+            failed * ONE_IN <= all,
+            "{failed} of {all} requests of others failed, such as {:?}",
+            attacked.failed.first()
+        );
         Ok(())
     }
 
@@ -217,9 +218,16 @@ impl World {
             Ok(reply) if reply.status == 200 => {}
             Ok(reply) => {
                 let body = String::from_utf8_lossy(&reply.body).into_owned();
-                outcome.failed.push(format!("{} {}: {} {body}", request.method, request.target.escape_ascii(), reply.status));
+                outcome.failed.push(format!(
+                    "{} {}: {} {body}",
+                    request.method,
+                    request.target.escape_ascii(),
+                    reply.status
+                ));
             }
-            Err(error) => outcome.failed.push(format!("{} {}: {error:#}", request.method, request.target.escape_ascii())),
+            Err(error) => {
+                outcome.failed.push(format!("{} {}: {error:#}", request.method, request.target.escape_ascii()))
+            }
         }
         Ok(())
     }

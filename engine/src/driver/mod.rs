@@ -175,7 +175,8 @@ impl<H: Host> Driver<H> {
                 let head = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
                 let reader = self.exchange.body_reader().filter(|_| matches!(flow, RequestFlow::AwaitEnd { .. }));
                 let has_body = end_of_stream;
-                self.pending = Some(PendingRequest { lines, head, limit, has_body, awaited: flow, reader, read: 0, size: 0 });
+                self.pending =
+                    Some(PendingRequest { lines, head, limit, has_body, awaited: flow, reader, read: 0, size: 0 });
                 self.drive(host, &policy, flow, lookups)
             }
             RequestFlow::Continue | RequestFlow::Replied => {
@@ -269,7 +270,9 @@ impl<H: Host> Driver<H> {
         loop {
             if let Some(pending) = &mut self.pending {
                 pending.awaited = flow;
-                if flow.waits() && let Err(why) = pending.lines.count_for(self.exchange.waiter(policy)) {
+                if flow.waits()
+                    && let Err(why) = pending.lines.count_for(self.exchange.waiter(policy))
+                {
                     return self.refuse_to_wait(host, why);
                 }
             }

@@ -48,8 +48,7 @@ impl Exchange {
         self.facts.caller = Some(id);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
-        let (route, caller) =
-            matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::policy_invalid)?;
+        let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::policy_invalid)?;
         if policy.signers(route, headers).count() > 1 {
             return Err(self.unverified(VerifyError::AmbiguousHeader));
         }

@@ -66,7 +66,8 @@ impl Exchange {
                 b":authority" | b":scheme" => signature.is_some(),
                 b"content-type" if counts_types => true,
                 _ if signature.is_some_and(|signature| signature.reads(name))
-                    || caller.is_some_and(|(_, names)| is_name(name, &names.tenant) || is_name(name, &names.project)) =>
+                    || caller
+                        .is_some_and(|(_, names)| is_name(name, &names.tenant) || is_name(name, &names.project)) =>
                 {
                     adds(&kept, (name, value))
                 }

@@ -90,7 +90,11 @@ pub(crate) fn long_lines_are_refused() -> Result<(), String> {
     let provider = vector.provider();
     for (bytes, lines, fits) in [(1900, 1, true), (2100, 1, false), (1900, 3, false)] {
         let mut long = vector.clone();
-        let items = format!("{},v0={}", String::from_utf8_lossy(&vector.header("stripe-signature").concat()), "0".repeat(bytes));
+        let items = format!(
+            "{},v0={}",
+            String::from_utf8_lossy(&vector.header("stripe-signature").concat()),
+            "0".repeat(bytes)
+        );
         long.headers.retain(|(name, _)| name != "stripe-signature");
         (0..lines).for_each(|_| long.headers.push(("stripe-signature".to_owned(), items[..bytes].into())));
         let seen = check(&long, &provider, true);

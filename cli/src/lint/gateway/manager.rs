@@ -66,10 +66,8 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
 /// Limits on what one connection can have the gateway and the filter hold.
 fn held(manager: &SpannedNode, findings: &mut GatewayFindings) {
     let only_http1 = manager.text_at(&["codec_type"]).is_some_and(|codec| ["HTTP1", "1"].contains(&codec));
-    let limits: [(&[&str], bool); 2] = [
-        (&["max_request_headers_kb"], true),
-        (&["http2_protocol_options", "max_concurrent_streams"], !only_http1),
-    ];
+    let limits: [(&[&str], bool); 2] =
+        [(&["max_request_headers_kb"], true), (&["http2_protocol_options", "max_concurrent_streams"], !only_http1)];
     for (member, _) in limits.iter().filter(|(member, is_needed)| *is_needed && manager.at(member).is_none()) {
         let message = format!("the connection manager has no `{}`", member.join("."));
         findings.add("envoy-connection-limits", manager.span.clone(), message);
