@@ -32,10 +32,6 @@ impl HeaderLines for SerializedLines {
     fn headers(&self) -> Option<Headers<'_>> {
         abi::pairs(&self.0).map(Headers::new)
     }
-
-    fn size(&self) -> usize {
-        self.0.len()
-    }
 }
 
 impl Attributes for WasmHost {

@@ -122,7 +122,7 @@ mod tests {
             secret_store_sealed secret_store_unreachable registry_unreachable secret_store_timeout registry_timeout \
             secret_store_error registry_error secret_store_throttled registry_throttled secret_store_moved \
             secret_store_refused registry_refused secret_store_reply_malformed registry_reply_malformed \
-            lookups_exhausted lookups_paced waiting_full invocation_lookup_failed invocation_lookup_malformed lookup_lost \
+            lookups_exhausted lookups_paced waiting_full waiting_share invocation_lookup_failed invocation_lookup_malformed lookup_lost \
             guard_failed guard_malformed guard_incomparable caller_waits_full tenant_waits_full";
         for (code, reasons) in [
             (

@@ -110,6 +110,8 @@ fn listener(options: &EnvoyOptions, name: &str, spec: &ListenerSpec) -> Result<V
     let (filters, place) = ours(&mut listener)?;
     let filter = filters.get_mut(place).context("our filter")?;
     set(filter, "/typed_config/config/configuration", "value", json!(spec.policy))?;
+    // Behaviour cases have headers up to what Envoy takes by default.
+    set(&mut listener, MANAGER, "max_request_headers_kb", json!(60))?;
     for change in &spec.changes {
         apply(&mut listener, change)?;
     }

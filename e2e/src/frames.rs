@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::table::Table;
 use crate::wire::{PATIENCE, shown};
 
 const DATA: u8 = 0;
@@ -57,6 +58,8 @@ pub struct Stream {
     pub trailers: Vec<Field>,
     /// How it goes on and ends.
     pub flow: Flow,
+    /// Whether the fields of its head enter the connection's table, and are numbers if they are there.
+    pub table: bool,
 }
 
 impl fmt::Display for Stream {
@@ -67,7 +70,7 @@ impl fmt::Display for Stream {
         fields(f, &self.head)?;
         self.data.iter().try_for_each(|data| write!(f, "\n    DATA {}", shown(data)))?;
         fields(f, &self.trailers)?;
-        write!(f, "\n    {:?}", self.flow)
+        write!(f, "\n    {:?}{}", self.flow, if self.table { ", fields out of the table" } else { "" })
     }
 }
 
@@ -92,6 +95,7 @@ pub struct Connection {
     next: u32,
     sent: usize,
     ended: bool,
+    table: Table,
 }
 
 impl Connection {
@@ -100,7 +104,8 @@ impl Connection {
         let stream = TcpStream::connect(address).context("cannot connect")?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        let mut connection = Self { stream, buffer: Vec::new(), next: 1, sent: 0, ended: false };
+        let mut connection =
+            Self { stream, buffer: Vec::new(), next: 1, sent: 0, ended: false, table: Table::default() };
         let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         // HEADER_TABLE_SIZE 0: answers refer to no earlier ones. ENABLE_PUSH 0. INITIAL_WINDOW_SIZE: more than is read.
         let settings = [0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 4, 0x3f, 0xff, 0xff, 0xff];
@@ -119,7 +124,7 @@ impl Connection {
     pub fn exchange(&mut self, stream: &Stream) -> Result<End> {
         let id = self.next;
         self.next += 2;
-        let bytes = stream.bytes(id);
+        let bytes = stream.bytes(id, &mut self.table);
         self.sent += stream.data.iter().map(|data| data.len() + 64).sum::<usize>();
         let written = self.stream.write_all(&bytes);
         if stream.flow == Flow::Reset {
@@ -215,10 +220,10 @@ impl Connection {
 }
 
 impl Stream {
-    fn bytes(&self, id: u32) -> Vec<u8> {
+    fn bytes(&self, id: u32, table: &mut Table) -> Vec<u8> {
         let mut bytes = Vec::new();
         let has_more = !self.data.is_empty() || !self.trailers.is_empty() || self.flow != Flow::Whole;
-        push_fields(&mut bytes, id, &self.head, !has_more);
+        push_fields(&mut bytes, id, &self.head, self.table.then_some(table), !has_more);
         for (index, data) in self.data.iter().enumerate() {
             let last = index + 1 == self.data.len() && self.trailers.is_empty();
             let ends = last && matches!(self.flow, Flow::Whole | Flow::Padded);
@@ -232,7 +237,7 @@ impl Stream {
         }
         match self.flow {
             Flow::Reset => frame(&mut bytes, RST_STREAM, 0, id, &[0, 0, 0, 8]),
-            _ if !self.trailers.is_empty() => push_fields(&mut bytes, id, &self.trailers, true),
+            _ if !self.trailers.is_empty() => push_fields(&mut bytes, id, &self.trailers, None, true),
             Flow::EmptyEnd => frame(&mut bytes, DATA, END_STREAM, id, &[]),
             Flow::Padded if self.data.is_empty() => frame(&mut bytes, DATA, END_STREAM, id, &[]),
             _ => {}
@@ -241,7 +246,8 @@ impl Stream {
     }
 }
 
-fn frame(bytes: &mut Vec<u8>, kind: u8, flags: u8, id: u32, payload: &[u8]) {
+/// Writes a frame.
+pub(crate) fn frame(bytes: &mut Vec<u8>, kind: u8, flags: u8, id: u32, payload: &[u8]) {
     let length = u32::try_from(payload.len()).unwrap_or_default();
     bytes.extend(length.to_be_bytes().iter().skip(1));
     bytes.extend([kind, flags]);
@@ -250,9 +256,13 @@ fn frame(bytes: &mut Vec<u8>, kind: u8, flags: u8, id: u32, payload: &[u8]) {
 }
 
 /// A HEADERS frame, and CONTINUATION frames if it is long.
-fn push_fields(bytes: &mut Vec<u8>, id: u32, fields: &[Field], ends: bool) {
+fn push_fields(bytes: &mut Vec<u8>, id: u32, fields: &[Field], mut table: Option<&mut Table>, ends: bool) {
     let mut block = Vec::new();
-    for (name, value) in fields {
+    for field @ (name, value) in fields {
+        if let Some(table) = table.as_deref_mut() {
+            table.write(&mut block, field);
+            continue;
+        }
         // A literal field without indexing, its name not indexed either (RFC 7541 section 6.2.2).
         block.push(0);
         push_text(&mut block, name.as_bytes());
@@ -269,7 +279,7 @@ fn push_fields(bytes: &mut Vec<u8>, id: u32, fields: &[Field], ends: bool) {
 }
 
 /// A string literal without Huffman coding (RFC 7541 section 5.2).
-fn push_text(block: &mut Vec<u8>, text: &[u8]) {
+pub(crate) fn push_text(block: &mut Vec<u8>, text: &[u8]) {
     let mut left = text.len();
     if let Ok(short @ 0..0x7f) = u8::try_from(left) {
         block.push(short);
@@ -347,15 +357,15 @@ mod tests {
     #[test]
     fn frames_are_written_as_given() {
         let head = vec![(":method".to_owned(), b"POST".to_vec()), ("X-A".to_owned(), vec![b'v'; 200])];
-        let stream = Stream { head, data: vec![b"hi".to_vec()], trailers: Vec::new(), flow: Flow::Whole };
-        let bytes = stream.bytes(3);
+        let stream = Stream { head, data: vec![b"hi".to_vec()], trailers: Vec::new(), ..Stream::default() };
+        let bytes = stream.bytes(3, &mut Table::default());
         assert_eq!(bytes[..9], [0, 0, 0xdd, HEADERS, END_HEADERS, 0, 0, 0, 3]);
         assert_eq!(bytes[9..24], *b"\0\x07:method\x04POST\0");
         assert_eq!(bytes[24..30], [3, b'X', b'-', b'A', 0x7f, 200 - 0x7f]);
         assert!(bytes.ends_with(&[0, 0, 2, DATA, END_STREAM, 0, 0, 0, 3, b'h', b'i']));
 
         let long = Stream { head: vec![("a".to_owned(), vec![b'v'; 20_000])], ..Stream::default() };
-        let bytes = long.bytes(1);
+        let bytes = long.bytes(1, &mut Table::default());
         assert_eq!(bytes[..9], [0, 0x40, 0, HEADERS, END_STREAM, 0, 0, 0, 1]);
         assert_eq!(bytes[9 + FRAME + 3..][..2], [CONTINUATION, END_HEADERS]);
     }

@@ -7,6 +7,8 @@
 //! | [`raw`] | requests, sent over a plain socket as they stand |
 //! | [`http2`] | the same requests over HTTP/2 |
 //! | [`frames`] | HTTP/2, frame by frame, for what no library sends |
+//! | [`table`] | the table of header fields that a connection of HTTP/2 has |
+//! | [`held`] | HTTP/2 requests that begin and do not end, with one long header in the connection's table |
 //! | [`capture`] | an upstream that keeps what it gets and answers as told |
 //! | [`config`] | changes to the configuration that the demo ships |
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
@@ -31,9 +33,11 @@ pub mod ext_proc;
 pub mod frames;
 pub mod gateway;
 pub mod harness;
+pub mod held;
 pub mod http2;
 pub mod lookup_stores;
 pub mod payouts;
 pub mod prometheus;
 pub mod raw;
+pub mod table;
 pub mod wire;

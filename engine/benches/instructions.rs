@@ -32,10 +32,6 @@ impl HeaderLines for OwnedLines {
     fn headers(&self) -> Option<Headers<'_>> {
         Some(Headers::new(self.0.clone()))
     }
-
-    fn size(&self) -> usize {
-        0
-    }
 }
 
 struct OwnedLines(Lines);

@@ -30,13 +30,10 @@ pub enum LogLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricId(pub u32);
 
-/// A copy of a header map that can be kept while a request waits.
+/// A copy of a header map.
 pub trait HeaderLines {
     /// The lines; `None` if the host's encoding of them is broken.
     fn headers(&self) -> Option<Headers<'_>>;
-
-    /// How many bytes the copy takes.
-    fn size(&self) -> usize;
 }
 
 /// A response that the filter makes itself.

@@ -1,5 +1,6 @@
 //! Memory for what requests keep, with a limit for all requests of a VM together.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A number of bytes that all requests of a VM share.
@@ -23,5 +24,194 @@ impl Room {
     /// Gives bytes back that [`Room::take`] took.
     pub(crate) fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A number of bytes that the senders of requests share. While more than half of them are used, a sender gets no more than
+/// its share, so it cannot take from the others what they need.
+pub(crate) struct SharedRoom {
+    limit: usize,
+    used: usize,
+    /// How much each of the senders uses that use any, by their names
+    senders: Vec<(Arc<str>, usize)>,
+}
+
+/// Why a room has no space for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// The room is full.
+    Full,
+    /// More than half of the room is used, and the sender has its share.
+    Share,
+}
+
+impl NoRoom {
+    /// The reason as metrics and logs name it.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::Full => "waiting_full",
+            Self::Share => "waiting_share",
+        }
+    }
+}
+
+impl SharedRoom {
+    /// The room has so many shares.
+    const SHARES: usize = 16;
+
+    /// A room for `limit` bytes, of which none is used.
+    pub(crate) const fn new(limit: usize) -> Self {
+        Self { limit, used: 0, senders: Vec::new() }
+    }
+
+    /// Takes so many bytes for a sender. The caller gives them back.
+    ///
+    /// # Errors
+    /// There is no space for them, and nothing is taken.
+    #[inline(never)]
+    pub(crate) fn take(&mut self, sender: &Arc<str>, bytes: usize) -> Result<(), NoRoom> {
+        let used = self.used.checked_add(bytes).filter(|used| *used <= self.limit).ok_or(NoRoom::Full)?;
+        let place = self.find(sender);
+        let own = place.ok().and_then(|at| self.senders.get(at)).map_or(0, |(_, own)| *own) + bytes;
+        if used > self.limit / 2 && own > self.limit / Self::SHARES {
+            return Err(NoRoom::Share);
+        }
+        self.used = used;
+        match place {
+            Ok(at) => {
+                if let Some((_, size)) = self.senders.get_mut(at) {
+                    *size = own;
+                }
+            }
+            Err(at) => self.senders.insert(at, (Arc::clone(sender), own)),
+        }
+        Ok(())
+    }
+
+    fn find(&self, sender: &str) -> Result<usize, usize> {
+        self.senders.binary_search_by(|(name, _)| (**name).cmp(sender))
+    }
+
+    /// Gives bytes back that [`SharedRoom::take`] took for this sender.
+    #[inline(never)]
+    pub(crate) fn give_back(&mut self, sender: &Arc<str>, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes);
+        let Ok(at) = self.find(sender) else { return };
+        if let Some((_, own)) = self.senders.get_mut(at) {
+            *own = own.saturating_sub(bytes);
+            if *own == 0 {
+                self.senders.remove(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMIT: usize = 1600;
+    const SHARE: usize = LIMIT / SharedRoom::SHARES;
+
+    /// What becomes of the requests of a few senders.
+    #[derive(Debug, Clone)]
+    enum Event {
+        /// A request of this sender begins to wait.
+        Begin(usize, usize),
+        /// One of the requests that wait ends.
+        End(usize),
+        /// One of them is counted for another sender, as a delivery is whose webhook is found.
+        Move(usize, usize),
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let sender = 0..12_usize;
+        let event = prop_oneof![
+            4 => (sender.clone(), 1..=2 * SHARE).prop_map(|(sender, bytes)| Event::Begin(sender, bytes)),
+            1 => any::<usize>().prop_map(Event::End),
+            1 => (any::<usize>(), sender).prop_map(|(request, sender)| Event::Move(request, sender)),
+        ];
+        proptest::collection::vec(event, 0..200)
+    }
+
+    proptest! {
+        /// The model is the list of the requests that wait.
+        #[test]
+        fn a_room_is_bounded_and_nobody_takes_the_space_of_others(events in events()) {
+            let name = |sender: usize| Arc::from(format!("tenant-{sender}"));
+            let mut room = SharedRoom::new(LIMIT);
+            let mut waiting: Vec<(usize, usize)> = Vec::new();
+            let of = |waiting: &[(usize, usize)], one: usize| -> usize {
+                waiting.iter().filter(|(sender, _)| *sender == one).map(|(_, bytes)| bytes).sum()
+            };
+            for event in events {
+                let all: usize = waiting.iter().map(|(_, bytes)| bytes).sum();
+                let (sender, bytes, moved) = match event {
+                    Event::Begin(sender, bytes) => (sender, bytes, None),
+                    Event::End(request) => {
+                        if !waiting.is_empty() {
+                            let (sender, bytes) = waiting.swap_remove(request % waiting.len());
+                            room.give_back(&name(sender), bytes);
+                        }
+                        continue;
+                    }
+                    Event::Move(..) if waiting.is_empty() => continue,
+                    Event::Move(request, sender) => {
+                        let at = request % waiting.len();
+                        (sender, waiting[at].1, Some(at))
+                    }
+                };
+                let taken = room.take(&name(sender), bytes);
+                let own = of(&waiting, sender) + bytes;
+                let expected = if all + bytes > LIMIT {
+                    Err(NoRoom::Full)
+                } else if all + bytes > LIMIT / 2 && own > SHARE {
+                    Err(NoRoom::Share)
+                } else {
+                    Ok(())
+                };
+                prop_assert_eq!(taken, expected);
+                if taken.is_ok() {
+                    if let Some(at) = moved {
+                        let (before, bytes) = waiting.swap_remove(at);
+                        room.give_back(&name(before), bytes);
+                    }
+                    waiting.push((sender, bytes));
+                }
+                let all: usize = waiting.iter().map(|(_, bytes)| bytes).sum();
+                prop_assert_eq!(room.used, all);
+                prop_assert!(all <= LIMIT);
+                let senders: std::collections::BTreeSet<usize> = waiting.iter().map(|(sender, _)| *sender).collect();
+                prop_assert_eq!(room.senders.len(), senders.len());
+                // Up to eight others, whatever they do, leave room for the share of one who has nothing.
+                let newcomer = name(99);
+                if senders.len() <= 8 {
+                    prop_assert_eq!(room.take(&newcomer, SHARE), Ok(()));
+                    room.give_back(&newcomer, SHARE);
+                }
+            }
+            for (sender, bytes) in waiting {
+                room.give_back(&name(sender), bytes);
+            }
+            prop_assert_eq!((room.used, room.senders.len()), (0, 0));
+        }
+    }
+
+    /// Eight senders of which one was first, and what a ninth gets.
+    #[test]
+    fn one_sender_gets_half_of_the_room_and_others_their_shares() {
+        let name = |sender: usize| Arc::from(sender.to_string());
+        let mut room = SharedRoom::new(LIMIT);
+        while room.take(&name(0), 10).is_ok() {}
+        assert_eq!((room.used, room.take(&name(0), 1)), (LIMIT / 2, Err(NoRoom::Share)));
+        for sender in 1..9 {
+            while room.take(&name(sender), 10).is_ok() {}
+            assert_eq!(room.used, LIMIT / 2 + sender * SHARE);
+        }
+        assert_eq!(room.take(&name(9), 1), Err(NoRoom::Full));
+        room.give_back(&name(0), 10);
+        assert_eq!(room.take(&name(0), 10), Err(NoRoom::Share));
+        assert_eq!(room.take(&name(9), 10), Ok(()));
     }
 }

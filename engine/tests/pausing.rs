@@ -7,7 +7,7 @@ mod common;
 use common::{Gateway, Line};
 use edge_idempotency_engine::call::CallReply;
 use edge_idempotency_engine::metrics::SeriesTable;
-use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups};
+use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::sync::{Arc, LazyLock};
@@ -47,7 +47,7 @@ impl World {
     /// A request whose headers have come.
     fn of(gateway: Gateway, has_body: bool) -> (Self, FilterAction) {
         let mut lookups = SharedLookups::of(&POLICY).unwrap();
-        let mut driver = Driver::new(1, Some(Arc::clone(&POLICY)));
+        let mut driver = Driver::new(1, Some(Arc::clone(&POLICY)), Waits::default());
         let action = driver.on_request_headers(&gateway, !has_body, Some(&mut lookups));
         (Self { gateway, driver, lookups, series: SeriesTable::default() }, action)
     }

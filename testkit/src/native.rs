@@ -89,10 +89,6 @@ impl HeaderLines for OwnedLines {
     fn headers(&self) -> Option<Lines<'_>> {
         Some(Lines::new(self.0.iter().map(|(name, value)| (name.as_bytes(), value)).collect()))
     }
-
-    fn size(&self) -> usize {
-        self.0.byte_size()
-    }
 }
 
 impl NativeHost {

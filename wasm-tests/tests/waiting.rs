@@ -7,10 +7,14 @@ use testkit::http::Headers;
 use wasm_tests::engine::Wasm;
 use wasm_tests::host::{CallReply, Ending, Options, StreamInfo, Vm};
 
-/// How many bytes of header lines a VM keeps.
+/// How many bytes a VM keeps of requests that are not verified.
 const LIMIT: usize = 16 * 1024 * 1024;
-/// As much as fits sixteen times, but for a rest.
+/// What each request takes beside what is kept of its header.
+const REQUEST: usize = 512;
+/// As much as fits sixteen times, but for a rest: nearly a share.
 const LARGE: usize = LIMIT / 16 - 2000;
+/// More webhooks than shares.
+const WEBHOOKS: usize = 20;
 const TOKEN: &str = "gitlab-token";
 
 fn start() -> Vm {
@@ -20,6 +24,7 @@ fn start() -> Vm {
 fn start_with(unkey: Value, openbao: Value) -> Vm {
     let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
     let binding = json!({"tenant": "acme", "project": "shop", "provider": "gitlab", "secrets": [TOKEN]});
+    let bindings: serde_json::Map<_, _> = (0..WEBHOOKS).map(|id| (format!("wh_known{id}"), binding.clone())).collect();
     let mut document = json!({
         "version": 1,
         "backend": {"kind": "restate"},
@@ -29,7 +34,7 @@ fn start_with(unkey: Value, openbao: Value) -> Vm {
                 "webhook": {}},
             {"endpoint": "plain", "path": "/plain", "policy": "HANDLER_INTERNAL_C"},
         ],
-        "webhooks": {"static": {"wh_known": binding}, "unkey": unkey, "openbao": openbao},
+        "webhooks": {"static": bindings, "unkey": unkey, "openbao": openbao},
     });
     let webhooks = document["webhooks"].as_object_mut().unwrap();
     webhooks.retain(|_, member| !member.is_null());
@@ -41,16 +46,20 @@ fn start_with(unkey: Value, openbao: Value) -> Vm {
     Vm::boot(module.program(), options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A delivery's headers, with so many bytes that nobody reads.
+/// A delivery's headers, with so many bytes in the path, which is kept.
 fn headers(path: &str, token: &str, bytes: usize) -> Headers {
-    let mut headers = Headers::from([(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", path)]);
+    let path = format!("{path}?{}", "q".repeat(bytes));
+    let mut headers = Headers::from([(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", &path)]);
     headers.add("x-gitlab-token", token);
     headers.add("idempotency-key", "f5e5f430");
-    headers.add("x-filler", vec![b'x'; bytes]);
     headers
 }
 
-const KNOWN: &str = "/h/gitlab/wh_known";
+/// The path of a webhook. The number can be any.
+fn known(id: usize) -> String {
+    format!("/h/gitlab/wh_known{}", id % WEBHOOKS)
+}
+
 const LOOKED_UP: &str = "/h/gitlab/wh_looked_up";
 
 /// Begins a delivery of so many bytes; its body has still to come.
@@ -65,10 +74,10 @@ fn waits(vm: &Vm, id: u32) -> bool {
 }
 
 /// That the request was refused for want of room, and may come again.
-fn is_refused(vm: &mut Vm, id: u32) {
+fn is_refused(vm: &mut Vm, id: u32, reason: &str) {
     let exchange = vm.close(id);
     assert!(exchange.upstream.is_none(), "{exchange:?}");
-    assert_eq!(exchange.details.as_deref(), Some("dependency_unavailable.waiting_full"));
+    assert_eq!(exchange.details, Some(format!("dependency_unavailable.{reason}")));
     let client = exchange.client.unwrap();
     let problem: Value = serde_json::from_slice(&client.body).unwrap();
     assert_eq!((client.headers.status(), &problem["code"]), (Some(503), &json!("dependency_unavailable")));
@@ -76,17 +85,17 @@ fn is_refused(vm: &mut Vm, id: u32) {
     assert_eq!(problem["retry"], "same_key");
 }
 
-/// Begins deliveries until there is no room for another.
-fn fill(vm: &mut Vm, path: &str) -> Vec<u32> {
-    let waiting: Vec<u32> = (0..16).map(|_| begin(vm, path, LARGE)).collect();
+/// Begins deliveries until there is no room for another one of any webhook.
+fn fill(vm: &mut Vm) -> Vec<u32> {
+    let waiting: Vec<u32> = (0..16).map(|id| begin(vm, &known(id), LARGE)).collect();
     assert!(waiting.iter().all(|id| waits(vm, *id)));
     is_full(vm);
     waiting
 }
 
 fn is_full(vm: &mut Vm) {
-    let id = begin(vm, KNOWN, LARGE);
-    is_refused(vm, id);
+    let id = begin(vm, &known(WEBHOOKS - 1), LARGE);
+    is_refused(vm, id, "waiting_full");
 }
 
 fn status(vm: &mut Vm, id: u32) -> Option<u16> {
@@ -100,15 +109,16 @@ fn many_waiting_requests_are_bounded_by_their_bytes() {
     for bytes in [60_000, 1000] {
         let mut waiting = Vec::new();
         let refused = loop {
-            let id = begin(&mut vm, KNOWN, bytes);
+            let id = begin(&mut vm, &known(waiting.len()), bytes);
             if !waits(&vm, id) {
                 break id;
             }
             waiting.push(id);
         };
-        is_refused(&mut vm, refused);
+        is_refused(&mut vm, refused, "waiting_full");
         let each = LIMIT / waiting.len();
-        assert!((bytes..bytes + 400).contains(&each), "{} requests of {bytes} bytes", waiting.len());
+        let kept = bytes + REQUEST;
+        assert!((kept..kept + 400).contains(&each), "{} requests of {bytes} bytes", waiting.len());
         // What need not wait is not concerned.
         let plain = vm.open(StreamInfo::default());
         vm.request_headers(plain, headers("/plain", TOKEN, 10), true);
@@ -120,10 +130,56 @@ fn many_waiting_requests_are_bounded_by_their_bytes() {
     }
     // One by one they are no more than one.
     for _ in 0..40 {
-        let id = begin(&mut vm, KNOWN, LARGE);
+        let id = begin(&mut vm, &known(0), LARGE);
         assert!(waits(&vm, id));
         vm.close(id);
     }
+    assert_eq!(vm.take_failures(), [""; 0]);
+}
+
+/// Sixteen times as many as had room when the whole header was kept.
+#[test]
+fn what_nobody_reads_again_is_not_kept() {
+    let mut vm = start();
+    for number in 0..16 * 300 {
+        let id = vm.open(StreamInfo::default());
+        let mut headers = headers(&known(number), TOKEN, 10);
+        (0..15).for_each(|_| headers.add("x-filler", vec![b'x'; 3500]));
+        (0..15).for_each(|_| headers.add("x-restate-filler", vec![b'x'; 3500]));
+        vm.request_headers(id, headers, false);
+        assert!(waits(&vm, id), "{number}");
+    }
+    assert_eq!(vm.take_failures(), [""; 0]);
+}
+
+#[test]
+fn one_webhook_gets_half_of_the_room_and_leaves_the_rest_to_others() {
+    let mut vm = start();
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let id = begin(&mut vm, &known(0), 60_000);
+        if !waits(&vm, id) {
+            break id;
+        }
+        waiting.push(id);
+    };
+    is_refused(&mut vm, refused, "waiting_share");
+    let used = waiting.len() * 60_000;
+    assert!(used < LIMIT / 2 && used > LIMIT / 2 - 200_000, "{used} bytes");
+    for id in 1..8 {
+        let other = begin(&mut vm, &known(id), LARGE);
+        assert!(waits(&vm, other), "webhook {id}");
+    }
+    assert_eq!(vm.take_failures(), [""; 0]);
+}
+
+/// What cannot be verified is answered before its body has come.
+#[test]
+fn a_delivery_without_a_token_does_not_wait() {
+    let mut vm = start();
+    let id = vm.open(StreamInfo::default());
+    vm.request_headers(id, headers(&known(0), "", 10), false);
+    assert_eq!(status(&mut vm, id), Some(401));
     assert_eq!(vm.take_failures(), [""; 0]);
 }
 
@@ -137,7 +193,7 @@ fn every_way_a_wait_ends_gives_its_bytes_back() {
             |vm, id| {
                 vm.close(id);
                 let id = vm.open(StreamInfo::default());
-                vm.request_headers(id, headers(KNOWN, "another", LARGE), false);
+                vm.request_headers(id, headers(&known(0), "another", LARGE), false);
                 vm.request_body(id, b"{}", true);
                 assert_eq!(vm.view(id).unwrap().client.unwrap().headers.status(), Some(401));
             },
@@ -157,7 +213,7 @@ fn every_way_a_wait_ends_gives_its_bytes_back() {
     ];
     for (name, end, expected) in ends {
         let mut vm = start();
-        let mut waiting = fill(&mut vm, KNOWN);
+        let mut waiting = fill(&mut vm);
         let ending = waiting.pop().unwrap();
         end(&mut vm, ending);
         if name == "gone" {
@@ -168,7 +224,7 @@ fn every_way_a_wait_ends_gives_its_bytes_back() {
             assert_ne!(exchange.ending, Ending::Paused, "{name}: {exchange:?}");
             assert_eq!(exchange.client.and_then(|answer| answer.headers.status()), expected, "{name}");
         }
-        let next = begin(&mut vm, KNOWN, LARGE);
+        let next = begin(&mut vm, &known(WEBHOOKS - 2), LARGE);
         assert!(waits(&vm, next), "{name}: there is no room");
         is_full(&mut vm);
         assert_eq!(vm.take_failures(), [""; 0], "{name}");
@@ -178,23 +234,27 @@ fn every_way_a_wait_ends_gives_its_bytes_back() {
 #[test]
 fn lookups_that_end_give_their_bytes_back() {
     let mut vm = start();
-    // All of them wait for one call, whose failure answers them.
-    let mut waiting = fill(&mut vm, LOOKED_UP);
+    // All of them wait for one call, whose failure answers them. Nobody knows this webhook yet, and all of that kind get a
+    // half of the room together.
+    let fill_half = |vm: &mut Vm| -> Vec<u32> { (0..8).map(|_| begin(vm, LOOKED_UP, LARGE)).collect() };
+    let mut waiting = fill_half(&mut vm);
     vm.close(waiting.pop().unwrap());
     waiting.push(begin(&mut vm, LOOKED_UP, LARGE));
-    is_full(&mut vm);
+    assert!(waiting.iter().all(|id| waits(&vm, *id)));
+    let refused = begin(&mut vm, &format!("{LOOKED_UP}_too"), LARGE);
+    is_refused(&mut vm, refused, "waiting_share");
     let token = vm.calls().first().unwrap().token;
     vm.answer_call(token, CallReply::Failed);
     for id in waiting {
         assert!(!waits(&vm, id));
         assert_eq!(status(&mut vm, id), Some(503));
     }
-    let again = fill(&mut vm, KNOWN);
+    let again = fill(&mut vm);
     for id in again {
         vm.request_body(id, b"{}", true);
         assert_eq!(vm.view(id).unwrap().ending, Ending::AwaitingUpstream);
     }
-    fill(&mut vm, KNOWN);
+    fill(&mut vm);
     assert_eq!(vm.take_failures(), [""; 0]);
 }
 
@@ -215,7 +275,7 @@ fn the_request_that_asked_first_may_leave_and_the_others_are_answered() {
 #[test]
 fn ticks_go_on_when_a_body_has_arrived() {
     let mut vm = start();
-    let id = begin(&mut vm, KNOWN, 10);
+    let id = begin(&mut vm, &known(0), 10);
     vm.tick();
     vm.request_body(id, b"{}", true);
     vm.tick();

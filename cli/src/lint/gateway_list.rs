@@ -219,6 +219,15 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Write for example `request_timeout: 60s` on the connection manager.",
     },
     Lint {
+        name: "envoy-connection-limits",
+        severity: Warning,
+        summary: "Nothing limits how much one connection can have the gateway hold.",
+        why: "A client of HTTP/2 sends a long header once and refers to it with one byte. By Envoy's defaults a connection can have it \
+              hold 60 KiB of headers for each of a thousand streams or more.",
+        instead: "Write for example `max_request_headers_kb: 16` and `http2_protocol_options: {max_concurrent_streams: 100}` on the \
+                  connection manager.",
+    },
+    Lint {
         name: "envoy-recovery-timeout",
         severity: Warning,
         summary: "A timeout is not longer than the wait for a result.",

@@ -98,6 +98,8 @@ impl ResourcePlan {
                 ("strip_any_host_port", json!(true)),
                 ("strip_trailing_host_dot", json!(true)),
                 ("stream_idle_timeout", json!(format!("{idle}s"))),
+                // Envoy Gateway limits the streams of a connection by itself, in a message that a patch would replace.
+                ("max_request_headers_kb", json!(16)),
                 ("early_header_mutation_extensions", early_mutation(&needs.removable_headers())),
             ];
             let members = members.map(|(name, value)| json!({"path": format!("/{name}"), "value": value}));

@@ -164,6 +164,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     ("envoy-buffer-limit", "per_connection_buffer_limit_bytes: 1114112", "per_connection_buffer_limit_bytes: 1048576"),
     ("envoy-request-timeout", "          request_timeout: 60s\n", ""),
+    ("envoy-connection-limits", "          max_request_headers_kb: 16\n", ""),
+    ("envoy-connection-limits", "          http2_protocol_options: {max_concurrent_streams: 100}\n", ""),
     ("envoy-recovery-timeout", "stream_idle_timeout: 120s", "stream_idle_timeout: 30s"),
     ("envoy-access-log", "edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"", "user: none"),
     ("envoy-client-mark", "              - remove: x-edge-idempotency\n", ""),

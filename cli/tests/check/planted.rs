@@ -13,6 +13,7 @@ const OFF: &str = "typed_per_filter_config: {edge-idempotency: {\"@type\": \
 const MARKED: &str = "route: {cluster: backend-requests, timeout: 60s}\n                request_headers_to_remove";
 const PUBLIC: &str = "name: public\n                match: {prefix: /api/}\n";
 const MANAGER: &str = "          codec_type: AUTO\n";
+const STREAMS: &str = "max_concurrent_streams: 100}";
 const FILTER: &str = "          - name: edge-idempotency\n            typed_config:\n";
 
 /// The rules of jwt_authn.
@@ -195,7 +196,7 @@ fn edits() -> Vec<Edit> {
         ),
         (MARKED, route("prefix_rewrite: /api/"), &["envoy-changed-request"]),
         // Buffers and times.
-        (MANAGER, manager("http2_protocol_options: {initial_stream_window_size: 65536}"), &["envoy-buffer-limit"]),
+        (STREAMS, STREAMS.replace('}', ", initial_stream_window_size: 65536}"), &["envoy-buffer-limit"]),
         with(
             before(
                 "          # 4. The filter",
@@ -209,7 +210,11 @@ fn edits() -> Vec<Edit> {
             "per_connection_buffer_limit_bytes: 32768".to_owned(),
             &["envoy-buffer-limit"],
         ),
-        (MANAGER, manager("common_http_protocol_options: {max_stream_duration: 5s}"), &["envoy-recovery-timeout"]),
+        (
+            "common_http_protocol_options: {",
+            "common_http_protocol_options: {max_stream_duration: 5s, ".to_owned(),
+            &["envoy-recovery-timeout"],
+        ),
         // Callers.
         with(
             after("          - name: envoy.filters.http.jwt_authn\n", "            disabled: true\n"),
@@ -255,10 +260,7 @@ fn what_is_no_mistake_has_no_finding() {
         vec![("\n  clusters:\n", &*(LISTENER.replace("CLUSTER", "unkey") + "\n  clusters:\n"))],
         vec![("request_body_buffer_limit: 1114112", "request_body_buffer_limit: 4096")],
         vec![(listener, &*small), (PUBLIC, &big), ("\"version\": 1,", short)],
-        vec![(
-            MANAGER,
-            "          codec_type: AUTO\n          http2_protocol_options: {initial_stream_window_size: 1114112}\n",
-        )],
+        vec![(STREAMS, "max_concurrent_streams: 100, initial_stream_window_size: 1114112}")],
         vec![(
             "match: {prefix: /api/}\n                route: {",
             "match: {prefix: /api/}\n                route: {prefix_rewrite: /v2/, ",

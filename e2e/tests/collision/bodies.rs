@@ -178,7 +178,7 @@ fn unfinished(request: &Request) -> Stream {
     head.extend(request.headers.iter().cloned());
     let sent = request.body.len().saturating_sub(1);
     let data = request.body.get(..sent).unwrap_or_default().chunks(16_000).map(<[u8]>::to_vec).collect();
-    Stream { head, data, trailers: Vec::new(), flow: Flow::Reset }
+    Stream { head, data, flow: Flow::Reset, ..Stream::default() }
 }
 
 /// The gateway asks for the body by itself.

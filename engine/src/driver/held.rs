@@ -1,34 +1,135 @@
-//! The header lines of waiting requests, with a limit on their total size.
+//! The header lines of waiting requests, with limits on their size (docs/contract.md section 2, "Waiting").
 
+use crate::exchange::Waiter;
 use crate::headers::Headers;
-use crate::host::HeaderLines;
-use crate::room::Room;
+use crate::room::{NoRoom, SharedRoom};
+use std::cell::RefCell;
+use std::sync::Arc;
 
-/// The header lines of all waiting requests of a VM have at most 16 MiB: about 280 requests with 60 KiB of headers, which
-/// is Envoy's limit for one request, or ten thousand ordinary requests.
-static HELD: Room = Room::new(16 * 1024 * 1024);
+/// What a waiting request takes beside its header lines, in bytes: its decision, the key at the guard, the entry of its
+/// sender.
+const REQUEST: usize = 512;
 
-/// A request's header lines. Their bytes are counted until this is dropped.
-pub(super) struct HeldLines<L: HeaderLines> {
-    lines: L,
-    size: usize,
+/// The rooms of a worker: for requests whose sender nobody has verified, and for those of verified callers. Neither can
+/// take memory from the other.
+struct Rooms {
+    unverified: SharedRoom,
+    verified: SharedRoom,
 }
 
-impl<L: HeaderLines> HeldLines<L> {
-    /// Keeps the lines; `None` if they would exceed the limit.
-    pub(super) fn keep(lines: L) -> Option<Self> {
-        let size = lines.size();
-        HELD.take(size).then(|| Self { lines, size })
+thread_local! {
+    /// A gateway runs each worker on a thread of its own, and each worker has its rooms.
+    static ROOMS: RefCell<Rooms> = const {
+        RefCell::new(Rooms { unverified: SharedRoom::new(16 * 1024 * 1024), verified: SharedRoom::new(16 * 1024 * 1024) })
+    };
+}
+
+/// Runs `event` with the room of a waiting request and the name of who takes its memory.
+fn with_room<T>(waiter: &Waiter, event: impl FnOnce(&mut SharedRoom, &Arc<str>) -> T) -> Option<T> {
+    let run = |rooms: &RefCell<Rooms>| {
+        let mut rooms = rooms.try_borrow_mut().ok()?;
+        Some(match waiter {
+            Waiter::Unverified(name) => event(&mut rooms.unverified, name),
+            Waiter::Tenant(name) => event(&mut rooms.verified, name),
+        })
+    };
+    // At its end a thread has no rooms any more.
+    ROOMS.try_with(run).ok().flatten()
+}
+
+/// The kept header lines of a request. Their bytes are counted until this is dropped.
+pub(super) struct HeldLines {
+    /// Each line: the lengths of its name and of its value, four bytes each, then both
+    bytes: Vec<u8>,
+    waiter: Waiter,
+}
+
+impl HeldLines {
+    /// Keeps the lines.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    #[inline(never)]
+    pub(super) fn keep(headers: &Headers<'_>, waiter: Waiter) -> Result<Self, NoRoom> {
+        let size = headers.iter().map(|(name, value)| 8 + name.len() + value.len()).sum();
+        with_room(&waiter, |room, name| room.take(name, REQUEST + size)).unwrap_or(Err(NoRoom::Full))?;
+        let mut bytes = Vec::with_capacity(size);
+        for (name, value) in headers.iter() {
+            for text in [name, value] {
+                bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+            }
+            bytes.extend_from_slice(name);
+            bytes.extend_from_slice(value);
+        }
+        Ok(Self { bytes, waiter })
     }
 
-    /// The lines; `None` if the host's encoding of them is broken.
-    pub(super) fn headers(&self) -> Option<Headers<'_>> {
-        self.lines.headers()
+    /// The lines.
+    #[inline(never)]
+    pub(super) fn headers(&self) -> Headers<'_> {
+        let mut lines = Vec::new();
+        let mut rest = self.bytes.as_slice();
+        while let Some((line, after)) = line(rest) {
+            lines.push(line);
+            rest = after;
+        }
+        Headers::new(lines)
+    }
+
+    /// Counts the lines for another one, if it is another one.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    #[inline(never)]
+    pub(super) fn count_for(&mut self, waiter: Waiter) -> Result<(), NoRoom> {
+        if waiter == self.waiter {
+            return Ok(());
+        }
+        let size = self.size();
+        with_room(&waiter, |room, name| room.take(name, size)).unwrap_or(Err(NoRoom::Full))?;
+        self.give_back();
+        self.waiter = waiter;
+        Ok(())
+    }
+
+    const fn size(&self) -> usize {
+        REQUEST + self.bytes.len()
+    }
+
+    #[inline(never)]
+    fn give_back(&self) {
+        with_room(&self.waiter, |room, name| room.give_back(name, self.size()));
     }
 }
 
-impl<L: HeaderLines> Drop for HeldLines<L> {
+impl Drop for HeldLines {
     fn drop(&mut self) {
-        HELD.give_back(self.size);
+        self.give_back();
+    }
+}
+
+type Line<'b> = (&'b [u8], &'b [u8]);
+
+/// The first line, and the bytes behind it.
+fn line(bytes: &[u8]) -> Option<(Line<'_>, &[u8])> {
+    let (name, rest) = bytes.split_first_chunk()?;
+    let (value, rest) = rest.split_first_chunk()?;
+    let (name, rest) = rest.split_at_checked(u32::from_le_bytes(*name) as usize)?;
+    let (value, rest) = rest.split_at_checked(u32::from_le_bytes(*value) as usize)?;
+    Some(((name, value), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_back_as_they_were() {
+        let long = vec![b'v'; 300];
+        let lines: Vec<Line<'_>> = vec![(b":path", b"/a"), (b"", b""), (b"x", &long), (b"x", b"\0\xff")];
+        let held = HeldLines::keep(&Headers::new(lines.clone()), Waiter::Tenant("acme".into())).unwrap();
+        assert_eq!(held.headers().iter().collect::<Vec<_>>(), lines);
+        let none = HeldLines::keep(&Headers::default(), Waiter::Tenant("acme".into())).unwrap();
+        assert_eq!(none.headers().iter().count(), 0);
     }
 }

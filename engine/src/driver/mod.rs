@@ -25,11 +25,13 @@ use crate::lookup::LookupAnswer;
 use crate::metrics::{SeriesTable, count_request, count_response};
 use crate::policy::{Answers, Policy};
 use crate::problem::Problem;
+use crate::room::NoRoom;
 use crate::telemetry::{GivenRecord, Recorder};
 use crate::waits::Waits;
 use held::HeldLines;
 use response::ResponseBody;
 use stall::BodyWait;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// What a callback returns to the gateway.
@@ -51,7 +53,7 @@ pub struct Driver<H: Host> {
     replied: bool,
     /// Whether the gateway has ended the request's wait with a response of its own; the request never goes on.
     ended_by_gateway: bool,
-    pending: Option<PendingRequest<H>>,
+    pending: Option<PendingRequest>,
     /// A forwarded request whose body is read as it passes.
     observation: Option<Box<Observation>>,
     response: ResponseBody,
@@ -59,12 +61,15 @@ pub struct Driver<H: Host> {
     /// How far the exchange was when it was last counted.
     counted: Stage,
     record: GivenRecord,
+    gateway: PhantomData<fn(&H)>,
 }
 
 /// A request that waits for its whole body, and maybe for lookups.
-struct PendingRequest<H: Host> {
-    /// The request's headers, which count towards the limit of [`HeldLines`] until the wait ends.
-    lines: HeldLines<H::Lines>,
+struct PendingRequest {
+    /// The header lines that are read when the wait ends. They count towards the limits of [`HeldLines`] until then.
+    lines: HeldLines,
+    /// How many bytes of names and values the request's head has.
+    head: usize,
     /// The body limit of the route, in bytes.
     limit: usize,
     /// Whether the whole body is buffered.
@@ -79,14 +84,14 @@ struct PendingRequest<H: Host> {
     size: usize,
 }
 
-impl<H: Host> PendingRequest<H> {
+impl PendingRequest {
     /// Whether a call is under way.
     const fn awaits_call(&self) -> bool {
         matches!(self.awaited, RequestFlow::AwaitCall { .. })
     }
 
     /// Reads the part of the body that has come since the last call; `size` is the number of bytes buffered so far.
-    fn read_part(&mut self, host: &H, size: usize) -> Result<(), HostError> {
+    fn read_part<H: Host>(&mut self, host: &H, size: usize) -> Result<(), HostError> {
         self.size = size;
         if let (Some(reader), Some(new @ 1..)) = (&mut self.reader, size.checked_sub(self.read)) {
             let part = host.request_body(self.read, new)?;
@@ -113,6 +118,7 @@ impl<H: Host> Driver<H> {
             body_wait: BodyWait::default(),
             counted: Stage::default(),
             record: GivenRecord::default(),
+            gateway: PhantomData,
         }
     }
 
@@ -159,16 +165,20 @@ impl<H: Host> Driver<H> {
         match flow {
             RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } | RequestFlow::AwaitCall { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-                drop(effects);
-                drop(headers);
-                let Some(lines) = HeldLines::keep(lines) else {
-                    let mut effects = Vec::new();
-                    self.exchange.no_room_to_wait(&mut effects);
-                    return self.apply(host, &effects);
+                let kept = self.exchange.kept_lines(&policy, &headers);
+                let lines = match HeldLines::keep(&kept, self.exchange.waiter(&policy)) {
+                    Ok(lines) => lines,
+                    Err(why) => return self.refuse_to_wait(host, why),
                 };
+                // The edits before the wait.
+                if self.apply(host, &effects) == FilterAction::Pause {
+                    return FilterAction::Pause;
+                }
+                let head = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
                 let reader = self.exchange.body_reader().filter(|_| matches!(flow, RequestFlow::AwaitEnd { .. }));
                 let has_body = end_of_stream;
-                self.pending = Some(PendingRequest { lines, limit, has_body, awaited: flow, reader, read: 0, size: 0 });
+                self.pending =
+                    Some(PendingRequest { lines, head, limit, has_body, awaited: flow, reader, read: 0, size: 0 });
                 self.drive(host, &policy, flow, lookups)
             }
             RequestFlow::Continue | RequestFlow::Replied => {
@@ -262,6 +272,11 @@ impl<H: Host> Driver<H> {
         loop {
             if let Some(pending) = &mut self.pending {
                 pending.awaited = flow;
+                if flow.waits()
+                    && let Err(why) = pending.lines.count_for(self.exchange.waiter(policy))
+                {
+                    return self.refuse_to_wait(host, why);
+                }
             }
             let has_body = self.pending.as_ref().is_some_and(|pending| pending.has_body);
             flow = match flow {
@@ -304,9 +319,7 @@ impl<H: Host> Driver<H> {
     /// Decides the request, whose whole body is buffered. `Ok` if it needs something else first.
     fn evaluate_end(&mut self, host: &H, policy: &Policy, flow: RequestFlow) -> Result<RequestFlow, FilterAction> {
         let Some(mut pending) = self.pending.take() else { return Err(FilterAction::Continue) };
-        let Some(headers) = pending.lines.headers() else {
-            return Err(self.reply(host, &Problem::policy_invalid()));
-        };
+        let headers = pending.lines.headers();
         let mut effects = Vec::new();
         let flow = if let RequestFlow::AwaitEnd { .. } = flow {
             // The host has given less than has come. The fingerprint would be that of another body.
@@ -326,13 +339,23 @@ impl<H: Host> Driver<H> {
                 self.exchange.request_body(policy, &headers, &body, host.now_unix_ms(), &mut effects)
             }
         };
-        if !matches!(flow, RequestFlow::Continue | RequestFlow::Replied) {
-            drop(effects);
-            drop(headers);
+        if flow.waits() {
+            let waiter = self.exchange.waiter(policy);
+            // A signed request that is verified waits for less.
+            let lines = HeldLines::keep(&self.exchange.kept_lines(policy, &headers), waiter);
+            pending.lines = lines.map_err(|why| self.refuse_to_wait(host, why))?;
             self.pending = Some(pending);
             return Ok(flow);
         }
         Err(self.apply(host, &effects))
+    }
+
+    /// Refuses a request that has to wait, and for which there is no room.
+    #[inline(never)]
+    fn refuse_to_wait(&mut self, host: &H, why: NoRoom) -> FilterAction {
+        let mut effects = Vec::new();
+        self.exchange.no_room_to_wait(why.reason(), &mut effects);
+        self.apply(host, &effects)
     }
 
     /// Handles the end of the body.

@@ -52,10 +52,8 @@ impl<H: Host> Driver<H> {
     /// A request is refused with 503 `policy_invalid`. A response is replaced, since it does not go on before its end.
     pub fn end_stalled_wait(&mut self, host: &H) -> bool {
         if let Some(pending) = &self.pending {
-            let Some(headers) = pending.lines.headers() else { return false };
-            let head: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
             // A client that sends its body slowly is no sign of a wrong configuration.
-            if host.received_bytes().is_none_or(|bytes| bytes <= head as u64) {
+            if host.received_bytes().is_none_or(|bytes| bytes <= pending.head as u64) {
                 return false;
             }
             self.reply(host, &Problem::policy_invalid());

@@ -4,11 +4,11 @@
 use super::keys::KeyReading;
 use super::request::{MatchedRoute, RequestHead};
 use super::steps::DecidedRequest;
-use super::webhook::{body_can_be_awaited, public_url};
+use super::webhook::{body_can_be_awaited, public_url, secret_values};
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
-use crate::policy::document::{Caller, CallerHeaders, Secret};
+use crate::policy::document::{Caller, CallerHeaders};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
@@ -27,18 +27,34 @@ impl Policy {
     }
 }
 
+impl Caller {
+    fn secret_values(&self) -> Vec<&[u8]> {
+        secret_values(&self.secrets)
+    }
+}
+
 impl Exchange {
-    /// Makes the checks of a signed request that need no body, and waits for the body.
+    /// Makes the checks of a signed request that need no body, and waits for the body. Nothing waits that cannot be
+    /// verified.
     pub(super) fn await_signed(
         &mut self,
         id: usize,
+        policy: &Policy,
         matched: &MatchedRoute<'_, '_>,
         headers: &Headers<'_>,
+        now_unix_ms: &dyn Fn() -> u64,
     ) -> Result<RequestFlow, Problem> {
         self.facts.case = Some(Case::A);
         self.facts.caller = Some(id);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
+        let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::policy_invalid)?;
+        if policy.signers(route, headers).count() > 1 {
+            return Err(self.unverified(VerifyError::AmbiguousHeader));
+        }
+        let head = Delivery { method: b"", url: b"", headers, body: b"" };
+        let checked = caller.signature.check_head(&head, Some(&caller.secret_values()), now_unix_ms);
+        checked.map_err(|error| self.unverified(error))?;
         self.state = State::AwaitsSignedBody(id);
         Ok(RequestFlow::AwaitBody { limit })
     }
@@ -53,7 +69,7 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let mut head = RequestHead::read(policy, headers);
+        let mut head = RequestHead::read_kept(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let waiting = self.route(policy).zip(policy.callers().get(id));
@@ -61,16 +77,9 @@ impl Exchange {
             waiting.zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
 
-        if policy.signers(route, headers).count() > 1 {
-            return Err(self.unverified(VerifyError::AmbiguousHeader));
-        }
         let url = public_url(policy, headers, &head);
         let delivery = Delivery { method: head.method, url: &url, headers, body };
-        let secrets = caller.secrets.iter().filter_map(|secret| match secret {
-            Secret::Value(value) => Some(value.as_slice()),
-            Secret::Env(_) => None,
-        });
-        let verified = caller.signature.verify(&delivery, &secrets.collect::<Vec<_>>(), now_unix_ms);
+        let verified = caller.signature.verify(&delivery, &caller.secret_values(), now_unix_ms);
         verified.map_err(|error| self.unverified(error))?;
         self.strip_unsigned(&mut head, policy, headers);
 

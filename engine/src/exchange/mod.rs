@@ -16,6 +16,7 @@ mod response_body;
 mod shaping;
 mod steps;
 mod view;
+mod waiting;
 mod webhook;
 
 use crate::collision::{BodyReader, Observation};
@@ -35,6 +36,8 @@ use response_body::AwaitedBody;
 use std::borrow::Cow;
 use steps::PendingForward;
 use webhook::DeliveryLookup;
+
+pub use waiting::Waiter;
 
 /// The header map that an edit changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,24 +84,33 @@ pub enum RequestFlow {
     Continue,
     /// It ends here: the effects hold a reply.
     Replied,
-    /// It waits for the whole body, which goes to [`Exchange::request_body`]. The host keeps the headers until then.
+    /// It waits for the whole body, which goes to [`Exchange::request_body`]. The host keeps [`Exchange::kept_lines`] until
+    /// then.
     AwaitBody {
         /// The longest allowed body, in bytes. [`Exchange::body_too_large`] handles a longer one.
         limit: u64,
     },
     /// It waits for the end of its body, and then [`Exchange::request_ended`] decides. Of the body only what
-    /// [`Exchange::body_reader`] gives is needed, so the host reads it in parts and keeps no copy. The host keeps the headers
-    /// until then.
+    /// [`Exchange::body_reader`] gives is needed, so the host reads it in parts and keeps no copy. The host keeps
+    /// [`Exchange::kept_lines`] until then.
     AwaitEnd {
         /// As in [`RequestFlow::AwaitBody`].
         limit: u64,
     },
     /// It waits for a call. Today every call is a lookup: [`Exchange::pending_lookup`] is its request, and
-    /// [`Exchange::on_lookup_answer`] takes its answer. The host keeps headers and body until then.
+    /// [`Exchange::on_lookup_answer`] takes its answer. The host keeps [`Exchange::kept_lines`] and the body until
+    /// then.
     AwaitCall {
         /// As in [`RequestFlow::AwaitBody`], since the body may come during the call.
         limit: u64,
     },
+}
+
+impl RequestFlow {
+    /// Whether the request waits.
+    pub const fn waits(self) -> bool {
+        !matches!(self, Self::Continue | Self::Replied)
+    }
 }
 
 /// How the response continues after its headers.
@@ -279,7 +291,8 @@ impl Exchange {
     }
 
     /// Handles the request's headers. If the flow is [`RequestFlow::Continue`], the effects turn them into the headers
-    /// for the backend.
+    /// for the backend. If the request waits, they are the edits that are made before the wait, and what follows is decided
+    /// on [`Exchange::kept_lines`].
     pub fn request_headers<'a>(
         &mut self,
         policy: &'a Policy,
@@ -291,6 +304,9 @@ impl Exchange {
         let flow = self.flow_of(result, effects);
         if self.problem().is_some() && self.identity().is_none() {
             self.identify(policy, headers, attributes);
+        }
+        if flow.waits() {
+            self.edit_before_wait(policy, headers, effects);
         }
         flow
     }
@@ -331,6 +347,7 @@ impl Exchange {
     ) -> RequestFlow {
         let mut lookups = Lookups::of(policy);
         let mut flow = self.request_headers(policy, headers, attributes, effects);
+        let headers = &self.kept_lines(policy, headers);
         loop {
             flow = match flow {
                 RequestFlow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
@@ -428,9 +445,10 @@ impl Exchange {
         self.flow_of(Err(Problem::body_too_large(limit)), effects)
     }
 
-    /// Refuses a request that has to wait, because the waiting requests use all of the memory that they may use.
-    pub fn no_room_to_wait(&mut self, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
-        self.facts.reason = Some("waiting_full");
+    /// Refuses a request that has to wait, because the waiting requests use all of the memory that they may use. `reason`
+    /// says which of them.
+    pub(crate) fn no_room_to_wait(&mut self, reason: &'static str, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
+        self.facts.reason = Some(reason);
         self.flow_of(Err(Problem::dependency_unavailable()), effects)
     }
 

@@ -150,7 +150,7 @@ impl Exchange {
         };
         let PendingRecovery { identity, key, wait, path, operation, router, .. } = *pending;
         let path = path.ok_or_else(Problem::policy_invalid)?;
-        let head = RequestHead::read(policy, headers);
+        let head = RequestHead::read_kept(policy, headers);
         let decision = Decision { operation, ..Decision::of_recovery(identity, key, wait) };
         self.edit_recovery(policy, (&head, headers), decision, path, router, effects);
         Ok(RequestFlow::Continue)
@@ -230,7 +230,7 @@ pub(super) struct PendingRecovery {
     path: Option<String>,
     /// The operation id that the client sees, if the policy has operations and the id is known
     operation: Option<String>,
-    router: Option<&'static RouterHints>,
+    pub(super) router: Option<&'static RouterHints>,
 }
 
 impl PendingRecovery {

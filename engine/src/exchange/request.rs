@@ -74,6 +74,11 @@ impl<'a> RequestHead<'a> {
         head
     }
 
+    /// Reads the lines that were kept of a request that has waited. What has to be removed was removed before the wait.
+    pub(super) fn read_kept(policy: &Policy, headers: &Headers<'a>) -> Self {
+        Self { strip: Vec::new(), ..Self::read(policy, headers) }
+    }
+
     /// Removes the headers that `provider` reads from a verified request, in every spelling. Only a header that `kept` names
     /// stays, as one line.
     #[inline(never)]
@@ -128,7 +133,7 @@ impl<'a> RequestHead<'a> {
 /// The header with the gateway's id of the request.
 const REQUEST_ID: &[u8] = b"x-request-id";
 /// Whether headers with this name are removed. [`KeyLines`] decides about the exact name `idempotency-key`.
-fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
+pub(super) fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
     same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
 }
 
@@ -248,11 +253,12 @@ impl Exchange {
             return Ok(flow);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
+        let now_unix_ms = || attributes.now_unix_ms();
         if let Some(block) = matched.route.and_then(|route| route.webhook.as_ref()) {
-            return self.await_delivery(policy, block, &matched, headers);
+            return self.await_delivery(policy, block, &matched, headers, &now_unix_ms);
         }
         if let Some(caller) = matched.route.and_then(|route| policy.signer(route, headers)) {
-            return self.await_signed(caller, &matched, headers);
+            return self.await_signed(caller, policy, &matched, headers, &now_unix_ms);
         }
         let rules = policy.identity_of(matched.route);
         let resolve = || {
@@ -260,7 +266,6 @@ impl Exchange {
                 Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
-        let now_unix_ms = || attributes.now_unix_ms();
         let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);
         let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve)?;
         let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body: None };

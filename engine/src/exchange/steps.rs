@@ -21,8 +21,8 @@ pub(super) struct PendingForward {
     claim: Option<ClaimStep>,
     /// Whether the first request with the key is in flight
     in_flight: Option<InFlightQuestion>,
-    /// Whether the request is observed, which needs its whole body at its end
-    is_observed: bool,
+    /// The claim of a request that is observed, which needs its whole body at its end
+    observed: Option<OpenClaim>,
 }
 
 /// How far a claim is that the request waits for.
@@ -73,7 +73,7 @@ impl PendingForward {
             Some(ClaimStep::Made(_)) => RequestFlow::AwaitCall { limit },
             Some(ClaimStep::Open(_)) => RequestFlow::AwaitEnd { limit },
             None if self.in_flight.is_some() => RequestFlow::AwaitCall { limit },
-            None if self.is_observed => RequestFlow::AwaitBody { limit },
+            None if self.observed.is_some() => RequestFlow::AwaitBody { limit },
             None => RequestFlow::AwaitEnd { limit },
         }
     }
@@ -102,9 +102,8 @@ impl Exchange {
                 });
             }
             let in_flight = in_flight(route, key, &decision, matched);
-            let is_observed = claim.is_some();
             if step.is_some() || in_flight.is_some() {
-                let pending = PendingForward { decision, claim: step, in_flight, is_observed };
+                let pending = PendingForward { decision, claim: step, in_flight, observed: claim };
                 return self.await_steps(route, pending, headers);
             }
             self.observation = claim.and_then(|claim| observation(claim, route, &decision, headers, body));
@@ -211,7 +210,8 @@ impl Exchange {
         Ok(pending.flow(route.max_body_bytes))
     }
 
-    /// Forwards a request whose steps are done. Its head is read again from the lines that the host has kept.
+    /// Forwards a request whose steps are done. Its method and its path are read again from the lines that the host has
+    /// kept.
     fn forward_pending<'a>(
         &mut self,
         policy: &'a Policy,
@@ -223,17 +223,13 @@ impl Exchange {
         let State::AwaitsSteps(pending) = std::mem::take(&mut self.state) else {
             return Err(Problem::policy_invalid());
         };
-        let mut head = RequestHead::read(policy, headers);
+        let mut head = RequestHead::read_kept(policy, headers);
         self.strip_unsigned(&mut head, policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
         let decision = pending.decision;
-        if let (true, Some(rules), Some(key)) = (pending.is_observed, &route.collision, &decision.key) {
-            let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body };
-            let claim = open_claim(rules, key, &decision, &request);
-            self.observation = claim.and_then(|claim| observation(claim, route, &decision, headers, body));
-        }
+        self.observation = pending.observed.and_then(|claim| observation(claim, route, &decision, headers, body));
         self.forward(decision, policy, &head, &path, &matched, effects)
     }
 }

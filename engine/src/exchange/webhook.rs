@@ -24,9 +24,14 @@ pub(super) struct DeliveryLookup {
     /// The lookup that the delivery waits for; `None` if it waits for its body.
     pub(super) pending: Option<LookupRequest>,
     /// The provider that the route or its path names.
-    provider: String,
+    pub(super) provider: String,
+    /// The webhook id, when it is known that there is such a webhook, and empty before.
+    pub(super) webhook_id: Arc<str>,
     binding: Option<Arc<Binding>>,
     secrets: Option<Arc<Vec<Secret>>>,
+    /// Why the delivery cannot be verified whatever its body is. It waits only until it is known whether there is such a
+    /// webhook, so that the answer to an unknown id stays the same.
+    pub(super) unverifiable: Option<VerifyError>,
     /// The error of the first verification, during the lookup of newer secrets.
     first_error: Option<VerifyError>,
 }
@@ -50,11 +55,7 @@ struct BoundWebhook<'p, 'r> {
 impl BoundWebhook<'_, '_> {
     /// Verifies the signature with each of the secrets.
     fn verify(&self, delivery: &Delivery<'_>, now_unix_ms: u64) -> Result<Verified, VerifyError> {
-        let secrets = self.secrets.iter().filter_map(|secret| match secret {
-            Secret::Value(value) => Some(value.as_slice()),
-            Secret::Env(_) => None,
-        });
-        self.provider.verify(delivery, &secrets.collect::<Vec<_>>(), now_unix_ms)
+        self.provider.verify(delivery, &secret_values(self.secrets), now_unix_ms)
     }
 
     /// The namespaced key of a delivery. If the identifier makes it too long, it has a digest of the identifier
@@ -77,13 +78,15 @@ impl BoundWebhook<'_, '_> {
 }
 
 impl Exchange {
-    /// Makes the checks of a delivery that need no body. Then the delivery waits for a lookup or its body.
+    /// Makes the checks of a delivery that need no body. Then the delivery waits for a lookup or its body. What cannot be
+    /// verified waits for no body, and nothing of it is kept.
     pub(super) fn await_delivery(
         &mut self,
         policy: &Policy,
         block: &WebhookBlock,
         matched: &MatchedRoute<'_, '_>,
         headers: &Headers<'_>,
+        now_unix_ms: &dyn Fn() -> u64,
     ) -> Result<RequestFlow, Problem> {
         self.facts.case = Some(Case::B);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
@@ -99,11 +102,18 @@ impl Exchange {
         if is_encoded(headers) && provider_rules.parses_body() {
             return Err(Problem::unsupported_content_encoding());
         }
-        let mut delivery = DeliveryLookup { provider: provider.to_owned(), ..DeliveryLookup::default() };
+        let listed = static_binding.filter(|binding| !binding.secrets.is_empty() || policy.openbao().is_none());
+        let secrets = listed.map(|binding| secret_values(&binding.secrets));
+        let head = Delivery { method: b"", url: b"", headers, body: b"" };
+        let unverifiable = provider_rules.check_head(&head, secrets.as_deref(), now_unix_ms).err();
+        if let (Some(error), Some(_)) = (unverifiable, static_binding) {
+            return Err(self.verification_problem(error));
+        }
+        let webhook_id = static_binding.map(|_| id.into()).unwrap_or_default();
+        let mut delivery =
+            DeliveryLookup { provider: provider.to_owned(), webhook_id, unverifiable, ..DeliveryLookup::default() };
         let flow = match static_binding {
-            Some(binding) if !binding.secrets.is_empty() || policy.openbao().is_none() => {
-                RequestFlow::AwaitBody { limit }
-            }
+            Some(_) if listed.is_some() => RequestFlow::AwaitBody { limit },
             Some(binding) => {
                 delivery.look_up_secrets(binding, false);
                 RequestFlow::AwaitCall { limit }
@@ -122,9 +132,13 @@ impl Exchange {
     pub(super) fn take_lookup_result(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
         let limit = self.route(policy).map_or(0, |route| route.max_body_bytes);
         let State::AwaitsDelivery(delivery) = &mut self.state else { return Err(Problem::policy_invalid()) };
-        delivery.pending = None;
+        let asked = delivery.pending.take();
         let (reason, problem) = match result {
             LookupResult::Binding(binding) if binding.provider == delivery.provider => {
+                if let Some(error) = delivery.unverifiable {
+                    return Err(self.verification_problem(error));
+                }
+                delivery.webhook_id = asked.map(|asked| asked.key).unwrap_or_default();
                 delivery.look_up_secrets(&binding, false);
                 delivery.binding = Some(binding);
                 return Ok(RequestFlow::AwaitCall { limit });
@@ -159,7 +173,7 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let mut head = RequestHead::read(policy, headers);
+        let mut head = RequestHead::read_kept(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
@@ -255,6 +269,16 @@ impl Exchange {
             }
         }
     }
+}
+
+/// The values of secrets. Those of variables were put in their places at start.
+#[inline(never)]
+pub(super) fn secret_values(secrets: &[Secret]) -> Vec<&[u8]> {
+    let values = secrets.iter().filter_map(|secret| match secret {
+        Secret::Value(value) => Some(value.as_slice()),
+        Secret::Env(_) => None,
+    });
+    values.collect()
 }
 
 /// The webhook id and the provider, from the `webhook` block or from the path parameters.

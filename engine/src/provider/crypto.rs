@@ -56,6 +56,19 @@ impl Algorithm {
         }
     }
 
+    /// Whether `candidate` has the alphabet and the length of a signature of this algorithm. A token can be any text.
+    pub(super) fn is_well_formed(self, encoding: SignatureEncoding, candidate: &[u8]) -> bool {
+        let bytes = match self {
+            Self::Token => return true,
+            Self::HmacSha1 => 20..=20,
+            Self::HmacSha256 | Self::Sha256SecretFirst => 32..=32,
+            Self::HmacSha512 | Self::Ed25519 => 64..=64,
+            // DER: two integers of at most 33 bytes, each behind two bytes, all of it behind two bytes.
+            Self::EcdsaP256 => 8..=72,
+        };
+        encoding.decode(&[candidate]).first().is_some_and(|signature| bytes.contains(&signature.len()))
+    }
+
     /// Whether one of `candidates` is the signature of the text under `key`. The text is hashed once, except with
     /// Ed25519, which hashes it once for each candidate. Comparisons take constant time.
     pub(super) fn verify(
@@ -116,6 +129,7 @@ impl SignatureEncoding {
     }
 
     /// The candidates that can be decoded.
+    #[inline(never)]
     fn decode(self, candidates: &[&[u8]]) -> Vec<Vec<u8>> {
         let decode = |candidate: &&[u8]| match self {
             Self::Base64 => STANDARD.decode(candidate).ok(),

@@ -9,6 +9,7 @@
 //! | `file`, `scheme` | provider files and their content |
 //! | `secret`, `crypto` | keys; HMAC, tokens, public-key signatures |
 //! | `signature`, `template`, `verify` | reading signatures, the signed text, verification |
+//! | `head` | what is known of a delivery before its body has come |
 //! | `boundaries` | where the parts of a signed text end |
 //! | `read_headers` | the headers that a file reads, and those that a verified delivery keeps |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
@@ -23,6 +24,7 @@ mod catalogue;
 mod crypto;
 mod file;
 mod form;
+mod head;
 mod identifier;
 mod key;
 mod members;

@@ -19,8 +19,9 @@ pub(super) struct SentSignature<'d> {
 }
 
 impl Scheme {
-    /// Reads signatures and timestamp. It is not an error here if none of the signatures is of this scheme.
-    pub(super) fn read_signature<'d>(&self, delivery: &Delivery<'d>) -> Result<SentSignature<'d>, VerifyError> {
+    /// Reads the signatures. It is not an error here if none of them is of this scheme.
+    #[inline(never)]
+    pub(super) fn read_signatures<'d>(&self, delivery: &Delivery<'d>) -> Result<SentSignature<'d>, VerifyError> {
         let mut sent = SentSignature::default();
         let mut lines = 0;
         match &self.signature.source {
@@ -48,14 +49,26 @@ impl Scheme {
         if lines == 0 {
             return Err(VerifyError::MissingHeader);
         }
-        if let Some(timestamp) = &self.timestamp {
-            sent.timestamp = match &timestamp.source {
-                TimeSource::Header(name) => Some(Cow::Borrowed(required_header(delivery, name)?)),
-                TimeSource::Pair(_) => Some(sent.timestamp.ok_or(VerifyError::MalformedHeader)?),
-                TimeSource::Json(place) => Some(text(delivery, place)?),
-            };
-        }
         Ok(sent)
+    }
+
+    /// Reads the timestamp, if the scheme has one. A timestamp in the signature header was read with it.
+    #[inline(never)]
+    pub(super) fn read_timestamp<'d>(
+        &self,
+        delivery: &Delivery<'d>,
+        sent: &mut SentSignature<'d>,
+    ) -> Result<(), VerifyError> {
+        match self.timestamp.as_ref().map(|timestamp| &timestamp.source) {
+            None => {}
+            Some(TimeSource::Header(name)) => {
+                sent.timestamp = Some(Cow::Borrowed(required_header(delivery, name)?));
+            }
+            Some(TimeSource::Pair(_)) if sent.timestamp.is_none() => return Err(VerifyError::MalformedHeader),
+            Some(TimeSource::Pair(_)) => {}
+            Some(TimeSource::Json(place)) => sent.timestamp = Some(text(delivery, place)?),
+        }
+        Ok(())
     }
 
     fn read_line<'d>(&self, line: &'d [u8], sent: &mut SentSignature<'d>) -> Result<(), VerifyError> {
@@ -142,7 +155,7 @@ fn halves(item: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((left, rest.get(1..)?))
 }
 
-fn is_numbered(name: &[u8], prefix: &str) -> bool {
+pub(super) fn is_numbered(name: &[u8], prefix: &str) -> bool {
     name.strip_prefix(prefix.as_bytes())
         .filter(|digits| matches!(digits, [b'1'..=b'9', ..]))
         .and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u8>().ok())

@@ -2,13 +2,13 @@
 
 use super::crypto::{self, Feed};
 use super::form::{self, Sorted};
-use super::scheme::{Boundaries, Scheme};
+use super::scheme::{Boundaries, Scheme, Timestamp};
 use super::secret::Fit;
 use super::signature::{self, SentSignature};
 use super::template::TemplatePart;
 use super::{Delivery, Header, Provider, Verified, VerifyError, Whole, url};
 use crate::json::scan::{self, Pointer, PointerResult};
-use crate::time::{self, TimestampError};
+use crate::time::{self, TimestampError, Window};
 use std::borrow::Cow;
 
 impl Provider {
@@ -59,27 +59,15 @@ impl Provider {
         keys: &[Cow<'_, [u8]>],
         now: u64,
     ) -> Result<Option<Whole>, VerifyError> {
-        let sent = scheme.read_signature(delivery)?;
-        for (name, value) in &scheme.required {
-            if delivery.header(name) != Header::One(value.as_bytes()) {
-                return Err(VerifyError::UnsupportedScheme);
-            }
-        }
-        let time = match (&scheme.timestamp, &sent.timestamp) {
-            (Some(timestamp), Some(text)) => {
-                Some((timestamp, time::parse(timestamp.window.unit, text).ok_or(VerifyError::MalformedHeader)?))
-            }
-            _ => None,
-        };
-        if sent.signatures.is_empty() {
-            return Err(VerifyError::NoSupportedSignature);
-        }
+        let mut sent = scheme.read_signatures(delivery)?;
+        scheme.read_timestamp(delivery, &mut sent)?;
+        let time = scheme.check_sent(delivery, &sent)?;
         let signed = self.signed_text(scheme, delivery, &sent)?;
         if keys.is_empty() {
             return Err(VerifyError::SecretInvalid);
         }
-        if let Some((timestamp, time)) = time {
-            timestamp.window.check(time, now)?;
+        if let Some((window, time)) = time {
+            window.check(time, now)?;
         }
         let url = signed.verify(scheme, delivery, keys, &sent)?.ok_or(VerifyError::SignatureMismatch)?;
         scheme.check_boundaries(delivery)?;
@@ -149,6 +137,27 @@ impl Provider {
 }
 
 impl Scheme {
+    /// Checks what was sent beside the signed text. Gives the time with its window, if a timestamp was sent.
+    #[inline(never)]
+    pub(super) fn check_sent(
+        &self,
+        delivery: &Delivery<'_>,
+        sent: &SentSignature<'_>,
+    ) -> Result<Option<(Window, i64)>, VerifyError> {
+        for (name, value) in &self.required {
+            if delivery.header(name) != Header::One(value.as_bytes()) {
+                return Err(VerifyError::UnsupportedScheme);
+            }
+        }
+        let time = match (&self.timestamp, &sent.timestamp) {
+            (Some(Timestamp { window, .. }), Some(text)) => {
+                Some((*window, time::parse(window.unit, text).ok_or(VerifyError::MalformedHeader)?))
+            }
+            _ => None,
+        };
+        if sent.signatures.is_empty() { Err(VerifyError::NoSupportedSignature) } else { Ok(time) }
+    }
+
     /// Checks that the signature covers the body: by the signed text, or by a hash of the body in the signed URL.
     /// Returns whether there is a hash. A hash in the URL is always compared, for any body and any content type.
     #[inline(never)]

@@ -74,10 +74,6 @@ impl HeaderLines for Lines {
     fn headers(&self) -> Option<Headers<'_>> {
         Some(Headers::new(self.0.clone()))
     }
-
-    fn size(&self) -> usize {
-        100
-    }
 }
 
 impl Attributes for Gateway {

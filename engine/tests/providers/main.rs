@@ -8,6 +8,7 @@ mod api;
 mod cuts;
 mod files;
 mod golden;
+mod head;
 mod keys;
 mod page;
 mod recuts;
@@ -55,6 +56,9 @@ fn main() {
         ("any_bytes::mutations", any_bytes::mutations),
         ("any_bytes::identifiers", any_bytes::identifiers),
         ("any_bytes::files", any_bytes::files),
+        ("head::refuses_nothing_that_verifies", head::refuses_nothing_that_verifies),
+        ("head::shows_what_needs_no_body", head::shows_what_needs_no_body),
+        ("head::long_lines_are_refused", head::long_lines_are_refused),
         ("files::are_whole", files::are_whole),
         ("files::have_vectors", files::have_vectors),
         ("files::agree_with_the_schema", files::agree_with_the_schema),

@@ -35,6 +35,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
             "the connection manager has no `request_timeout`",
         );
     }
+    held(manager, findings);
     if !manager.get("access_log").is_some_and(|log| mentions(log, RECORD)) {
         let member = manager.member("access_log");
         findings.at_member("envoy-access-log", member, &manager.span, "no access log has the filter's record");
@@ -98,6 +99,17 @@ fn escaped_slashes(manager: &SpannedNode, needs: Option<&GatewayNeeds>, findings
         _ => format!("the connection manager lacks `{ESCAPED_SLASHES}`, so the runtime decides what becomes of `%2F`"),
     };
     findings.at_member("envoy-escaped-slashes", member, &manager.span, message);
+}
+
+/// Limits on what one connection can have the gateway and the filter hold.
+fn held(manager: &SpannedNode, findings: &mut GatewayFindings) {
+    let only_http1 = manager.text_at(&["codec_type"]).is_some_and(|codec| ["HTTP1", "1"].contains(&codec));
+    let limits: [(&[&str], bool); 2] =
+        [(&["max_request_headers_kb"], true), (&["http2_protocol_options", "max_concurrent_streams"], !only_http1)];
+    for (member, _) in limits.iter().filter(|(member, is_needed)| *is_needed && manager.at(member).is_none()) {
+        let message = format!("the connection manager has no `{}`", member.join("."));
+        findings.add("envoy-connection-limits", manager.span.clone(), message);
+    }
 }
 
 /// The filters behind ours.

@@ -128,6 +128,8 @@ pub(crate) struct Frames {
     pub(crate) data: Vec<Vec<u8>>,
     /// How the stream goes on and ends.
     pub(crate) flow: Flow,
+    /// Whether its fields come out of the connection's table.
+    pub(crate) table: bool,
     /// Whether it is a request at all.
     pub(crate) sound: Sound,
 }
@@ -236,7 +238,8 @@ impl Case {
         head.extend(token.map(|token| ("authorization".to_owned(), format!("Bearer {token}").into_bytes())));
         head.extend(self.lines.iter().map(|line| (line.name.clone(), line.value.clone())));
         head.extend(self.frames.late.clone());
-        Stream { head, data: self.frames.data.clone(), trailers: self.trailers.clone(), flow: self.frames.flow }
+        let Frames { data, flow, table, .. } = self.frames.clone();
+        Stream { head, data, trailers: self.trailers.clone(), flow, table }
     }
 }
 

@@ -5,7 +5,7 @@ use e2e::frames::Flow;
 use super::api::{Keys, LISTENERS, Listener, Route};
 use super::case::{CLASSES, Case, Class, Frames, Framing, Line, Protocol, Sound, Then, Token};
 use super::random::Random;
-use super::{framing, hosts, lines, native, paths, spellings};
+use super::{framing, hosts, lines, native, paths, spellings, tables};
 
 /// The case with this number.
 pub(crate) fn case(seed: u64, number: u64) -> Case {
@@ -43,6 +43,10 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
         let what = framing::mutate(&mut case, &mut random);
         case.mutations.push((Class::Framing, what));
     }
+    if protocol == Protocol::Http2 && random.percent(40) {
+        let what = tables::mutate(&mut case, &mut random);
+        case.mutations.push((Class::Framing, what));
+    }
     case
 }
 
@@ -70,7 +74,14 @@ fn valid(seed: u64, number: u64, protocol: Protocol, listener: Listener, route: 
             sound: Sound::Yes,
             payload: None,
         },
-        frames: Frames { pseudo: Vec::new(), late: Vec::new(), data: Vec::new(), flow: Flow::Whole, sound: Sound::Yes },
+        frames: Frames {
+            pseudo: Vec::new(),
+            late: Vec::new(),
+            data: Vec::new(),
+            flow: Flow::Whole,
+            table: false,
+            sound: Sound::Yes,
+        },
         second: None,
         mutations: Vec::new(),
     }

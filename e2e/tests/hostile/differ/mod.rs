@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`api`] | routes, rules and listeners |
 //! | [`case`] | a request, and how it stands on the wire |
-//! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`] and [`framing`] mutate it |
+//! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`], [`framing`] and [`tables`] mutate it |
 //! | [`spellings`] | spellings of hosts: routes, mutations, and what is one host |
 //! | [`native`] | Restate's own paths: policies, mutations, and what is closed |
 //! | [`model`] | what has to become of it; [`reading`] reads paths, hosts and keys for it |
@@ -30,6 +30,7 @@ pub(crate) mod random;
 mod reading;
 mod report;
 mod spellings;
+mod tables;
 mod upstream;
 
 use std::collections::BTreeMap;
