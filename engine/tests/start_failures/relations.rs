@@ -443,7 +443,10 @@ pub(super) fn relations() -> Vec<Row> {
         row([("/routes/-", route("x", "/orders/list", json!({})))], []),
         row(
             [("/backend/reserved_paths", json!(["/Orders"]))],
-            [("/routes/0/target", "the service's path is one of /backend/reserved_paths")],
+            [
+                ("/routes/0/path", "`/Orders` is closed to clients"),
+                ("/routes/0/target", "the service's path is one of /backend/reserved_paths"),
+            ],
         ),
         // Targets.
         row(
