@@ -22,8 +22,13 @@ use crate::{Route, beside, installed};
 const READY: Duration = Duration::from_secs(120);
 
 /// How a backend is installed below [`installed`], and what the page calls it.
-pub(crate) const BACKENDS: [(&str, &str); 5] =
-    [("fastapi", "FastAPI"), ("express", "Express"), ("spring", "Spring Boot"), ("servemux", "Go ServeMux"), ("nginx", "nginx")];
+pub(crate) const BACKENDS: [(&str, &str); 5] = [
+    ("fastapi", "FastAPI"),
+    ("express", "Express"),
+    ("spring", "Spring Boot"),
+    ("servemux", "Go ServeMux"),
+    ("nginx", "nginx"),
+];
 
 /// A backend that runs.
 pub(crate) struct Backend {
@@ -125,17 +130,20 @@ fn nginx(directory: &Path, port: u16, routes: &[Route]) -> String {
         let place = if names.is_empty() {
             format!("= \"{decoded}\"")
         } else {
-            let segments = decoded.split('/').map(|part| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
-                Some(name) => format!("(?<{name}>[^/]+)"),
-                None => part.replace('.', "[.]"),
-            });
+            let segments =
+                decoded.split('/').map(|part| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+                    Some(name) => format!("(?<{name}>[^/]+)"),
+                    None => part.replace('.', "[.]"),
+                });
             format!("~ \"^{}$\"", segments.collect::<Vec<_>>().join("/"))
         };
         let values: Vec<String> = names.iter().map(|name| format!("\"{name}\":\"${name}\"")).collect();
         let answers = routes.iter().filter(|route| route.path == **path).map(|route| {
             let Route { method, name, .. } = route;
             let values = values.join(",");
-            format!("if ($request_method = {method}) {{ return 200 '{{\"route\":\"{name}\",\"values\":{{{values}}}}}'; }}")
+            format!(
+                "if ($request_method = {method}) {{ return 200 '{{\"route\":\"{name}\",\"values\":{{{values}}}}}'; }}"
+            )
         });
         format!("location {place} {{ {} return 405; }}\n", answers.collect::<Vec<_>>().join(" "))
     };
