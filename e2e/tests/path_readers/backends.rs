@@ -34,7 +34,7 @@ pub(crate) const BACKENDS: [(&str, &str); 5] = [
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
     address: SocketAddr,
-    _process: Process,
+    process: Process,
     _directory: TempDir,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn spawn(routes: &[Route]) -> Result<Vec<Backend>> {
         let mut command = command(folder, &files, port, directory.path(), routes)?;
         command.current_dir(directory.path());
         let process = Process::spawn(name, &mut command, &directory.path().join("log"))?;
-        started.push(Backend { name, address: loopback(port), _process: process, _directory: directory });
+        started.push(Backend { name, address: loopback(port), process, _directory: directory });
     }
     anyhow::ensure!(!started.is_empty(), "no backend is installed: run `scripts/tools.sh path-readers`");
     Ok(started)
@@ -74,7 +74,7 @@ pub(crate) fn spawn(routes: &[Route]) -> Result<Vec<Backend>> {
 pub(crate) fn ready(mut backends: Vec<Backend>) -> Result<Vec<Backend>> {
     for backend in &mut backends {
         let address = backend.address;
-        runtime()?.block_on(backend._process.ready(READY, async || {
+        runtime()?.block_on(backend.process.ready(READY, async || {
             TcpStream::connect(address).map(drop).with_context(|| format!("{address} does not listen"))
         }))?;
     }
