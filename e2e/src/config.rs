@@ -126,9 +126,7 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             set(listener, MANAGER, "normalize_path", json!(false))?;
             set(listener, MANAGER, "merge_slashes", json!(false))
         }
-        Change::EscapedSlashes => {
-            set(listener, MANAGER, "path_with_escaped_slashes_action", json!("KEEP_UNCHANGED"))
-        }
+        Change::EscapedSlashes => set(listener, MANAGER, "path_with_escaped_slashes_action", json!("KEEP_UNCHANGED")),
         Change::AuthorityAsWritten => {
             set(listener, MANAGER, "strip_any_host_port", json!(false))?;
             set(listener, MANAGER, "strip_trailing_host_dot", json!(false))

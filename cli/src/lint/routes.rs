@@ -35,7 +35,13 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
                  segments",
                 route.endpoint, route.path
             );
-            findings.push(PolicyFinding::new("escaped-slash", format!("/routes/{index}/encoded_slash"), text, ""));
+            findings.push(PolicyFinding::new(
+                "escaped-slash",
+                format!("/routes/{index}/encoded_slash"),
+                text,
+                "send the value in the query or the body, or encode it (base64url); if the backend reads escaped slashes as the \
+                 filter does, allow this lint",
+            ));
         }
     }
 }

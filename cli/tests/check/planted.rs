@@ -93,7 +93,11 @@ fn edits() -> Vec<Edit> {
         ("failure_policy: FAIL_RELOAD", "fail_open: True".to_owned(), &["envoy-fail-open"]),
         ("failure_policy: FAIL_RELOAD", "failure_policy: 3".to_owned(), &["envoy-fail-open"]),
         ("failure_policy: FAIL_RELOAD", "failure_policy: 2".to_owned(), &["envoy-failure-policy"]),
-        ("path_with_escaped_slashes_action: REJECT_REQUEST", "path_with_escaped_slashes_action: 4".to_owned(), &["envoy-escaped-slashes"]),
+        (
+            "path_with_escaped_slashes_action: REJECT_REQUEST",
+            "path_with_escaped_slashes_action: 4".to_owned(),
+            &["envoy-escaped-slashes"],
+        ),
         ("          path_with_escaped_slashes_action: REJECT_REQUEST\n", String::new(), &["envoy-escaped-slashes"]),
         (
             "path_with_escaped_slashes_action: REJECT_REQUEST",

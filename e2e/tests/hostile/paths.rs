@@ -62,7 +62,7 @@ const TARGETS: &[(&str, Path, Path)] = &[
     ("//restate//health/", Missing, Missing),
     ("/%72estate/health", Missing, Missing),
     ("/api/../restate/health", Missing, Missing),
-    ("/restate%2Fhealth", Ambiguous, Envoy(400)),
+    ("/restate%2Fhealth", Missing, Envoy(400)),
 ];
 
 /// Targets that only a plain socket sends.

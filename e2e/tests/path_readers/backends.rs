@@ -22,14 +22,19 @@ use crate::{Route, beside, installed};
 const READY: Duration = Duration::from_secs(120);
 
 /// How a backend is installed below [`installed`], and what the page calls it.
-pub(crate) const BACKENDS: [(&str, &str); 5] =
-    [("fastapi", "FastAPI"), ("express", "Express"), ("spring", "Spring Boot"), ("servemux", "Go ServeMux"), ("nginx", "nginx")];
+pub(crate) const BACKENDS: [(&str, &str); 5] = [
+    ("fastapi", "FastAPI"),
+    ("express", "Express"),
+    ("spring", "Spring Boot"),
+    ("servemux", "Go ServeMux"),
+    ("nginx", "nginx"),
+];
 
 /// A backend that runs.
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
     address: SocketAddr,
-    _process: Process,
+    process: Process,
     _directory: TempDir,
 }
 
@@ -59,7 +64,7 @@ pub(crate) fn spawn(routes: &[Route]) -> Result<Vec<Backend>> {
         let mut command = command(folder, &files, port, directory.path(), routes)?;
         command.current_dir(directory.path());
         let process = Process::spawn(name, &mut command, &directory.path().join("log"))?;
-        started.push(Backend { name, address: loopback(port), _process: process, _directory: directory });
+        started.push(Backend { name, address: loopback(port), process, _directory: directory });
     }
     anyhow::ensure!(!started.is_empty(), "no backend is installed: run `scripts/tools.sh path-readers`");
     Ok(started)
@@ -69,7 +74,7 @@ pub(crate) fn spawn(routes: &[Route]) -> Result<Vec<Backend>> {
 pub(crate) fn ready(mut backends: Vec<Backend>) -> Result<Vec<Backend>> {
     for backend in &mut backends {
         let address = backend.address;
-        runtime()?.block_on(backend._process.ready(READY, async || {
+        runtime()?.block_on(backend.process.ready(READY, async || {
             TcpStream::connect(address).map(drop).with_context(|| format!("{address} does not listen"))
         }))?;
     }
@@ -125,17 +130,20 @@ fn nginx(directory: &Path, port: u16, routes: &[Route]) -> String {
         let place = if names.is_empty() {
             format!("= \"{decoded}\"")
         } else {
-            let segments = decoded.split('/').map(|part| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
-                Some(name) => format!("(?<{name}>[^/]+)"),
-                None => part.replace('.', "[.]"),
-            });
+            let segments =
+                decoded.split('/').map(|part| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+                    Some(name) => format!("(?<{name}>[^/]+)"),
+                    None => part.replace('.', "[.]"),
+                });
             format!("~ \"^{}$\"", segments.collect::<Vec<_>>().join("/"))
         };
         let values: Vec<String> = names.iter().map(|name| format!("\"{name}\":\"${name}\"")).collect();
         let answers = routes.iter().filter(|route| route.path == **path).map(|route| {
             let Route { method, name, .. } = route;
             let values = values.join(",");
-            format!("if ($request_method = {method}) {{ return 200 '{{\"route\":\"{name}\",\"values\":{{{values}}}}}'; }}")
+            format!(
+                "if ($request_method = {method}) {{ return 200 '{{\"route\":\"{name}\",\"values\":{{{values}}}}}'; }}"
+            )
         });
         format!("location {place} {{ {} return 405; }}\n", answers.collect::<Vec<_>>().join(" "))
     };

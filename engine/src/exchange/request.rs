@@ -330,8 +330,7 @@ impl Exchange {
         };
         // Only the value of a path parameter may contain an escaped slash, and only where the route says so.
         let has_misplaced_slash = |route: &Route, values: &[&str]| {
-            path.has_encoded_slash()
-                && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F")))
+            path.has_encoded_slash() && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F")))
         };
         match declared {
             RouteLookup::Route(route, values) => {

@@ -45,8 +45,12 @@ impl PathError {
             Self::Escape => {
                 "The path holds a % that is not followed by two hexadecimal digits. Write a literal % as %25."
             }
-            Self::Control => "The path holds an escaped control character or line separator, such as %00 or %0A. Leave it out.",
-            Self::Utf8 => "The path holds escaped bytes that are no UTF-8. Percent-encode the bytes of the text in UTF-8.",
+            Self::Control => {
+                "The path holds an escaped control character or line separator, such as %00 or %0A. Leave it out."
+            }
+            Self::Utf8 => {
+                "The path holds escaped bytes that are no UTF-8. Percent-encode the bytes of the text in UTF-8."
+            }
             Self::Backslash => "The path holds a backslash. Separate segments with /.",
             Self::Semicolon => {
                 "The path holds a semicolon. Path parameters are not supported; write a literal one as %3B."

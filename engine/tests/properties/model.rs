@@ -282,7 +282,9 @@ fn fits_leniently(route: &RouteModel, path: &str) -> bool {
         && route.path.iter().zip(given).all(|(segment, value)| match segment {
             Segment::Literal(text) => read(text) == read(value),
             Segment::Parameter => true,
-            Segment::Prefixed(prefix) => read(value).len() > read(prefix).len() && read(value).starts_with(&read(prefix)),
+            Segment::Prefixed(prefix) => {
+                read(value).len() > read(prefix).len() && read(value).starts_with(&read(prefix))
+            }
         })
 }
 

@@ -72,7 +72,8 @@ fn troublesome() -> impl Strategy<Value = Vec<u8>> {
 /// RFC 3986 section 3.3, without the semicolon, and every escape in upper case and necessary.
 fn is_clean(path: &str) -> bool {
     let pattern = r"^/$|^(?:/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?:[0-9A-F]{2}))+)+$";
-    let needless = regex::Regex::new("%(?:[01][0-9A-F]|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF]|5C)").unwrap();
+    let needless =
+        regex::Regex::new("%(?:[01][0-9A-F]|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF]|5C)").unwrap();
     regex::Regex::new(pattern).unwrap().is_match(path) && !needless.is_match(path)
 }
 

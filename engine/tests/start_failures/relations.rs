@@ -406,8 +406,12 @@ pub(super) fn relations() -> Vec<Row> {
             )],
         ),
         row(
-            [("/backend/paths", json!("v1")), ("/backend/reserved_paths", json!([])), ("/routes/0/recovery", json!(false)),
-             ("/routes/-", route("x", "/{name}", json!({"encoded_slash": true, "methods": ["PUT"]})))],
+            [
+                ("/backend/paths", json!("v1")),
+                ("/backend/reserved_paths", json!([])),
+                ("/routes/0/recovery", json!(false)),
+                ("/routes/-", route("x", "/{name}", json!({"encoded_slash": true, "methods": ["PUT"]}))),
+            ],
             [("/routes/3/encoded_slash", "reads a path below `/{service}`, which is closed to clients")],
         ),
         // What is closed to clients.
@@ -451,7 +455,10 @@ pub(super) fn relations() -> Vec<Row> {
         row([("/routes/-", route("x", "/orders/list", json!({})))], []),
         row(
             [("/backend/reserved_paths", json!(["/Orders"]))],
-            [("/routes/0/target", "the service's path is one of /backend/reserved_paths")],
+            [
+                ("/routes/0/path", "`/Orders` is closed to clients"),
+                ("/routes/0/target", "the service's path is one of /backend/reserved_paths"),
+            ],
         ),
         row(
             [("/routes/0/target", json!("restate/create"))],

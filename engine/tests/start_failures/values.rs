@@ -336,7 +336,10 @@ pub(super) fn values() -> Vec<Row> {
             [("/backend/reserved_paths", json!(["/a%2Fb"]))],
             [("/backend/reserved_paths/0", "segments are separated by `/`, and not by %2F")],
         ),
-        row([("/routes/2/path", json!("/a%FF"))], [("/routes/2/path", "The path holds escaped bytes that are no UTF-8")]),
+        row(
+            [("/routes/2/path", json!("/a%FF"))],
+            [("/routes/2/path", "The path holds escaped bytes that are no UTF-8")],
+        ),
         row([("/routes/2/path", json!("/a;b"))], [("/routes/2/path", "The path holds a semicolon")]),
         row(
             [("/routes/2/path", json!("/a b"))],

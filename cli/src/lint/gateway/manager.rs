@@ -88,7 +88,9 @@ fn escaped_slashes(manager: &SpannedNode, needs: Option<&GatewayNeeds>, findings
     let allowed = needs.and_then(|needs| needs.encoded_slash.as_deref());
     let message = match member.map_or("", |member| member.value.text().unwrap_or_default()) {
         "UNESCAPE_AND_REDIRECT" | "UNESCAPE_AND_FORWARD" | "3" | "4" => match allowed {
-            Some(endpoint) => format!("the gateway decodes `%2F` before the filter reads the path, and `{endpoint}` takes it as a value"),
+            Some(endpoint) => format!(
+                "the gateway decodes `%2F` before the filter reads the path, and `{endpoint}` takes it as a value"
+            ),
             None => "the gateway decodes `%2F` before the filter reads the path".to_owned(),
         },
         "REJECT_REQUEST" | "2" => match allowed {

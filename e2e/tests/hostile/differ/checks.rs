@@ -183,7 +183,7 @@ fn readings() -> Result<()> {
         ("/a%2fb", None, None),
         ("/a%5cb/../c", None, None),
         ("/a%3A|", Some("/a%3A%7C"), Some("/a%3A%7C")),
-        ("/a%0a/../c", Some("/c"), Some("/c")),
+        ("/a%0a/../c", Some("/c"), None),
         ("/a%0A", None, None),
         ("/a%c2%85", None, None),
         ("/a%FF", None, None),

@@ -78,9 +78,8 @@ impl Compiler<'_> {
 
 /// Whether some host is one of both lists. An empty list is all hosts.
 fn hosts_meet(one: &[String], other: &[String]) -> bool {
-    let covers = |wide: &str, host: &str| {
-        wide == host || wide.strip_prefix('*').is_some_and(|suffix| host.ends_with(suffix))
-    };
+    let covers =
+        |wide: &str, host: &str| wide == host || wide.strip_prefix('*').is_some_and(|suffix| host.ends_with(suffix));
     one.is_empty()
         || other.is_empty()
         || one.iter().any(|one| other.iter().any(|other| covers(one, other) || covers(other, one)))
