@@ -231,8 +231,7 @@ fn success(more: &[Line]) -> Gateway {
 fn a_success_whose_body_is_kept_back_is_replaced() {
     let mut series = SeriesTable::default();
     let gateway = success(&[]);
-    let mut driver =
-        Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())));
+    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())));
     assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
     assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
     assert_eq!(ticks(&mut driver), Some(6));
