@@ -102,7 +102,9 @@ async fn process(request: Request<h2::RecvStream>, mut respond: SendResponse<Byt
                     RESPONSE_BODY if mode == BodyMode::Streamed => send(&mut replies, &member(4, &member(1, &[])))?,
                     RESPONSE_BODY => {
                         let part = fields(value);
-                        parts.push(part.iter().find(|(field, _)| *field == 1).map_or(Vec::new(), |(_, body)| body.to_vec()));
+                        parts.push(
+                            part.iter().find(|(field, _)| *field == 1).map_or(Vec::new(), |(_, body)| body.to_vec()),
+                        );
                         if part.iter().any(|(field, _)| *field == 2) {
                             send_body(&mut replies, &std::mem::take(&mut parts), true)?;
                         }

@@ -156,9 +156,12 @@ fn too_long(world: &World) -> Result<()> {
             replaced += 1;
             let problem = problem(&place, &seen)?;
             ensure!(problem == (502, "answer_unavailable", "same_key"), "{place}: {problem:?}");
-            for (name, value) in
-                [("idempotency-status", "stored"), ("idempotency-retry", "same_key"), ("x-operation-id", "inv_1"), ("x-own", "1")]
-            {
+            for (name, value) in [
+                ("idempotency-status", "stored"),
+                ("idempotency-retry", "same_key"),
+                ("x-operation-id", "inv_1"),
+                ("x-own", "1"),
+            ] {
                 ensure!(reply.text_header(name) == Some(value), "{place}: {name} {:?}", reply.text_header(name));
             }
         }
@@ -190,7 +193,8 @@ fn one_way(world: &World) -> Result<()> {
 
 fn json(place: &str, seen: &Seen) -> Result<Value> {
     let reply = &seen.reply;
-    serde_json::from_slice(&reply.body).with_context(|| format!("{place}: {} with {} bytes", reply.status, reply.body.len()))
+    serde_json::from_slice(&reply.body)
+        .with_context(|| format!("{place}: {} with {} bytes", reply.status, reply.body.len()))
 }
 
 /// Status, code and advice of a problem document.

@@ -234,6 +234,7 @@ fn a_success_whose_body_is_kept_back_is_replaced() {
     let mut driver =
         Driver::<Gateway>::new(1, Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())), Waits::default());
     assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
+    driver.count(&gateway, &mut series);
     assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
     assert_eq!(ticks(&mut driver), Some(6));
     assert!(driver.end_stalled_wait(&gateway));

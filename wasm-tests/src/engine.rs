@@ -110,7 +110,13 @@ impl Engine for Wasm {
 
 fn options(policy: &[u8], environment: &BTreeMap<String, String>) -> Options {
     let clusters = CLUSTERS.map(str::to_owned).into();
-    Options { configuration: policy.to_vec(), environment: environment.clone(), clusters, whole_bodies: true, ..Options::default() }
+    Options {
+        configuration: policy.to_vec(),
+        environment: environment.clone(),
+        clusters,
+        whole_bodies: true,
+        ..Options::default()
+    }
 }
 
 /// What a store of the case answers to a call.

@@ -317,7 +317,8 @@ fn a_success_that_turns_out_too_long_is_replaced() {
             ("idempotency-key", "k"),
         ];
         vm.request_headers(id, headers, true);
-        let answer = [(":status", "200"), ("content-type", "application/json"), ("x-restate-id", "inv_1"), ("x-own", "1")];
+        let answer =
+            [(":status", "200"), ("content-type", "application/json"), ("x-restate-id", "inv_1"), ("x-own", "1")];
         vm.response_headers(id, answer, false);
         let start = br#"{"id":7,"a":""#;
         let total: usize = parts.iter().sum();

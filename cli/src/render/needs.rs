@@ -98,10 +98,13 @@ impl GatewayNeeds {
         let bodies =
             listed.into_iter().flatten().filter_map(|route| route.get("max_body_bytes").and_then(Value::as_u64));
         let default = listed.into_iter().flatten().any(|route| route.get("max_body_bytes").is_none());
-        let waits_for_answers = |route: &Value| text_at(route, "/answer/location").is_some_and(|path| path.contains("{body:"));
-        let answers = listed.into_iter().flatten().any(waits_for_answers).then(|| {
-            document.pointer("/answers/max_body_bytes").and_then(Value::as_u64).unwrap_or(MAX_BODY_BYTES)
-        });
+        let waits_for_answers =
+            |route: &Value| text_at(route, "/answer/location").is_some_and(|path| path.contains("{body:"));
+        let answers = listed
+            .into_iter()
+            .flatten()
+            .any(waits_for_answers)
+            .then(|| document.pointer("/answers/max_body_bytes").and_then(Value::as_u64).unwrap_or(MAX_BODY_BYTES));
         let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).chain(answers).max().unwrap_or(MAX_BODY_BYTES);
         let unmatched = text_at(document, "/unmatched").unwrap_or_else(|| "REJECT".to_owned());
         let guard = backend.filter(|_| !generic).and_then(|backend| backend.get("guard"));

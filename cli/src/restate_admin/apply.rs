@@ -27,7 +27,9 @@ impl Plan {
                 row.notes.insert(0, reason);
                 continue;
             }
-            let Some(service) = services.iter().find(|service| *service.name == *row.declared.service) else { continue };
+            let Some(service) = services.iter().find(|service| *service.name == *row.declared.service) else {
+                continue;
+            };
             if let Err(refusal) = admin.set_retention(&service.name, seconds)? {
                 row.state = State::Refused;
                 row.notes =

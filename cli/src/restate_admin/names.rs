@@ -26,7 +26,11 @@ impl TryFrom<String> for InvocationId {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let rest = text.strip_prefix("inv_").unwrap_or_default();
         let is_id = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if is_id && text.len() <= MAX_ID { Ok(Self(text)) } else { Err("what should be the id of an invocation is none") }
+        if is_id && text.len() <= MAX_ID {
+            Ok(Self(text))
+        } else {
+            Err("what should be the id of an invocation is none")
+        }
     }
 }
 
@@ -109,7 +113,8 @@ mod tests {
         for good in ["Refunds", "_guard", "a.b-c_1", "..a"] {
             assert_eq!(&*RestateName::try_from(good.to_owned()).unwrap(), good);
         }
-        for bad in ["", ".", "..", "a/b", "a?b", "a b", "a\u{1b}", "a\u{202e}", "é", "a%2e", &"a".repeat(MAX_NAME + 1)] {
+        for bad in ["", ".", "..", "a/b", "a?b", "a b", "a\u{1b}", "a\u{202e}", "é", "a%2e", &"a".repeat(MAX_NAME + 1)]
+        {
             assert!(RestateName::try_from(bad.to_owned()).is_err(), "{bad:?}");
         }
     }

@@ -126,7 +126,9 @@ fn names(program: &Path) -> Result<()> {
         let server = StandIn::sound(Sound { rows: Box::new(move |_| json!([row.clone()])), ..Sound::default() })?;
         let erase: &[&str] = &["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
         let forget: &[&str] = &["keys", "forget", "--stored-key", "t-acme:p:user:u:a", "--yes"];
-        for args in [erase, forget, &["keys", "list"], &["keys", "list", "--json"], &["keys", "show", "--tenant", "acme"]] {
+        for args in
+            [erase, forget, &["keys", "list"], &["keys", "list", "--json"], &["keys", "show", "--tenant", "acme"]]
+        {
             let ran = run_command(program, &server.url, &[], args)?.exits(2)?;
             ran.says("what should be the id of an invocation is none")?;
             let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{202e}']);

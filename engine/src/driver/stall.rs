@@ -4,8 +4,8 @@
 //! filter lets the headers pass, and the filter lets them pass when it has the body. As soon as one body has arrived
 //! during a wait, the gateway is known to be configured well, and nothing here is needed any more.
 
-use super::response::ResponseBody;
 use super::Driver;
+use super::response::ResponseBody;
 use crate::host::Host;
 use crate::problem::Problem;
 

@@ -67,7 +67,8 @@ fn streams(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut Gateway
     if let Some((endpoint, _)) = &needs.answer {
         for filter in filters.iter().skip(chain.index + 1) {
             if let Some(span) = mode(filter, "response_body_mode", &["STREAMED", "1", "FULL_DUPLEX_STREAMED", "4"]) {
-                let message = format!("the filter waits for answers to `{endpoint}`, which come to it in parts from here");
+                let message =
+                    format!("the filter waits for answers to `{endpoint}`, which come to it in parts from here");
                 findings.add("envoy-streamed-answer", span, message);
             }
         }

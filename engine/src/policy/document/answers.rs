@@ -25,12 +25,7 @@ pub struct Answers {
 
 impl Default for Answers {
     fn default() -> Self {
-        Self {
-            docs_url: None,
-            retry_headers: Vec::new(),
-            error_member: false,
-            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
-        }
+        Self { docs_url: None, retry_headers: Vec::new(), error_member: false, max_body_bytes: DEFAULT_MAX_BODY_BYTES }
     }
 }
 
