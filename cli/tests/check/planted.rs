@@ -73,7 +73,6 @@ fn edits() -> Vec<Edit> {
         format!("route: {{cluster: backend-requests, timeout: 60s, {text}}}\n                request_headers_to_remove")
     };
     let public = |text: &str| format!("name: public\n                {text}\n");
-    let manager = |text: &str| format!("{MANAGER}          {text}\n");
     vec![
         // The filter is off.
         with(after("            name: gateway\n", &format!("            {OFF}\n")), &["envoy-disabled"]),

@@ -88,7 +88,7 @@ pub(crate) fn shows_what_needs_no_body() -> Result<(), String> {
 pub(crate) fn long_lines_are_refused() -> Result<(), String> {
     let vector = all().into_iter().find(|vector| vector.provider == "stripe" && vector.valid).ok_or("no vector")?;
     let provider = vector.provider();
-    for (bytes, lines, fits) in [(1900, 1, true), (2100, 1, false), (1900, 3, false)] {
+    for (bytes, lines, fits) in [(8000, 1, true), (8200, 1, false), (4000, 2, true), (4000, 3, false)] {
         let mut long = vector.clone();
         let items = format!(
             "{},v0={}",
