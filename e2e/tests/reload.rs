@@ -237,7 +237,7 @@ fn under_way(world: &World) -> Result<()> {
         let mut connection = world.connect()?;
         connection.send(first)?;
         world.gateway.until("it has reached the upstream", |gateway| {
-            Ok(gateway.stat("^cluster.backend.upstream_rq_active$")? == 1)
+            Ok(gateway.stat("^cluster.backend-requests.upstream_rq_active$")? == 1)
         })?;
         world.switch(document.other(), &mut idle)?;
         connection.send(last)?;

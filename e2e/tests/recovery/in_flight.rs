@@ -98,10 +98,10 @@ async fn attached(stack: &mut Stack) -> Result<()> {
 
 /// How many requests of the gateway the backend has not answered.
 async fn requests_at_backend(stack: &Stack) -> Result<u64> {
-    let path = "/stats?filter=cluster.backend.upstream_rq_active";
+    let path = "/stats?filter=cluster.backend-requests.upstream_rq_active";
     let reply = Request::get(path).send(&stack.envoy.admin_url()).await?;
     let text = reply.text();
-    let value = text.lines().find_map(|line| line.strip_prefix("cluster.backend.upstream_rq_active: "));
+    let value = text.lines().find_map(|line| line.strip_prefix("cluster.backend-requests.upstream_rq_active: "));
     value.and_then(|value| value.parse().ok()).with_context(|| format!("no number of requests: {text}"))
 }
 

@@ -222,7 +222,7 @@ impl World {
     fn settle(&self) -> Result<()> {
         self.gateway.until("no request is under way", |gateway| {
             Ok(gateway.stat("^http.gateway.downstream_rq_active$")? == 0
-                && gateway.stat("^cluster.backend.upstream_rq_active$")? == 0)
+                && gateway.stat("^cluster.backend.*upstream_rq_active$")? == 0)
         })
     }
 }
