@@ -117,26 +117,28 @@ lint: ## format and clippy
 	@echo "== lint"
 	@scripts/lint.sh
 
-.PHONY: unit
-unit: ## unit and property tests of the core, the command, the demo, the fuzz targets, the test kit and the build
-	@echo "== unit"
-	@cargo test --no-fail-fast -p edge-idempotency-engine -p edge-idempotency-cli -p edge-idempotency-demo -p edge-idempotency-fuzz -p edge-idempotency-services -p testkit -p xtask
+# All tests are built with one selection of packages, the whole workspace: another one has other features, and most crates would
+# be compiled again. `cargo test --workspace --test NAME` shares this build, too.
+TEST_PROGRAMS := EDGE_CLI=$(or $(EDGE_CLI),$(abspath $(NATIVE))/debug/edge-idempotency) \
+	EDGE_DEMO=$(or $(EDGE_DEMO),$(abspath $(NATIVE))/debug/demo) \
+	EDGE_DEMO_SERVICE=$(or $(EDGE_DEMO_SERVICE),$(abspath $(NATIVE))/debug/demo-service) \
+	EDGE_GUARD=$(or $(EDGE_GUARD),$(abspath $(NATIVE))/debug/idempotency-guard)
 
-.PHONY: behaviour
-behaviour: $(WASM_NEEDED) ## behaviour cases, natively and in the built module
-	@echo "== behaviour"
-	@cargo test --no-fail-fast -p wasm-tests
+.PHONY: programs
+programs:
+	@echo "== build"
+	@cargo build --quiet --workspace --bins --tests
 
-.PHONY: e2e
-e2e: tools $(WASM_NEEDED) ## tests in a real Envoy with a real Restate
-	@echo "== e2e"
-	@cargo test --no-fail-fast -p e2e -p soak
+.PHONY: rust
+rust: tools $(WASM_NEEDED) programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
+	@echo "== rust"
+	@$(TEST_PROGRAMS) cargo test --no-fail-fast --workspace
 
 # Where Go is missing it says what it leaves out.
 .PHONY: krakend
-krakend: tools $(WASM_NEEDED) ## the Go bridge for KrakenD: vet, tests, the behaviour cases through it, and a stand-in gateway with it
+krakend: tools $(WASM_NEEDED) programs ## the Go bridge for KrakenD: vet, tests, the behaviour cases through it, and a stand-in gateway with it
 	@echo "== krakend"
-	@scripts/krakend.sh
+	@$(TEST_PROGRAMS) scripts/krakend.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
 SOAK_ARGS ?=

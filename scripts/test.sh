@@ -5,12 +5,12 @@
 # failure, and so does a stage in which no test ran or was skipped. A stage runs even if an earlier one failed. Lines that
 # begin with "SKIPPED: " are shown again at the end.
 #
-# usage: scripts/test.sh [STAGE ...]     default: lint unit behaviour krakend e2e; those left out are reported
+# usage: scripts/test.sh [STAGE ...]     default: lint rust krakend; those left out are reported
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 1
 
-ALL=(lint unit behaviour krakend e2e)
+ALL=(lint rust krakend)
 LOGS=$ROOT/target/test-logs
 MAKE=${MAKE:-make}
 PASSED=0 FAILED=0 SKIPPED=0
