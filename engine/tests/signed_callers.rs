@@ -4,11 +4,11 @@
 
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
-use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
+use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value as Json;
-use testkit::attributes::NoAttributes;
+use testkit::attributes::Clock;
 use testkit::signatures::{hex, hmac_sha256};
 
 const PAGE: &str = include_str!("../../docs/signed-callers.md");
@@ -109,11 +109,12 @@ fn judge_at(
         (b"x-project-id", parts.project.as_bytes()),
     ];
     lines.extend(signature.map(|signature| (b"x-schedule-signature".as_slice(), signature.as_bytes())));
-    let headers = Headers::new(lines);
+    let (headers, clock) = (Headers::new(lines), Clock(now * 1000));
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
-    let flow = exchange.request_headers(policy, &headers, &NoAttributes, &mut effects);
+    let flow = exchange.request_headers(policy, &headers, &clock, &mut effects);
     if matches!(flow, RequestFlow::AwaitBody { .. }) {
-        assert!(effects.is_empty(), "nothing goes on before the body has come");
+        let removes = |effect: &Effect<'_>| matches!(effect, Effect::Remove { .. });
+        assert!(effects.iter().all(removes), "nothing is set before the body has come");
         exchange.request_body(policy, &headers, parts.body.as_bytes(), now * 1000, &mut effects);
     }
     match exchange.refusal() {

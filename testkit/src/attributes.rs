@@ -28,6 +28,24 @@ impl Attributes for NoAttributes {
     }
 }
 
+/// A gateway that knows the time only, in milliseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(pub u64);
+
+impl Attributes for Clock {
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
+        NoAttributes.metadata(path)
+    }
+
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        NoAttributes.route_endpoint()
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Metadata with JSON's types, as the gateway's whole metadata message gives them: texts can be used, other values
 /// cannot.
 #[derive(Clone, Debug, Default, PartialEq)]

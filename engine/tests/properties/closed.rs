@@ -154,6 +154,14 @@ impl Members {
     }
 }
 
+/// Whether a path fits a template in another letter case only.
+fn is_in_other_case(template: &str, path: &str) -> bool {
+    let pairs = || template.split('/').zip(path.split('/')).filter(|(text, _)| !text.starts_with('{'));
+    template.split('/').count() == path.split('/').count()
+        && pairs().all(|(text, segment)| text.eq_ignore_ascii_case(segment))
+        && pairs().any(|(text, segment)| text != segment)
+}
+
 /// Paths that a client could try, normalised; every form of path that Restate 1.7.12 answers is among them.
 const PATHS: [&str; 36] = [
     "/restate",
@@ -239,7 +247,10 @@ fn what_is_closed_is_closed_in_every_combination_of_members() {
                     (None, None) if members.unmatched == "REJECT" => Err("not_found"),
                     (None, None) => Ok(()),
                 };
+                // A path that is a route's in another letter case is refused with one of two codes.
+                let is_other_case = members.routes().iter().any(|(_, route, _)| is_in_other_case(route, path));
                 let is_expected = match (&found, expected) {
+                    (Err(code), _) if is_other_case => ["path_ambiguous", "not_found"].contains(&code.as_str()),
                     (Ok((sent, is_written)), Ok(())) => *is_written || sent == path,
                     (Err(code), Err(expected)) => code == expected,
                     _ => false,

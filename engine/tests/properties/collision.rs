@@ -26,7 +26,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
     let route = |path: &str, target: &str, member: &str, value: &str| {
         json!({
             "endpoint": target.replace(['/', '{', '}'], "-") + path.split('/').nth(1).unwrap(), "path": path, "policy": "REQUIRED_A",
-            "methods": ["GET", "POST"], "target": target, "collision": "enforce", member: value,
+            "methods": ["GET", "POST"], "target": target, "collision": "enforce", "guard_failure": "forward", member: value,
         })
     };
     let document = json!({
@@ -36,10 +36,10 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
             {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
         ]},
         "routes": [
-            route("/raw", "Refunds/create", "guard_failure", "forward"),
+            route("/raw", "Refunds/create", "fingerprint", "raw"),
             route("/strict", "Strict/create", "guard_failure", "refuse"),
             route("/json", "Json/run", "fingerprint", "json"),
-            route("/objects/{id}", "Cart/{id}/checkout", "guard_failure", "forward"),
+            route("/objects/{id}", "Cart/{id}/checkout", "fingerprint", "raw"),
             route("/caller", "Refunds/create", "collision_scope", "caller"),
             route("/caller/{id}", "Cart/{id}/checkout", "collision_scope", "caller"),
         ]

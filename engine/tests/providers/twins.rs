@@ -3,11 +3,11 @@
 
 use crate::files::sources;
 use edge_idempotency_engine::headers::{Headers, canonical};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, RequestFlow};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::attributes::JsonAttributes;
 use testkit::requests::{Line, applied};
 use testkit::vectors::{self, Vector};
 
@@ -84,18 +84,37 @@ fn policy(vector: &Vector, kind: &str, route: &str) -> Policy {
     Policy::from_json(document.to_string().as_bytes()).unwrap_or_else(|errors| panic!("{}: {errors}", vector.id))
 }
 
+/// A gateway that names the endpoint `hook`, and whose clock is that of a vector.
+struct NamedRoute {
+    now_ms: u64,
+}
+
+impl Attributes for NamedRoute {
+    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
+        AttributeValue::Absent
+    }
+
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Text(b"hook".into())
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        self.now_ms
+    }
+}
+
 /// What the backend gets of a delivery with these lines: headers, trailers, and the key.
 fn forwarded(policy: &Policy, vector: &Vector, lines: &[Line], trailers: &[Line]) -> Option<(Vec<Line>, Vec<Line>)> {
     fn borrowed(lines: &[Line]) -> Headers<'_> {
         Headers::new(lines.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect())
     }
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
-    let attributes = JsonAttributes { endpoint: Some(json!("hook")), ..JsonAttributes::default() };
+    let attributes = NamedRoute { now_ms: vector.now_ms };
     let (stores, headers) = (FakeStores::default(), borrowed(lines));
     let whole = (&headers, vector.body.as_slice());
     let flow = exchange.whole_request(policy, whole, &attributes, &stores, vector.now_ms, &mut effects);
     if flow != RequestFlow::Continue {
-        assert!(matches!(effects.as_slice(), [Effect::Reply(_)]), "{effects:?}");
+        assert!(matches!(effects.last(), Some(Effect::Reply(_))), "{effects:?}");
         return None;
     }
     let headers = applied(&effects, HeaderMapKind::Request, lines);

@@ -412,7 +412,7 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/routes/0/recovery", json!(false)),
                 ("/routes/-", route("x", "/{name}", json!({"encoded_slash": true, "methods": ["PUT"]}))),
             ],
-            [("/routes/3/encoded_slash", "reads a path below `/{service}`, which is closed to clients")],
+            [("/routes/3/encoded_slash", "reads a path below `/restate`, which is closed to clients")],
         ),
         // What is closed to clients.
         row(

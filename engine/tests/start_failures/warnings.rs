@@ -29,39 +29,6 @@ pub(super) fn warnings() -> Vec<Row> {
             [("/webhooks/openbao", json!({"cluster": "openbao"}))],
             [("/webhooks/openbao", "never asked: every binding lists its secrets")],
         ),
-        row(
-            [("/webhooks/openbao", json!({"cluster": "openbao"})), ("/webhooks/unkey", json!({"cluster": "unkey"}))],
-            [(
-                "/webhooks/unkey",
-                "by default others than before: standard_webhooks, github, shopify; write `key_scope` or `bind_body` into",
-            )],
-        ),
-        row(
-            [("/webhooks/static/wh_01GITHUB", binding("github", json!({"key_scope": "webhook"})))],
-            [(
-                "/webhooks/static/wh_01GITHUB",
-                "keys of `github` are by default bound to the body, so they are others than before; write \
-                 `\"bind_body\": false` to keep the earlier ones",
-            )],
-        ),
-        row(
-            [("/webhooks/static/wh_01STANDARD", binding("standard_webhooks", json!({"bind_body": true})))],
-            [(
-                "/webhooks/static/wh_01STANDARD",
-                "keys of `standard_webhooks` are by default scoped to the webhook, so they are others than before; write \
-                 `\"key_scope\": \"project\"` to keep the earlier ones",
-            )],
-        ),
-        row(
-            [
-                ("/webhooks/static/wh_01GITHUB", binding("github", json!({"bind_body": false}))),
-                ("/webhooks/static/wh_02GITHUB", binding("github", json!({"bind_body": true}))),
-                ("/webhooks/static/wh_01STANDARD", binding("standard_webhooks", json!({"key_scope": "project"}))),
-                ("/webhooks/static/wh_01WOO__", binding("woocommerce", json!({}))),
-                ("/webhooks/static/wh_01LINEAR", binding("linear", json!({}))),
-            ],
-            [],
-        ),
         // A provider of the document's own is what the document says.
         row(
             [
