@@ -273,6 +273,13 @@ pub(crate) fn continue_request() -> Result<(), Status> {
     done(unsafe { proxy_continue_stream(REQUEST) })
 }
 
+/// Resumes a paused response.
+pub(crate) fn continue_response() -> Result<(), Status> {
+    const RESPONSE: u32 = 1;
+    // SAFETY: no memory is involved.
+    done(unsafe { proxy_continue_stream(RESPONSE) })
+}
+
 /// Makes an HTTP request to a cluster; the token comes back with the reply.
 pub(crate) fn http_call(
     cluster: &str,

@@ -91,6 +91,10 @@ impl Host for WasmHost {
         attributes::request_size()
     }
 
+    fn resume_response(&self) -> Result<(), HostError> {
+        abi::continue_response().map_err(|_| HostError)
+    }
+
     fn sender_address(&self) -> Option<Vec<u8>> {
         attributes::sender_address()
     }

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 }
 
 /// Commands that reach the filter. `ORDERS` is the address of the orders, and `USUAL` what is the same everywhere.
-const COMMANDS: [&str; 46] = [
+const COMMANDS: [&str; 45] = [
     "curl ORDERS USUAL",
     "curl http://me:pw@api.example.com/orders USUAL",
     "curl http://api.example.com:8443/orders USUAL",
@@ -43,7 +43,6 @@ const COMMANDS: [&str; 46] = [
     "curl http://api.example.com/x/../orders USUAL",
     "curl http://api.example.com/%6frders/?a=1#top USUAL",
     "curl http://api.example.com//orders USUAL",
-    "curl http://api.example.com/orders%2Fx USUAL",
     "curl 'http://api.example.com/orders;a=1' USUAL",
     "curl http://api.example.com/Orders USUAL",
     "curl -X PUT ORDERS USUAL",

@@ -79,6 +79,9 @@ impl Host for Gateway {
     fn resume_request(&self) -> Result<(), HostError> {
         Err(HostError)
     }
+    fn resume_response(&self) -> Result<(), HostError> {
+        Err(HostError)
+    }
     fn received_bytes(&self) -> Option<u64> {
         None
     }

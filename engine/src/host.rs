@@ -104,6 +104,12 @@ pub trait Host: Attributes {
     /// the gateway does not tell.
     fn received_bytes(&self) -> Option<u64>;
 
+    /// Resumes the paused response of this host. The current callback may belong to another context.
+    ///
+    /// # Errors
+    /// The response has ended.
+    fn resume_response(&self) -> Result<(), HostError>;
+
     /// The address and the port of the client that the request is from, as text, behind proxies that the gateway trusts. `None` if
     /// the gateway does not tell.
     fn sender_address(&self) -> Option<Vec<u8>> {

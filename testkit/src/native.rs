@@ -162,6 +162,10 @@ impl Host for NativeHost {
         Ok(())
     }
 
+    fn resume_response(&self) -> Result<(), HostError> {
+        Ok(())
+    }
+
     fn received_bytes(&self) -> Option<u64> {
         None
     }

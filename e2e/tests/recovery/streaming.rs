@@ -21,7 +21,7 @@ static PIECE: [u8; 1 << 16] = [b'x'; 1 << 16];
 const FIRST: &[u8] = b"the first part";
 const LAST: &[u8] = b", and the last";
 /// More than is read of an answer that a `Location` needs, and not the same everywhere, so that its order shows.
-static TOO_LONG: LazyLock<Vec<u8>> = LazyLock::new(|| (0..20_000).flat_map(u32::to_be_bytes).collect());
+static TOO_LONG: LazyLock<Vec<u8>> = LazyLock::new(|| (0..300_000).flat_map(u32::to_be_bytes).collect());
 
 pub(crate) struct StreamingWorld {
     gateway: Gateway,

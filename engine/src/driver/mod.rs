@@ -422,19 +422,3 @@ fn edit<H: Host>(host: &H, effects: &[Effect<'_>]) -> Result<(), HostError> {
         Effect::Body(_) | Effect::Reply(_) => Ok(()),
     })
 }
-#[cfg(test)]
-mod size_probe {
-    #[test]
-    fn sizes() {
-        use super::*;
-        println!(
-            "Exchange {} Effect {} Problem {} Identity {} GivenRecord {} flow {}",
-            size_of::<Exchange>(),
-            size_of::<Effect<'static>>(),
-            size_of::<Problem>(),
-            size_of::<crate::identity::Identity>(),
-            size_of::<GivenRecord>(),
-            size_of::<RequestFlow>()
-        );
-    }
-}

@@ -133,20 +133,6 @@ impl<H: Host> Driver<H> {
         self.finish_body(host, effects);
     }
 
-    /// Replaces a response whose body the gateway keeps back by a local reply, in a callback that belongs to another context.
-    /// To let it go on would be wrong: where other filters stream the body, the gateway can lose the rest of it, and end the
-    /// response as if it were whole.
-    pub(super) fn reply_to_stalled(&mut self, host: &H) {
-        self.response = ResponseBody::Streamed;
-        let Some(policy) = self.policy.clone() else { return };
-        let mut effects = Vec::new();
-        self.exchange.response_body_lost(&policy, &mut effects);
-        let lines = host.header_lines(HeaderMapKind::Response);
-        if let Some(headers) = lines.headers() {
-            self.reply_instead(host, &headers, &effects);
-        }
-    }
-
     /// Carries out what was decided at the body's end.
     fn finish_body(&mut self, host: &H, effects: Vec<Effect<'_>>) {
         let _ = edit(host, &effects);
@@ -180,7 +166,7 @@ impl<H: Host> Driver<H> {
 }
 
 /// The new body among the effects, if there is one.
-fn body_of(effects: Vec<Effect<'_>>) -> Option<Vec<u8>> {
+pub(super) fn body_of(effects: Vec<Effect<'_>>) -> Option<Vec<u8>> {
     effects.into_iter().find_map(|effect| match effect {
         Effect::Body(body) => Some(body),
         Effect::Set { .. } | Effect::Remove { .. } | Effect::Reply(_) => None,

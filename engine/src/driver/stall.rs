@@ -4,9 +4,10 @@
 //! filter lets the headers pass, and the filter lets them pass when it has the body. As soon as one body has arrived
 //! during a wait, the gateway is known to be configured well, and nothing here is needed any more.
 
-use super::Driver;
-use super::response::ResponseBody;
+use super::response::{ResponseBody, body_of};
+use super::{Driver, edit};
 use crate::host::Host;
+use crate::policy::Policy;
 use crate::problem::Problem;
 
 /// How often [`Driver::on_tick`] has to be called, in milliseconds.
@@ -49,7 +50,8 @@ impl<H: Host> Driver<H> {
     /// Ends a wait for a body that the gateway keeps back, in a callback that belongs to another context. `false` if the
     /// gateway has not received any of the body either; then the wait goes on.
     ///
-    /// A request is refused with 503 `policy_invalid`. A response is replaced, since it does not go on before its end.
+    /// A request is refused with 503 `policy_invalid`. A response passes as one whose body cannot be read: none of
+    /// its body has come, so nothing goes on in the middle of it.
     pub fn end_stalled_wait(&mut self, host: &H) -> bool {
         if let Some(pending) = &self.pending {
             // A client that sends its body slowly is no sign of a wrong configuration.
@@ -59,7 +61,18 @@ impl<H: Host> Driver<H> {
             self.reply(host, &Problem::policy_invalid());
             return true;
         }
-        self.reply_to_stalled(host);
+        let Some(policy) = self.policy.clone() else { return false };
+        self.pass_unread(host, &policy);
         true
+    }
+
+    /// Lets a response pass whose body does not arrive. The body is replaced when it comes.
+    fn pass_unread(&mut self, host: &H, policy: &Policy) {
+        let mut effects = Vec::new();
+        self.exchange.response_body_kept_back(policy, &mut effects);
+        let _ = edit(host, &effects);
+        self.response = body_of(effects).map_or(ResponseBody::Streamed, ResponseBody::Replaced);
+        // If the response has ended meanwhile, there is nothing to resume.
+        let _ = host.resume_response();
     }
 }

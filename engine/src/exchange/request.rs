@@ -320,7 +320,9 @@ impl Exchange {
         (authority, path): (&str, &'r NormalPath<'_>),
         attributes: &dyn Attributes,
     ) -> Result<MatchedRoute<'p, 'r>, Problem> {
-        let declared = match policy.named_endpoint(attributes) {
+        let named = policy.named_endpoint(attributes);
+        let is_named = !matches!(named, AttributeValue::Absent);
+        let declared = match named {
             AttributeValue::Absent => policy.declared(authority, path.as_str(), head.method),
             AttributeValue::Text(endpoint) => {
                 let place = (authority, path.as_str());
@@ -347,6 +349,8 @@ impl Exchange {
             RouteLookup::OtherReading => Err(Problem::path_ambiguous(PathError::OtherReading)),
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
             RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),
+            // The path may be that of another route, whose policy would not be applied.
+            RouteLookup::Nothing if is_named => Err(Problem::not_found()),
             RouteLookup::Nothing => {
                 self.facts.policy = Some(unmatched_name(policy.unmatched()));
                 let kind = match policy.unmatched() {

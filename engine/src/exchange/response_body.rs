@@ -33,7 +33,9 @@ pub(super) enum AwaitedBody {
 enum UnreadBody {
     /// It can pass to the client.
     Passes,
-    /// It was dropped, or does not come.
+    /// It can pass to the client, when the gateway gives it.
+    IsKeptBack,
+    /// It was dropped.
     IsLost,
 }
 
@@ -94,8 +96,13 @@ impl Exchange {
         self.response_body_unread(UnreadBody::Passes, policy, effects);
     }
 
-    /// Handles a body that cannot pass: it has become longer than the limit while it came, or it does not come. The effects
-    /// give the response another body.
+    /// Handles a body that the gateway keeps back.
+    pub(crate) fn response_body_kept_back<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
+        self.response_body_unread(UnreadBody::IsKeptBack, policy, effects);
+    }
+
+    /// Handles a body that cannot pass, since it has become longer than the limit while it came. The effects give the response
+    /// another body.
     pub fn response_body_lost<'a>(&mut self, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
         self.response_body_unread(UnreadBody::IsLost, policy, effects);
     }
@@ -107,8 +114,11 @@ impl Exchange {
             (AwaitedBody::Error(status, retry), _) => replaced = Some(Problem::backend_error(status, retry)),
             (AwaitedBody::OneWay, _) => self.accept(&mut decision, Accepted::Unknown, policy, effects),
             (AwaitedBody::Shaped, UnreadBody::Passes) => self.leave_unshaped(Unshaped::TooLong),
+            (AwaitedBody::Shaped, UnreadBody::IsKeptBack) => self.leave_unshaped(Unshaped::KeptBack),
             (AwaitedBody::Shaped, UnreadBody::IsLost) => {
-                let can_repeat = decision.keyed || decision.recovery.is_some();
+                // A backend that did not store the answer would run the request again.
+                let is_stored = matches!(self.facts.outcome, Outcome::Stored | Outcome::Replayed);
+                let can_repeat = is_stored || decision.recovery.is_some();
                 let problem = Problem::answer_unavailable(can_repeat);
                 set(":status", problem.status().to_string().into_bytes(), effects);
                 set(RETRY, problem.retry().name().as_bytes(), effects);

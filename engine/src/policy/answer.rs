@@ -37,6 +37,8 @@ enum LocationPiece {
 /// The reason why an answer keeps its status 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unshaped {
+    /// The gateway keeps the body back.
+    KeptBack,
     /// The body is no JSON, or there is no body.
     NotJson,
     /// The body is compressed.
@@ -53,6 +55,7 @@ impl Unshaped {
     /// The reason as metrics name it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::KeptBack => "body_kept_back",
             Self::NotJson => "body_not_json",
             Self::Encoded => "body_encoded",
             Self::TooLong => "body_too_long",

@@ -44,6 +44,8 @@ const METHOD_OVERRIDES: [&str; 4] =
 
 /// The first segment under which Restate keeps the description of its handlers. Restate 1.7 answers 404 there.
 const OPENAPI: &str = "openapi";
+/// The service of the guard, if the document does not name another one.
+pub(in crate::policy) const GUARD: &str = "IdempotencyGuard";
 
 /// The method of a route that lists none.
 const DEFAULT_METHOD: &str = "POST";
@@ -415,6 +417,8 @@ impl Compiler<'_> {
         }
         if self.is_restate() {
             names.get_or_insert(SERVICES, OPENAPI, CLOSED_UNDECLARED);
+            // Another policy before the same Restate may have a guard.
+            names.get_or_insert(SERVICES, GUARD, CLOSED_UNDECLARED);
         }
         // The first segments of most routes are the same.
         let mut free = None;

@@ -21,7 +21,8 @@ impl Provider {
         is("content-type")
             || self.identifiers.iter().any(|slot| identifies(&slot.place.source))
             || self.schemes.iter().any(|scheme| {
-                scheme.reads_line(name, &is) || scheme.identifier.as_ref().is_some_and(|place| identifies(&place.source))
+                scheme.reads_line(name, &is)
+                    || scheme.identifier.as_ref().is_some_and(|place| identifies(&place.source))
             })
     }
 

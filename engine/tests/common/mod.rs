@@ -15,6 +15,7 @@ pub(crate) type Line = (&'static [u8], &'static [u8]);
 /// A gateway with one request.
 #[derive(Default)]
 pub(crate) struct Gateway {
+    pub(crate) responses_resumed: Cell<usize>,
     pub(crate) request: Vec<Line>,
     /// What it has of the request's body, without [`Gateway::withheld`] bytes at the end
     pub(crate) body: RefCell<Vec<u8>>,
@@ -134,6 +135,11 @@ impl Host for Gateway {
 
     fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError> {
         self.replies.borrow_mut().push(reply.status);
+        Ok(())
+    }
+
+    fn resume_response(&self) -> Result<(), HostError> {
+        self.responses_resumed.set(self.responses_resumed.get() + 1);
         Ok(())
     }
 

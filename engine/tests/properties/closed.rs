@@ -148,6 +148,8 @@ impl Members {
             Some("a path of a service that no route declares")
         } else if is_restate && !is_declared && service == "openapi" {
             Some("Restate's descriptions")
+        } else if is_restate && !is_declared && service == "IdempotencyGuard" {
+            Some("the guard of another policy")
         } else {
             None
         }
@@ -244,7 +246,7 @@ fn what_is_closed_is_closed_in_every_combination_of_members() {
                     (Some(_), _) => Err("not_found"),
                     (None, Some(taken)) if taken == method => Ok(()),
                     (None, Some(_)) => Err("method_not_allowed"),
-                    (None, None) if members.unmatched == "REJECT" => Err("not_found"),
+                    (None, None) if members.unmatched == "REJECT" || endpoint.is_some() => Err("not_found"),
                     (None, None) => Ok(()),
                 };
                 // A path that is a route's in another letter case is refused with one of two codes.

@@ -478,7 +478,8 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
                 {
                     by_method(vec![(route, Vec::new())], &method)
                 }
-                None => Declared::Nothing,
+                None if path.contains("%2F") => Declared::Nothing,
+                None => return refused("not_found"),
             },
         },
         Some(_) => return refused("policy_invalid"),

@@ -9,8 +9,11 @@ use super::stream::{Direction, Stream};
 use testkit::http::Headers;
 
 /// Top-level names that Envoy knows and this host does not answer.
-const NOT_MODELLED: [&str; 8] =
-    ["response", "connection", "connection_id", "upstream", "source", "destination", "node", "filter_state"];
+const NOT_MODELLED: [&str; 7] =
+    ["response", "connection", "connection_id", "upstream", "destination", "node", "filter_state"];
+
+/// The address of every client, with its port.
+const CLIENT: &str = "192.0.2.7:40000";
 
 /// A value on the way along a path.
 enum Node<'a> {
@@ -55,6 +58,9 @@ enum Missing {
 
 fn resolve<'a>(state: &'a State, segments: &[&str]) -> Result<Node<'a>, Missing> {
     let (first, rest) = segments.split_first().ok_or(Missing::NotFound)?;
+    if *first == "source" {
+        return if rest == ["address"] { Ok(Node::Bytes(CLIENT.into())) } else { Err(Missing::NotModelled) };
+    }
     rest.iter().try_fold(top(state, first)?, |node, segment| step(node, segment))
 }
 

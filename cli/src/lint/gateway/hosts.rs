@@ -115,7 +115,7 @@ mod tests {
             ("*.example.com", "api.example.com", true, false),
             ("*.example.com", "*.example.com", true, true),
             ("*.eu.example.com", "*.example.com", false, true),
-            ("*-api.example.com", "*.example.com", false, false),
+            ("*-api.example.com", "*.example.com", false, true),
             ("*.com", "*.example.com", true, false),
             ("eu.example.com", "*.example.com", false, true),
             ("api.*", "api.example.com", true, false),

@@ -3,6 +3,7 @@
 use super::operations::OperationsDocument;
 use super::{parse_duration, parse_header_name, parse_text};
 use crate::json::cursor::{Issues, JsonCursor};
+use crate::policy::compile::GUARD;
 use crate::policy::path::NormalPath;
 use crate::policy::target::{Target, TargetPaths};
 
@@ -147,7 +148,7 @@ impl Backend {
                 let fields = at.fields(&["service", "retention"], issues)?;
                 let retention = fields.parse("retention", issues, parse_duration);
                 let service = fields.get("service").map(|at| at.parse(issues, Target::parse_service));
-                Some(Guard { service: service.unwrap_or_else(|| Some("IdempotencyGuard".to_owned()))?, retention })
+                Some(Guard { service: service.unwrap_or_else(|| Some(GUARD.to_owned()))?, retention })
             }),
             operations: fields.get("operations").and_then(|at| OperationsDocument::read(&at, inline, issues)),
         })
