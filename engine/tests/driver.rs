@@ -217,10 +217,7 @@ fn shaped_policy() -> String {
 
 /// A success of this route, with more headers.
 fn success(more: &[Line]) -> Gateway {
-    let mut gateway = Gateway::with(&RECOVERY);
-    gateway.request[0].1 = b"POST";
-    gateway.request[2].1 = b"/refunds";
-    gateway.request.push((b"idempotency-key", b"k"));
+    let mut gateway = Gateway::posting(b"/refunds");
     gateway.response = vec![(b":status", b"200"), (b"x-restate-id", b"inv_1"), (b"content-type", b"application/json")];
     gateway.response.extend(more);
     gateway

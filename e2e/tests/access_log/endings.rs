@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::Change;
+use e2e::deliveries;
 use e2e::gateway::{Gateway, Surroundings};
 use e2e::harness::{Test, sharing};
 use e2e::http2;
@@ -64,7 +65,11 @@ impl World {
 
         // The filter waits for the body, and the gateway ends the wait.
         let mut client = TcpStream::connect(self.gateway.address("slow")?)?;
-        let head = "POST /api/v1/hooks/stripe/wh_planted HTTP/1.1\r\nhost: a\r\nstripe-signature: t=1,v1=a\r\ncontent-length: 9\r\n\r\n";
+        // A signature that its header does not show to be wrong.
+        let signature = format!("t={},v1={}", deliveries::now(), "a".repeat(64));
+        let head = format!(
+            "POST /api/v1/hooks/stripe/wh_planted HTTP/1.1\r\nhost: a\r\nstripe-signature: {signature}\r\ncontent-length: 9\r\n\r\n"
+        );
         client.write_all(head.as_bytes())?;
         let mut answer = [0; 12];
         client.read_exact(&mut answer)?;

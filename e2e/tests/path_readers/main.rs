@@ -209,13 +209,10 @@ fn policy(routes: &[Route]) -> String {
         let policy = route.policy.as_deref()?;
         let mut declared = json!({
             "endpoint": route.name, "methods": [route.method], "path": route.path, "policy": policy,
-            "identity": identity(&route.name),
+            "identity": identity(&route.name), "encoded_slash": route.encoded_slash,
         });
-        if route.encoded_slash {
-            declared["encoded_slash"] = json!(true);
-        }
         if policy == "REQUIRED_B" {
-            declared["webhook"] = json!({"provider": "stripe"});
+            declared.as_object_mut()?.insert("webhook".to_owned(), json!({"provider": "stripe"}));
         }
         Some(declared)
     });

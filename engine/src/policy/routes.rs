@@ -213,8 +213,9 @@ impl RouteTable {
     }
 
     /// Finds the routes for a request. The order of precedence is: routes of its host, routes of the longest wildcard,
-    /// routes without a host. A host has to be equal to the whole authority, byte for byte. A literal segment takes precedence over a parameter behind a text, the longest such text over a
-    /// shorter one, and each of them over a parameter that takes the whole segment, from left to right.
+    /// routes without a host. A host has to be equal to the whole authority, byte for byte. A literal segment takes precedence
+    /// over a parameter behind a text, the longest such text over a shorter one, and each of them over a parameter that takes
+    /// the whole segment, from left to right.
     ///
     /// A path in which a text stands in another letter case, or with other escapes, is looked up a second time as a lenient
     /// router would do it.
@@ -235,10 +236,10 @@ impl RouteTable {
         authority: &str,
         path: &'p str,
     ) -> Option<RouteMatch<'t, 'p>> {
-        if !(self.hosts.is_empty() && self.suffixes.is_empty()) {
-            if let Some(found) = self.roots(authority).find_map(|root| self.find_below(descent, root, path)) {
-                return Some(found);
-            }
+        if !(self.hosts.is_empty() && self.suffixes.is_empty())
+            && let Some(found) = self.roots(authority).find_map(|root| self.find_below(descent, root, path))
+        {
+            return Some(found);
         }
         self.find_below(descent, self.any?, path)
     }

@@ -308,7 +308,7 @@ fn is_other_spelling(policy: &PolicyModel, authority: &str) -> bool {
         host = format!("[{address}]");
     }
     let of_policy = |pattern: &&str| host_rank(Some(pattern), &host).is_some();
-    host != authority && policy.routes.iter().flat_map(|route| &route.hosts).any(|pattern| of_policy(&pattern))
+    host != authority && policy.routes.iter().flat_map(|route| &route.hosts).any(of_policy)
 }
 
 /// The host's pattern that a request belongs to, more particular ones first: the host, wildcards from the longest, all.

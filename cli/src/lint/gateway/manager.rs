@@ -75,8 +75,9 @@ fn streams(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut Gateway
     }
     if !needs.waiting.is_empty() {
         let before = filters.iter().take(chain.index);
-        let streaming = before.filter_map(|filter| mode(filter, "request_body_mode", &["FULL_DUPLEX_STREAMED", "4"]));
-        if let Some(second) = streaming.skip(1).next() {
+        let mut streaming =
+            before.filter_map(|filter| mode(filter, "request_body_mode", &["FULL_DUPLEX_STREAMED", "4"]));
+        if let Some(second) = streaming.nth(1) {
             let message = "a second filter streams the bodies of requests, which the filter waits for";
             findings.add("envoy-streamed-requests", second, message);
         }

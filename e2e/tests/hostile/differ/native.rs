@@ -67,15 +67,16 @@ pub(crate) const DECLARED: [Route; 4] = [
 
 /// `backend` of a listener's policy.
 pub(crate) fn backend(listener: Listener) -> Value {
-    let mut backend = json!({"kind": "restate", "cluster": "backend", "guard": {"service": GUARD}});
-    if listener == Listener::NativeV1 {
-        backend["paths"] = json!("v1");
-        backend["reserved_paths"] = json!([]);
+    let guard = json!({"service": GUARD});
+    match listener {
+        Listener::NativeV1 => {
+            json!({"kind": "restate", "cluster": "backend", "guard": guard, "paths": "v1", "reserved_paths": []})
+        }
+        Listener::Native => {
+            json!({"kind": "restate", "cluster": "backend", "guard": guard, "reserved_paths": [RESERVED]})
+        }
+        _ => json!({"kind": "restate", "cluster": "backend", "guard": guard}),
     }
-    if listener == Listener::Native {
-        backend["reserved_paths"] = json!([RESERVED]);
-    }
-    backend
 }
 
 /// `retention` of a listener's policy.
