@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The attack: so many connections, each with so many waits.
-const CONNECTIONS: usize = 8;
-const WAITS: usize = 300;
+const CONNECTIONS: usize = 24;
+const WAITS: usize = 100;
 /// The default of `recovery.max_waits_per_caller`, and how many workers the gateway has.
 const PER_CALLER: usize = 16;
 const WORKERS: usize = 2;

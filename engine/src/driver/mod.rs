@@ -68,7 +68,8 @@ pub struct Driver<H: Host> {
 struct PendingRequest {
     /// The header lines that are read when the wait ends. They count towards the limits of [`HeldLines`] until then.
     lines: HeldLines,
-    /// How many bytes of names and values the request's head has.
+    /// How many bytes of names and values the request's head has, without the headers that were removed before the wait: the
+    /// gateway counts it so.
     head: usize,
     /// The body limit of the route, in bytes.
     limit: usize,
@@ -174,7 +175,8 @@ impl<H: Host> Driver<H> {
                 if self.apply(host, &effects) == FilterAction::Pause {
                     return FilterAction::Pause;
                 }
-                let head = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+                let head = headers.iter().filter(|(name, _)| !is_removed(&effects, name));
+                let head = head.map(|(name, value)| name.len() + value.len()).sum();
                 let reader = self.exchange.body_reader().filter(|_| matches!(flow, RequestFlow::AwaitEnd { .. }));
                 let has_body = end_of_stream;
                 self.pending =
@@ -412,6 +414,12 @@ impl<H: Host> Driver<H> {
         let _ = host.reply(&LocalReply { status, details: &details, headers: &headers, body });
         FilterAction::Pause
     }
+}
+
+/// Whether the effects remove the request's headers with this name.
+fn is_removed(effects: &[Effect<'_>], name: &[u8]) -> bool {
+    let is_it = |effect: &Effect<'_>| matches!(effect, Effect::Remove { map: HeaderMapKind::Request, name: removed } if *removed == name);
+    effects.iter().any(is_it)
 }
 
 /// Carries out edits, up to the first one that fails.
