@@ -3,9 +3,9 @@
 use crate::{applied, lines};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
-use edge_idempotency_engine::{Exchange, Policy, RequestFlow, key};
+use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use serde_json::json;
-use testkit::attributes::NoAttributes;
+use testkit::attributes::Clock;
 
 /// Between the parts of an input.
 const BETWEEN: &[u8] = b"\n---\n";
@@ -37,9 +37,10 @@ pub fn provider(input: &[u8]) {
 
     let mut effects = Vec::new();
     let mut exchange = Exchange::new();
-    let mut flow = exchange.request_headers(&policy, &headers, &NoAttributes, &mut effects);
+    let clock = Clock(now_ms);
+    let mut flow = exchange.request_headers(&policy, &headers, &clock, &mut effects);
     if let RequestFlow::AwaitBody { .. } = flow {
-        assert!(effects.is_empty());
+        assert!(effects.iter().all(|effect| matches!(effect, Effect::Remove { .. })));
         flow = exchange.request_body(&policy, &headers, body, now_ms, &mut effects);
     } else {
         assert_eq!(flow, RequestFlow::Replied);
@@ -47,7 +48,8 @@ pub fn provider(input: &[u8]) {
     let _ = exchange.record(&policy).to_json();
     if flow == RequestFlow::Replied {
         // Lengths and codings are looked at before anything is verified.
-        let early = given.iter().any(|(name, _)| name == b"content-length" || name == b"content-encoding");
+        let long = given.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > 8192;
+        let early = long || given.iter().any(|(name, _)| name == b"content-length" || name == b"content-encoding");
         assert!(early || !matches!(identifier, Ok(Ok(Some(_)))));
         return;
     }
