@@ -20,6 +20,10 @@ pub fn write_gateway(path: &Path, options: &EnvoyOptions, ingress: &[SocketAddr]
     let backend = backend(ingress);
     for cluster in at(&mut config, "/static_resources/clusters")?.as_array_mut().context("the clusters are no list")? {
         let cluster = cluster.as_object_mut().context("a cluster is no object")?;
+        // The stores have clusters, too.
+        if !cluster.get("name").and_then(Value::as_str).is_some_and(|name| name.starts_with("backend")) {
+            continue;
+        }
         cluster.extend(backend.as_object().cloned().into_iter().flatten());
     }
     let routes = at(&mut config, &format!("{MANAGER}/route_config/virtual_hosts/0/routes"))?;
