@@ -85,8 +85,8 @@ fn mistakes_that_envoy_passes_over_are_failures() {
         ),
         ("(i32.const 7)", "proxy_on_request_headers returned 7; the ABI has 0 and 1"),
         (
-            r"(call $property «source\00address») (i32.const 0)",
-            "the property source.address exists in Envoy and is not modelled here",
+            r"(call $property «source\00port») (i32.const 0)",
+            "the property source.port exists in Envoy and is not modelled here",
         ),
         (
             "(call $check (call $raw_close (i32.const 2))) (i32.const 0)",
