@@ -8,10 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use edge_idempotency_demo::http::Request as Asked;
-use edge_idempotency_demo::ports::{Ports, loopback, loopback_url};
-use edge_idempotency_demo::process::Process;
-use edge_idempotency_demo::restate::{Restate, RestateOptions};
+use harness::http::Request as Asked;
+use harness::ports::{Ports, loopback, loopback_url};
+use harness::process::Process;
+use harness::restate::{Restate, RestateOptions};
 use serde_json::{Value, json};
 
 use crate::client::{Connections, Request};

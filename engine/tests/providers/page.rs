@@ -26,7 +26,7 @@ pub(crate) fn is_fresh() -> Result<(), String> {
 
 fn page() -> String {
     let files: Vec<(String, Value)> =
-        crate::files::sources().into_iter().map(|(name, text)| (name, serde_json::from_str(&text).unwrap())).collect();
+        super::files::sources().into_iter().map(|(name, text)| (name, serde_json::from_str(&text).unwrap())).collect();
     let (with, without): (Vec<_>, Vec<_>) = files.iter().partition(|(_, file)| file.get("identifiers").is_some());
     let mut page = HEAD.replace("{count}", &files.len().to_string());
     page.push_str("\n## With an identifier\n\n");
