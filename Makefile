@@ -56,7 +56,7 @@ wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm, and the same un
 
 # Cargo detects changed sources. The linked file stays untouched if its content is the same. A module that fails the
 # check does not get into dist/. The module is there twice, once under a name with the beginning of its checksum: a gateway
-# loads another module only under another name (docs/reload.md). Of these names dist/ has the present one only.
+# loads another module only under another name (docs/render.md). Of these names dist/ has the present one only.
 .PHONY: FORCE
 $(LINKED): FORCE
 	@echo "== wasm"

@@ -147,7 +147,7 @@ fn the_dashboard_is_well_formed() {
 
 #[test]
 fn rules_name_only_results_of_lookups_that_there_are() {
-    let page = text("docs/contract.md") + &text("docs/lookups.md");
+    let page = text("docs/contract.md") + &text("docs/webhooks.md");
     let mut seen = BTreeSet::new();
     for rule in rules() {
         for matcher in rule["expr"].as_str().unwrap().split("result").skip(1) {

@@ -345,8 +345,9 @@ mod tests {
 
     #[test]
     fn documented_clusters_inject_credentials_as_these_do() {
+        let mut blocks = include_str!("../../docs/webhooks.md").split("```yaml\n").skip(1);
         let documented =
-            include_str!("../../docs/lookups.md").split("```").find_map(|block| block.strip_prefix("yaml\n"));
+            blocks.find(|block| block.starts_with("clusters:")).and_then(|block| block.split("```").next());
         let documented: Value = serde_saphyr::from_str(documented.unwrap()).unwrap();
         let options = EnvoyOptions { run_dir: "/etc/envoy".into(), ..options("{}", true) };
         let shipped: Value = serde_saphyr::from_str(&lookups(&options, &stores())).unwrap();

@@ -1,4 +1,4 @@
-//! The platform's own scheduler: it has no token, and signs what it sends as docs/signed-callers.md says.
+//! The platform's own scheduler: it has no token, and signs what it sends as docs/identity.md says.
 
 use serde_json::Value;
 use testkit::signatures::{SignedCall, unix_now};
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// The example of docs/signed-callers.md, computed with openssl.
+    /// The example of docs/identity.md, computed with openssl.
     #[test]
     fn signs_as_the_page_says() {
         let dispatch = Dispatch {
@@ -81,7 +81,7 @@ mod tests {
         };
         let signed = dispatch.signed_at("sched_b3bVnQ3N4dYkRr0e1zT5", 1_793_000_000);
         let header = signed.headers.iter().find(|(name, _)| name == "X-Schedule-Signature").unwrap();
-        let page = include_str!("../../docs/signed-callers.md");
+        let page = include_str!("../../docs/identity.md");
         assert!(page.contains(&format!("X-Schedule-Signature: {}", String::from_utf8_lossy(&header.1))));
     }
 }

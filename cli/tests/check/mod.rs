@@ -1,4 +1,4 @@
-//! `check`: lints, formats, and gateways.
+//! `check`: lints, formats, and gateways. The links of the pages are checked here, too.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,6 +10,7 @@
 mod formats;
 mod gateways;
 mod lints;
+mod pages;
 mod planted;
 mod rendered;
 mod shipped;

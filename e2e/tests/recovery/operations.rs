@@ -430,7 +430,7 @@ fn small_policy() -> String {
 
 const LISTENER: &str = "rotated";
 
-/// The filter's configuration is replaced while Envoy runs, as docs/reload.md has it.
+/// The filter's configuration is replaced while Envoy runs, as docs/render.md has it.
 async fn rotation(stack: &mut Stack) -> Result<()> {
     let (old, new) = ("the-old-secret-of-this-test", "the-new-secret-of-this-test");
     let directory = tempfile::tempdir()?;
