@@ -37,9 +37,8 @@ MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
 FINISHED := target/wasm/finished/edge_idempotency.wasm
 NATIVE := $(or $(CARGO_TARGET_DIR),target)
-# The profile `quick` builds fast. The demo's sample service is built beside it.
-DEMO := EDGE_DEMO_SERVICE=$(or $(EDGE_DEMO_SERVICE),$(abspath $(NATIVE))/quick/demo-service) \
-	cargo run --quiet --profile quick --package edge-idempotency-demo --bin demo --
+# `demo-files` builds it, and the sample service beside it.
+DEMO := cargo run --quiet --package edge-idempotency-demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
@@ -57,15 +56,15 @@ wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm, and the same un
 
 # Cargo detects changed sources. The linked file stays untouched if its content is the same. A module that fails the
 # check does not get into dist/. The module is there twice, once under a name with the beginning of its checksum: a gateway
-# loads another module only under another name (docs/reload.md). Of these names dist/ has the present one only.
+# loads another module only under another name (docs/render.md). Of these names dist/ has the present one only.
 .PHONY: FORCE
 $(LINKED): FORCE
 	@echo "== wasm"
 	@scripts/build-wasm.sh >/dev/null
 
 $(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
-	@cargo run --quiet --profile quick --package xtask -- finish $< $(FINISHED)
-	@cargo run --quiet --profile quick --package xtask -- check-module $(FINISHED)
+	@cargo run --quiet --package xtask -- finish $< $(FINISHED)
+	@cargo run --quiet --package xtask -- check-module $(FINISHED)
 	@mkdir -p $(@D)
 	@named=edge_idempotency-$$(cut -c 1-12 $(FINISHED).sha256).wasm && \
 		cp $(FINISHED) $(@D)/$$named.tmp && mv $(@D)/$$named.tmp $(@D)/$$named && \
@@ -118,27 +117,32 @@ lint: ## format and clippy
 	@scripts/lint.sh
 
 # All tests are built with one selection of packages, the whole workspace: another one has other features, and most crates would
-# be compiled again. `cargo test --workspace --test NAME` shares this build, too.
-TEST_PROGRAMS := EDGE_CLI=$(or $(EDGE_CLI),$(abspath $(NATIVE))/debug/edge-idempotency) \
-	EDGE_DEMO=$(or $(EDGE_DEMO),$(abspath $(NATIVE))/debug/demo) \
-	EDGE_DEMO_SERVICE=$(or $(EDGE_DEMO_SERVICE),$(abspath $(NATIVE))/debug/demo-service) \
-	EDGE_GUARD=$(or $(EDGE_GUARD),$(abspath $(NATIVE))/debug/idempotency-guard)
+# be compiled again. `cargo test --workspace --test NAME` shares this build, too. CI compiles everything once, so that what
+# makes the next compilation fast would only cost it time and space.
+export CARGO_INCREMENTAL ?= $(if $(CI),0,1)
+BINARIES := demo demo-service edge-idempotency idempotency-guard soak
 
 .PHONY: programs
 programs:
 	@echo "== build"
-	@cargo build --quiet --workspace --bins --tests
+	@scripts/krakend.sh build & go=$$!; \
+		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %) && wait $$go
 
 .PHONY: rust
 rust: tools $(WASM_NEEDED) programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
 	@echo "== rust"
-	@$(TEST_PROGRAMS) cargo test --no-fail-fast --workspace
+	@cargo test --no-fail-fast --workspace --tests
 
 # Where Go is missing it says what it leaves out.
 .PHONY: krakend
-krakend: tools $(WASM_NEEDED) programs ## the Go bridge for KrakenD: vet, tests, the behaviour cases through it, and a stand-in gateway with it
+krakend: ## the Go bridge for KrakenD: format, vet and its tests in Go
 	@echo "== krakend"
-	@$(TEST_PROGRAMS) scripts/krakend.sh
+	@scripts/krakend.sh
+
+# What finds faults only by repetition. CONTRIBUTING.md says when it is run, and when it was last green.
+.PHONY: test-long
+test-long: tools $(WASM_NEEDED) ## what takes long: the soak, race detectors, random requests, every property a hundred times
+	@MAKE=$(MAKE) scripts/test-long.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
 SOAK_ARGS ?=
@@ -146,14 +150,14 @@ SOAK_ARGS ?=
 .PHONY: soak
 soak: tools $(WASM_NEEDED) ## operations through two Envoys and three Restate nodes while processes are killed: SOAK_ARGS="--operations 10000 --faults 40"
 	@echo "== soak"
-	@cargo build --quiet --profile quick --package edge-idempotency-services --package soak
-	@EDGE_GUARD=$(or $(EDGE_GUARD),$(abspath $(NATIVE))/quick/idempotency-guard) $(NATIVE)/quick/soak $(SOAK_ARGS)
+	@cargo build --quiet --package edge-idempotency-services --package soak
+	@$(NATIVE)/debug/soak $(SOAK_ARGS)
 
 # Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
 .PHONY: dashboard-picture
 dashboard-picture: tools $(WASM_NEEDED) ## draw the dashboard's main panels anew: docs/images/dashboard.png
 	@scripts/tools.sh plotting
-	@EDGE_DASHBOARD_DATA=$(CURDIR)/target/dashboard.json cargo test --quiet -p e2e --test observability -- 'names and labels are clean'
+	@EDGE_DASHBOARD_DATA=$(CURDIR)/target/dashboard.json cargo test --quiet --workspace --test e2e -- 'observability::names and labels are clean'
 	@mkdir -p docs/images
 	@.tools/plotting/bin/python scripts/dashboard-picture.py target/dashboard.json docs/images/dashboard.png
 
@@ -166,7 +170,7 @@ ONLY ?=
 hostile: $(WASM_NEEDED) ## random hostile requests against a model of who is let in: CASES=100000 SEED=1 [ONLY=4711]
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
 	@echo "== hostile"
-	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet -p e2e --test hostile -- --quiet adversary
+	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet --workspace --test e2e -- --quiet adversary
 
 # `--compare NAME=FILE` also measures another build of the module.
 BENCH_ARGS ?=
@@ -175,37 +179,37 @@ BENCH_ARGS ?=
 bench: bench-files ## measure what the filter costs: the exchange natively, and in a real Envoy
 	@echo "== bench"
 	@cargo bench --quiet --package edge-idempotency-engine --bench exchange
-	@cargo run --quiet --package bench -- $(BENCH_ARGS)
+	@cargo run --quiet --profile bench --package bench -- $(BENCH_ARGS)
 
 .PHONY: bench-quick
 bench-quick: bench-files ## a short and rough run in Envoy, for development
 	@echo "== bench-quick"
-	@cargo run --quiet --package bench -- --quick $(BENCH_ARGS)
+	@cargo run --quiet --profile bench --package bench -- --quick $(BENCH_ARGS)
 
 .PHONY: bench-reload
 bench-reload: bench-files ## measure what requests wait while a policy of 10 or 10,000 routes is replaced
 	@echo "== bench-reload"
-	@cargo run --quiet --package bench -- --reload --rounds 3 $(BENCH_ARGS)
+	@cargo run --quiet --profile bench --package bench -- --reload --rounds 3 $(BENCH_ARGS)
 
 .PHONY: bench-flood
 bench-flood: bench-files ## measure what other requests wait, and memory, in a flood of webhooks of 1 MiB
 	@echo "== bench-flood"
-	@cargo run --quiet --package bench -- --flood --rounds 3 $(BENCH_ARGS)
+	@cargo run --quiet --profile bench --package bench -- --flood --rounds 3 $(BENCH_ARGS)
 
 .PHONY: bench-backend
 bench-backend: ## measure what Restate and the guard service spend on a claim
 	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),scripts/tools.sh restate,:)
 	@echo "== bench-backend"
 	@cargo build --quiet --release --package edge-idempotency-services
-	@EDGE_GUARD=$(abspath $(NATIVE))/release/idempotency-guard cargo run --quiet --package bench -- --backend $(BENCH_ARGS)
+	@EDGE_GUARD=$(abspath $(NATIVE))/release/idempotency-guard cargo run --quiet --profile bench --package bench -- --backend $(BENCH_ARGS)
 
 # Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files
 bench-files: $(WASM_NEEDED)
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
 	@scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
-	@cargo run --quiet --profile quick --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
-	@cargo run --quiet --profile quick --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
+	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
+	@cargo run --quiet --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
 
 .PHONY: clean
 clean: ## remove what was built

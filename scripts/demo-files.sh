@@ -50,7 +50,7 @@ for part in "$@"; do
         *) die "unknown part: $part" "usage: scripts/demo-files.sh [wasm] [envoy] [restate]" ;;
     esac
 done
-begin "the demo" logged demo cargo build --profile quick --package edge-idempotency-demo
+begin "the demo" logged demo cargo build --package edge-idempotency-demo --package demo-service
 
 # What a job did last: the crate that cargo compiles.
 last() {

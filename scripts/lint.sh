@@ -36,4 +36,4 @@ cargo metadata --locked --format-version 1 >/dev/null || die "Cargo.lock does no
 say "lint: clippy"
 cargo clippy --quiet --workspace --all-targets -- -D warnings
 # Targets that `cargo test` leaves out unless they are named.
-cargo clippy --quiet --workspace --test krakend -- -D warnings
+cargo clippy --quiet --workspace --test short -- -D warnings

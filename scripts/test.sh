@@ -2,8 +2,8 @@
 # Runs the stages of the test suite as make targets, shows their output and ends with one line:
 #   N passed, N failed, N skipped
 # The line sums the results of all stages. A stage that fails without a failing test (a lint, a build) counts as one
-# failure, and so does a stage in which no test ran or was skipped. A stage runs even if an earlier one failed. Lines that
-# begin with "SKIPPED: " are shown again at the end.
+# failure, and so does a stage in which no test ran or was skipped. A stage runs even if an earlier one failed. What failed is
+# shown again at the end, and so are lines that begin with "SKIPPED: ".
 #
 # usage: scripts/test.sh [STAGE ...]     default: lint rust krakend; those left out are reported
 set -uo pipefail
@@ -25,6 +25,7 @@ done
 summary() {
     local stage
     echo
+    cat "$LOGS/failures"
     for stage in "${ALL[@]}"; do
         case " ${stages[*]} " in *" $stage "*) ;; *) echo "NOT RUN: $stage" ;; esac
     done
@@ -40,6 +41,14 @@ count() {
              END { print passed + 0, failed + 0, ignored + 0 }'
 }
 
+# What the failed tests of a log said: up to 15 lines for each, 150 in all.
+failures() {
+    sed $'s/\033\\[[0-9;]*m//g' "$1" | awk '
+        /^---- .* ----$/ { shown = 16 }
+        /^(failures:|test result: )/ { shown = 0 }
+        shown > 0 && lines < 150 { print; shown--; lines++ }'
+}
+
 interrupted() {
     trap - INT TERM
     BROKEN+=("interrupted")
@@ -50,6 +59,7 @@ interrupted() {
 trap interrupted INT TERM
 
 mkdir -p "$LOGS"
+: >"$LOGS/failures"
 for stage in "${stages[@]}"; do
     log=$LOGS/$stage.log
     "$MAKE" --no-print-directory "$stage" </dev/null 2>&1 | tee "$log"
@@ -60,6 +70,7 @@ for stage in "${stages[@]}"; do
     if [ "$status" -ne 0 ]; then
         [ "$failed" -gt 0 ] || FAILED=$((FAILED + 1))
         BROKEN+=("$stage (log: target/test-logs/$stage.log)")
+        failures "$log" >>"$LOGS/failures"
     elif [ "$stage" != lint ] && [ $((passed + failed + ignored)) -eq 0 ]; then
         FAILED=$((FAILED + 1))
         BROKEN+=("$stage: no test ran")

@@ -1,5 +1,5 @@
 //! What a backend spends on the filter's account: CPU time of Restate and of the guard service for a claim, which is a fresh
-//! call of a handler that does nothing, and for the same call again, which Restate answers from its store. `docs/scale.md`
+//! call of a handler that does nothing, and for the same call again, which Restate answers from its store. `docs/performance.md`
 //! computes with these numbers.
 
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use edge_idempotency_demo::http::Request as Asked;
-use edge_idempotency_demo::ports::{Ports, loopback, loopback_url};
-use edge_idempotency_demo::process::Process;
-use edge_idempotency_demo::restate::{Restate, RestateOptions};
+use harness::http::Request as Asked;
+use harness::ports::{Ports, loopback, loopback_url};
+use harness::process::Process;
+use harness::restate::{Restate, RestateOptions};
 use serde_json::{Value, json};
 
 use crate::client::{Connections, Request};

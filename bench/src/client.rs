@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use edge_idempotency_demo::ports::loopback;
+use harness::ports::loopback;
 
 /// An answer that takes longer is none.
 const TIMEOUT: Duration = Duration::from_secs(20);

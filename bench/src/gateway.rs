@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use edge_idempotency_demo::ports::loopback;
-use edge_idempotency_demo::process::Process;
+use harness::ports::loopback;
+use harness::process::Process;
 
 use crate::client::{self, Reply};
 use crate::config::{self, SEEN};

@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use backend::BackendFiles;
 use clap::Parser;
-use edge_idempotency_demo::tools::repository;
+use harness::tools::repository;
 use serde_json::Value;
 use variant::names;
 

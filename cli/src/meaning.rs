@@ -3,11 +3,8 @@
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 const ERRORS: &str = "docs/errors.md";
-const PAGES: [(&str, &str); 3] = [
-    (ERRORS, include_str!("../../docs/errors.md")),
-    ("docs/webhooks.md", include_str!("../../docs/webhooks.md")),
-    ("docs/lookups.md", include_str!("../../docs/lookups.md")),
-];
+const PAGES: [(&str, &str); 2] =
+    [(ERRORS, include_str!("../../docs/errors.md")), ("docs/webhooks.md", include_str!("../../docs/webhooks.md"))];
 
 /// The meaning of a code.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,9 @@
 //! `render` and `init` from outside, but for what needs a gateway (`e2e/tests/render.rs`, `krakend/gateway/examples_test.go`).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+use crate::repository;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
-
-fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
 
 fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_edge-idempotency")).args(args).current_dir(repository()).output().unwrap()

@@ -158,7 +158,7 @@ fn a_new_webhook_of_a_static_policy_starts_with_the_policy() {
     assert_eq!(status, 0, "{errors}");
 }
 
-/// docs/lookups.md has the same records.
+/// docs/webhooks.md has the same records.
 #[test]
 fn the_records_of_stores_are_printed() {
     let policy = POLICY.replace(

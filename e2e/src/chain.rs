@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
-use edge_idempotency_demo::ports::{Ports, loopback};
-use edge_idempotency_demo::restate::{Invocation, Restate, RestateOptions};
-use edge_idempotency_demo::service::Service;
+use harness::ports::{Ports, loopback};
+use harness::restate::{Invocation, Restate, RestateOptions};
+use harness::service::Service;
 use tempfile::TempDir;
 
 use crate::config::ListenerSpec;
 use crate::gateway::{Gateway, Surroundings, tools};
-use crate::harness::runtime;
+use crate::runner::runtime;
 
 /// The running chain, from the front to the back.
 pub struct Chain {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use edge_idempotency_demo::envoy::{EnvoyOptions, render};
-use edge_idempotency_demo::stack::POLICY;
+use harness::envoy::{EnvoyOptions, render};
+use harness::stack::POLICY;
 use serde_json::{Map, Value, json};
 
 const LISTENER: &str = "/static_resources/listeners/0";

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::harness::runtime;
+use crate::runner::runtime;
 
 /// How a processor gets an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

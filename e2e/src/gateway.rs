@@ -9,19 +9,19 @@ use std::time::Duration;
 use std::{fmt, fs};
 
 use anyhow::{Context as _, Result, ensure};
-use edge_idempotency_demo::envoy::{Envoy, EnvoyOptions, Stores};
-use edge_idempotency_demo::http;
-use edge_idempotency_demo::ports::{Ports, loopback};
-use edge_idempotency_demo::tokens::Signer;
-use edge_idempotency_demo::tools::Tools;
+use harness::envoy::{Envoy, EnvoyOptions, Stores};
+use harness::http;
+use harness::ports::{Ports, loopback};
+use harness::tokens::Signer;
+use harness::tools::Tools;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::capture::{Answer, Capture};
 use crate::config::{self, ListenerSpec};
-use crate::harness::{runtime, until};
 use crate::http2;
 use crate::raw::{self, Reply, Request};
+use crate::runner::{runtime, until};
 use crate::wire::{Line, Message, shown, shown_lines};
 
 /// Header lines of a request that Envoy itself adds or rewrites, and why.

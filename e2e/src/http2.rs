@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::harness::runtime;
 use crate::raw::{Reply, Request};
+use crate::runner::runtime;
 use crate::wire::{Line, PATIENCE};
 
 /// Sends one request on a connection of its own. What the protocol's own library refuses to send is an error.

@@ -16,11 +16,11 @@
 //! | [`deliveries`] | webhooks, signed as their providers sign them |
 //! | [`ext_proc`] | an external processor of Envoy that streams answers |
 //! | [`gateway`] | Envoy with the filter between a client and the capture |
-//! | [`discovery`] | the filter's configuration from a file, as docs/reload.md has it |
+//! | [`discovery`] | the filter's configuration from a file, as docs/render.md has it |
 //! | [`lookup_stores`] | the registry and the secret store, and webhooks in them |
 //! | [`payouts`] | calls that are in flight until a test confirms them |
 //! | [`prometheus`] | a Prometheus that scrapes such an Envoy |
-//! | [`harness`] | running trials, and an end for every process |
+//! | [`runner`] | running groups of tests, and an end for every process |
 
 pub mod behaviour;
 pub mod callers;
@@ -32,12 +32,12 @@ pub mod discovery;
 pub mod ext_proc;
 pub mod frames;
 pub mod gateway;
-pub mod harness;
 pub mod held;
 pub mod http2;
 pub mod lookup_stores;
 pub mod payouts;
 pub mod prometheus;
 pub mod raw;
+pub mod runner;
 pub mod table;
 pub mod wire;

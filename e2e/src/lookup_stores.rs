@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
-use edge_idempotency_demo::envoy::Stores;
-use edge_idempotency_demo::faults::FaultyServer;
-use edge_idempotency_demo::openbao::{MOUNT, OpenBao, OpenBaoOptions};
-use edge_idempotency_demo::ports::Ports;
-use edge_idempotency_demo::unkey::{Binding, Unkey};
+use harness::envoy::Stores;
+use harness::faults::FaultyServer;
+use harness::openbao::{MOUNT, OpenBao, OpenBaoOptions};
+use harness::ports::Ports;
+use harness::unkey::{Binding, Unkey};
 use serde_json::{Value, json};
 
 use crate::deliveries::{self, now};
 use crate::gateway::tools;
-use crate::harness::runtime;
 use crate::raw::Request;
+use crate::runner::runtime;
 
 /// The root key of the registry.
 pub const ROOT_KEY: &str = "unkey_planted_root_key";

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use edge_idempotency_demo::http::Request;
-use edge_idempotency_demo::restate::Restate;
+use harness::http::Request;
+use harness::restate::Restate;
 use serde_json::Value;
 
-use crate::harness::until_async;
+use crate::runner::until_async;
 
 /// Between two questions whether something has happened.
 const POLL: Duration = Duration::from_millis(20);

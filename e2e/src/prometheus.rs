@@ -8,13 +8,13 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
-use edge_idempotency_demo::http::Request;
-use edge_idempotency_demo::ports::{loopback, loopback_url};
-use edge_idempotency_demo::process::Process;
-use edge_idempotency_demo::tools::repository;
+use harness::http::Request;
+use harness::ports::{loopback, loopback_url};
+use harness::process::Process;
+use harness::tools::repository;
 use serde_json::Value;
 
-use crate::harness::{runtime, until};
+use crate::runner::{runtime, until};
 
 /// The job that the rules name.
 pub const JOB: &str = "edge-idempotency";

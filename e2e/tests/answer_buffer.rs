@@ -1,14 +1,12 @@
 //! A successful answer whose `Location` is made from its body, where the gateway's buffer is small: up to the buffer it is
 //! shaped, and between the buffer and the policy's `answers.max_body_bytes` (1 MiB) the gateway makes it an error.
 
-use std::process::ExitCode;
-
 use anyhow::{Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::Gateway;
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::json;
 
 /// A listener with room for the longest body that is read, and one without.
@@ -16,11 +14,11 @@ const WIDE: &str = "wide";
 const NARROW: &str = "narrow";
 const NARROW_BUFFER: u32 = 32_768;
 
-fn main() -> ExitCode {
-    run(Ok(sharing(
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    Ok(vec![sharing(
         start,
         vec![Test::new("only a buffer of more than the bound leaves long answers as they are", lengths)],
-    )))
+    )])
 }
 
 fn start() -> Result<Gateway> {

@@ -1,13 +1,11 @@
 //! Which of the gateway's limits counts for a body that the filter waits for: the listener's, or the greater one of a route
 //! that leads to a cluster. A route with `direct_response` has only the listener's (docs/security.md, "Know the buffers").
 
-use std::process::ExitCode;
-
 use anyhow::{Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::Gateway;
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
 
 /// The listener's buffer, a body between it and the routes' limit, and the routes' limit.
@@ -15,8 +13,8 @@ const LISTENERS: u32 = 32_768;
 const BODY: usize = 200_000;
 const ROUTES: u32 = 1_114_112;
 
-fn main() -> ExitCode {
-    run(Ok(sharing(start, vec![Test::new("the limit of a route counts if it leads to a cluster", limits)])))
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    Ok(vec![sharing(start, vec![Test::new("the limit of a route counts if it leads to a cluster", limits)])])
 }
 
 fn start() -> Result<Gateway> {

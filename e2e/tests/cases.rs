@@ -3,16 +3,13 @@
 //! A case states what reaches the filter. Claims arrive in a signed token; metadata that no token can bring is left there
 //! by a filter in front, and route metadata stands on the gateway's route.
 
-use std::process::ExitCode;
-
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::behaviour::{answer, asks_for_upgrade, listener_for, request};
 use e2e::callers::signed_at;
 use e2e::config::ListenerSpec;
 use e2e::deliveries::now;
 use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, Surroundings, TOLD_TO_THE_ROUTER, is_added};
-use e2e::harness::{Test, run, sharing};
-use libtest_mimic::Trial;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::Value;
 use testkit::cases::{Case, CaseFile, CaseOutcome, compare, directory, load_dir};
 use testkit::http::{Headers, Message};
@@ -34,20 +31,16 @@ const EXCEPTIONS: [(&str, &str, Transport, &str); 4] = [
     ("paths", "methods are case-sensitive", Transport::Http2, "likewise"),
 ];
 
-fn main() -> ExitCode {
-    run(trials())
-}
-
-fn trials() -> Result<Vec<Trial>> {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let files = load_dir(&directory()).map_err(|error| anyhow!(error))?;
     for (file, case, _, _) in EXCEPTIONS {
         let known = files.iter().any(|known| known.name == file && known.cases.iter().any(|known| known.name == case));
         ensure!(known, "{file}::{case} is to go another way, and is no case");
     }
-    Ok(files.into_iter().flat_map(of_file).collect())
+    Ok(files.into_iter().map(of_file).collect())
 }
 
-fn of_file(file: CaseFile) -> Vec<Trial> {
+fn of_file(file: CaseFile) -> Group {
     let mut listeners: Vec<(String, ListenerSpec)> = Vec::new();
     let mut around = Surroundings::default();
     let (mut planned, mut elsewhere) = (Vec::new(), Vec::new());
@@ -56,13 +49,13 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
         // `run_case` what a caller signed.
         if case.now_unix_ms.is_some() && signed_at(&case, now()).is_none() {
             let name = format!("{}::{} (not here: it sets the clock)", file.name, case.name);
-            elsewhere.push(Trial::test(name, || Ok(())).with_ignored_flag(true));
+            elsewhere.push(name);
             continue;
         }
         // The gateway here has no stores; tests/lookups has them. A refused upgrade asks none.
         if case.lookups.is_some() && !(asks_for_upgrade(&case) && case.upstream.is_none()) {
             let name = format!("{}::{} (not here: it looks up)", file.name, case.name);
-            elsewhere.push(Trial::test(name, || Ok(())).with_ignored_flag(true));
+            elsewhere.push(name);
             continue;
         }
         around.environment.extend(case.environment.clone());
@@ -84,9 +77,8 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
         }
         Test::new(name, move |gateway| run_case(gateway, &listener, &case, claims.as_ref(), transport))
     });
-    let mut trials = sharing(move || Gateway::start_within(&around, &listeners), tests.collect());
-    trials.extend(elsewhere);
-    trials
+    let group = sharing(move || Gateway::start_within(&around, &listeners), tests.collect());
+    elsewhere.into_iter().fold(group, Group::leaving_out)
 }
 
 fn run_case(

@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Surroundings};
-use e2e::harness::{Test, run, sharing};
+use e2e::runner::{Group, Test, sharing};
 use e2e::wire::{Kind, Reader};
-use edge_idempotency_demo::tools::repository;
+use harness::tools::repository;
 use serde_json::{Value, json};
 
 /// What the upstream says to the requests of one test, in this order; the last word is repeated.
@@ -124,9 +124,9 @@ const ROWS: [Row; 17] = [
     },
 ];
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = ROWS.iter().map(|row| Test::new(row.name, move |world: &World| plays(world, row))).collect();
-    run(Ok(sharing(World::start, tests)))
+    Ok(vec![sharing(World::start, tests)])
 }
 
 /// The page's client, the gateway, and the upstream behind it.

@@ -4,24 +4,20 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, Output};
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Received, received};
-use e2e::harness::{Test, run, sharing};
-use edge_idempotency_demo::tools::built;
+use e2e::runner::{Group, Test, sharing};
+use harness::tools::built;
 use serde_json::{Value, json};
 
 const LISTENER: &str = "hosts";
 /// What each command ends with, if nothing else is said: who calls, the key, and a body.
 const USUAL: &str = r#"-H "$AUTH" -H 'Idempotency-Key: k-1' -d '{"a": 1}'"#;
 const ORDERS: &str = "http://api.example.com/orders";
-
-fn main() -> ExitCode {
-    run(Ok(trials()))
-}
 
 /// Commands that reach the filter. `ORDERS` is the address of the orders, and `USUAL` what is the same everywhere.
 const COMMANDS: [&str; 45] = [
@@ -72,7 +68,7 @@ const COMMANDS: [&str; 45] = [
     "curl 'http://api.example.com/orders?a=1&b=$c;d|e' USUAL",
 ];
 
-fn trials() -> Vec<libtest_mimic::Trial> {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests: Vec<Test<World>> = COMMANDS
         .into_iter()
         .map(|command| {
@@ -81,7 +77,7 @@ fn trials() -> Vec<libtest_mimic::Trial> {
         .collect();
     tests.push(Test::new("what Envoy answers before the filter is told", answered_before));
     tests.push(Test::new("without a Host nothing is explained", without_host));
-    sharing(World::start, tests)
+    Ok(vec![sharing(World::start, tests)])
 }
 
 struct World {
@@ -120,7 +116,7 @@ impl World {
         fs::write(gateway.run_dir().join("explained.json"), policy.to_string())?;
         let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
         let authorization = format!("Authorization: Bearer {}", gateway.token(&claims)?);
-        let command = built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")?;
+        let command = built("EDGE_CLI", "edge-idempotency")?;
         Ok(Self { gateway, command, authorization, turn: Mutex::new(()) })
     }
 

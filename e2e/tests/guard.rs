@@ -1,16 +1,15 @@
 //! The program `idempotency-guard`, registered with a real Restate as docs/guard.md says: the first claim under a key is kept, and
 //! every later one gets it.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
-use e2e::harness::{Test, run, runtime, sharing, until_async};
-use edge_idempotency_demo::guard::{Guard, GuardOptions};
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::ports::Ports;
-use edge_idempotency_demo::restate::{Restate, RestateOptions};
+use e2e::runner::{Group, Test, runtime, sharing, until_async};
+use harness::guard::{Guard, GuardOptions};
+use harness::http::{Reply, Request};
+use harness::ports::Ports;
+use harness::restate::{Restate, RestateOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -18,7 +17,7 @@ use tokio::sync::Mutex;
 /// How often a test looks whether something has happened.
 const POLL: Duration = Duration::from_millis(20);
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         test("the first fingerprint is kept", first_is_kept),
         test("a claim waits for a guard that is down", waits_for_the_guard),
@@ -26,7 +25,7 @@ fn main() -> ExitCode {
         test("the retention is the one of the command line", retention),
         test("nothing is logged", quiet),
     ];
-    run(Ok(sharing(|| runtime()?.block_on(World::start()), tests)))
+    Ok(vec![sharing(|| runtime()?.block_on(World::start()), tests)])
 }
 
 fn test(name: &str, body: impl AsyncFnOnce(&mut World) -> Result<()> + Send + 'static) -> Test<Mutex<World>> {

@@ -1,14 +1,12 @@
 //! Routes of one host, and requests that spell this host in another way, in a real Envoy: its virtual hosts take a host whatever the
 //! letter case, and whatever its port where the gateway says so. What no route declares is forwarded here.
 
-use std::process::ExitCode;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
 use e2e::gateway::{Gateway, Seen, Surroundings};
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
 
 const HOOKS: &str = "hooks.example.com";
@@ -25,7 +23,7 @@ const AS_WRITTEN: &str = "as-written";
 /// No route has hosts.
 const WITHOUT: &str = "without-hosts";
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("a declared host works", declared),
         Test::new("another spelling of the webhook's host takes no forged delivery past the signature", forged),
@@ -35,7 +33,7 @@ fn main() -> ExitCode {
         Test::new("other hosts go their own way", other_hosts),
         Test::new("without hosts each spelling leads to the same routes", without_hosts),
     ];
-    run(Ok(sharing(World::start, tests)))
+    Ok(vec![sharing(World::start, tests)])
 }
 
 struct World {

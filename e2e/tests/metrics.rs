@@ -2,25 +2,24 @@
 //! labels as `demo/envoy.yaml` takes them out of the names.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Surroundings};
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::json;
 
 const LISTENER: &str = "api";
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("counts and labels", counts),
         Test::new("tenants beyond max_series share a series", folded),
         Test::new("a histogram of the attempts that clients tell", attempts),
     ];
-    run(Ok(sharing(start, tests)))
+    Ok(vec![sharing(start, tests)])
 }
 
 fn start() -> Result<Gateway> {

@@ -3,15 +3,14 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Gateway, Surroundings, tools};
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::{Connection, Request};
+use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,11 +20,12 @@ const MAX_SERIES: u64 = 2000;
 const TENANTS: u64 = 50_000;
 const CONNECTIONS: u64 = 8;
 
-fn main() -> ExitCode {
-    let mut trials = sharing(start, vec![Test::new("label values are as they were written", labels)]);
-    trials.extend(sharing(start, vec![Test::new("50,000 tenants: bounded series and memory, exact sums", tenants)]));
-    trials.extend(sharing(start_reloaded, vec![Test::new("a replaced policy loses no count", reloaded)]));
-    run(Ok(trials))
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    Ok(vec![
+        sharing(start, vec![Test::new("label values are as they were written", labels)]),
+        sharing(start, vec![Test::new("50,000 tenants: bounded series and memory, exact sums", tenants)]),
+        sharing(start_reloaded, vec![Test::new("a replaced policy loses no count", reloaded)]),
+    ])
 }
 
 /// The endpoint names, by path. Two of them end like names that Envoy itself makes labels of.

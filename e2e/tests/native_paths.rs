@@ -1,18 +1,17 @@
 //! Restate's own paths, asked for by a stranger without a token, where the policy neither rewrites paths nor refuses what no route
 //! declares: a real Envoy leads every path to a real Restate, and only the filter closes them.
 
-use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::Surroundings;
-use e2e::harness::{Test, run, runtime, sharing};
 use e2e::raw::{self, Reply, Request};
-use edge_idempotency_demo::guard::{Guard, GuardOptions};
-use edge_idempotency_demo::http;
-use edge_idempotency_demo::ports::Ports;
+use e2e::runner::{Group, Test, runtime, sharing};
+use harness::guard::{Guard, GuardOptions};
+use harness::http;
+use harness::ports::Ports;
 use serde_json::{Value, json};
 
 /// The forms of Restate's paths, each a listener.
@@ -20,13 +19,13 @@ const LISTENERS: [&str; 2] = ["v2", "v1"];
 /// A path that a route declares, and that is Restate's own at the same time.
 const REFUNDS: &str = "/Refunds/create";
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         test("a stranger does not get a stored result", results),
         test("a stranger calls no handler and no guard", calls),
         test("what a route declares is open", declared),
     ];
-    run(Ok(sharing(World::start, tests)))
+    Ok(vec![sharing(World::start, tests)])
 }
 
 fn test(name: &str, body: impl FnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {

@@ -4,16 +4,16 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::options;
-use e2e::harness::{Test, run, runtime, sharing};
 use e2e::raw::{self, Reply, Request};
-use edge_idempotency_demo::envoy::Envoy;
-use edge_idempotency_demo::process::Process;
+use e2e::runner::{Group, Test, runtime, sharing};
+use harness::envoy::Envoy;
+use harness::process::Process;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -22,7 +22,7 @@ const READY: Duration = Duration::from_secs(30);
 const MISSING_NODE: &str =
     "the API of examples/own-api needs Node.js 18 or newer on PATH (Debian: apt-get install nodejs)";
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("the configuration holds the example policy", |world: &World| holds_policy(&world.config)),
         Test::new("one order, however often it is sent", one_order),
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Test::new("a request without a key is refused and never reaches the API", without_key),
         Test::new("a path that the policy does not declare passes without a key", undeclared),
     ];
-    run(Ok(sharing(World::start, tests)))
+    Ok(vec![sharing(World::start, tests)])
 }
 
 /// The API and the gateway.

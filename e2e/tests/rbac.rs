@@ -1,13 +1,11 @@
 //! What Envoy's RBAC filter denies by path or by host, before ours, stays denied: other spellings of the path or the host do
 //! not get round it, and no other route's rewrite leads there.
 
-use std::process::ExitCode;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Seen};
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
 
 const DENIED: &str = "/api/v1/denied";
@@ -26,7 +24,7 @@ const HOST: &str = "host";
 /// The same on a connection manager that leaves port and final dot to the filter.
 const HOST_AS_WRITTEN: &str = "host as written";
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests = Vec::new();
     for listener in [RULE, ROUTE] {
         let test = |name: &str, body: fn(&World, &str) -> Result<()>| {
@@ -41,7 +39,7 @@ fn main() -> ExitCode {
             hosts(world, listener)
         }));
     }
-    run(Ok(sharing(World::start, tests)))
+    Ok(vec![sharing(World::start, tests)])
 }
 
 struct World {

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -15,8 +14,8 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Gateway, Received, Surroundings, received, tools};
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::{Connection, Reply, Request};
+use e2e::runner::{Group, Test, sharing};
 use e2e::wire::PATIENCE;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,7 +29,7 @@ const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency
 const CLIENTS: usize = 6;
 const SWITCHES: usize = 10;
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let test = |name: &str, body: fn(&World) -> Result<()>| {
         Test::new(name, move |world: &World| {
             let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +44,7 @@ fn main() -> ExitCode {
         test("a variable of the environment that is listed later", listed_later),
         test("another module: overwritten, and under a name of its own", another_module),
     ];
-    run(Ok(sharing(World::start, tests)))
+    Ok(vec![sharing(World::start, tests)])
 }
 
 /// One of two documents that differ in everything that a request shows.

@@ -2,20 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
-use e2e::harness::{Test, run, sharing};
-use edge_idempotency_demo::tools::{built, repository};
+use e2e::runner::{Group, Test, sharing};
+use harness::tools::{built, repository};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-fn main() -> ExitCode {
-    run(trials())
-}
-
-fn trials() -> Result<Vec<libtest_mimic::Trial>> {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests = Vec::new();
     for path in policies()? {
         let name = path.strip_prefix(repository()).context("a policy's name")?.with_extension("").display().to_string();
@@ -27,7 +23,7 @@ fn trials() -> Result<Vec<libtest_mimic::Trial>> {
     let block = demo.clone();
     tests.push(Test::new("the filter alone is the bootstrap's", move |world: &World| world.filter_alone(&block)));
     tests.push(Test::new("TLS upstreams and fetched keys validate", move |world: &World| world.validates(&demo, &TLS)));
-    Ok(sharing(World::start, tests))
+    Ok(vec![sharing(World::start, tests)])
 }
 
 const TLS: [&str; 8] = [
@@ -70,13 +66,13 @@ struct World {
 impl World {
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let keys = edge_idempotency_demo::tokens::Signer::generate().jwks();
+        let keys = harness::tokens::Signer::generate().jwks();
         fs::write(directory.path().join("jwks.json"), keys)?;
         fs::write(directory.path().join("ca.pem"), CERTIFICATE)?;
         for name in ["unkey-root-key", "openbao-token"] {
             fs::write(directory.path().join(format!("{name}.json")), json!({"resources": []}).to_string())?;
         }
-        Ok(Self { command: built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")?, directory })
+        Ok(Self { command: built("EDGE_CLI", "edge-idempotency")?, directory })
     }
 
     /// What `render envoy` writes for a policy.

@@ -1,26 +1,24 @@
 //! `instance` in problem documents under the shipped configuration: it is the id that Envoy makes, which the access log has
 //! too. What a client sends as an id is not repeated.
 
-use std::process::ExitCode;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::ListenerSpec;
 use e2e::gateway::{Gateway, Seen};
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
 
 const LISTENER: &str = "shipped";
 /// What a client claims to be the request's id.
 const CLIENTS: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("a refusal of the filter has the gateway's id", refused),
         Test::new("a problem document in the place of an answer has it, too", replaced),
     ];
-    run(Ok(sharing(start, tests)))
+    Ok(vec![sharing(start, tests)])
 }
 
 fn start() -> Result<Gateway> {

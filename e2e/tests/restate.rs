@@ -1,17 +1,16 @@
 //! The whole chain: client, Envoy with the filter, Restate, a service that counts its effects.
 
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::plain_policy;
 use e2e::gateway::tools;
-use e2e::harness::{Test, run, runtime, sharing};
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::restate::Invocation;
-use edge_idempotency_demo::scheduler::Dispatch;
-use edge_idempotency_demo::stack::{Stack, StackOptions};
+use e2e::runner::{Group, Test, runtime, sharing};
+use harness::http::{Reply, Request};
+use harness::restate::Invocation;
+use harness::scheduler::Dispatch;
+use harness::stack::{Stack, StackOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,7 +20,7 @@ const PROJECTS: &str = "/api/v1/projects";
 
 const BURST: usize = 20;
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = |paths: &str| {
         let tests = vec![
             test("a fresh call, then replays", fresh_then_replays),
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
         ];
         tests.into_iter().map(|test| test.within(paths)).collect()
     };
-    run(Ok(["v2", "v1"].into_iter().flat_map(|paths| sharing(move || World::start(paths), tests(paths))).collect()))
+    Ok(["v2", "v1"].into_iter().map(|paths| sharing(move || World::start(paths), tests(paths))).collect())
 }
 
 /// A test, one at a time: what is new in the backend then belongs to it.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,13 +9,13 @@ use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
 use e2e::gateway::Surroundings;
-use e2e::harness::{Test, run, runtime, sharing};
 use e2e::http2;
 use e2e::lookup_stores::{Hook, LookupStores, ROOT_KEY};
 use e2e::raw::{Reply, Request, exchange};
-use edge_idempotency_demo::faults::Fault;
-use edge_idempotency_demo::http;
-use edge_idempotency_demo::openbao::MOUNT;
+use e2e::runner::{Group, Test, runtime, sharing};
+use harness::faults::Fault;
+use harness::http;
+use harness::openbao::MOUNT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -55,9 +54,9 @@ const PLANTED: [&str; 13] = [
     "plantedke%79",
 ];
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![Test::new("nothing that is kept or said holds a secret", |world: &World| world.check())];
-    run(Ok(sharing(World::start, tests)))
+    Ok(vec![sharing(World::start, tests)])
 }
 
 struct World {

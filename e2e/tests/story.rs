@@ -1,24 +1,24 @@
 //! The story that `make demo` plays, with OpenBao: every check is as expected.
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
-use e2e::harness::{Test, run, sharing};
-use edge_idempotency_demo::tools::built;
+use e2e::runner::{Group, Test, separate};
+use harness::tools::built;
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("every step is as expected", |(): &()| plays(&[])),
         Test::new("the same with the configuration that `render envoy` makes", |(): &()| plays(&["--rendered"])),
     ];
-    run(Ok(sharing(|| Ok(()), tests)))
+    Ok(vec![separate(tests)])
 }
 
 fn plays(options: &[&str]) -> Result<()> {
     // What is missing is told as in every other test.
     tools()?;
-    let demo = built("EDGE_DEMO", "edge-idempotency-demo", "demo")?;
+    let demo = built("EDGE_DEMO", "demo")?;
     let directory = tempfile::tempdir()?;
     let output =
         Command::new(&demo).arg("story").args(options).current_dir(directory.path()).output().context("the demo")?;

@@ -1,15 +1,13 @@
 //! Answers whose bodies the filter waits for, behind an `ext_proc` that streams them: what the client gets is whole, or a
 //! problem document. A filter that goes on in the middle of a body makes Envoy end the answer there, as if it were whole.
 
-use std::process::ExitCode;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::ext_proc::{BodyMode, Processor};
 use e2e::gateway::{Gateway, Seen};
-use e2e::harness::{Test, run, sharing};
 use e2e::raw::Request;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
 
 /// The most that the filter waits for, and the gateway's buffer.
@@ -24,8 +22,8 @@ struct World {
     _processors: Vec<Processor>,
 }
 
-fn main() -> ExitCode {
-    run(Ok(sharing(
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    Ok(vec![sharing(
         start,
         vec![
             Test::new("a success is whole and shaped", whole),
@@ -33,7 +31,7 @@ fn main() -> ExitCode {
             Test::new("an error that turns out too long is replaced", errors),
             Test::new("a one-way answer that turns out too long is replaced", one_way),
         ],
-    )))
+    )])
 }
 
 fn start() -> Result<World> {

@@ -2,19 +2,18 @@
 //! which collision detection depends. With the configuration of the demo and the rendered one, a real Restate and the guard.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
-use e2e::harness::{Test, run, runtime, sharing, until_async};
 use e2e::http2::UnderWay;
 use e2e::payouts::{confirm, is_under_way};
 use e2e::raw;
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::ports::loopback;
-use edge_idempotency_demo::stack::{POLICY, Stack, StackOptions};
-use edge_idempotency_demo::tools::built;
+use e2e::runner::{Group, Test, runtime, sharing, until_async};
+use harness::http::{Reply, Request};
+use harness::ports::loopback;
+use harness::stack::{POLICY, Stack, StackOptions};
+use harness::tools::built;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -33,15 +32,13 @@ const REFUNDS: &str = "/api/v1/refunds";
 const PAYOUTS: &str = "/api/v1/accounts/{account}/payouts";
 const ACCOUNT: &str = "slow";
 
-fn main() -> ExitCode {
+pub(crate) fn groups() -> Result<Vec<Group>> {
     let test = |name: &str| {
         let name = format!("{name}::another tenant's waits leave collision detection and ordinary requests alone");
         vec![Test::new(name, |world: &World| runtime()?.block_on(world.is_fair()))]
     };
-    let mut trials = sharing(|| World::start(None), test("shipped"));
-    let rendered = || World::start(Some(built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")?));
-    trials.extend(sharing(rendered, test("rendered")));
-    run(Ok(trials))
+    let rendered = || World::start(Some(built("EDGE_CLI", "edge-idempotency")?));
+    Ok(vec![sharing(|| World::start(None), test("shipped")).alone(), sharing(rendered, test("rendered")).alone()])
 }
 
 struct World {

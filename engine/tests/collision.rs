@@ -2,9 +2,7 @@
 //! and what ends a wait.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-mod common;
-
-use common::Gateway;
+use crate::common::Gateway;
 use edge_idempotency_engine::call::CallReply;
 use edge_idempotency_engine::metrics::SeriesTable;
 use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};

@@ -1,9 +1,7 @@
 //! What the driver does if a gateway ends a request's wait with a response of its own, and if it keeps a body back.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{Gateway, Line};
+use crate::common::{Gateway, Line};
 use edge_idempotency_engine::call::CallReply;
 use edge_idempotency_engine::metrics::SeriesTable;
 use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};

@@ -2,9 +2,7 @@
 //! whose other filters stream a body can lose the rest of a message that goes on in the middle.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-mod common;
-
-use common::{Gateway, Line};
+use crate::common::{Gateway, Line};
 use edge_idempotency_engine::call::CallReply;
 use edge_idempotency_engine::metrics::SeriesTable;
 use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};

@@ -4,7 +4,6 @@
 //! schema, break it in one place at a time, and ask both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-#[path = "schema/page.rs"]
 mod page;
 
 use edge_idempotency_engine::Policy;

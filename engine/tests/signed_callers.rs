@@ -1,4 +1,4 @@
-//! Signed callers: docs/signed-callers.md and its vectors, every component changed in turn, and keys that are nobody
+//! Signed callers: docs/identity.md and its vectors, every component changed in turn, and keys that are nobody
 //! else's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use testkit::attributes::Clock;
 use testkit::signatures::{hex, hmac_sha256};
 
-const PAGE: &str = include_str!("../../docs/signed-callers.md");
+const PAGE: &str = include_str!("../../docs/identity.md");
 const SECRETS: [(&str, &str); 2] =
     [("SCHEDULER_SECRET", "sched_b3bVnQ3N4dYkRr0e1zT5"), ("SCHEDULER_SECRET_PREVIOUS", "sched_0ld0ld0ld0ld0ld0ld0l")];
 
@@ -48,10 +48,11 @@ impl Parts {
     }
 }
 
-/// The n-th block of the page in a language.
+/// The n-th block of the page's part about signed callers in a language.
 fn block(language: &str, index: usize) -> &'static str {
     let opening = format!("```{language}\n");
-    PAGE.split(&opening).nth(index + 1).and_then(|rest| rest.split("\n```").next()).expect(language)
+    let (_, part) = PAGE.split_once("\n## Signed callers\n").expect("a part about signed callers");
+    part.split(&opening).nth(index + 1).and_then(|rest| rest.split("\n```").next()).expect(language)
 }
 
 fn policy() -> Policy {

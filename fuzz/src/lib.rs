@@ -14,6 +14,8 @@ mod form;
 mod json;
 mod own;
 mod provider;
+#[cfg(test)]
+mod seeds;
 mod signature;
 
 pub use claim::claim;

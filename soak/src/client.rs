@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use edge_idempotency_demo::http::{Reply, Request};
+use harness::http::{Reply, Request};
 
 /// The schedule of docs/clients.md.
 pub const ATTEMPTS: u32 = 10;

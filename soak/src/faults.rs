@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use edge_idempotency_demo::envoy::Envoy;
-use edge_idempotency_demo::openbao::OpenBao;
-use edge_idempotency_demo::process::Process;
-use edge_idempotency_demo::restate::Restate;
+use harness::envoy::Envoy;
+use harness::openbao::OpenBao;
+use harness::process::Process;
+use harness::restate::Restate;
 use tokio::sync::Mutex as Turn;
 use tokio::task::JoinSet;
 

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use edge_idempotency_demo::envoy::{EnvoyOptions, render};
-use edge_idempotency_demo::ports::loopback;
+use harness::envoy::{EnvoyOptions, render};
+use harness::ports::loopback;
 use serde_json::{Value, json};
 
 const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Parser, Subcommand};
-use edge_idempotency_demo::private;
-use edge_idempotency_demo::process::interrupted;
-use edge_idempotency_demo::tools::{Tools, built, repository};
+use harness::private;
+use harness::process::interrupted;
+use harness::tools::{Tools, built, repository};
 use soak::policy::Sabotage;
 use soak::run::{RunOptions, run};
 use tokio::task::LocalSet;
@@ -93,7 +93,7 @@ async fn soak(options: Options) -> Result<bool> {
     let least = if options.faults == 0 { options.operations / 50 + 1 } else { options.faults as u64 * 8 };
     let (tools, guard) = tokio::task::spawn_blocking(|| {
         let tools = Tools::locate_with(|| std::env::current_exe().context("this program"))?;
-        anyhow::Ok((tools, built("EDGE_GUARD", "edge-idempotency-services", "idempotency-guard")?))
+        anyhow::Ok((tools, built("EDGE_GUARD", "idempotency-guard")?))
     })
     .await??;
     let summary = run(&RunOptions {

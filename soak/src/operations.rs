@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use edge_idempotency_demo::http::{Reply, Request};
+use harness::http::{Reply, Request};
 use serde_json::{Value, json};
 use testkit::signatures;
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 
 use anyhow::{Context as _, Result, ensure};
-use edge_idempotency_demo::ports::loopback;
+use harness::ports::loopback;
 
 /// Where Linux keeps the range of ports that it gives to outgoing connections.
 const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use edge_idempotency_demo::tools::Tools;
+use harness::tools::Tools;
 use tokio::task::JoinSet;
 
 use crate::checker::{ClientObservation, Rule, Violation, check};
@@ -22,7 +22,7 @@ use crate::world::{World, WorldOptions};
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 /// How long after the planned time the last operation may end.
 const OVERTIME: Duration = Duration::from_secs(600);
-const RESTATE_DATA: &str = edge_idempotency_demo::restate::DATA;
+const RESTATE_DATA: &str = harness::restate::DATA;
 const OPENBAO_DATA: &str = "openbao-data";
 /// What a log says when code has failed.
 const COMPLAINTS: [&str; 4] = ["panicked", "failed: Uncaught", "[critical]", "segmentation fault"];

@@ -51,7 +51,7 @@ pub fn standard_webhooks(secret: &str, id: &str, time: u64, body: &[u8]) -> Stri
     format!("v1,{}", base64(&hmac_sha256(&key, &signed)))
 }
 
-/// A request as a signed caller signs it (docs/signed-callers.md).
+/// A request as a signed caller signs it (docs/identity.md).
 #[derive(Clone, Copy, Debug)]
 pub struct SignedCall<'a> {
     /// The method.

@@ -53,7 +53,7 @@ fn keys_made_of_digests() {
     assert_eq!(key, "github-~5rj4fwJxvhgtWyUiiVOB5pr7g7UnOKj3PiMwrijvC7Y");
 }
 
-/// Every vector of docs/signed-callers.md.
+/// Every vector of docs/identity.md.
 #[test]
 fn signed_callers() {
     let file: Value = serde_json::from_str(SIGNED_CALLERS).unwrap();

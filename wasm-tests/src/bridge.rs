@@ -25,20 +25,27 @@ pub struct Bridge {
     idle: Mutex<Vec<Runner>>,
 }
 
+/// What `variable` names, or else what the Makefile leaves there.
+fn built(variable: &str, default: &str) -> PathBuf {
+    workspace().join(std::env::var_os(variable).map_or_else(|| default.into(), PathBuf::from))
+}
+
 impl Bridge {
-    /// Finds the runner that `make krakend` leaves (`EDGE_KRAKEND` names the directory), and the module that `EDGE_WASM` names.
+    /// Whether `make programs` found no Go to build the runner with, and has said so.
+    pub fn left_out() -> bool {
+        built("EDGE_KRAKEND", "target/krakend").join("without-go").is_file()
+    }
+
+    /// Finds the runner that `make programs` leaves (`EDGE_KRAKEND` names the directory), and the module that `EDGE_WASM` names.
     ///
     /// # Errors
     /// There is no runner.
     pub fn load() -> Result<Self, String> {
-        let file = |variable: &str, default: &str| {
-            workspace().join(std::env::var_os(variable).map_or_else(|| default.into(), PathBuf::from))
-        };
-        let program = file("EDGE_KRAKEND", "target/krakend").join("caserunner");
+        let program = built("EDGE_KRAKEND", "target/krakend").join("caserunner");
         if !program.is_file() {
-            return Err(format!("no runner for the bridge: {}\nRun `make krakend` to build it.", program.display()));
+            return Err(format!("no runner for the bridge: {}\nRun `make programs` to build it.", program.display()));
         }
-        Ok(Self { program, module: file("EDGE_WASM", "dist/edge_idempotency.wasm"), idle: Mutex::new(Vec::new()) })
+        Ok(Self { program, module: built("EDGE_WASM", "dist/edge_idempotency.wasm"), idle: Mutex::new(Vec::new()) })
     }
 
     /// Has a runner do something. One that fails is not used again.

@@ -1,9 +1,7 @@
 //! Every behaviour case through an engine, as tests of their own: `file::case`. Each run is compared with what the case
 //! says, and, whole, with the run of the native engine.
 
-use std::process::ExitCode;
-
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use testkit::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
 use testkit::native::Native;
 
@@ -19,21 +17,17 @@ pub trait Engine: Sync {
 /// An engine that is made when the first trial needs it, or why there is none.
 pub type Source = fn() -> Result<&'static dyn Engine, String>;
 
-/// Runs the trials that `trials` makes of the repository's case files, as `cargo test` expects it.
-pub fn run(trials: impl FnOnce(Vec<CaseFile>) -> Vec<Trial>) -> ExitCode {
-    let arguments = Arguments::from_args();
+/// What `of_file` makes of each of the repository's case files, or one trial that says why there are none.
+pub fn of_all_files(of_file: impl FnMut(CaseFile) -> Vec<Trial>) -> Vec<Trial> {
     match cases::load_dir(&cases::directory()) {
-        Ok(files) => libtest_mimic::run(&arguments, trials(files)).exit_code(),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
+        Ok(files) => files.into_iter().flat_map(of_file).collect(),
+        Err(error) => vec![Trial::test("behaviour", move || Err(Failed::from(error)))],
     }
 }
 
-/// A trial for each case of a file.
-pub fn of_file(file: CaseFile, engine: Source) -> Vec<Trial> {
-    let name = |case: &str| format!("{}::{case}", file.name);
+/// A trial for each case of a file: `behaviour::file::case`, with `prefix` in front.
+pub fn of_file(prefix: &str, file: CaseFile, engine: Source) -> Vec<Trial> {
+    let name = |case: &str| format!("{prefix}behaviour::{}::{case}", file.name);
     let requests = file.cases.into_iter().map(|case| Trial::test(name(&case.name), move || run_case(engine()?, &case)));
     let starts =
         file.start_errors.into_iter().map(|case| Trial::test(name(&case.name), move || run_start(engine()?, &case)));
@@ -42,7 +36,7 @@ pub fn of_file(file: CaseFile, engine: Source) -> Vec<Trial> {
 
 fn run_case(engine: &dyn Engine, case: &Case) -> Result<(), Failed> {
     let (differences, log) = differences(engine, case);
-    told(&differences, &log)
+    Ok(cases::verdict(&differences, &log)?)
 }
 
 /// Everything in which an engine's run of a case is not what the case says, or not what the native engine comes to; and what
@@ -67,14 +61,5 @@ fn run_start(engine: &dyn Engine, case: &StartErrors) -> Result<(), Failed> {
         let what = "unlike the native engine: the errors".to_owned();
         differences.push(Difference { what, expected: native.join("\n"), seen: errors.join("\n") });
     }
-    told(&differences, &[])
-}
-
-fn told(differences: &[Difference], log: &[String]) -> Result<(), Failed> {
-    if differences.is_empty() {
-        return Ok(());
-    }
-    let mut lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    lines.extend(log.iter().map(|line| format!("log: {line}")));
-    Err(lines.join("\n").into())
+    Ok(cases::verdict(&differences, &[])?)
 }

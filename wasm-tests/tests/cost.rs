@@ -192,7 +192,7 @@ fn an_exchange_costs_no_more_than_before() {
     }
     assert!(
         wrong.is_empty(),
-        "{}\nIf it is worth it, write the new costs with `UPDATE_COSTS=1 cargo test -p wasm-tests --test cost`.",
+        "{}\nIf it is worth it, write the new costs with `UPDATE_COSTS=1 cargo test --workspace --test module cost::`.",
         wrong.join("\n")
     );
 }

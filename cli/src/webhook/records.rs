@@ -1,4 +1,4 @@
-//! What the registry (Unkey) and the secret store (OpenBao, Vault) have to hold for a new webhook (docs/lookups.md), as
+//! What the registry (Unkey) and the secret store (OpenBao, Vault) have to hold for a new webhook (docs/webhooks.md), as
 //! requests that a person can send, or that `--apply` sends.
 
 use crate::http::NoReply;
@@ -148,7 +148,7 @@ impl SecretPlace {
                 }
                 Err(format!(
                     "what is stored at {} is not one secret alone (`secret`), and --replace-secret would write one over it, so that \
-                     deliveries signed with the others would be refused: write it with `bao kv put` (docs/lookups.md, OpenBao)",
+                     deliveries signed with the others would be refused: write it with `bao kv put` (docs/webhooks.md, OpenBao)",
                     self.path
                 ))
             }

@@ -8,13 +8,12 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::config::Change;
 use e2e::deliveries;
 use e2e::gateway::{Gateway, Surroundings};
-use e2e::harness::{Test, sharing};
 use e2e::http2;
 use e2e::raw::Request;
-use libtest_mimic::Trial;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
 
-use crate::{SECRET, SECRET_VARIABLE, access_log, listener, log_lines};
+use super::{SECRET, SECRET_VARIABLE, access_log, listener, log_lines};
 
 /// How many requests the flood has, if `EDGE_FLOOD` does not say.
 const FLOOD: usize = 50_000;
@@ -23,11 +22,11 @@ const AT_ONCE: usize = 50;
 /// The filter writes at most so many lines of a kind with a code in ten seconds, and one more with the number of the rest.
 const LINES: usize = 10;
 
-pub(crate) fn trials() -> Vec<Trial> {
-    let mut trials =
-        sharing(start, vec![Test::new("the client goes away, or is too slow", |world: &World| world.ended())]);
-    trials.extend(sharing(start_flood, vec![Test::new("a flood of refused requests leaves a small log", flood)]));
-    trials
+pub(crate) fn groups() -> [Group; 2] {
+    [
+        sharing(start, vec![Test::new("the client goes away, or is too slow", |world: &World| world.ended())]),
+        sharing(start_flood, vec![Test::new("a flood of refused requests leaves a small log", flood)]),
+    ]
 }
 
 struct World {

@@ -4,12 +4,11 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::deliveries::{now, stripe};
 use e2e::gateway::{Gateway, Surroundings};
-use e2e::harness::{Test, sharing};
 use e2e::raw::Request;
-use libtest_mimic::Trial;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::{Map, Value, json};
 
-use crate::{SECRET, SECRET_VARIABLE, access_log, listener, log_lines};
+use super::{SECRET, SECRET_VARIABLE, access_log, listener, log_lines};
 
 /// The SHA-256 of `t-acme:shop:user:u1:k-1`.
 const DIGEST: &str = "sha256:e378f1a947a3de7207338ec2bb066dc60c253fd1bbb22135eb8eddc885ff5706";
@@ -28,7 +27,7 @@ const MEMBERS: [&str; 10] = [
     "time",
 ];
 
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn group() -> Group {
     sharing(start, vec![Test::new("every member is right for every outcome", every_outcome)])
 }
 

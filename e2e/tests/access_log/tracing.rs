@@ -5,19 +5,18 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::capture::{Answer, Capture};
 use e2e::config::Change;
 use e2e::gateway::{Gateway, Surroundings};
-use e2e::harness::{Test, sharing};
 use e2e::raw::{Request, exchange};
+use e2e::runner::{Group, Test, sharing};
 use e2e::wire::Message;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::{SECRET, SECRET_VARIABLE, listener};
+use super::{SECRET, SECRET_VARIABLE, listener};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const STATE: &str = "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7";
 
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn group() -> Group {
     // One after the other, since both look at what the backend gets.
     let both = |world: &World| world.passed().and_then(|()| world.traced());
     let tests =

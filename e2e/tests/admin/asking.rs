@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::Test;
+use e2e::runner::Test;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
-use crate::standin::{Sound, StandIn};
+use super::standin::{Sound, StandIn};
 
 pub(crate) fn tests() -> Vec<Test<PathBuf>> {
     vec![

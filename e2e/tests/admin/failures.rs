@@ -4,11 +4,11 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use e2e::harness::Test;
+use e2e::runner::Test;
 use serde_json::json;
 
-use crate::standin::{Sound, StandIn, version};
-use crate::world::{Ran, run_command};
+use super::standin::{Sound, StandIn, version};
+use super::world::{Ran, run_command};
 
 pub(crate) fn tests() -> Vec<Test<PathBuf>> {
     vec![

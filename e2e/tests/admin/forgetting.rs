@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::{Test, until_async};
-use edge_idempotency_demo::http::{Reply, Request};
+use e2e::runner::{Test, until_async};
+use harness::http::{Reply, Request};
 use serde_json::{Value, json};
 
-use crate::world::{World, test};
+use super::world::{World, test};
 
 const REFUNDS: &str = "/api/v1/refunds";
 /// How often a test looks whether something has happened.

@@ -1,10 +1,10 @@
 //! `keys list`, `keys show` and `keys erase`: what belongs to whom.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::Test;
+use e2e::runner::Test;
 use serde_json::{Value, json};
 
-use crate::world::{World, test};
+use super::world::{World, test};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![
@@ -109,7 +109,7 @@ async fn erased_under_way(world: &World) -> Result<()> {
     let body = json!({"order_id": "busy", "amount": 1, "provider_ms": 600_000});
     let (reply, looked) = tokio::join!(world.send("busy", "/api/v1/refunds", "running", &body), async {
         let running = "idempotency_key = 't-acme:health-prod:user:busy:running' and status = 'running'";
-        e2e::harness::until_async("it is under way", std::time::Duration::from_millis(20), async || {
+        e2e::runner::until_async("it is under way", std::time::Duration::from_millis(20), async || {
             Ok(!world.keys(running).await?.is_empty())
         })
         .await?;
@@ -122,7 +122,7 @@ async fn erased_under_way(world: &World) -> Result<()> {
         let sql = "select id from sys_invocation where idempotency_key = 't-acme:health-prod:user:busy:running'";
         let rows = world.stack.restate.query(sql).await?;
         let id = rows.first().and_then(|row| row.get("id")?.as_str()).context("no id")?;
-        let kill = edge_idempotency_demo::http::Request::new("PATCH", &format!("/invocations/{id}/kill"));
+        let kill = harness::http::Request::new("PATCH", &format!("/invocations/{id}/kill"));
         kill.send(&world.stack.restate.admin_url()).await?;
         Ok(())
     });
@@ -138,7 +138,7 @@ async fn calls(world: &World) -> Result<()> {
     for user in ["caller", "callee"] {
         let key = format!("t-acme:health-prod:user:{user}:calls");
         let body = json!({"id": user, "data": {"object": {"account": user, "amount": 1}}});
-        let request = edge_idempotency_demo::http::Request::post("/restate/call/Deposits/receive");
+        let request = harness::http::Request::post("/restate/call/Deposits/receive");
         let request = request.header("idempotency-key", key).json(&body);
         let reply = request.send(&world.stack.restate.ingress_url()).await?;
         ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
@@ -166,7 +166,7 @@ async fn shared_calls(world: &World) -> Result<()> {
     let share = async |user: &str| {
         let key = format!("t-acme:health-prod:user:{user}:shared");
         let body = json!({"id": "evt-shared", "data": {"object": {"account": "shared", "amount": 1}}});
-        let request = edge_idempotency_demo::http::Request::post("/restate/call/Deposits/share");
+        let request = harness::http::Request::post("/restate/call/Deposits/share");
         let reply = request.header("idempotency-key", key).json(&body).send(&restate.ingress_url()).await?;
         ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
         Ok(reply.json())
@@ -178,7 +178,7 @@ async fn shared_calls(world: &World) -> Result<()> {
         restate.query(sql).await
     };
     let poll = std::time::Duration::from_millis(20);
-    e2e::harness::until_async("both are there", poll, async || Ok(shared().await?.len() == 2)).await?;
+    e2e::runner::until_async("both are there", poll, async || Ok(shared().await?.len() == 2)).await?;
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:sharer"];
     world.run(erase)?.exits(1)?.says("1 result (0 under way), 0 calls of handlers")?;
     let ran = world.run(erase.into_iter().chain(["--yes"]))?.exits(0)?;
@@ -202,7 +202,7 @@ async fn claim_by_claim(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn listed(ran: &crate::world::Ran) -> Result<Vec<String>> {
+fn listed(ran: &super::world::Ran) -> Result<Vec<String>> {
     let list = ran.json()?;
     let rows = list.get("invocations").and_then(Value::as_array).context("no invocations")?;
     let mut keys: Vec<String> =

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::Test;
+use e2e::runner::Test;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::standin::{Sound, StandIn, unknown_invocation};
-use crate::world::run_command;
+use super::standin::{Sound, StandIn, unknown_invocation};
+use super::world::run_command;
 
 pub(crate) fn tests() -> Vec<Test<PathBuf>> {
     vec![

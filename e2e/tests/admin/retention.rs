@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::Test;
-use edge_idempotency_demo::http::Request;
+use e2e::runner::Test;
+use harness::http::Request;
 use serde_json::{Value, json};
 
-use crate::world::{Clamped, Ran, World, test};
+use super::world::{Clamped, Ran, World, test};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![
@@ -135,7 +135,7 @@ async fn nothing_declared(world: &World) -> Result<()> {
 
 fn clamped(world: &Clamped) -> Result<()> {
     let admin = world.restate.admin_url();
-    let seen = || e2e::harness::runtime()?.block_on(kept(&admin, "Refunds"));
+    let seen = || e2e::runner::runtime()?.block_on(kept(&admin, "Refunds"));
     // The service asks for 7d itself, so that the server says at once that it holds it back.
     let long = policy(world.directory.path(), "long.json", "2d", "12h", refunds())?;
     let rows = |guard| {

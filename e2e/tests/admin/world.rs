@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
-use e2e::harness::{Test, runtime};
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::ports::Ports;
-use edge_idempotency_demo::restate::{Restate, RestateOptions};
-use edge_idempotency_demo::service::Service;
-use edge_idempotency_demo::stack::{POLICY, Stack, StackOptions};
-use edge_idempotency_demo::tools::built;
+use e2e::runner::{Test, runtime};
+use harness::http::{Reply, Request};
+use harness::ports::Ports;
+use harness::restate::{Restate, RestateOptions};
+use harness::service::Service;
+use harness::stack::{POLICY, Stack, StackOptions};
+use harness::tools::built;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -22,7 +22,7 @@ pub(crate) const PROJECT: &str = "health-prod";
 
 /// The command's path.
 pub(crate) fn command() -> Result<PathBuf> {
-    built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")
+    built("EDGE_CLI", "edge-idempotency")
 }
 
 /// What a run of the command left.

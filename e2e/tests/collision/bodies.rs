@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::frames::{self, Flow, Stream};
-use e2e::harness::Test;
 use e2e::raw::{Connection, Request};
+use e2e::runner::Test;
 
-use crate::{LIMIT, World, member, post, test};
+use super::{LIMIT, World, member, post, test};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![
@@ -115,7 +115,7 @@ fn framings(world: &World) -> Result<()> {
         *other.body.last_mut().context("a body")? = b'b';
         if endpoint == "framed-enforced" {
             let reply = world.repeated(&other, || world.http2(&other))?;
-            crate::is_reuse(&reply)?;
+            super::is_reuse(&reply)?;
         } else {
             world.observed(&other, "mismatch", || world.patiently("another body", &other, || world.http2(&other)))?;
             world.until("the mismatch is counted", || Ok(world.collisions("observe", endpoint)? >= 1))?;

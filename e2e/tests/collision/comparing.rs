@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use e2e::harness::Test;
 use e2e::raw;
+use e2e::runner::Test;
 use serde_json::json;
 
-use crate::{World, is_reuse, member, post, post_json, repeated, test};
+use super::{World, is_reuse, member, post, post_json, repeated, test};
 
 const KEYS: usize = 20;
 const REQUESTS: usize = 10;

@@ -3,11 +3,11 @@
 use std::sync::PoisonError;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::{Test, runtime};
 use e2e::raw::{self, Connection};
+use e2e::runner::{Test, runtime};
 use serde_json::{Value, json};
 
-use crate::{WITHOUT_GUARD, World, enforced, member, post_json, route, test, with_routes};
+use super::{WITHOUT_GUARD, World, enforced, member, post_json, route, test, with_routes};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![

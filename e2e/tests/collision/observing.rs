@@ -3,12 +3,12 @@
 use anyhow::{Result, bail, ensure};
 use e2e::config::ListenerSpec;
 use e2e::gateway::Gateway;
-use e2e::harness::Test;
 use e2e::http2;
 use e2e::raw::{self, Reply, Request};
+use e2e::runner::Test;
 use serde_json::json;
 
-use crate::{ATTEMPTS, post_json, route, with_routes};
+use super::{ATTEMPTS, post_json, route, with_routes};
 
 const LISTENER: &str = "observing";
 

@@ -1,12 +1,12 @@
 //! Identities that are none: claims of other types, and headers that claim to be somebody.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::Test;
 use e2e::raw::Request;
+use e2e::runner::Test;
 use serde_json::{Value, json};
 
-use crate::Protocol::Http1;
-use crate::{ACCEPTED, BARE, Expected, INTERNAL, PROHIBITED, REQUIRED_A, REQUIRED_B, SHIPPED, World, claims, received};
+use super::Protocol::Http1;
+use super::{ACCEPTED, BARE, Expected, INTERNAL, PROHIBITED, REQUIRED_A, REQUIRED_B, SHIPPED, World, claims, received};
 
 const PARTS: [&str; 3] = ["tenant_id", "project_id", "uid"];
 /// Eight characters that, read as a number's eight bytes, are one.
@@ -46,7 +46,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
             move |world| pairs(world, part)
         }));
     }
-    tests.extend(crate::over_both("spoofed identity headers, each claim missing in turn", |world, protocol| {
+    tests.extend(super::over_both("spoofed identity headers, each claim missing in turn", |world, protocol| {
         for missing in PARTS.map(Some).into_iter().chain([None]) {
             let token = missing.map(|part| world.gateway.token(&with(part, None))).transpose()?;
             for listener in [SHIPPED, BARE] {
@@ -61,15 +61,15 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         }
         Ok(())
     }));
-    tests.extend(crate::over_both("spoofed identity headers beside a whole identity", |world, protocol| {
+    tests.extend(super::over_both("spoofed identity headers beside a whole identity", |world, protocol| {
         for listener in [SHIPPED, BARE] {
             for path in [REQUIRED_A, ACCEPTED, INTERNAL] {
                 let key = (path != INTERNAL).then_some("k-1");
                 let request = spoofed(Request::post(path)).bearer(&world.token).header("idempotency-key", "k-1");
-                world.check(listener, protocol, &request, &crate::forwarded(path, key))?;
+                world.check(listener, protocol, &request, &super::forwarded(path, key))?;
             }
             let request = spoofed(Request::post(PROHIBITED)).bearer(&world.token);
-            world.check(listener, protocol, &request, &crate::forwarded(PROHIBITED, None))?;
+            world.check(listener, protocol, &request, &super::forwarded(PROHIBITED, None))?;
         }
         Ok(())
     }));

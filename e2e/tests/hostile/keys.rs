@@ -1,11 +1,11 @@
 //! `Idempotency-Key` in every shape, on all five policies.
 
 use anyhow::Result;
-use e2e::harness::Test;
 use e2e::raw::Request;
+use e2e::runner::Test;
 
-use crate::Protocol::{Http1, Http2};
-use crate::{
+use super::Protocol::{Http1, Http2};
+use super::{
     ACCEPTED, BARE, Expected, INTERNAL, PROHIBITED, Protocol, REQUIRED_A, REQUIRED_B, SHIPPED, World, forwarded,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     let mut tests: Vec<Test<World>> = shapes()
         .into_iter()
         .flat_map(|(name, lines, meaning)| {
-            crate::over_both(&format!("key: {name}"), move |world, protocol| {
+            super::over_both(&format!("key: {name}"), move |world, protocol| {
                 everywhere(world, protocol, &lines, meaning)
             })
         })
@@ -42,8 +42,8 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     let bytes = |world: &World, protocol| {
         (0x80..=0xff).try_for_each(|byte| everywhere(world, protocol, &[(NAME, vec![b'k', byte])], Invalid("charset")))
     };
-    tests.extend(crate::over_both("key: every byte from 0x80 to 0xff", bytes));
-    tests.extend(crate::over_both("key: 61,000 bytes, as much as Envoy takes", |world, protocol| {
+    tests.extend(super::over_both("key: every byte from 0x80 to 0xff", bytes));
+    tests.extend(super::over_both("key: 61,000 bytes, as much as Envoy takes", |world, protocol| {
         let request = Request::post(REQUIRED_A).header(NAME, vec![b'k'; 61_000]);
         let expected = Expected::Refused(400, "idempotency_key_invalid", Some("length"));
         world.check(BARE, protocol, &request, &expected)

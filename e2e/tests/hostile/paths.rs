@@ -1,11 +1,11 @@
 //! Request targets in other spellings, through a gateway that normalises paths and one that does not.
 
 use anyhow::Result;
-use e2e::harness::Test;
 use e2e::raw::Request;
+use e2e::runner::Test;
 
-use crate::Protocol::{Http1, Http2};
-use crate::{BARE, Expected, Protocol, SHIPPED, World, forwarded};
+use super::Protocol::{Http1, Http2};
+use super::{BARE, Expected, Protocol, SHIPPED, World, forwarded};
 
 /// What becomes of a target.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     let mut tests: Vec<Test<World>> = TARGETS
         .iter()
         .flat_map(|(target, bare, shipped)| {
-            crate::over_both(&format!("path: {target}"), move |world, protocol| {
+            super::over_both(&format!("path: {target}"), move |world, protocol| {
                 both_listeners(world, protocol, target.as_bytes(), *bare, *shipped)
             })
         })
@@ -99,7 +99,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
         received.authority = b"other.example".to_vec();
         world.check(BARE, Http1, &request.header("idempotency-key", "k-1"), &Expected::Forwarded(received))
     }));
-    tests.extend(crate::over_both("path: a method that is not listed", |world, protocol| {
+    tests.extend(super::over_both("path: a method that is not listed", |world, protocol| {
         for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
             let mut request = Request::new(method, "/api/v1/x").bearer(&world.token);
             request = request.header("idempotency-key", "k-1").header("content-type", "application/json");

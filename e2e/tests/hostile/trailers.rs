@@ -1,22 +1,22 @@
 //! Trailers: what may not come as a header may not come behind the body either.
 
 use anyhow::Result;
-use e2e::harness::Test;
 use e2e::raw::Request;
+use e2e::runner::Test;
 
-use crate::Protocol::{Http1, Http2};
-use crate::{
+use super::Protocol::{Http1, Http2};
+use super::{
     ACCEPTED, BARE, Expected, INTERNAL, PROHIBITED, Protocol, REQUIRED_A, REQUIRED_B, SHIPPED, World, forwarded,
 };
 
 pub(crate) fn tests() -> Vec<Test<World>> {
-    let mut tests = crate::over_both("trailers: a key", |world, protocol| {
+    let mut tests = super::over_both("trailers: a key", |world, protocol| {
         for name in ["idempotency-key", "Idempotency-Key", "idempotency_key", "IDEMPOTENCY_KEY"] {
             everywhere(world, BARE, protocol, &[(name, "k-9")])?;
         }
         Ok(())
     });
-    tests.extend(crate::over_both("trailers: everything that never goes in", |world, protocol| {
+    tests.extend(super::over_both("trailers: everything that never goes in", |world, protocol| {
         let names = [
             "idempotency-key",
             "idempotency-key",

@@ -10,13 +10,12 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
 use e2e::gateway::{Gateway, Surroundings, sorted};
-use e2e::harness::{Test, sharing};
 use e2e::raw::Request;
+use e2e::runner::{Group, Test, sharing};
 use e2e::wire::Line;
-use libtest_mimic::Trial;
 use serde_json::json;
 
-use crate::differ::random::Random;
+use super::differ::random::Random;
 
 const CASES: u64 = 500;
 const KINDS: [&str; 2] = ["restate", "generic"];
@@ -36,7 +35,7 @@ struct Captured {
     repeated: &'static str,
 }
 
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn group() -> Group {
     let test =
         Test::new("adversary: what looks like a verified header, beside captured deliveries", |world: &World| {
             let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

@@ -6,21 +6,21 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, ensure};
 use e2e::chain::start_backend;
 use e2e::deliveries::{now, stripe};
-use e2e::harness::{Test, runtime};
 use e2e::lookup_stores::{LookupStores, ROOT_KEY};
 use e2e::payouts::{confirm, is_under_way};
 use e2e::raw::{Reply, Request};
-use edge_idempotency_demo::ports::{Ports, loopback};
-use edge_idempotency_demo::restate::Restate;
-use edge_idempotency_demo::senders::{STRIPE_PATH, Senders};
-use edge_idempotency_demo::service::Service;
-use edge_idempotency_demo::tokens::Signer;
+use e2e::runner::{Test, runtime};
+use harness::ports::{Ports, loopback};
+use harness::restate::Restate;
+use harness::senders::{STRIPE_PATH, Senders};
+use harness::service::Service;
+use harness::tokens::Signer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::captured::{DEVICES, REFUNDS, claims, shown};
-use crate::config::{PAYOUTS, policy};
-use crate::standin::{Options, StandIn, Way};
+use super::captured::{DEVICES, REFUNDS, claims, shown};
+use super::config::{PAYOUTS, policy};
+use super::standin::{Options, StandIn, Way};
 
 /// The whole chain.
 pub(crate) struct World {

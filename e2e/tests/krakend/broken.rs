@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::{bail, ensure};
 use e2e::capture::Capture;
-use e2e::harness::Test;
-use edge_idempotency_demo::senders::Senders;
-use edge_idempotency_demo::tokens::Signer;
+use e2e::runner::Test;
+use harness::senders::Senders;
+use harness::tokens::Signer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::captured::{MESSAGES, claims, environment, keyed, shown};
-use crate::config::policy;
-use crate::standin::{Options, StandIn, Way};
+use super::captured::{MESSAGES, claims, environment, keyed, shown};
+use super::config::policy;
+use super::standin::{Options, StandIn, Way};
 
 pub(crate) fn tests(way: Way) -> Vec<Test<()>> {
     let mut tests = vec![

@@ -8,16 +8,16 @@ use anyhow::{Result, bail, ensure};
 use e2e::capture::Capture;
 use e2e::deliveries::{github, now, stripe};
 use e2e::gateway::{Received, received};
-use e2e::harness::Test;
 use e2e::raw::{Reply, Request};
+use e2e::runner::Test;
 use e2e::wire::Message;
-use edge_idempotency_demo::senders::{GITHUB_PATH, STRIPE_PATH, Senders};
-use edge_idempotency_demo::tokens::Signer;
+use harness::senders::{GITHUB_PATH, STRIPE_PATH, Senders};
+use harness::tokens::Signer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::config::{CLAIM_HEADERS, policy};
-use crate::standin::{Options, StandIn, Way};
+use super::config::{CLAIM_HEADERS, policy};
+use super::standin::{Options, StandIn, Way};
 
 pub(crate) const REFUNDS: &str = "/api/v1/refunds";
 pub(crate) const MESSAGES: &str = "/api/v1/conversations/send-message";

@@ -2,12 +2,12 @@
 //! claim only if the verified token has it as a string.
 
 use anyhow::{Result, ensure};
-use e2e::harness::Test;
 use e2e::raw::Request;
+use e2e::runner::Test;
 use serde_json::{Map, Value, json};
 
-use crate::captured::{MESSAGES, World, claims, keyed, shown, values};
-use crate::standin::Way;
+use super::captured::{MESSAGES, World, claims, keyed, shown, values};
+use super::standin::Way;
 
 pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
     let test = |name: &str, body: fn(&World) -> Result<()>| {

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use edge_idempotency_demo::stack::POLICY;
-use edge_idempotency_demo::tokens::ISSUER;
+use harness::stack::POLICY;
+use harness::tokens::ISSUER;
 use serde_json::{Value, json};
 
-use crate::standin::Way;
+use super::standin::Way;
 
 /// The headers that carry verified claims from KrakenD's validator to the bridge.
 pub(crate) const CLAIM_HEADERS: [(&str, &str); 3] =

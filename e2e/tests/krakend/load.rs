@@ -8,13 +8,13 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::deliveries::{now, stripe};
-use e2e::harness::Test;
 use e2e::raw::{Connection, Reply, Request};
-use edge_idempotency_demo::senders::STRIPE_PATH;
+use e2e::runner::Test;
+use harness::senders::STRIPE_PATH;
 use serde_json::{Value, json};
 
-use crate::captured::{DEVICES, MESSAGES, PROJECTS, REFUNDS, World, as_received, claims, shown, values};
-use crate::standin::Way;
+use super::captured::{DEVICES, MESSAGES, PROJECTS, REFUNDS, World, as_received, claims, shown, values};
+use super::standin::Way;
 
 const REQUESTS: usize = 9_000;
 /// With the race detector everything takes many times as long.

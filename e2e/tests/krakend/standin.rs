@@ -7,15 +7,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::{runtime, until};
 use e2e::raw::{Reply, Request, exchange};
-use edge_idempotency_demo::ports::{Ports, loopback};
-use edge_idempotency_demo::process::Process;
-use edge_idempotency_demo::tokens::Signer;
-use edge_idempotency_demo::tools::repository;
+use e2e::runner::{runtime, until};
+use harness::ports::{Ports, loopback};
+use harness::process::Process;
+use harness::tokens::Signer;
+use harness::tools::repository;
 use serde_json::Value;
 
-use crate::config::{Surroundings, krakend};
+use super::config::{Surroundings, krakend};
 
 /// Between two questions whether something has happened.
 const POLL: Duration = Duration::from_millis(10);
@@ -39,9 +39,14 @@ impl Way {
     }
 }
 
-/// Whether `make krakend` could build neither the plugin nor anything with the race detector, and has said so.
+/// Whether `make programs` found no Go, and has said so.
+pub(crate) fn without_go() -> bool {
+    directory().join("without-go").is_file()
+}
+
+/// Whether it could build neither the plugin nor anything with the race detector, and has said so.
 pub(crate) fn without_c_compiler() -> bool {
-    std::env::var_os("EDGE_KRAKEND_WITHOUT_PLUGIN").is_some()
+    directory().join("without-plugin").is_file()
 }
 
 /// What a stand-in is started with.
@@ -149,14 +154,18 @@ fn listening(log: &Path) -> Result<SocketAddr> {
     Ok(address.trim().parse()?)
 }
 
-/// Where `make krakend` leaves what it builds.
+/// Where `make programs` leaves what it builds.
 fn built() -> Result<PathBuf> {
-    let directory = std::env::var_os("EDGE_KRAKEND").map_or_else(|| repository().join("target/krakend"), PathBuf::from);
-    ensure!(directory.is_dir(), "{} is not there: run `make krakend`", directory.display());
+    let directory = directory();
+    ensure!(directory.is_dir(), "{} is not there: run `make programs`", directory.display());
     Ok(directory)
 }
 
 /// The built module.
 fn module() -> Result<PathBuf> {
     Ok(e2e::gateway::tools()?.wasm)
+}
+
+fn directory() -> PathBuf {
+    std::env::var_os("EDGE_KRAKEND").map_or_else(|| repository().join("target/krakend"), PathBuf::from)
 }

@@ -3,9 +3,9 @@
 use std::process::{Command, Output};
 
 use anyhow::{Result, ensure};
-use e2e::harness::{Test, runtime};
 use e2e::lookup_stores::ROOT_KEY;
-use edge_idempotency_demo::tools::built;
+use e2e::runner::{Test, runtime};
+use harness::tools::built;
 use serde_json::{Value, json};
 
 use super::world::{LASTING, LONG, World, forwarded, keys, policy, test};
@@ -20,7 +20,7 @@ fn webhook(world: &World) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("policy.json");
     std::fs::write(&file, policy(LONG))?;
-    let program = built("EDGE_CLI", "edge-idempotency-cli", "edge-idempotency")?;
+    let program = built("EDGE_CLI", "edge-idempotency")?;
     let token = runtime()?.block_on(world.lookup_stores.openbao().writing_token())?;
     let openbao = world.lookup_stores.openbao().url();
     let unkey = format!("http://{}", world.lookup_stores.unkey.server().address());

@@ -2,11 +2,11 @@
 
 use anyhow::{Result, ensure};
 use e2e::gateway::Gateway;
-use e2e::harness::Test;
 use e2e::lookup_stores::Hook;
-use edge_idempotency_demo::faults::Fault;
+use e2e::runner::Test;
+use harness::faults::Fault;
 
-use crate::world::{LASTING, STALE, World, accepted, refused, test, unavailable};
+use super::world::{LASTING, STALE, World, accepted, refused, test, unavailable};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![

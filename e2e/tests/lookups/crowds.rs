@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::gateway::Gateway;
-use e2e::harness::Test;
 use e2e::lookup_stores::Hook;
 use e2e::raw::{Connection, Request};
-use edge_idempotency_demo::faults::Fault;
+use e2e::runner::Test;
+use harness::faults::Fault;
 
-use crate::world::{FLOODED, LASTING, LIMIT, LIMITED, PROXIED, World, accepted, forwarded, keys, send, test};
+use super::world::{FLOODED, LASTING, LIMIT, LIMITED, PROXIED, World, accepted, forwarded, keys, send, test};
 
 const HOOKS: usize = 50;
 /// Deliveries for each.

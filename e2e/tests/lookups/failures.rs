@@ -2,13 +2,13 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deliveries;
-use e2e::harness::{Test, runtime};
 use e2e::lookup_stores::{Hook, ROOT_KEY};
-use edge_idempotency_demo::faults::{Fault, FaultyServer};
-use edge_idempotency_demo::unkey::Binding;
+use e2e::runner::{Test, runtime};
+use harness::faults::{Fault, FaultyServer};
+use harness::unkey::Binding;
 use serde_json::{Value, json};
 
-use crate::world::{
+use super::world::{
     BRIEF, LASTING, SHORT_TIMEOUT, STALE, World, accepted, forwarded, refused, send, test, unavailable,
 };
 

@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use anyhow::{Context as _, Result};
 use e2e::config::ListenerSpec;
 use e2e::gateway::{Gateway, Surroundings};
-use e2e::harness::{Test, runtime};
 use e2e::lookup_stores::LookupStores;
-use edge_idempotency_demo::envoy::Stores;
+use e2e::runner::{Test, runtime};
+use harness::envoy::Stores;
 use tempfile::TempDir;
 
-use crate::world::{LASTING, LONG, Turns, accepted, forwarded, policy, send, test, unavailable};
+use super::world::{LASTING, LONG, Turns, accepted, forwarded, policy, send, test, unavailable};
 
 /// A gateway that asks the secret store itself.
 pub(crate) struct Outages {

@@ -8,12 +8,12 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Gateway, Surroundings, tools};
-use e2e::harness::Test;
 use e2e::lookup_stores::{Hook, LookupStores};
+use e2e::runner::Test;
 use e2e::wire::PATIENCE;
 use tempfile::TempDir;
 
-use crate::world::{LONG, Times, Turns, forwarded, keys, policy, send, test};
+use super::world::{LONG, Times, Turns, forwarded, keys, policy, send, test};
 
 const LISTENER: &str = "reloaded";
 const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency.config_";

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Received, Surroundings, received};
-use e2e::harness::Test;
 use e2e::lookup_stores::{Hook, LookupStores};
 use e2e::raw::{Reply, Request, exchange};
-use edge_idempotency_demo::openbao::MOUNT;
+use e2e::runner::Test;
+use harness::openbao::MOUNT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

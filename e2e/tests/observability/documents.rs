@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use e2e::harness::Test;
 use e2e::prometheus::Programs;
-use edge_idempotency_demo::tools::repository;
+use e2e::runner::Test;
+use harness::tools::repository;
 use serde_json::Value;
 
 /// `observability/`.

@@ -1,12 +1,12 @@
 //! Every expression of the dashboard and of the rules gives data.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::harness::Test;
 use e2e::prometheus::{Prometheus, Sample};
+use e2e::runner::Test;
 use serde_json::Value;
 
-use crate::documents::{dashboard, operations, rules};
-use crate::world::World;
+use super::documents::{dashboard, operations, rules};
+use super::world::World;
 
 /// Metrics that cannot have data here, and why. One that has data after all does not belong here.
 const WITHOUT_DATA: [(&str, &str); 1] = [("_total_.+", "the gateway has the stats_tags, so no name has labels in it")];

@@ -9,13 +9,13 @@ use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::now;
 use e2e::gateway::Gateway;
-use e2e::harness::Test;
 use e2e::prometheus::{Prometheus, Sample};
 use e2e::raw::Request;
+use e2e::runner::Test;
 use serde_json::{Value, json};
 use testkit::cases::{Case, directory, load_dir};
 
-use crate::world::{FOLDING, HOOKS, PHASES, World};
+use super::world::{FOLDING, HOOKS, PHASES, World};
 
 /// The filter's counters.
 const COUNTERS: &str = r#"{__name__=~"(idempotency|transport_translation|handler_internal)_.+_total"}"#;

@@ -8,12 +8,12 @@ use std::{fs, thread};
 
 use anyhow::Result;
 use e2e::deliveries::now;
-use edge_idempotency_demo::faults::Fault;
+use harness::faults::Fault;
 use serde_json::{Value, json};
 
-use crate::documents::dashboard;
-use crate::expressions::substituted;
-use crate::world::World;
+use super::documents::dashboard;
+use super::expressions::substituted;
+use super::world::World;
 
 const SECONDS: u64 = 300;
 /// The range of the queries' rates: longer would flatten the shapes.

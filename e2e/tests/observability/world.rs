@@ -11,15 +11,15 @@ use e2e::lookup_stores::LookupStores;
 use e2e::prometheus::{Programs, Prometheus};
 use e2e::raw::Request;
 use e2e::wire::PATIENCE;
-use edge_idempotency_demo::faults::Fault;
-use edge_idempotency_demo::openbao::MOUNT;
+use harness::faults::Fault;
+use harness::openbao::MOUNT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::documents::text;
-use crate::expressions::hastened;
-use crate::mix::Mix;
-use crate::picture;
+use super::documents::text;
+use super::expressions::hastened;
+use super::mix::Mix;
+use super::picture;
 
 /// A rate needs two scrapes with an increment between them: each request is sent in both phases.
 pub(crate) const PHASES: usize = 2;

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use e2e::gateway::Received;
-use e2e::harness::runtime;
 use e2e::raw::{self, Request};
-use edge_idempotency_demo::ports::loopback;
-use edge_idempotency_demo::process::Process;
+use e2e::runner::runtime;
+use harness::ports::loopback;
+use harness::process::Process;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Route, beside, installed};
+use super::{Route, beside, installed};
 
 /// A busy machine may need long to start a Java program.
 const READY: Duration = Duration::from_secs(120);
@@ -125,7 +125,7 @@ fn nginx(directory: &Path, port: u16, routes: &[Route]) -> String {
         }
     }
     let location = |path: &&str| {
-        let decoded = String::from_utf8_lossy(&crate::decoded(path.as_bytes())).into_owned();
+        let decoded = String::from_utf8_lossy(&super::decoded(path.as_bytes())).into_owned();
         let names: Vec<&str> = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
         let place = if names.is_empty() {
             format!("= \"{decoded}\"")

@@ -4,10 +4,10 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::raw::Request;
-use edge_idempotency_demo::tools::repository;
+use harness::tools::repository;
 
-use crate::backends::{BACKENDS, Reading};
-use crate::{Line, World};
+use super::backends::{BACKENDS, Reading};
+use super::{Line, World};
 
 const BEGIN: &str = "<!-- The test `path_readers` measures this table; UPDATE_DOCS=1 writes it. -->\n";
 const END: &str = "<!-- The end of the table. -->\n";

@@ -1,13 +1,13 @@
 //! Messages that come more than once, and what their consumer makes of them: `inbox.csv`.
 
 use anyhow::{Result, bail};
-use edge_idempotency_demo::http::Request;
-use edge_idempotency_demo::senders::stripe;
-use edge_idempotency_demo::stack::Stack;
+use harness::http::Request;
+use harness::senders::stripe;
+use harness::stack::Stack;
 use serde_json::json;
 
-use crate::tables::{TableRow, scenarios};
-use crate::{Scenario, account, by, compare, scenario};
+use super::tables::{TableRow, scenarios};
+use super::{Scenario, account, by, compare, scenario};
 
 const TABLE: &str = include_str!("inbox.csv");
 const COLUMNS: [&str; 7] = ["scenario", "receiver", "message", "amount", "status", "outcome", "entries"];

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use edge_idempotency_demo::stack::Stack;
+use harness::stack::Stack;
 
-use crate::tables::{TableRow, scenarios};
-use crate::{Scenario, by, compare, order, scenario};
+use super::tables::{TableRow, scenarios};
+use super::{Scenario, by, compare, order, scenario};
 
 const TABLE: &str = include_str!("replays.csv");
 const COLUMNS: [&str; 8] = ["scenario", "caller", "operation", "key", "amount", "status", "outcome", "entries"];

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::harness::until_async;
 use e2e::payouts;
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::stack::Stack;
+use e2e::runner::until_async;
+use harness::http::{Reply, Request};
+use harness::stack::Stack;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::tables::{TableRow, scenarios};
-use crate::{Scenario, account, by, compare, entries, object, order, scenario};
+use super::tables::{TableRow, scenarios};
+use super::{Scenario, account, by, compare, entries, object, order, scenario};
 
 const TABLE: &str = include_str!("retry_log.csv");
 const COLUMNS: [&str; 8] = ["scenario", "operation", "attempt", "before", "delay_s", "status", "outcome", "entries"];

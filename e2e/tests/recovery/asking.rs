@@ -1,12 +1,12 @@
 //! Asking for the result of an earlier call: who gets it, by which keys, and what everybody else is told.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::Test;
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::stack::Stack;
+use e2e::runner::Test;
+use harness::http::{Reply, Request};
+use harness::stack::Stack;
 use serde_json::json;
 
-use crate::{
+use super::{
     ALICE, BOB, Caller, Expected, WAIT_MS, World, attach, begin, code, discreet, effects, output, refund, send, test,
 };
 
@@ -60,10 +60,10 @@ async fn under_way(stack: &mut Stack) -> Result<()> {
 /// yet, and is asked for once more.
 async fn ends_in_404(stack: &mut Stack) -> Result<()> {
     let request = refund("ends-in-404", &json!({"provider": "missing", "provider_ms": 800}));
-    let request = crate::signed(stack, &ALICE, request)?;
+    let request = super::signed(stack, &ALICE, request)?;
     let url = stack.gateway_url();
     let first = tokio::spawn(async move { request.send(&url).await });
-    crate::until("it is there", async || Ok(crate::only(stack, "ends-in-404").await.is_ok())).await?;
+    super::until("it is there", async || Ok(super::only(stack, "ends-in-404").await.is_ok())).await?;
     let reply = send(stack, &ALICE, attach("ends-in-404")).await?;
     Expected { status: 404, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&reply)?;
     let first = first.await??;

@@ -1,12 +1,12 @@
 //! What is left when a part of the chain is killed, or a result expires.
 
 use anyhow::{Result, ensure};
-use e2e::harness::Test;
-use edge_idempotency_demo::http::Request;
-use edge_idempotency_demo::stack::Stack;
+use e2e::runner::Test;
+use harness::http::Request;
+use harness::stack::Stack;
 use serde_json::json;
 
-use crate::{ALICE, Expected, World, attach, begin, code, effects, only, output, refund, send, test, until};
+use super::{ALICE, Expected, World, attach, begin, code, effects, only, output, refund, send, test, until};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![

@@ -1,13 +1,13 @@
 //! Every way a call can end: the status, headers and body that its client sees.
 
 use anyhow::{Result, ensure};
-use e2e::harness::Test;
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::senders;
-use edge_idempotency_demo::stack::Stack;
+use e2e::runner::Test;
+use harness::http::{Reply, Request};
+use harness::senders;
+use harness::stack::Stack;
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     ALICE, Expected, REFUND_HOOKS, REFUNDS, World, attach, begin, code, command, discreet, effects, only, order,
     output, refund, send, signed, test, under, until,
 };

@@ -1,14 +1,14 @@
 //! Keys in flight: a duplicate of a request that is under way waits for it, or is refused with 409.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::harness::Test;
 use e2e::payouts::{confirm, is_under_way, statement};
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::stack::Stack;
+use e2e::runner::Test;
+use harness::http::{Reply, Request};
+use harness::stack::Stack;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::{ALICE, BOB, Caller, Expected, World, code, discreet, effects, refund, send, signed, test, until};
+use super::{ALICE, BOB, Caller, Expected, World, code, discreet, effects, refund, send, signed, test, until};
 
 /// Payouts, which run until the test confirms; duplicates wait.
 pub(crate) const PAYOUTS: &str = "/api/v1/accounts/{account}/payouts";

@@ -4,16 +4,16 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Gateway, Surroundings, tools};
-use e2e::harness::Test;
 use e2e::payouts::{confirm, is_under_way, statement};
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::ports::loopback;
-use edge_idempotency_demo::stack::Stack;
+use e2e::runner::Test;
+use harness::http::{Reply, Request};
+use harness::ports::loopback;
+use harness::stack::Stack;
 use serde_json::{Value, json};
 
-use crate::asking::told;
-use crate::in_flight::account;
-use crate::{
+use super::asking::told;
+use super::in_flight::account;
+use super::{
     ALICE, BOB, Caller, Expected, World, attach, code, command, discreet, effects, output, refund, send, test, until,
 };
 
@@ -79,11 +79,11 @@ pub(crate) fn with_operations(policy: &str, secrets: &[&str]) -> Result<String> 
         route(LATER, true, "project"),
         route(OF_THE_TENANT, false, "tenant"),
         json!({
-            "endpoint": "careful-refunds", "path": crate::in_flight::CAREFUL, "policy": "REQUIRED_A",
+            "endpoint": "careful-refunds", "path": super::in_flight::CAREFUL, "policy": "REQUIRED_A",
             "target": "Refunds/create", "in_flight": "conflict",
         }),
-        payouts(crate::in_flight::PAYOUTS, "REQUIRED_A", &json!({})),
-        payouts(crate::in_flight::CAREFUL_PAYOUTS, "REQUIRED_A", &json!({"in_flight": "conflict"})),
+        payouts(super::in_flight::PAYOUTS, "REQUIRED_A", &json!({})),
+        payouts(super::in_flight::CAREFUL_PAYOUTS, "REQUIRED_A", &json!({"in_flight": "conflict"})),
         payouts(PAYOUTS_LATER, "ACCEPTED", &json!({"one_way": true, "recovery": false})),
     ]);
     let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the backend")?;
@@ -422,7 +422,7 @@ fn small_policy() -> String {
         "version": 1, "identity": {"sources": [source]},
         "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
         "routes": [
-            {"endpoint": "refunds.create", "path": crate::REFUNDS, "policy": "REQUIRED_A", "target": "Refunds/create"},
+            {"endpoint": "refunds.create", "path": super::REFUNDS, "policy": "REQUIRED_A", "target": "Refunds/create"},
         ],
     })
     .to_string()
@@ -430,7 +430,7 @@ fn small_policy() -> String {
 
 const LISTENER: &str = "rotated";
 
-/// The filter's configuration is replaced while Envoy runs, as docs/reload.md has it.
+/// The filter's configuration is replaced while Envoy runs, as docs/render.md has it.
 async fn rotation(stack: &mut Stack) -> Result<()> {
     let (old, new) = ("the-old-secret-of-this-test", "the-new-secret-of-this-test");
     let directory = tempfile::tempdir()?;

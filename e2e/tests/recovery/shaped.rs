@@ -1,12 +1,12 @@
 //! The shape of answers: the first one, a replay and both recoveries say the same.
 
 use anyhow::{Result, ensure};
-use e2e::harness::Test;
-use edge_idempotency_demo::http::{Reply, Request};
-use edge_idempotency_demo::stack::Stack;
+use e2e::runner::Test;
+use harness::http::{Reply, Request};
+use harness::stack::Stack;
 use serde_json::json;
 
-use crate::{ALICE, Expected, World, send, test};
+use super::{ALICE, Expected, World, send, test};
 
 /// A route whose policy has `"answer": {"status": 201, "location": "/api/v1/refunds/{body:/refund_id}"}`.
 pub(crate) const SHAPED: &str = "/api/v1/refunds-shaped";
@@ -48,7 +48,7 @@ async fn everywhere(stack: &mut Stack) -> Result<()> {
         ensure!(location(&reply) == expected.as_deref() && reply.body == first.body, "{status}: {reply:?}");
         ensure!(reply.header("content-length").is_none_or(|told| told == length), "{status}: {:?}", reply.headers);
     }
-    let effects = crate::effects(stack, "shaped").await?;
+    let effects = super::effects(stack, "shaped").await?;
     ensure!(effects == 1, "{effects} effects");
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Surroundings};
-use e2e::harness::Test;
+use e2e::runner::Test;
 use e2e::wire::PATIENCE;
 use serde_json::json;
 

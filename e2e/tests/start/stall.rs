@@ -8,9 +8,8 @@ use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries;
 use e2e::gateway::Gateway;
-use e2e::harness::{Test, sharing};
 use e2e::raw::{Connection, Request};
-use libtest_mimic::Trial;
+use e2e::runner::{Group, Test, sharing};
 use serde_json::json;
 
 const SECRET: &str = "github-secret";
@@ -18,7 +17,7 @@ const LISTENER: &str = "without";
 const ADVICE: &str = "set allow_on_headers_stop_iteration: true";
 
 /// The tests.
-pub(crate) fn tests() -> Vec<Trial> {
+pub(crate) fn group() -> Group {
     let tests = vec![
         Test::new("without the flag: a webhook is refused, a slow client is not", webhook),
         Test::new("without the flag: an error of the backend is answered", |gateway: &Gateway| error(gateway)),

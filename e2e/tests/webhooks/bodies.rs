@@ -2,11 +2,11 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deliveries::{self, now};
-use e2e::harness::Test;
 use e2e::raw::{Reply, Request};
+use e2e::runner::Test;
 
-use crate::Protocol::{self, Http1, Http2};
-use crate::{
+use super::Protocol::{self, Http1, Http2};
+use super::{
     Connection, GITHUB_INLINE, GITHUB_PATH, LIMIT, NARROW, NARROW_BUFFER, SHIPPED, STRIPE, STRIPE_PATH, TRAILERS,
     UPGRADES, WIDE, World, over_both, problem, stripe, test,
 };
@@ -73,12 +73,12 @@ fn framed(world: &World, listener: &str, sizes: &[usize], trailers: &str) -> Res
     let request = padded(STRIPE_PATH, "evt_chunks", 20_000).header("Idempotency-Key", "k-1");
     let seen = world.gateway.written(listener, &chunked(&request, sizes, trailers))?;
     let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_chunks";
-    crate::expect_forwarded(&seen, &crate::delivered(&request, Some(key)))?;
+    super::expect_forwarded(&seen, &super::delivered(&request, Some(key)))?;
 
     let mut tampered = request;
     tampered.body.push(b' ');
     let seen = world.gateway.written(listener, &chunked(&tampered, sizes, trailers))?;
-    crate::expect_refused(&seen, 401, "webhook_signature_invalid")?;
+    super::expect_refused(&seen, 401, "webhook_signature_invalid")?;
     world.sound(listener)
 }
 
@@ -88,12 +88,12 @@ fn trailers(world: &World) -> Result<()> {
         let request = github.trailer("idempotency-key", "k-1").trailer("x-harmless", "stays");
         let seen = world.gateway.http2(SHIPPED, &request)?;
         let key = "t-acme:health-prod:service:webhook-ingest:github-g-1";
-        let mut expected = crate::delivered(&request, Some(key));
+        let mut expected = super::delivered(&request, Some(key));
         // Where there is no body Envoy forwards none, and no trailers over HTTP/1.1 then either.
         expected.trailers = seen.received.first().map(|received| received.trailers.clone()).unwrap_or_default();
         let harmless = ("x-harmless".to_owned(), b"stays".to_vec());
         ensure!(expected.trailers.iter().all(|line| *line == harmless), "trailers {:?}", expected.trailers);
-        crate::expect_forwarded(&seen, &expected).with_context(|| format!("{size} bytes"))?;
+        super::expect_forwarded(&seen, &expected).with_context(|| format!("{size} bytes"))?;
 
         let mut tampered = request;
         tampered.body.push(b' ');
@@ -113,7 +113,7 @@ fn slowly(world: &World) -> Result<()> {
         connection.send(piece)?;
     }
     let reply = connection.answer("POST")?;
-    ensure!(reply.status == 200, "{}", crate::text(&reply));
+    ensure!(reply.status == 200, "{}", super::text(&reply));
     let received = world.gateway.capture().take();
     ensure!(received.len() == 1, "the upstream got {} requests", received.len());
     ensure!(received.first().is_some_and(|message| message.body == request.body), "another body");
@@ -167,12 +167,12 @@ fn limit(world: &World, listener: &str, protocol: Protocol, path: &str, limit: u
     if protocol == Http1 {
         let seen = world.gateway.written(listener, &chunked(&whole, &[4_096], ""))?;
         let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_limit";
-        crate::expect_forwarded(&seen, &crate::delivered(&whole, Some(key)))?;
+        super::expect_forwarded(&seen, &super::delivered(&whole, Some(key)))?;
         let seen = world.gateway.written(listener, &chunked(&longer, &[4_096], ""))?;
-        crate::expect_refused(&seen, 413, TOO_LARGE)?;
+        super::expect_refused(&seen, 413, TOO_LARGE)?;
         // One chunk, so that the limit is passed at once.
         let seen = world.gateway.written(listener, &chunked(&longer, &[limit + 1], ""))?;
-        crate::expect_refused(&seen, 413, TOO_LARGE)?;
+        super::expect_refused(&seen, 413, TOO_LARGE)?;
         world.sound(listener)?;
     }
     Ok(())
@@ -188,7 +188,7 @@ fn empty(world: &World, protocol: Protocol) -> Result<()> {
     if protocol == Http1 {
         let seen = world.gateway.written(SHIPPED, &chunked(&github, &[1], ""))?;
         let key = "t-acme:health-prod:service:webhook-ingest:github-g-0";
-        crate::expect_forwarded(&seen, &crate::delivered(&github, Some(key)))?;
+        super::expect_forwarded(&seen, &super::delivered(&github, Some(key)))?;
     }
     Ok(())
 }
@@ -209,11 +209,11 @@ fn narrow(world: &World) -> Result<()> {
 
 /// Envoy's own answer, as a problem document: it says nothing of the filter's limit.
 fn own_limit(reply: &Reply) -> Result<()> {
-    ensure!(reply.status == 413, "status {} instead of 413: {}", reply.status, crate::text(reply));
+    ensure!(reply.status == 413, "status {} instead of 413: {}", reply.status, super::text(reply));
     let document = reply.json();
     let member = |name: &str| document.get(name).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    ensure!(member("code") == TOO_LARGE, "another problem: {}", crate::text(reply));
-    ensure!(!member("detail").contains(|char: char| char.is_ascii_digit()), "a limit: {}", crate::text(reply));
+    ensure!(member("code") == TOO_LARGE, "another problem: {}", super::text(reply));
+    ensure!(!member("detail").contains(|char: char| char.is_ascii_digit()), "a limit: {}", super::text(reply));
     Ok(())
 }
 

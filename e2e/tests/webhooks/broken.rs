@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use e2e::deliveries::{self, now};
 use e2e::gateway::Received;
-use e2e::harness::{Test, runtime};
 use e2e::raw::Request;
+use e2e::runner::{Test, runtime};
 
-use crate::{
+use super::{
     Connection, SHIPPED, STRIPE, STRIPE_PATH, World, bodies, delivered, event, problem, received, stripe, test,
 };
 
@@ -142,7 +142,7 @@ fn at_once(world: &World) -> Result<()> {
         if is_tampered(number) {
             problem(&reply, 401, "webhook_signature_invalid")?;
         } else {
-            ensure!(reply.status == 200, "delivery {number}: {}", crate::text(&reply));
+            ensure!(reply.status == 200, "delivery {number}: {}", super::text(&reply));
         }
     }
     let mut seen: BTreeMap<Vec<u8>, Received> = BTreeMap::new();

@@ -3,11 +3,11 @@
 
 use anyhow::{Result, ensure};
 use e2e::deliveries::{self, digest_key, now, sha256};
-use e2e::harness::Test;
 use e2e::raw::Request;
+use e2e::runner::Test;
 
-use crate::Protocol::{self, Http1};
-use crate::{
+use super::Protocol::{self, Http1};
+use super::{
     GITHUB, PUBLIC_URL, SHIPPED, STANDARD, STANDARD_2, STANDARD_PATH, STANDARD_PATH_2, TWILIO, TWILIO_PATH, World,
     delivered, expect_forwarded, over_both, test,
 };

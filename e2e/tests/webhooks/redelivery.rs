@@ -3,11 +3,11 @@
 use anyhow::{Result, ensure};
 use e2e::chain::Chain;
 use e2e::deliveries::{self, now};
-use e2e::harness::Test;
 use e2e::raw::{Reply, exchange};
+use e2e::runner::Test;
 use serde_json::json;
 
-use crate::{SHIPPED, STRIPE, STRIPE_PATH, STRIPE_PREVIOUS, listener, problem, surroundings};
+use super::{SHIPPED, STRIPE, STRIPE_PATH, STRIPE_PREVIOUS, listener, problem, surroundings};
 
 pub(crate) fn start() -> Result<Chain> {
     Chain::start(surroundings(), &[(SHIPPED.to_owned(), listener(&[]))])
@@ -24,11 +24,11 @@ fn redelivered(chain: &Chain) -> Result<()> {
         exchange(chain.gateway.address(SHIPPED)?, "POST", &request.http1())
     };
     let first = send("evt_again", STRIPE.1, now())?;
-    ensure!(first.status == 200 && first.header("idempotent-replayed").is_none(), "{}", crate::text(&first));
+    ensure!(first.status == 200 && first.header("idempotent-replayed").is_none(), "{}", super::text(&first));
     // Every attempt is signed anew, also with a secret that is being rolled.
     for (secret, time) in [(STRIPE.1, now()), (STRIPE.1, now() - 60), (STRIPE_PREVIOUS.1, now())] {
         let again = send("evt_again", secret, time)?;
-        ensure!(again.status == 200 && again.body == first.body, "{}", crate::text(&again));
+        ensure!(again.status == 200 && again.body == first.body, "{}", super::text(&again));
         ensure!(again.text_header("idempotent-replayed") == Some("true"), "not a replay: {again:?}");
     }
     problem(&send("evt_again", "whsec_other", now())?, 401, "webhook_signature_invalid")?;

@@ -2,12 +2,12 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deliveries::{self, digest_key, now, sha256};
-use e2e::harness::Test;
 use e2e::raw::Request;
+use e2e::runner::Test;
 use serde_json::json;
 
-use crate::Protocol::{self, Http1};
-use crate::{
+use super::Protocol::{self, Http1};
+use super::{
     GITHUB, GITHUB_INLINE, GITHUB_PATH, PUBLIC_URL, SHIPPED, STANDARD, STANDARD_PATH, STRIPE, STRIPE_PATH,
     STRIPE_PREVIOUS, TWILIO, TWILIO_PATH, World, event, over_both, stripe, test,
 };
@@ -118,9 +118,9 @@ fn spoofed(world: &World, protocol: Protocol) -> Result<()> {
     }
     world.forwarded(SHIPPED, protocol, &without(&request, &planted), Some("stripe-evt_2"))?;
     let seen = world.send(SHIPPED, protocol, &request)?;
-    crate::expect_forwarded(
+    super::expect_forwarded(
         &seen,
-        &crate::delivered(&without(&request, &planted), Some("t-acme:health-prod:service:webhook-ingest:stripe-evt_2")),
+        &super::delivered(&without(&request, &planted), Some("t-acme:health-prod:service:webhook-ingest:stripe-evt_2")),
     )
 }
 
@@ -138,7 +138,7 @@ fn every_byte(world: &World) -> Result<()> {
             *byte ^= 1;
         }
         let seen = world.gateway.http1(SHIPPED, &tampered)?;
-        crate::expect_refused(&seen, 401, SIGNATURE).with_context(|| format!("byte {place}"))?;
+        super::expect_refused(&seen, 401, SIGNATURE).with_context(|| format!("byte {place}"))?;
     }
     world.forwarded(SHIPPED, Http1, &request, Some("stripe-evt_3"))
 }
@@ -177,7 +177,7 @@ fn unknown(world: &World) -> Result<()> {
             ensure!(seen.reply.status == 400 && seen.received.is_empty(), "{path}: {}", seen.reply.status);
             continue;
         }
-        crate::expect_refused(&seen, 404, "webhook_unknown").with_context(|| path.to_owned())?;
+        super::expect_refused(&seen, 404, "webhook_unknown").with_context(|| path.to_owned())?;
         let mut problem = seen.reply.json();
         // Each request has an id of its own.
         let instance = problem.as_object_mut().and_then(|members| members.remove("instance"));
@@ -193,7 +193,7 @@ fn namespaces(world: &World) -> Result<()> {
     let other = deliveries::stripe("/api/v1/hooks/stripe/wh_stripe02", &[STRIPE.1], now(), event("evt_6"));
     let key = |request: &Request| -> Result<String> {
         let seen = world.gateway.http1(SHIPPED, request)?;
-        let received = seen.received.first().with_context(|| format!("refused: {}", crate::text(&seen.reply)))?;
+        let received = seen.received.first().with_context(|| format!("refused: {}", super::text(&seen.reply)))?;
         let line = received.headers.iter().find(|(name, _)| name == "idempotency-key").context("no key")?;
         Ok(String::from_utf8(line.1.clone())?)
     };

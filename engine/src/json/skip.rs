@@ -1,6 +1,6 @@
 //! Skips an object or an array, and checks all of it.
 //!
-//! Most bytes of a large text are read here. Two things make it fast, and docs/performance.md has what else was tried:
+//! Most bytes of a large text are read here. Two things make it fast (decisions/0011-json.md has what else was tried):
 //! - The special bytes of strings are found in blocks of 64 bytes, so that the position of a string's end needs no load
 //!   from memory. WebAssembly has 128-bit vectors for it in every host (docs/hosts.md).
 //! - The loop calls no function: V8 keeps values in memory that live across a call.

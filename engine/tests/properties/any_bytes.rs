@@ -1,7 +1,7 @@
 //! I7: nothing that comes in ends the engine; there is always an answer.
 
-use crate::generate::key_value;
-use crate::{cases, model};
+use super::generate::key_value;
+use super::{cases, model};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::policy::Template;

@@ -1,7 +1,7 @@
 //! Collision detection: a claim is the same in every release, two requests have one claim exactly if they are the same
 //! request, and what the guard answers decides as the contract says (docs/contract.md section 6).
 
-use crate::cases;
+use super::cases;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json as EngineJson;
 use edge_idempotency_engine::lookup::{Claim, FakeStores, PendingLookup};

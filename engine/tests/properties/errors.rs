@@ -1,7 +1,7 @@
 //! What errors tell of the machine they come from: no member `stacktrace` is left in any JSON value, and what there is
 //! besides stays as it is.
 
-use crate::cases;
+use super::cases;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::{Effect, Exchange, Policy, ResponseFlow};
 use proptest::prelude::*;

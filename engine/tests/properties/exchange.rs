@@ -1,9 +1,9 @@
 //! I1 and I5, and the whole order of decisions: what the engine does with a request is what the model says, and what
 //! is forwarded holds no key and no identity but those that the filter made.
 
-use crate::cases;
-use crate::generate::{self, HOOK_TOKEN, PARAMETERS, PolicyModel, exchange};
-use crate::model::{self, CallerModel, Expected, canonical};
+use super::cases;
+use super::generate::{self, HOOK_TOKEN, PARAMETERS, PolicyModel, exchange};
+use super::model::{self, CallerModel, Expected, canonical};
 use edge_idempotency_engine::key;
 use edge_idempotency_engine::{Exchange, Policy};
 use proptest::prelude::*;

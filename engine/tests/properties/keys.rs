@@ -1,7 +1,7 @@
 //! The key's grammar, and I2: no two callers, and no two keys of one caller, ever give the same namespaced key.
 
-use crate::generate::key_value;
-use crate::{cases, model};
+use super::generate::key_value;
+use super::{cases, model};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
 use edge_idempotency_engine::key::{self, Form, KeyError, KeyGrammar, KeyRules, MAX_NAMESPACED_LENGTH, RawKey};

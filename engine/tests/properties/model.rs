@@ -1,7 +1,7 @@
 //! What the filter does, said once more from docs/contract.md sections 2 and 3: with regular expressions, with lists that are
 //! searched from end to end, without a thought for speed.
 
-use crate::generate::{Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel};
+use super::generate::{Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel};
 use regex::bytes::Regex;
 use serde_json::Value as Json;
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
 //! Operations: an operation id is the same in every release, and its tag fits no caller but its own (I5).
 
-use crate::cases;
+use super::cases;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
 use edge_idempotency_engine::policy::operations::tag;

@@ -1,8 +1,8 @@
 //! Paths have one spelling, and it decides which route a request meets.
 
-use crate::exchange::compiled;
-use crate::generate::{self, PolicyModel, RouteModel, conflict, policy, respelled, routes};
-use crate::{cases, model};
+use super::exchange::compiled;
+use super::generate::{self, PolicyModel, RouteModel, conflict, policy, respelled, routes};
+use super::{cases, model};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::policy::RouteLookup;

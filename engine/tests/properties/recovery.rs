@@ -1,7 +1,7 @@
 //! I2 and I5 for recovery: a caller asks for the invocation that its own call made, and for no other. Under Restate's paths v2
 //! the question is the body of a lookup.
 
-use crate::{cases, model};
+use super::{cases, model};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::lookup::{FakeStores, LookupResult, PendingLookup};

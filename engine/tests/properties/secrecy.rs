@@ -1,8 +1,8 @@
 //! I6: what is secret is in nothing that is told: problem documents, log fields, errors and warnings of policies.
 
-use crate::cases;
-use crate::generate::{Place, PolicyModel, exchange};
-use crate::model::canonical;
+use super::cases;
+use super::generate::{Place, PolicyModel, exchange};
+use super::model::canonical;
 use edge_idempotency_engine::Policy;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! I2 for object keys: different callers, and different values of path parameters, never meet in one object, in the
 //! path as it is sent and once the backend has decoded it.
 
-use crate::{cases, model};
+use super::{cases, model};
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
 use edge_idempotency_engine::policy::{Target, TargetPaths};
 use proptest::collection::vec;

@@ -163,7 +163,7 @@ pub(crate) fn identifiers() -> Result<(), String> {
 
 /// Provider files.
 pub(crate) fn files() -> Result<(), String> {
-    let files: Vec<Vec<u8>> = crate::files::sources().into_iter().map(|(_, text)| text.into_bytes()).collect();
+    let files: Vec<Vec<u8>> = super::files::sources().into_iter().map(|(_, text)| text.into_bytes()).collect();
     let strategy = (0..files.len(), any::<prop::sample::Index>(), 0..40_usize, bytes());
     runner(4_000)
         .run(&strategy, |(file, place, length, replacement)| {

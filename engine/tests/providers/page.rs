@@ -19,14 +19,14 @@ pub(crate) fn is_fresh() -> Result<(), String> {
     if std::fs::read_to_string(&path).is_ok_and(|text| text == page) {
         Ok(())
     } else {
-        Err("docs/providers.md is stale: UPDATE_DOCS=1 cargo test -p edge-idempotency-engine --test providers page"
+        Err("docs/providers.md is stale: UPDATE_DOCS=1 cargo test --workspace --test cases providers::page"
             .to_owned())
     }
 }
 
 fn page() -> String {
     let files: Vec<(String, Value)> =
-        crate::files::sources().into_iter().map(|(name, text)| (name, serde_json::from_str(&text).unwrap())).collect();
+        super::files::sources().into_iter().map(|(name, text)| (name, serde_json::from_str(&text).unwrap())).collect();
     let (with, without): (Vec<_>, Vec<_>) = files.iter().partition(|(_, file)| file.get("identifiers").is_some());
     let mut page = HEAD.replace("{count}", &files.len().to_string());
     page.push_str("\n## With an identifier\n\n");

@@ -4,7 +4,7 @@
 //! The files are read with HMAC-SHA-256 over one secret in the place of their algorithms, so that the test can sign whatever a
 //! sender could sign. Templates, boundaries, headers and timestamps are those of the files.
 
-use crate::files::sources;
+use super::files::sources;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Delivery, Provider};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Headers that look like those that were verified, for every provider: after a verified delivery nothing is left that a server could
 //! read as a header of the provider's file, but the lines that were verified or read.
 
-use crate::files::sources;
+use super::files::sources;
 use edge_idempotency_engine::headers::{Headers, canonical};
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::lookup::FakeStores;

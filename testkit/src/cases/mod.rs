@@ -184,3 +184,16 @@ pub fn parse(name: &str, text: &str) -> Result<CaseFile, String> {
 fn stem(path: &Path) -> &str {
     path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }
+
+/// What a test says of a run: nothing, or all differences and the log.
+///
+/// # Errors
+/// There are differences.
+pub fn verdict(differences: &[Difference], log: &[String]) -> Result<(), String> {
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let mut lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    lines.extend(log.iter().map(|line| format!("log: {line}")));
+    Err(lines.join("\n"))
+}

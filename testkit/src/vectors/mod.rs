@@ -60,7 +60,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")
 }
 
-/// The vectors of callers that sign their requests (docs/signed-callers.md).
+/// The vectors of callers that sign their requests (docs/identity.md).
 pub const SIGNED_CALLERS: &str = include_str!("../../vectors/signed_callers.json");
 
 impl Vector {

@@ -3,7 +3,7 @@
 use testkit::http::Message;
 use wasm_tests::host::{CallReply, Ending, Options, StreamInfo};
 
-use crate::{get, post, run, said, upstream, vm, vm_with};
+use super::{get, post, run, said, upstream, vm, vm_with};
 
 /// Pauses in the headers until an HTTP call is answered; the stream is context 2.
 const CALL: &str = r#"

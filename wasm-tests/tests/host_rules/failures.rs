@@ -3,7 +3,7 @@
 use testkit::http::Message;
 use wasm_tests::host::{CallReply, Ending, StreamInfo};
 
-use crate::{client, get, post, run, said, status, vm};
+use super::{client, get, post, run, said, status, vm};
 
 #[test]
 fn an_unimplemented_call_answers_12_and_is_a_failure() {

@@ -3,7 +3,7 @@
 use testkit::http::{Headers, Message};
 use wasm_tests::host::{decode_pairs, encode_pairs};
 
-use crate::{all, post, run, said, upstream, vm};
+use super::{all, post, run, said, upstream, vm};
 
 #[test]
 fn pairs_have_counts_and_lengths_in_front() {

@@ -1,6 +1,6 @@
 //! Timer, clock and metrics.
 
-use crate::{get, run, said, vm};
+use super::{get, run, said, vm};
 
 #[test]
 fn ticks_come_when_the_test_says_and_the_clock_stands_still() {

@@ -3,7 +3,7 @@
 use testkit::http::Message;
 use wasm_tests::host::{Ending, Options, StreamInfo};
 
-use crate::{all, client, get, post, run, said, status, upstream, vm, vm_with};
+use super::{all, client, get, post, run, said, status, upstream, vm, vm_with};
 
 /// Pauses in the headers; in the body pauses until the end, and then sets a header.
 const HOLD: &str = r#"

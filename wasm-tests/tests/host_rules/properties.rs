@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::http::Message;
 use wasm_tests::host::{Route, StreamInfo, encode_pairs};
 
-use crate::{get, ok, post, run, said, vm};
+use super::{get, ok, post, run, said, vm};
 
 /// What a guest reads under a path: its bytes, or the status it got.
 fn property(path: &str) -> Result<Vec<u8>, String> {

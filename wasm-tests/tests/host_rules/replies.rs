@@ -3,7 +3,7 @@
 use testkit::http::Message;
 use wasm_tests::host::{Ending, StreamInfo};
 
-use crate::{client, get, post, run, said, status, upstream, vm};
+use super::{client, get, post, run, said, status, upstream, vm};
 
 const REPLY: &str = r#"
     (func (export "proxy_on_request_headers") (param i32 i32 i32) (result i32)

@@ -3,7 +3,7 @@
 use testkit::http::Message;
 use wasm_tests::host::{BootError, Ending, Options, StreamInfo, Vm};
 
-use crate::{client, compile, post, program, said, upstream, vm, vm_with};
+use super::{client, compile, post, program, said, upstream, vm, vm_with};
 
 #[test]
 fn an_unknown_import_is_named() {

@@ -1,8 +1,8 @@
 //! The judge and the model, shown what they have to find: a fault that nobody sees would make a long run worthless.
 
 use anyhow::{Result, ensure};
+use e2e::runner::{Group, Test, separate};
 use e2e::wire::Message;
-use libtest_mimic::Trial;
 
 use super::api::Listener;
 use super::case::Case;
@@ -15,19 +15,15 @@ use super::{generate, judge, reading};
 type Check = fn() -> Result<()>;
 
 /// The tests.
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn group() -> Group {
     let tests: [(&str, Check); 4] = [
         ("a sound request is found sound", sound),
         ("every planted fault is found", faults),
         ("paths and hosts are read as docs/security.md says", readings),
         ("a case depends on seed and number alone", reproducible),
     ];
-    let trial = |(name, body): (&str, Check)| {
-        Trial::test(format!("adversary's own checks: {name}"), move || {
-            body().map_err(|error| format!("{error:#}").into())
-        })
-    };
-    tests.into_iter().map(trial).collect()
+    let test = |(name, body): (&str, Check)| Test::new(format!("adversary's own checks: {name}"), move |()| body());
+    separate(tests.into_iter().map(test).collect())
 }
 
 /// A plain case on a listener, and its record as the upstream would have it.

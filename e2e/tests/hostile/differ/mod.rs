@@ -43,9 +43,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::gateway::{Gateway, Surroundings};
-use e2e::harness::{Test, sharing};
-use edge_idempotency_demo::tokens::Signer;
-use libtest_mimic::Trial;
+use e2e::runner::{Group, Test, sharing};
+use harness::tokens::Signer;
 use serde_json::json;
 
 use api::{LISTENERS, Listener};
@@ -55,7 +54,7 @@ use report::Report;
 use upstream::Upstream;
 
 /// What a run of the tests does without being told otherwise.
-const CASES: u64 = 5_000;
+const CASES: u64 = 500;
 /// So many cases are sent before those of the batch before are judged: what comes late is still found.
 const BATCH: u64 = 2_000;
 /// Clients that send at the same time. So many, because Envoy closes a connection of HTTP/2 that was misused only after a
@@ -85,11 +84,9 @@ impl Settings {
 }
 
 /// The tests: the judge, and the run.
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn groups() -> [Group; 2] {
     let run = Test::new("adversary: random requests, and a model of who is let in", |world: &World| world.run());
-    let mut trials = checks::trials();
-    trials.extend(sharing(World::start, vec![run]));
-    trials
+    [checks::group(), sharing(World::start, vec![run])]
 }
 
 struct World {

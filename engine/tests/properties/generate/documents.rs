@@ -1,6 +1,6 @@
 //! The parts of a policy that the properties vary, and the document that they make.
 
-use crate::model::{CallerModel, percent_encoded};
+use crate::properties::model::{CallerModel, percent_encoded};
 use serde_json::{Map, Value as Json, json};
 use std::fmt;
 

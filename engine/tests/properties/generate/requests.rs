@@ -2,7 +2,7 @@
 
 use super::documents::{HOOK_TOKEN, PolicyModel, Segment};
 use super::policies::{HEADERS, NAMESPACES, policy};
-use crate::model::percent_encoded;
+use crate::properties::model::percent_encoded;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -1,0 +1,128 @@
+//! Links of pages, and names of pages in all other files, lead to a file and a heading that exist.
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders that hold what was built or fetched.
+const NOT_OURS: [&str; 4] = ["target", "dist", "node_modules", "crds"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every file below the folder that is text, without hidden folders.
+fn files(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with('.') || NOT_OURS.contains(&name.as_str()) {
+            continue;
+        }
+        if path.is_dir() {
+            files(&path, found);
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            found.push((path, text));
+        }
+    }
+}
+
+fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md")
+}
+
+fn events(page: &str) -> Parser<'_> {
+    Parser::new_ext(page, Options::ENABLE_TABLES)
+}
+
+/// The headings of a page as GitHub makes anchors of them: lower case, no punctuation, `-` for a space, a number behind a
+/// repetition.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let mut heading: Option<String> = None;
+    for event in events(page) {
+        match (event, &mut heading) {
+            (Event::Start(Tag::Heading { .. }), _) => heading = Some(String::new()),
+            (Event::Text(text) | Event::Code(text), Some(heading)) => heading.push_str(&text),
+            (Event::End(TagEnd::Heading(_)), Some(text)) => {
+                let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+                let anchor = text.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-");
+                let repeated = (1..).map(|number| format!("{anchor}-{number}"));
+                let free = std::iter::once(anchor.clone()).chain(repeated).find(|name| !anchors.contains(name));
+                anchors.extend(free);
+                heading = None;
+            }
+            _ => {}
+        }
+    }
+    anchors
+}
+
+/// What is wrong with a link to a file, and to a heading of it.
+fn fault(target: &Path, anchor: Option<&str>) -> Option<&'static str> {
+    if !target.exists() {
+        return Some("there is no such file");
+    }
+    let anchor = anchor.filter(|_| is_page(target))?;
+    (!anchors(&fs::read_to_string(target).unwrap()).contains(anchor)).then_some("the page has no such heading")
+}
+
+/// The links of a page that lead nowhere.
+fn dead_links(path: &Path, page: &str) -> Vec<String> {
+    let links = events(page).filter_map(|event| match event {
+        Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => Some(dest_url),
+        _ => None,
+    });
+    let of_files = links.filter(|link| !link.contains("://") && !link.starts_with("mailto:"));
+    let dead = of_files.filter_map(|link| {
+        let (file, anchor) = link.split_once('#').map_or((&*link, None), |(file, anchor)| (file, Some(anchor)));
+        let target = if file.is_empty() { path.to_owned() } else { path.parent().unwrap().join(file) };
+        fault(&target, anchor).map(|fault| format!("{}: {link}: {fault}", path.display()))
+    });
+    dead.collect()
+}
+
+/// The pages that a text names, as in `docs/policy.md#routes` or `decisions/0011-json.md`, and that do not exist. In a page the
+/// links say which heading is meant.
+fn dead_names(path: &Path, text: &str) -> Vec<String> {
+    let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let names = text.match_indices(".md").filter_map(|(end, ending)| {
+        let before = text[..end].trim_end_matches(|c| word(c) || matches!(c, '/' | '.'));
+        let name = text[before.len()..end + ending.len()].trim_start_matches("../");
+        let page = name.strip_prefix("docs/").or_else(|| name.starts_with("decisions/").then_some(name))?;
+        let anchor = text[end + ending.len()..].strip_prefix('#').map(|rest| rest.split(|c| !word(c)).next().unwrap());
+        Some((name, page, anchor.filter(|_| !is_page(path))))
+    });
+    let dead = names.filter_map(|(name, page, anchor)| {
+        let fault = fault(&root().join("docs").join(page), anchor)?;
+        Some(format!("{}: {name}{}: {fault}", path.display(), anchor.map_or_else(String::new, |at| format!("#{at}"))))
+    });
+    dead.collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut all = Vec::new();
+    files(&root(), &mut all);
+    // The generated pages begin with a text that links as the page does, from docs/.
+    let is_part = |path: &Path| path.file_stem().is_some_and(|name| name.to_string_lossy().starts_with("page_"));
+    let pages = all.iter().filter(|(path, _)| is_page(path) && !is_part(path));
+    let mut dead: Vec<String> = pages.flat_map(|(path, page)| dead_links(path, page)).collect();
+    dead.extend(all.iter().flat_map(|(path, text)| dead_names(path, text)));
+    assert!(all.len() > 500, "only {} files", all.len());
+    assert!(dead.is_empty(), "{}", dead.join("\n"));
+}
+
+#[test]
+fn dead_links_are_found() {
+    let page = root().join("docs/policy.md");
+    let text =
+        "[a](#routes) [b](identity.md#tokens) [c](#none) [d](none.md) [e](identity.md#none) [f](https://x.example/y)";
+    let dead = dead_links(&page, text);
+    assert_eq!(dead.len(), 3, "{dead:?}");
+    let headings = anchors("# One `two`, three\n\n```sh\n# no heading\n```\n\n## Four\n\n## Four\n");
+    assert_eq!(headings, ["one-two-three", "four", "four-1"].map(str::to_owned).into());
+    let names = dead_names(&page, &["docs", "decisions"].map(|folder| format!("see {folder}/none.md")).join(" or "));
+    assert_eq!(names.len(), 2, "{names:?}");
+}

@@ -1,0 +1,19 @@
+//! The command, run as its users run it, and the files and pages that belong to it.
+
+mod check;
+mod command;
+mod credentials;
+mod explain;
+mod keys;
+mod log_line;
+mod observability;
+mod render;
+mod render_kubernetes;
+mod shadow_report;
+mod webhook;
+
+use std::path::Path;
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}

@@ -1,0 +1,180 @@
+//! The files of observability/ agree with each other, with the shipped configurations and with the pages. What Prometheus says of
+//! them is the subject of the end-to-end test `observability`.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::repository;
+use serde_json::Value;
+
+fn text(path: &str) -> String {
+    fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A file in YAML. The demo's template has places in double braces; each holds its own name here.
+fn yaml(path: &str) -> Value {
+    let text = text(path).replace("{{LOOKUP_CLUSTERS}}", "");
+    let mut parts = text.split("{{");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    parts.for_each(|part| filled.push_str(&part.replacen("}}", "", 1)));
+    serde_saphyr::from_str(&filled).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The blocks of a page that are YAML and begin so.
+fn blocks(page: &str, beginning: &str) -> Vec<Value> {
+    let text = text(page);
+    let blocks = text.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+    blocks.filter(|block| block.starts_with(beginning)).map(|block| serde_saphyr::from_str(block).unwrap()).collect()
+}
+
+const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+
+#[test]
+fn stats_tags_are_the_same_everywhere() {
+    let own = yaml("observability/envoy-stats-tags.yaml");
+    assert!(own["stats_config"]["stats_tags"].as_array().unwrap().len() > 10);
+    for path in ["demo/envoy.yaml", "examples/own-api/envoy.yaml"] {
+        assert_eq!(yaml(path)["stats_config"], own["stats_config"], "{path}");
+    }
+    assert_eq!(blocks("docs/operations.md", "stats_config:"), [own], "docs/operations.md");
+}
+
+#[test]
+fn access_logs_are_the_same_everywhere() {
+    let own = yaml("observability/envoy-access-log.yaml");
+    let format = own.pointer("/access_log/0/typed_config/log_format").unwrap();
+    let filter = &own["http_filters"][0];
+    // Without it the member `request_id` could be a client's text.
+    let removes = |manager: &Value| {
+        let mutations = manager.pointer("/early_header_mutation_extensions/0/typed_config/mutations");
+        let mutations = mutations.and_then(Value::as_array).into_iter().flatten();
+        mutations.filter_map(|mutation| Some(mutation["remove"].as_str()?.to_owned())).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(removes(&own), BTreeSet::from(["x-request-id".to_owned()]));
+    for path in ["demo/envoy.yaml", "examples/own-api/envoy.yaml"] {
+        let config = yaml(path);
+        let manager = config.pointer(MANAGER).unwrap();
+        assert_eq!(manager.pointer("/access_log/0/typed_config/log_format"), Some(format), "{path}");
+        assert_eq!(&manager["http_filters"][0], filter, "{path}");
+        assert!(removes(manager).is_superset(&removes(&own)), "{path} keeps the client's x-request-id");
+    }
+}
+
+/// All rules, recording ones and alerts.
+fn rules() -> Vec<Value> {
+    let file = yaml("observability/prometheus-rules.yaml");
+    let groups = file["groups"].as_array().unwrap();
+    groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
+}
+
+fn alerts() -> BTreeMap<String, Value> {
+    let alerts = rules().into_iter().filter_map(|rule| Some((rule.get("alert")?.as_str()?.to_owned(), rule)));
+    alerts.collect()
+}
+
+/// The headings of a page as GitHub makes anchors of them: lower case, no punctuation, `-` for a space.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let text = text(page);
+    let headings =
+        text.lines().filter_map(|line| line.strip_prefix('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    headings.map(|heading| heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_alert_has_what_a_person_needs_at_night() {
+    let (page, anchors) = ("docs/operations.md", anchors("docs/operations.md"));
+    for (name, alert) in alerts() {
+        assert!(name.starts_with("Idempotency"), "{name}");
+        let severity = alert.pointer("/labels/severity").and_then(Value::as_str);
+        assert!(matches!(severity, Some("critical" | "warning")), "{name}: {severity:?}");
+        assert!(alert.get("for").or(alert.get("keep_firing_for")).is_some(), "{name} flaps");
+        for annotation in ["summary", "description"] {
+            let text = alert["annotations"][annotation].as_str().unwrap_or_default();
+            assert!(text.len() > 20, "{name}: {annotation}");
+        }
+        let runbook = alert["annotations"]["runbook_url"].as_str().unwrap();
+        assert_eq!(runbook, format!("{page}#{}", name.to_lowercase()));
+        assert!(anchors.contains(&name.to_lowercase()), "{page} has no paragraph {name}");
+    }
+    let known: BTreeSet<String> = alerts().keys().map(|name| name.to_lowercase()).collect();
+    let stale: Vec<_> = anchors.iter().filter(|a| a.starts_with("idempotency") && !known.contains(*a)).collect();
+    assert!(stale.is_empty(), "paragraphs of no alert: {stale:?}");
+}
+
+#[test]
+fn every_alert_has_a_case_that_fires_and_one_that_stays_quiet() {
+    let mut cases: BTreeMap<String, BTreeSet<bool>> = BTreeMap::new();
+    for test in yaml("observability/prometheus-rules.test.yaml")["tests"].as_array().unwrap() {
+        for case in test["alert_rule_test"].as_array().unwrap() {
+            let fires = case.get("exp_alerts").and_then(Value::as_array).is_some_and(|alerts| !alerts.is_empty());
+            cases.entry(case["alertname"].as_str().unwrap().to_owned()).or_default().insert(fires);
+        }
+    }
+    let both: BTreeMap<_, _> = alerts().into_keys().map(|name| (name, BTreeSet::from([false, true]))).collect();
+    assert_eq!(cases, both);
+}
+
+#[test]
+fn the_dashboard_is_well_formed() {
+    let dashboard: Value = serde_json::from_str(&text("observability/grafana-dashboard.json")).unwrap();
+    let variables = dashboard.pointer("/templating/list").unwrap().as_array().unwrap();
+    let names: Vec<_> = variables.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["datasource", "tenant", "project", "endpoint"]);
+    let panels = dashboard["panels"].as_array().unwrap();
+    let (mut ids, mut titles, mut cells) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for panel in panels {
+        let title = panel["title"].as_str().unwrap();
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}: its id is there twice");
+        assert!(titles.insert(title), "{title} is there twice");
+        let [x, y, w, h] = ["x", "y", "w", "h"].map(|name| panel["gridPos"][name].as_u64().unwrap());
+        assert!(x + w <= 24, "{title} is too wide");
+        assert!((x..x + w).all(|x| (y..y + h).all(|y| cells.insert((x, y)))), "{title} covers another panel");
+        if panel["type"] == "row" {
+            continue;
+        }
+        assert!(panel["description"].as_str().unwrap().len() > 10, "{title} is not described");
+        for target in panel["targets"].as_array().unwrap() {
+            assert_eq!(target.pointer("/datasource/uid").unwrap(), "${datasource}", "{title}");
+            check_metrics(title, target["expr"].as_str().unwrap());
+        }
+    }
+    for rule in rules() {
+        check_metrics("a rule", rule["expr"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn rules_name_only_results_of_lookups_that_there_are() {
+    let page = text("docs/contract.md") + &text("docs/webhooks.md");
+    let mut seen = BTreeSet::new();
+    for rule in rules() {
+        for matcher in rule["expr"].as_str().unwrap().split("result").skip(1) {
+            let results = matcher.split('"').nth(1).unwrap_or_default();
+            seen.extend(results.split('|').map(str::to_owned));
+        }
+    }
+    assert!(seen.len() > 5, "{seen:?}");
+    let unknown: Vec<_> = seen.iter().filter(|result| !page.contains(&format!("`{result}`"))).collect();
+    assert!(unknown.is_empty(), "no page knows these results: {unknown:?}");
+}
+
+/// Every metric of the filter in an expression is in the contract; the dashboard asks for it by tenant, project and endpoint, if
+/// it has them.
+fn check_metrics(place: &str, expression: &str) {
+    let contract = text("docs/contract.md");
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let metric = |word: &&str| {
+        ["idempotency_", "transport_translation_", "handler_internal_"].iter().any(|start| word.starts_with(start))
+    };
+    for name in expression.split(|c| !word(c)).filter(metric).filter(|name| !name.ends_with('_')) {
+        let name = name.trim_end_matches("_bucket");
+        assert!(contract.contains(&format!("`{name}`")), "{place}: docs/contract.md does not know {name}");
+        let without = ["idempotency_series_folded_total", "idempotency_lookup_milliseconds", "idempotency_attempt"];
+        let every = r#"tenant=~"$tenant",project=~"$project",endpoint=~"$endpoint""#;
+        if place != "a rule" && !without.contains(&name) {
+            assert!(expression.contains(&format!("{name}{{{every}")), "{place}: {name} is asked without the variables");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `render istio` and `render envoy-gateway`: the resources fit the published custom resource definitions (`crd.rs`), and their Envoy parts
+//! are those of `render envoy`, which `e2e/tests/render.rs` lets Envoy validate.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod crd;
+
+use crate::repository;
+use serde_json::{Value, json};
+use std::process::{Command, Output};
+
+const CLUSTERS: [&str; 3] = [
+    "--upstream=backend=http://restate.default:8080",
+    "--upstream=unkey=https://api.unkey.com",
+    "--upstream=openbao=http://bao:8200",
+];
+
+fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_edge-idempotency")).args(args).current_dir(repository()).output().unwrap()
+}
+
+/// What a command prints, as YAML.
+fn rendered(args: &[&str]) -> Value {
+    read(args, &run(args))
+}
+
+fn read(args: &[&str], output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    assert!(
+        !args.contains(&"istio") && !args.contains(&"envoy-gateway") || text.contains("This was not run"),
+        "{text}"
+    );
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// A resource that fits its definition.
+fn resource(args: &[&str]) -> Value {
+    fitting(args, &run(args))
+}
+
+fn fitting(args: &[&str], output: &Output) -> Value {
+    let resource = read(args, output);
+    assert_eq!(crd::errors(&resource), [""; 0], "{args:?}");
+    resource
+}
+
+/// The filter's configuration as `render envoy --filter-only` has it.
+fn filter(policy: &str) -> Value {
+    rendered(&["render", "envoy", "--policy", policy, "--filter-only"])[0]["typed_config"].clone()
+}
+
+fn document(policy: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(repository().join(policy)).unwrap()).unwrap()
+}
+
+#[test]
+fn an_envoy_filter_has_all_parts() {
+    let args = [&["render", "istio", "--policy", "demo/policy.json", "--label=app=edge"], &CLUSTERS[..]].concat();
+    let spec = resource(&args)["spec"].clone();
+    assert_eq!(spec["workloadSelector"]["labels"], json!({"app": "edge"}));
+    let patches = spec["configPatches"].as_array().unwrap();
+    let value = |what: &str| &patches.iter().find(|patch| patch["applyTo"] == what).unwrap()["patch"]["value"];
+    let routes: Vec<&Value> = patches.iter().filter(|patch| patch["applyTo"] == "HTTP_ROUTE").collect();
+    let clusters = ["backend-requests", "backend-waits"];
+    assert_eq!(
+        [0, 1].map(|at| &routes[at]["patch"]["value"]["route"]["cluster"]),
+        clusters,
+        "each is put before the others"
+    );
+    assert_eq!(value("HTTP_FILTER")["typed_config"], filter("demo/policy.json"));
+    assert_eq!(value("LISTENER")["per_connection_buffer_limit_bytes"], 1_114_112);
+    assert_eq!(value("HTTP_ROUTE")["match"]["headers"][0]["name"], "x-edge-idempotency");
+    assert_eq!(value("HTTP_ROUTE")["route"]["retry_policy"]["retriable_request_headers"][0]["name"], "idempotency-key");
+    assert_eq!(value("BOOTSTRAP")["stats_config"]["stats_tags"].as_array().unwrap().len(), 17);
+    assert_eq!(patches.iter().filter(|patch| patch["applyTo"] == "CLUSTER").count(), 5);
+    let api_keys = ["render", "istio", "--policy", "policies/examples/api-keys.json", "--upstream=api=http://a"];
+    let removed = resource(&api_keys)["spec"]["configPatches"][1]["patch"]["value"].to_string();
+    for source in document("policies/examples/api-keys.json")["identity"]["sources"].as_array().unwrap() {
+        assert!(removed.contains(&format!("{{\"remove\":{}}}", source["tenant"])), "{removed}");
+    }
+}
+
+#[test]
+fn an_envoy_patch_policy_has_all_parts() {
+    let own = [
+        "render",
+        "envoy-gateway",
+        "--policy",
+        "demo/policy.json",
+        "--gateway=edge",
+        "--listener=tcp-443",
+        "--routes=http-443",
+    ];
+    let spec = resource(&[&own, &CLUSTERS[..]].concat())["spec"].clone();
+    assert_eq!(spec["targetRef"]["name"], "edge");
+    let patches = spec["jsonPatches"].as_array().unwrap();
+    assert_eq!(patches[0]["operation"]["value"]["typed_config"], filter("demo/policy.json"));
+    let at = |path: &str| patches.iter().find(|patch| patch["operation"]["path"] == path).unwrap();
+    assert_eq!(at("/per_connection_buffer_limit_bytes")["operation"]["value"], 1_114_112);
+    assert_eq!(at("/virtual_hosts/0/routes/0")["name"], "http-443");
+    assert_eq!(at("/early_header_mutation_extensions")["name"], "tcp-443");
+    assert_eq!(patches.iter().filter(|patch| patch["operation"]["path"] == "").count(), 5);
+    let routes = patches.iter().filter(|patch| patch["operation"]["path"] == "/virtual_hosts/0/routes/0");
+    let clusters: Vec<&Value> = routes.map(|patch| &patch["operation"]["value"]["route"]["cluster"]).collect();
+    assert_eq!(clusters, ["backend-requests", "backend-waits"], "each is put before the others");
+}
+
+#[test]
+fn the_policy_reaches_the_module_as_a_document() {
+    let policy = "policies/examples/own-api.json";
+    let url = "--module-url=https://modules.example.com/edge_idempotency.wasm";
+    let istio = |form: &str| resource(&["render", "istio", "--form", form, "--policy", policy, url])["spec"].clone();
+    assert_eq!(istio("traffic-extension")["wasm"]["pluginConfig"], document(policy));
+    assert_eq!(istio("wasm-plugin")["pluginConfig"], document(policy));
+    let own = ["render", "envoy-gateway", "--form", "envoy-extension-policy", "--policy", policy];
+    let wasm = resource(&[&own, &[url][..]].concat())["spec"]["wasm"][0].clone();
+    assert_eq!(
+        (&wasm["config"], &wasm["code"]["type"], &wasm["failOpen"]),
+        (&document(policy), &json!("HTTP"), &json!(false))
+    );
+    let wasm = resource(&[&own, &["--module-url=oci://registry/edge:1"][..]].concat())["spec"]["wasm"][0].clone();
+    assert_eq!(wasm["code"], json!({"type": "Image", "image": {"url": "registry/edge:1"}}));
+}
+
+#[test]
+fn forms_that_cannot_wait_for_bodies_refuse_policies_that_do() {
+    for args in [["istio", "traffic-extension"], ["istio", "wasm-plugin"], ["envoy-gateway", "envoy-extension-policy"]]
+    {
+        let [gateway, form] = args;
+        let own = ["render", gateway, "--form", form, "--module-url=https://m/m.wasm", "--policy"];
+        for (policy, endpoint) in
+            [("demo/policy.json", "reports.run"), ("policies/examples/payments.json", "charges.create")]
+        {
+            let output = run(&[&own, &[policy][..]].concat());
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
+            assert!(told.contains("allow_on_headers_stop_iteration") && told.contains(endpoint), "{told}");
+        }
+        let told = run(&["render", gateway, "--form", form, "--policy", "policies/examples/own-api.json"]);
+        assert!(String::from_utf8(told.stderr).unwrap().contains("--module-url"));
+    }
+}
+
+/// Every policy of the project in every form fits the form's definition, or waits for bodies where the form cannot.
+#[test]
+fn every_form_of_every_policy_fits_its_definition() {
+    let examples = std::fs::read_dir(repository().join("policies/examples")).unwrap();
+    let mut policies: Vec<String> =
+        examples.map(|entry| format!("policies/examples/{}", entry.unwrap().file_name().display())).collect();
+    policies.extend(["demo/policy.json".to_owned(), "policies/reference.json".to_owned()]);
+    // Secrets, and no route that waits for a body: the short forms write the names of variables, too.
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("operations.json");
+    let text = json!({
+        "version": 1,
+        "backend": {"kind": "restate", "cluster": "restate", "operations": {"path": "/operations/{operation_id}", "secret": {"env": "OPERATIONS_SECRET"}}, "rewrite_path": true},
+        "identity": {"sources": [{"name": "gate", "headers_owned_by": "envoy.filters.http.ext_authz", "tenant": "x-tenant",
+            "project": "x-project", "subject": {"field": "x-subject", "type": "user"}}]},
+        "routes": [{"endpoint": "a", "path": "/a", "policy": "REQUIRED_A", "target": "A/run"}]
+    });
+    std::fs::write(&own, text.to_string()).unwrap();
+    policies.push(own.display().to_string());
+    let forms = [
+        ("istio", "envoy-filter", ""),
+        ("istio", "traffic-extension", "oci://registry/edge:1"),
+        ("istio", "traffic-extension", "https://m.example/m.wasm"),
+        ("istio", "wasm-plugin", "file:///m.wasm"),
+        ("envoy-gateway", "envoy-patch-policy", ""),
+        ("envoy-gateway", "envoy-extension-policy", "oci://registry/edge:1"),
+        ("envoy-gateway", "envoy-extension-policy", "https://m.example/m.wasm"),
+    ];
+    let mut count = 0;
+    for policy in &policies {
+        let upstreams = upstreams(&document(policy));
+        for (gateway, form, url) in forms {
+            let url = if url.is_empty() { Vec::new() } else { vec!["--module-url", url] };
+            let mut args = [&["render", gateway, "--form", form, "--policy", policy][..], &url].concat();
+            args.extend(upstreams.iter().map(String::as_str));
+            let output = run(&args);
+            let told = String::from_utf8_lossy(&output.stderr);
+            if output.status.code() == Some(0) {
+                let text = fitting(&args, &output).to_string();
+                let is_own = policy.ends_with("operations.json");
+                assert!(!is_own || text.contains("OPERATIONS_SECRET"), "{text}");
+                count += 1;
+            } else {
+                assert!(!url.is_empty() && told.contains("wait for bodies"), "{args:?}: {told}");
+            }
+        }
+    }
+    assert!(count > 4 * policies.len(), "only {count} resources of {} policies were checked", policies.len());
+}
+
+/// The options that name a policy's clusters.
+fn upstreams(document: &Value) -> Vec<String> {
+    let places = ["/backend/cluster", "/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
+    let mut names: Vec<&str> = places.iter().filter_map(|place| document.pointer(place)?.as_str()).collect();
+    if names.is_empty() {
+        names.push("api");
+    }
+    names.iter().map(|name| format!("--upstream={name}=https://{name}.example:8443")).collect()
+}

@@ -1,0 +1,40 @@
+//! The bridge for KrakenD, in front of a recording upstream and of a real Restate. The gateway is a stand-in
+//! (`krakend/internal/standin`), because CI cannot build KrakenD: it follows KrakenD's source, opens the real plugin as KrakenD
+//! does, or has the package `executor` built in, as a custom build of KrakenD has.
+//!
+//! `make krakend` builds the stand-in and the plugin, and runs these tests.
+
+mod backend;
+mod broken;
+mod captured;
+mod claims;
+mod config;
+mod load;
+mod standin;
+
+use anyhow::Result;
+use e2e::runner::{Group, long, separate, sharing};
+use standin::{Way, without_c_compiler, without_go};
+
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    let mut groups = Vec::new();
+    for way in [Way::Plugin, Way::Executor] {
+        let of_way = [
+            sharing(move || captured::World::start(way, false), tests(way)),
+            sharing(move || backend::World::start(way), backend::tests(way)),
+            separate(broken::tests(way)),
+            sharing(move || captured::World::start(way, false), load::tests(way)),
+        ];
+        let with_race = sharing(move || captured::World::start(way, true), load::race_tests(way));
+        let runs = |group: Group, left_out: bool| if left_out { group.left_out() } else { group };
+        groups.extend(of_way.map(|group| runs(group, without_go() || way == Way::Plugin && without_c_compiler())));
+        if long() {
+            groups.push(runs(with_race, without_go() || without_c_compiler()));
+        }
+    }
+    Ok(groups)
+}
+
+fn tests(way: Way) -> Vec<e2e::runner::Test<captured::World>> {
+    captured::tests(way).into_iter().chain(claims::tests(way)).collect()
+}

@@ -1,0 +1,84 @@
+//! The end-to-end tests: each module starts the gateways that its tests need, with the built module in them.
+//!
+//! `cargo test --workspace --test e2e -- hosts::` runs those of one module.
+
+use std::process::ExitCode;
+
+use e2e::runner::{Module, run};
+
+mod access_log;
+mod admin;
+mod answer_buffer;
+mod body_buffer;
+mod cases;
+mod clients;
+mod collision;
+mod explain;
+mod fairness;
+mod guard;
+mod hostile;
+mod hosts;
+mod krakend;
+mod lookups;
+mod metrics;
+mod metrics_bounds;
+mod native_paths;
+mod observability;
+mod own_api;
+mod path_readers;
+mod playbook;
+mod rbac;
+mod recovery;
+mod reload;
+mod render;
+mod request_ids;
+mod restate;
+mod sdks;
+mod secrets;
+mod start;
+mod story;
+mod streamed_answers;
+mod waits;
+mod webhooks;
+
+/// Modules that take long come first.
+const MODULES: [Module; 34] = [
+    ("hostile", hostile::groups),
+    ("recovery", recovery::groups),
+    ("observability", observability::groups),
+    ("collision", collision::groups),
+    ("metrics_bounds", metrics_bounds::groups),
+    ("story", story::groups),
+    ("krakend", krakend::groups),
+    ("lookups", lookups::groups),
+    ("admin", admin::groups),
+    ("access_log", access_log::groups),
+    ("answer_buffer", answer_buffer::groups),
+    ("body_buffer", body_buffer::groups),
+    ("cases", cases::groups),
+    ("clients", clients::groups),
+    ("explain", explain::groups),
+    ("fairness", fairness::groups),
+    ("guard", guard::groups),
+    ("hosts", hosts::groups),
+    ("metrics", metrics::groups),
+    ("native_paths", native_paths::groups),
+    ("own_api", own_api::groups),
+    ("path_readers", path_readers::groups),
+    ("playbook", playbook::groups),
+    ("rbac", rbac::groups),
+    ("reload", reload::groups),
+    ("render", render::groups),
+    ("request_ids", request_ids::groups),
+    ("restate", restate::groups),
+    ("sdks", sdks::groups),
+    ("secrets", secrets::groups),
+    ("start", start::groups),
+    ("streamed_answers", streamed_answers::groups),
+    ("waits", waits::groups),
+    ("webhooks", webhooks::groups),
+];
+
+fn main() -> ExitCode {
+    run(&MODULES)
+}

@@ -1,0 +1,31 @@
+//! A real Prometheus scrapes the real Envoy, with two workers, while requests with known counts go through it. Every
+//! expression of observability/ is asked there, and promtool checks and tests the rules.
+
+mod documents;
+mod expressions;
+mod mix;
+mod picture;
+mod world;
+
+use anyhow::Result;
+use e2e::prometheus::Programs;
+use e2e::runner::{Group, Test, sharing};
+
+use crate::observability::world::World;
+
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    let Some(programs) = Programs::find() else {
+        eprintln!(
+            "SKIPPED: there is no Prometheus, so no expression of observability/ is tried and no rule is tested. On Debian \
+             `scripts/tools.sh prometheus` fetches it; elsewhere set EDGE_PROMETHEUS and EDGE_PROMTOOL."
+        );
+        let skipped = "everything (not here: there is no Prometheus)";
+        return Ok(vec![Group::default().leaving_out(skipped)]);
+    };
+    let promtool = programs.clone();
+    let with_prometheus: Vec<Test<World>> = [mix::tests(), expressions::tests()].into_iter().flatten().collect();
+    Ok(vec![
+        sharing(move || Ok(promtool), documents::tests()),
+        sharing(move || World::start(&programs), with_prometheus),
+    ])
+}

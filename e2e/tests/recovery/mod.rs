@@ -1,0 +1,265 @@
+//! What callers see of a real Restate behind a real Envoy: every way an operation can end, asking for the result of an
+//! earlier call by its key and by its operation id, duplicates in flight, and what crashes leave.
+
+mod asking;
+mod crashes;
+mod endings;
+mod in_flight;
+mod operations;
+mod shaped;
+mod streaming;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::plain_policy;
+use e2e::gateway::tools;
+use e2e::runner::{Group, Test, runtime, sharing, until_async};
+use harness::http::{Reply, Request};
+use harness::restate::Invocation;
+use harness::stack::{Stack, StackOptions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const REFUNDS: &str = "/api/v1/refunds";
+/// Webhooks that go to the same handler.
+const REFUND_HOOKS: &str = "/webhooks/refunds";
+
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    let mut groups = Vec::new();
+    for paths in ["v2", "v1"] {
+        let named = |tests: Vec<Test<World>>| tests.into_iter().map(|test| test.within(paths)).collect();
+        let tests =
+            [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()].into_iter().flatten().collect();
+        groups.push(sharing(move || World::start(paths), named(tests)));
+        let operations = [operations::tests(), in_flight::tests(), shaped::with_operations()];
+        let operations = named(operations.into_iter().flatten().collect());
+        groups.push(sharing(
+            move || World::of(operations::with_operations(&policy(paths)?, &[SECRET])?, &[]),
+            operations,
+        ));
+        // One request at a time: the next is turned away.
+        let one = [("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")];
+        groups.push(sharing(move || World::start_with(paths, &one), named(endings::of_a_busy_backend())));
+    }
+    groups.push(sharing(streaming::start, streaming::tests()));
+    Ok(groups)
+}
+
+/// A test that has everything to itself.
+fn test(name: &str, body: impl AsyncFnOnce(&mut Stack) -> Result<()> + Send + 'static) -> Test<World> {
+    Test::new(name, move |world: &World| {
+        let mut stack = world.stack.lock().unwrap_or_else(PoisonError::into_inner);
+        runtime()?.block_on(body(&mut stack))
+    })
+}
+
+struct World {
+    stack: Mutex<Stack>,
+    _directory: TempDir,
+}
+
+impl World {
+    fn start(paths: &str) -> Result<Self> {
+        // What has expired goes when the cleaner comes, by default once an hour.
+        Self::start_with(paths, &[("RESTATE_WORKER__CLEANUP_INTERVAL", "1s")])
+    }
+
+    /// With these paths, and these settings of Restate.
+    fn start_with(paths: &str, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::of(policy(paths)?, settings)
+    }
+
+    /// With this policy, and these settings of Restate.
+    fn of(policy: String, settings: &[(&str, &str)]) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let restate_env = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let options = StackOptions { policy, restate_env, ..StackOptions::new(tools()?, directory.path()) };
+        let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
+        Ok(Self { stack: Mutex::new(stack), _directory: directory })
+    }
+}
+
+/// The demo's policy with a short wait, with these paths of Restate, and with routes to what is not there.
+fn policy(paths: &str) -> Result<String> {
+    let mut policy = plain_policy()?;
+    let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("the demo's routes")?;
+    let route = |endpoint: &str, path: &str, target: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A", "target": target});
+    let mut later = route("refunds.later", "/api/v1/refunds-later", "Refunds/create");
+    later.as_object_mut().context("a route")?.insert("one_way".to_owned(), json!(true));
+    let mut shaped = route("refunds.shaped", shaped::SHAPED, "Refunds/create");
+    let answer = json!({"status": 201, "location": "/api/v1/refunds/{body:/refund_id}"});
+    shaped.as_object_mut().context("a route")?.insert("answer".to_owned(), answer);
+    routes.extend([
+        later,
+        shaped,
+        json!({
+            "endpoint": "devices.shaped", "path": "/api/v1/devices-shaped", "policy": "HANDLER_INTERNAL_C",
+            "target": "Notifications/register", "answer": {"status": 201, "location": "/api/v1/devices/{body:/device_id}"},
+        }),
+        route("no.handler", "/api/v1/no-handler", "Refunds/nothing"),
+        route("no.service", "/api/v1/no-service", "Absent/create"),
+        json!({
+            "endpoint": "refunds.webhook", "path": format!("{REFUND_HOOKS}/{{provider}}/{{webhook_id}}"),
+            "policy": "REQUIRED_B", "target": "Refunds/create", "webhook": {},
+        }),
+    ]);
+    let by_method = |methods: &[&str]| {
+        json!({
+            "endpoint": format!("refunds.by-{}", methods.join("-")), "path": "/api/v1/refunds-by-any-method",
+            "policy": "REQUIRED_A", "methods": methods, "recovery": false, "target": "Refunds/create",
+        })
+    };
+    routes.extend([by_method(&["GET", "PUT"]), by_method(&["PATCH"]), by_method(&["DELETE"])]);
+    let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the demo's backend")?;
+    backend.insert("paths".to_owned(), json!(paths));
+    policy.as_object_mut().context("a policy")?.insert("recovery".to_owned(), json!({"wait_ms": WAIT_MS}));
+    Ok(policy.to_string())
+}
+
+/// The secret of operation ids.
+const SECRET: &str = "the-secret-of-operations";
+
+/// How long an attach waits here.
+const WAIT_MS: u64 = 1500;
+
+/// How often a test looks whether something has happened.
+const POLL: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy)]
+struct Caller {
+    tenant: &'static str,
+    project: &'static str,
+    user: &'static str,
+}
+
+const ALICE: Caller = Caller { tenant: "acme", project: "health-prod", user: "alice" };
+const BOB: Caller = Caller { user: "bob", ..ALICE };
+
+impl Caller {
+    fn namespaced(&self, raw: &str) -> String {
+        let Self { tenant, project, user } = self;
+        format!("t-{tenant}:{project}:user:{user}:{raw}")
+    }
+}
+
+async fn send(stack: &Stack, caller: &Caller, request: Request) -> Result<Reply> {
+    signed(stack, caller, request)?.send(&stack.gateway_url()).await
+}
+
+fn signed(stack: &Stack, caller: &Caller, request: Request) -> Result<Request> {
+    let claims = json!({"tenant_id": caller.tenant, "project_id": caller.project, "sub": caller.user});
+    Ok(request.bearer(&stack.signer.mint(&claims)?))
+}
+
+/// A refund of an order that is named as its key.
+fn refund(key: &str, how: &Value) -> Request {
+    let mut body = json!({"order_id": key, "amount": 4200});
+    if let (Some(body), Some(how)) = (body.as_object_mut(), how.as_object()) {
+        body.extend(how.clone());
+    }
+    Request::post(REFUNDS).header("Idempotency-Key", key).json(&body)
+}
+
+fn attach(key: &str) -> Request {
+    Request::get(&format!("{REFUNDS}/by-idempotency-key/{key}"))
+}
+
+fn output(key: &str) -> Request {
+    Request::get(&format!("{REFUNDS}/by-idempotency-key/{key}/output"))
+}
+
+/// Begins a refund that takes so long, and breaks the connection once the handler runs.
+async fn begin(stack: &Stack, key: &str, milliseconds: u64) -> Result<()> {
+    let before = stack.service.calls(usize::MAX).await?.total;
+    let request = signed(stack, &ALICE, refund(key, &json!({"provider_ms": milliseconds})))?;
+    let url = stack.gateway_url();
+    let waiting = tokio::spawn(async move { request.send(&url).await });
+    until("the handler runs", async || Ok(stack.service.calls(before).await?.total > before)).await?;
+    waiting.abort();
+    Ok(())
+}
+
+/// Asks until it is so.
+async fn until(what: &str, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+    until_async(what, POLL, so).await
+}
+
+/// The one invocation under Alice's key.
+async fn only(stack: &Stack, raw: &str) -> Result<Invocation> {
+    under(stack, &ALICE.namespaced(raw)).await
+}
+
+/// The one invocation under a namespaced key.
+async fn under(stack: &Stack, key: &str) -> Result<Invocation> {
+    let all = stack.restate.invocations().await?;
+    let mut found = all.into_iter().filter(|invocation| invocation.idempotency_key.as_deref() == Some(key));
+    let first = found.next().with_context(|| format!("no invocation under {key}"))?;
+    ensure!(found.next().is_none(), "several invocations under {key}");
+    Ok(first)
+}
+
+/// Tells Restate to do something with Alice's invocation: `cancel`, `kill`, `pause`, `resume`, `purge`.
+async fn command(stack: &Stack, raw: &str, what: &str) -> Result<()> {
+    order(stack, &only(stack, raw).await?, what).await
+}
+
+async fn order(stack: &Stack, invocation: &Invocation, what: &str) -> Result<()> {
+    let path = format!("/invocations/{}/{what}", invocation.id);
+    let reply = Request::new("PATCH", &path).send(&stack.restate.admin_url()).await?;
+    ensure!(reply.status < 300, "{what}: {} {}", reply.status, reply.text());
+    Ok(())
+}
+
+async fn effects(stack: &Stack, id: &str) -> Result<u64> {
+    Ok(stack.service.effects().await?.get(id).copied().unwrap_or_default())
+}
+
+/// What an answer has to be.
+struct Expected<'a> {
+    status: u16,
+    /// `Idempotency-Status`
+    key: Option<&'a str>,
+    replayed: bool,
+    /// `Idempotency-Retry`
+    retry: Option<&'a str>,
+}
+
+impl Expected<'_> {
+    fn check(&self, reply: &Reply) -> Result<()> {
+        let told = || format!("{} {:?} {}", reply.status, reply.headers, reply.text());
+        ensure!(reply.status == self.status, "status {}: {}", self.status, told());
+        let replayed = self.replayed.then_some("true");
+        let marks =
+            [("idempotency-status", self.key), ("idempotent-replayed", replayed), ("idempotency-retry", self.retry)];
+        for (name, expected) in marks {
+            ensure!(reply.header(name) == expected, "{name} is not {expected:?}: {}", told());
+        }
+        discreet(reply)
+    }
+}
+
+/// No byte of the answer names the backend, a service of it, or a file.
+fn discreet(reply: &Reply) -> Result<()> {
+    let mut all = reply.text();
+    for (name, value) in &reply.headers {
+        all.push_str(&format!("\n{name}: {}", String::from_utf8_lossy(value)));
+    }
+    for telling in ["restate", "stacktrace", "invocationid", "access-control", "/srv/", ".rs", "ingress"] {
+        ensure!(!all.to_lowercase().contains(telling), "the answer holds `{telling}`: {all}");
+    }
+    for service in ["Refunds", "Absent", "Cart"] {
+        ensure!(!all.contains(service), "the answer names {service}: {all}");
+    }
+    let length = reply.header("content-length").and_then(|length| length.parse().ok());
+    ensure!(length.is_none_or(|length: usize| length == reply.body.len()), "another length: {all}");
+    Ok(())
+}
+
+fn code(reply: &Reply, expected: &str) -> Result<()> {
+    let kind = reply.header("content-type");
+    ensure!(kind == Some("application/problem+json"), "no problem document: {kind:?} {}", reply.text());
+    ensure!(reply.code() == expected, "the code is {} instead of {expected}", reply.code());
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! A policy document that is none: Envoy refuses to start, and its log shows what the command shows, error by error.
+
+mod stall;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::{self, Change, ListenerSpec};
+use e2e::gateway::{Gateway, Surroundings, options};
+use e2e::runner::{Group, Test, runtime, sharing};
+use harness::envoy::Envoy;
+use harness::senders::Senders;
+use harness::stack::POLICY;
+use harness::tokens::Signer;
+use harness::tools::built;
+use serde_json::{Value, json};
+
+/// What the module's log lines begin with, behind Envoy's own beginning.
+const LOGGED: &str = "edge-idempotency: policy ";
+/// Stands where a secret would; it is never shown.
+const SECRET: &str = "whsec_planted";
+
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    let refused = [
+        ("errors of every kind", include_str!("bad-policy.json").to_owned(), BAD_POLICY.as_slice()),
+        ("a signed caller of two hosts", TWO_HOSTS.to_owned(), &["/callers/timer/routes"]),
+        ("no identity", NO_IDENTITY.to_owned(), &["/routes/0/policy", "/routes/1/policy"]),
+        ("no members", "{}".to_owned(), &["", "", ""]),
+        ("an empty document", String::new(), &[""]),
+        ("YAML", "version: 1\nroutes: []\n".to_owned(), &[""]),
+        ("a trailing comma", "{\n  \"version\": 1,\n}\n".to_owned(), &[""]),
+        ("a comment", "{\n  // the version\n  \"version\": 1\n}\n".to_owned(), &[""]),
+        ("a byte order mark", "\u{feff}{\"version\": 1}".to_owned(), &[""]),
+        ("a list", "[]".to_owned(), &[""]),
+    ];
+    let mut tests: Vec<Test<PathBuf>> = refused
+        .into_iter()
+        .map(|(name, policy, pointers)| {
+            Test::new(format!("refused: {name}"), move |command: &PathBuf| refuses(command, &policy, pointers))
+        })
+        .collect();
+    let protobuf = |name: &str, value: Value| json!({"@type": format!("type.googleapis.com/google.protobuf.{name}"), "value": value});
+    let document = json!({"version": 1, "backend": {"kind": "restate"}, "routes": []});
+    for (name, message, told) in [
+        (
+            "a Struct instead of a string",
+            Some(protobuf("Struct", document.clone())),
+            "this is a protobuf message such as a Struct",
+        ),
+        (
+            "a Value instead of a string",
+            Some(protobuf("Value", document.clone())),
+            "this is a protobuf message such as a Struct",
+        ),
+        (
+            "a number instead of a string",
+            Some(protobuf("Int64Value", json!(7))),
+            "this is a protobuf message such as a Struct",
+        ),
+        ("no configuration", None, "the document is empty"),
+    ] {
+        tests.push(Test::new(format!("refused: {name}"), move |_: &PathBuf| {
+            let spec = ListenerSpec { policy: String::new(), changes: vec![Change::Configuration(message)] };
+            let log = refusal(spec)?;
+            let message = format!("(document): not a JSON document: {told}");
+            ensure!(logged(&log).iter().any(|line| line.starts_with(&message)), "no `{message}…` in {log}");
+            Ok(())
+        }));
+    }
+    let bytes = "eyJ2ZXJzaW9uIjogMSwgImJhY2tlbmQiOiB7ImtpbmQiOiAicmVzdGF0ZSJ9LCAicm91dGVzIjogW119";
+    let bytes = protobuf("BytesValue", json!(bytes));
+    tests.push(Test::new("accepted: the document as bytes", move |_: &PathBuf| {
+        let spec = ListenerSpec { policy: String::new(), changes: vec![Change::Configuration(Some(bytes))] };
+        let gateway = Gateway::start(&[("good".to_owned(), spec)])?;
+        ensure!(gateway.log()?.contains("policy with 0 routes"), "Envoy's log: {}", gateway.log()?);
+        Ok(())
+    }));
+    tests.push(Test::new("accepted: the demo's policy", |command: &PathBuf| accepts(command, POLICY, &[])));
+    tests.push(Test::new("accepted: a policy in shadow mode", |command: &PathBuf| {
+        accepts(command, IN_SHADOW, &["/mode"])
+    }));
+    let command = || built("EDGE_CLI", "edge-idempotency");
+    Ok(vec![sharing(command, tests), stall::group()])
+}
+
+/// The errors of `bad-policy.json`, sorted.
+const BAD_POLICY: [&str; 16] = [
+    "/backend/keep_headers/0",
+    "/backend/reserved_paths/0",
+    "/routes/0/recovry",
+    "/routes/1/endpoint",
+    "/routes/2/recovery",
+    "/routes/3/path",
+    "/routes/4/policy",
+    "/routes/5/collision",
+    "/routes/6/path",
+    "/routes/6/policy",
+    "/routes/7/path",
+    "/routes/7/target",
+    "/telemetry/key_in_logs",
+    "/unmatched",
+    "/webhooks/static/wh_01JABC/provider",
+    "/webhooks/static/wh_01JABC/secrets/0",
+];
+
+/// The same signed bytes with another `Host` would run both routes.
+const TWO_HOSTS: &str = r#"{
+    "version": 1,
+    "backend": {"kind": "restate"},
+    "routes": [
+        {"endpoint": "a", "path": "/jobs", "hosts": ["a.example.com"], "policy": "REQUIRED_A"},
+        {"endpoint": "b", "path": "/jobs", "hosts": ["b.example.com"], "policy": "REQUIRED_A"}
+    ],
+    "callers": {"timer": {
+        "subject": "service:timer", "routes": ["a", "b"], "secrets": [{"env": "TIMER_SECRET"}],
+        "signature": {
+            "algorithm": "hmac-sha256",
+            "signature": {"header": "x-timer-signature", "encoding": "hex"},
+            "timestamp": {"header": "x-timer-time", "unit": "s", "max_age_s": 300},
+            "template": "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"
+        }
+    }}
+}"#;
+
+const NO_IDENTITY: &str = r#"{"version": 1, "backend": {"kind": "restate"}, "routes": [
+    {"endpoint": "a", "path": "/a", "policy": "REQUIRED_A"},
+    {"endpoint": "b", "path": "/b", "policy": "ACCEPTED"},
+    {"endpoint": "c", "path": "/c", "policy": "PROHIBITED"}
+]}"#;
+
+const IN_SHADOW: &str = r#"{"version": 1, "mode": "shadow", "backend": {"kind": "restate"}, "routes": [
+    {"endpoint": "a", "path": "/a", "policy": "PROHIBITED"}
+]}"#;
+
+/// Envoy does not start with this listener; its log.
+fn refusal(spec: ListenerSpec) -> Result<String> {
+    let directory = tempfile::tempdir()?;
+    let options = options(directory.path(), "127.0.0.1:1".parse()?, &Signer::generate().jwks())?;
+    let config = directory.path().join("envoy.json");
+    config::write(&config, &options, &[("bad".to_owned(), spec)])?;
+    let Err(error) = runtime()?.block_on(Envoy::start_with(options, &config)) else {
+        anyhow::bail!("Envoy starts");
+    };
+    let error = format!("{error:#}");
+    ensure!(error.contains("ended with exit status: 1 before it was ready"), "Envoy did not refuse: {error}");
+    let log = fs::read_to_string(directory.path().join("envoy.log"))?;
+    ensure!(!log.contains("panicked") && !log.contains(SECRET), "Envoy's log: {log}");
+    Ok(log)
+}
+
+/// Envoy does not start, and everybody gives the same reasons: these.
+fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
+    let log = refusal(ListenerSpec { policy: policy.to_owned(), changes: Vec::new() })?;
+
+    let explained = ["explain", "--json", "--request", "/dev/null"];
+    let told = issues(command, &explained, policy, "errors", 2)?;
+    let mut seen: Vec<&str> = told.iter().map(|(pointer, _)| pointer.as_str()).collect();
+    seen.sort_unstable();
+    ensure!(seen == pointers, "errors at {seen:#?}\ninstead of {pointers:#?}");
+    same(&lines(&told), &logged(&log))?;
+    let headline = format!("the policy document has {} error", pointers.len());
+    ensure!(log.contains(&headline), "no line `{headline}…` in {log}");
+
+    let explained = output(command, &["explain", "--request", "/dev/null"], policy)?;
+    let text = String::from_utf8_lossy(&explained.stderr).into_owned();
+    let shown: Vec<String> = text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect();
+    same(&lines(&told), &shown).context("the text of `explain`")?;
+    ensure!(text.contains(&headline) && explained.status.code() == Some(2), "`explain`: {text}");
+
+    // `check` shows the same messages in the order of their places.
+    let output = output(command, &["check"], policy)?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let shown = text.lines().filter_map(|line| line.strip_prefix("error[")?.split_once("]: "));
+    let mut shown: Vec<String> = shown.map(|(_, message)| message.to_owned()).collect();
+    let mut messages: Vec<String> = told.into_iter().map(|(_, message)| message).collect();
+    shown.sort();
+    messages.sort();
+    same(&messages, &shown).context("the text of `check`")?;
+    ensure!(output.status.code() == Some(2), "`check`: {text}");
+    Ok(())
+}
+
+/// Envoy starts, and warns as the command does, at these pointers.
+fn accepts(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
+    let listeners = [("good".to_owned(), ListenerSpec { policy: policy.to_owned(), changes: Vec::new() })];
+    let around = Surroundings { environment: Senders::generate().environment(), ..Surroundings::default() };
+    let gateway = Gateway::start_within(&around, &listeners)?;
+    let findings = issues(command, &["check", "--format", "json"], policy, "findings", 0)?;
+    let warnings: Vec<_> = findings.into_iter().filter(|(pointer, _)| pointers.contains(&pointer.as_str())).collect();
+    ensure!(warnings.len() == pointers.len(), "warnings {warnings:?} instead of those at {pointers:?}");
+    same(&lines(&warnings), &logged(&gateway.log()?))
+}
+
+/// What the command lists, each with its pointer and its message.
+fn issues(
+    command: &PathBuf,
+    arguments: &[&str],
+    policy: &str,
+    member: &str,
+    code: i32,
+) -> Result<Vec<(String, String)>> {
+    let output = output(command, arguments, policy)?;
+    ensure!(output.status.code() == Some(code), "{arguments:?} ends with {}", output.status);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).with_context(|| format!("the report of {arguments:?}"))?;
+    let list = report.get(member).and_then(Value::as_array).with_context(|| format!("no {member} in {report}"))?;
+    let text = |issue: &Value, name: &str| issue.get(name).and_then(Value::as_str).map(str::to_owned);
+    let issue = |issue: &Value| Some((text(issue, "pointer")?, text(issue, "message")?));
+    list.iter().map(|one| issue(one).with_context(|| format!("no issue: {one}"))).collect()
+}
+
+fn output(command: &PathBuf, arguments: &[&str], policy: &str) -> Result<Output> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("policy.json");
+    fs::write(&path, policy)?;
+    let option = (arguments.first() != Some(&"check")).then_some("--policy");
+    // `check` warns of variables that are not set where it runs.
+    let variables = Senders::generate().environment();
+    let output = Command::new(command).args(arguments).args(option).arg(&path).envs(variables).output()?;
+    let all = [output.stdout.as_slice(), &output.stderr].concat();
+    ensure!(!String::from_utf8_lossy(&all).contains(SECRET), "{arguments:?} shows the secret");
+    Ok(output)
+}
+
+fn lines(issues: &[(String, String)]) -> Vec<String> {
+    let place = |pointer: &str| if pointer.is_empty() { "(document)".to_owned() } else { pointer.to_owned() };
+    issues.iter().map(|(pointer, message)| format!("{}: {message}", place(pointer))).collect()
+}
+
+/// What the module said about the policy. Several VMs say the same: each its whole list, one after the other.
+fn logged(log: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (_, line) in
+        log.lines().filter_map(|line| line.split_once(LOGGED)).filter(|(_, line)| !line.starts_with("with "))
+    {
+        if !lines.iter().any(|known| known == line) {
+            lines.push(line.to_owned());
+        }
+    }
+    lines
+}
+
+fn same(expected: &[String], seen: &[String]) -> Result<()> {
+    ensure!(expected == seen, "the lists differ:\n{}", json!({"expected": expected, "seen": seen}));
+    Ok(())
+}

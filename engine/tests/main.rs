@@ -1,0 +1,13 @@
+//! The tests of the engine by itself. Behaviour cases and providers, which are data, are in `cases.rs`.
+
+mod allocations;
+mod collision;
+mod common;
+mod driver;
+mod lookups;
+mod pausing;
+mod policies;
+mod properties;
+mod schema;
+mod signed_callers;
+mod start_failures;

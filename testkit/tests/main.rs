@@ -1,0 +1,4 @@
+//! The tests of what the other tests are made of.
+
+mod case_files;
+mod signatures;

@@ -1,0 +1,27 @@
+//! Every behaviour case (`behaviour::file::case`) and every provider vector (`vectors::provider::vector`), through the built module
+//! and, as `bridge::…`, through the Go bridge for KrakenD. Each run is compared with what the case says and, whole, with the
+//! native engine's, whose own tests (`engine/tests/cases.rs`) run the cases, too.
+
+use std::process::ExitCode;
+use std::sync::LazyLock;
+
+use libtest_mimic::{Arguments, Trial};
+use wasm_tests::engine::Wasm;
+use wasm_tests::trials::{Engine, of_all_files, of_file};
+
+mod bridge;
+mod vectors;
+
+/// Compiling the module takes a second or two: once for all cases, and only if one of them runs.
+static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(Wasm::load);
+
+fn main() -> ExitCode {
+    let mut trials = of_all_files(|file| of_file("", file, module));
+    trials.extend(vectors::trials("", module));
+    trials.extend(bridge::trials());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn module() -> Result<&'static dyn Engine, String> {
+    MODULE.as_ref().map(|module| module as &dyn Engine).map_err(Clone::clone)
+}
