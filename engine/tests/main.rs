@@ -11,3 +11,4 @@ mod properties;
 mod schema;
 mod signed_callers;
 mod start_failures;
+mod waiting;

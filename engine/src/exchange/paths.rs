@@ -322,6 +322,7 @@ mod tests {
             ("in ~/keys/a or ../../keys/a", "in … or …"),
             (r"a\n/var/lib/x", r"a\n…"),
             ("//srv//app", "…"),
+            ("x:///srv/app", "x:…"),
         ] {
             assert_eq!(cleaned(message), expected, "{message}");
         }
@@ -394,6 +395,11 @@ mod tests {
             "at 10:30:05",
             "node.js and Vue.js are fine",
             "/tmp",
+            "~/ or ../ or ~",
+            "orders/data/17",
+            r"\u0002srv\u0002app",
+            "k:value x://host/a",
+            r"\\\\server \\\\d\\w",
             "card 4242 was declined.",
             r"has to match ^\\d{4}-\\d{2}\\.\\w+$",
             r#"he said \"no\"\tand left"#,

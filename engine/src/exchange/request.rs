@@ -43,7 +43,7 @@ impl<'a> RequestHead<'a> {
         let (strip, once) = (Vec::new(), Vec::new());
         let mut head =
             Self { method, target, authority, key: [None, None], request_id: None, attempt: None, strip, once };
-        let mut request_ids = 0;
+        let mut has_id = false;
         let names = policy.request_names();
         for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
             match name {
@@ -59,8 +59,8 @@ impl<'a> RequestHead<'a> {
                 },
                 _ => {
                     if name == REQUEST_ID {
-                        head.request_id = value.try_into().ok().filter(|_| request_ids == 0);
-                        request_ids += 1;
+                        head.request_id = value.try_into().ok().filter(|_| !has_id);
+                        has_id = true;
                     } else if name == ATTEMPT {
                         head.attempt = attempt(value);
                     }

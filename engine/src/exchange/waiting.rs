@@ -45,13 +45,14 @@ impl Exchange {
     #[inline(never)]
     pub fn kept_lines<'a>(&self, policy: &Policy, headers: &Headers<'a>) -> Headers<'a> {
         let caller = match &self.state {
-            State::AwaitsSignedBody(id) => policy.callers().get(*id).zip(policy.caller_headers()),
+            State::AwaitsSignedBody(id) => policy.callers().get(*id),
             _ => None,
         };
         let signature = match &self.state {
             State::AwaitsDelivery(delivery) if delivery.unverifiable.is_some() => return Headers::default(),
             State::AwaitsDelivery(delivery) => policy.provider(&delivery.provider),
-            State::AwaitsSignedBody(_) => caller.map(|(caller, _)| &caller.signature),
+            // It covers the headers with tenant and project, too.
+            State::AwaitsSignedBody(_) => caller.map(|caller| &caller.signature),
             // A verified request's repeated lines become one.
             State::AwaitsSteps(_) => {
                 self.facts.caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature)
@@ -61,20 +62,13 @@ impl Exchange {
         };
         // A fingerprint holds every line.
         let counts_types = caller.is_some() && self.route(policy).is_some_and(|route| route.collision.is_some());
-        let is_name = |name: &[u8], wanted: &str| name == wanted.as_bytes();
         let mut kept: Vec<(&[u8], &[u8])> = Vec::new();
         for (name, value) in headers.iter() {
             let is_kept = match name {
                 b":method" | b":path" => true,
                 b":authority" | b":scheme" => signature.is_some(),
                 b"content-type" if counts_types => true,
-                _ if signature.is_some_and(|signature| signature.reads_line(name))
-                    || caller
-                        .is_some_and(|(_, names)| is_name(name, &names.tenant) || is_name(name, &names.project)) =>
-                {
-                    adds(&kept, (name, value))
-                }
-                _ => false,
+                _ => signature.is_some_and(|signature| signature.reads_line(name)) && adds(&kept, (name, value)),
             };
             if is_kept {
                 kept.push((name, value));

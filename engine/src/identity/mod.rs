@@ -220,6 +220,7 @@ mod tests {
         assert_eq!(Subject::new("user", b"a.b_c~d-1").unwrap().as_str(), "user:a.b_c~d-1");
         assert_eq!(Subject::new("user", "a:b|c%\u{e9}".as_bytes()).unwrap().as_str(), "user:a%3Ab%7Cc%25%C3%A9");
         assert_eq!(Subject::new("user", b"\xff").unwrap().as_str(), "user:%FF");
+        assert_eq!(Subject::new("user", b"a:b%\xff").unwrap().parts(), ("user", b"a:b%\xff".to_vec()));
         assert!(Subject::new("user", &[b'a'; 200]).is_ok());
         assert!(Subject::new("user", &[b'a'; 201]).is_err());
         assert!(Subject::new("user", &[b':'; 66]).is_ok());

@@ -3,7 +3,6 @@
 
 use crate::percent::is_unreserved;
 use std::borrow::Cow;
-use std::fmt;
 
 /// The longest raw key, in bytes.
 pub const MAX_LENGTH: usize = 255;
@@ -109,14 +108,6 @@ impl KeyError {
         }
     }
 }
-
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.reason())
-    }
-}
-
-impl std::error::Error for KeyError {}
 
 impl KeyGrammar {
     /// The grammar of clients.

@@ -405,6 +405,23 @@ mod tests {
     }
 
     #[test]
+    fn a_text_counts_in_its_own_place_only() {
+        let table = table(&[(None, "/a/b/k{x}/y"), (None, "/a/k"), (None, "/a/b/k"), (None, "/a/k{x}/z")]);
+        for (path, expected) in [
+            ("/a/b/k1/y", Some(0)),
+            ("/a/k", Some(1)),
+            ("/a/b/k", Some(2)),
+            ("/a/k1/z", Some(3)),
+            ("/a/b/k1/z", None),
+            ("/a/b/k/z", None),
+            ("/a/k1/y", None),
+            ("/a/k/y", None),
+        ] {
+            assert_eq!(find(&table, "", path).map(|found| found.0), expected, "{path}");
+        }
+    }
+
+    #[test]
     fn hosts_match_byte_for_byte() {
         let table = table(&[
             (None, "/x"),
@@ -472,5 +489,7 @@ mod tests {
         assert!(table.insert(None, &Template::parse("/a/k{x}").unwrap(), 3).is_empty());
         assert_eq!(table.insert(None, &Template::parse("/a/k{y}").unwrap(), 4), [3]);
         assert!(table.insert(Some("h"), &Template::parse("/a/{y}").unwrap(), 2).is_empty());
+        assert_eq!(table.insert(None, &Template::parse("/a/{z}").unwrap(), 5), [0, 1]);
+        assert_eq!(table.find("", "/a/b").found.map(|found| found.routes.to_vec()), Some(vec![0, 1, 5]));
     }
 }

@@ -1,0 +1,197 @@
+//! A request that waits: what it waits for, which of its header lines are kept, and whose memory they take (docs/contract.md
+//! section 2, "Waiting").
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use edge_idempotency_engine::exchange::Waiter;
+use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::json::Json;
+use edge_idempotency_engine::lookup::{FakeStores, Lookups, PendingLookup};
+use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
+use std::sync::LazyLock;
+use testkit::attributes::Clock;
+
+/// The beginning of the year 2026.
+const NOW: Clock = Clock(1_767_225_600_000);
+
+const LIMIT: u64 = 8;
+
+static POLICY: LazyLock<Policy> = LazyLock::new(|| {
+    let document = r#"{
+        "version": 1,
+        "allow_inline_secrets": true,
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {},
+            "operations": {"path": "/operations/{operation_id}", "secret": "a-secret-of-operations"}},
+        "identity": {"sources": [
+            {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
+        ], "forward": {"tenant": "x-tenant", "project": "x-project"}},
+        "routes": [
+            {"endpoint": "raw", "path": "/raw", "policy": "REQUIRED_A", "target": "A/raw", "max_body_bytes": 8,
+                "collision": "enforce"},
+            {"endpoint": "json", "path": "/json", "policy": "REQUIRED_A", "target": "A/json", "max_body_bytes": 8,
+                "collision": "enforce", "fingerprint": "json"},
+            {"endpoint": "asked", "path": "/asked", "policy": "REQUIRED_A", "target": "A/asked", "max_body_bytes": 8,
+                "in_flight": "conflict"},
+            {"endpoint": "observed", "path": "/observed", "policy": "REQUIRED_A", "target": "A/observed", "max_body_bytes": 8,
+                "in_flight": "conflict", "collision": "observe"},
+            {"endpoint": "signed", "path": "/signed", "policy": "REQUIRED_A", "target": "A/signed"},
+            {"endpoint": "compared", "path": "/compared", "policy": "REQUIRED_A", "target": "A/compared", "collision": "enforce"},
+            {"endpoint": "hooks", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "target": "A/hook", "webhook": {}}
+        ],
+        "callers": {"scheduler": {
+            "subject": "service:scheduler", "routes": ["signed", "compared"], "secrets": ["a-secret-of-the-scheduler"],
+            "signature": {
+                "algorithm": "hmac-sha256",
+                "signature": {"header": "X-Signature", "encoding": "hex"},
+                "timestamp": {"header": "X-Date", "unit": "s", "max_age_s": 300},
+                "template": "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant}\n{header:x-project}\n{body}"
+            }
+        }},
+        "webhooks": {"unkey": {"cluster": "unkey"}, "openbao": {"cluster": "openbao"}, "static": {
+            "wh_listed01": {"tenant": "acme", "project": "shop", "provider": "gitlab", "secrets": ["token"]},
+            "wh_stored01": {"tenant": "acme", "project": "shop", "provider": "gitlab"}
+        }}
+    }"#;
+    Policy::from_json(document.as_bytes()).unwrap()
+});
+
+type Line = (&'static str, &'static str);
+
+const CALLER: [Line; 5] =
+    [(":method", "POST"), ("x-t", "acme"), ("x-p", "shop"), ("x-s", "u1"), ("idempotency-key", "k")];
+const SIGNED: [Line; 6] = [
+    (":method", "POST"),
+    ("x-date", "1767225600"),
+    ("x-signature", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"),
+    ("x-tenant", "acme"),
+    ("x-project", "shop"),
+    ("idempotency-key", "k"),
+];
+const DELIVERY: [Line; 2] = [(":method", "POST"), ("x-gitlab-token", "token")];
+/// What no signature reads, and lines that are repeated.
+const MORE: [Line; 8] = [
+    (":authority", "a"),
+    (":scheme", "http"),
+    ("x-other", "1"),
+    ("content-type", "a"),
+    ("content-type", " a "),
+    ("content-type", "a"),
+    ("content-type", "b"),
+    ("content-type", "c"),
+];
+
+fn lines(path: &'static str, lines: &[Line]) -> Headers<'static> {
+    let lines = [(":path", path)].into_iter().chain(lines.iter().chain(&MORE).copied());
+    Headers::new(lines.map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect())
+}
+
+/// A request whose headers have come, and what it waits for.
+fn begun(headers: &Headers<'static>) -> (Exchange, RequestFlow) {
+    let mut exchange = Exchange::new();
+    let flow = exchange.request_headers(&POLICY, headers, &NOW, &mut Vec::new());
+    (exchange, flow)
+}
+
+#[test]
+fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
+    let unverified = |name: &str| Waiter::Unverified(name.into());
+    let acme = || Waiter::Tenant("acme".into());
+    // Of several lines as many are kept as tell absent, one and ambiguous values apart.
+    let delivery = ":path :method x-gitlab-token :authority :scheme content-type=a content-type= a  content-type=b";
+    let signed = ":path :method x-date x-signature x-tenant x-project idempotency-key :authority :scheme";
+    let some_types = "content-type=a content-type= a  content-type=b";
+    let all_types = "content-type=a content-type= a  content-type=a content-type=b content-type=c";
+    let get = [&CALLER[1..4], &[(":method", "GET")]].concat();
+    for (path, sent, kept, waiter) in [
+        ("/h/gitlab/wh_listed01", &DELIVERY[..], delivery.to_owned(), unverified("wh_listed01")),
+        ("/h/gitlab/wh_stored01", &DELIVERY, delivery.to_owned(), unverified("wh_stored01")),
+        ("/h/gitlab/wh_unknown1", &DELIVERY, delivery.to_owned(), unverified("")),
+        // It cannot be verified, whatever the registry says.
+        ("/h/gitlab/wh_unknown1", &DELIVERY[..1], String::new(), unverified("")),
+        ("/signed", &SIGNED, format!("{signed} {some_types}"), unverified("caller:scheduler")),
+        ("/compared", &SIGNED, format!("{signed} {all_types}"), unverified("caller:scheduler")),
+        ("/raw", &CALLER, ":path :method".to_owned(), acme()),
+        ("/asked", &CALLER, ":path :method".to_owned(), acme()),
+        ("/raw/by-idempotency-key/k", &get, String::new(), acme()),
+    ] {
+        let headers = lines(path, sent);
+        let (exchange, flow) = begun(&headers);
+        assert!(flow.waits(), "{path}: {:?}", exchange.refusal());
+        assert_eq!(exchange.waiter(&POLICY), waiter, "{path}");
+        let shown = |(name, value): (&[u8], &[u8])| {
+            let (name, value) = (name.escape_ascii().to_string(), value.escape_ascii().to_string());
+            if name == "content-type" { format!("{name}={value}") } else { name }
+        };
+        let names: Vec<String> = exchange.kept_lines(&POLICY, &headers).iter().map(shown).collect();
+        assert_eq!(names.join(" "), kept, "{path}");
+    }
+}
+
+/// Only canonical JSON, and an observation behind another step, need the whole body in memory.
+#[test]
+fn a_request_waits_for_as_little_as_its_steps_need() {
+    let stores = FakeStores::default();
+    let limit = LIMIT;
+    for (path, first, last) in [
+        ("/raw", RequestFlow::AwaitEnd { limit }, None),
+        ("/json", RequestFlow::AwaitBody { limit }, None),
+        ("/asked", RequestFlow::AwaitCall { limit }, Some(RequestFlow::AwaitEnd { limit })),
+        ("/observed", RequestFlow::AwaitCall { limit }, Some(RequestFlow::AwaitBody { limit })),
+    ] {
+        let (mut exchange, flow) = begun(&lines(path, &CALLER));
+        assert_eq!(flow, first, "{path}");
+        if let Some(last) = last {
+            let answer = stores.ask_in_flight().into();
+            assert_eq!(exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new()), last, "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_whole_request_has_a_body_of_at_most_the_limit() {
+    for path in ["/raw", "/json", "/asked", "/observed"] {
+        for (body, expected) in [(&b"12345678"[..], RequestFlow::Continue), (b"123456789", RequestFlow::Replied)] {
+            let headers = lines(path, &CALLER);
+            let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
+            let stores = FakeStores::default();
+            let flow = exchange.whole_request(&POLICY, (&headers, body), &NOW, &stores, NOW.0, &mut effects);
+            assert_eq!(flow, expected, "{path} {:?}", exchange.refusal());
+        }
+    }
+}
+
+/// The secrets were changed between two lookups.
+#[test]
+fn newer_secrets_verify_a_delivery_and_the_same_ones_do_not() {
+    for (newer, expected) in [("token", true), ("old", false)] {
+        let headers = lines("/h/gitlab/wh_stored01", &DELIVERY);
+        let (mut exchange, _) = begun(&headers);
+        let mut effects = Vec::new();
+        let flow = looked_up(&mut exchange, "old");
+        assert!(matches!(flow, RequestFlow::AwaitBody { .. }), "{flow:?}");
+        let flow = exchange.request_body(&POLICY, &headers, b"{}", NOW.0, &mut effects);
+        assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{flow:?}");
+        let flow = looked_up(&mut exchange, newer);
+        assert_eq!(matches!(flow, RequestFlow::AwaitBody { .. }), expected, "{newer}");
+        assert_eq!(flow == RequestFlow::Replied, !expected, "{newer}");
+    }
+}
+
+/// The secret store answers with this secret.
+fn looked_up(exchange: &mut Exchange, secret: &str) -> RequestFlow {
+    let stores = format!(r#"{{"secrets": {{"acme:shop:gitlab": {{"secret": "{secret}"}}}}}}"#);
+    let stores = FakeStores::read(&Json::parse(stores.as_bytes()).unwrap()).unwrap();
+    let Some(PendingLookup::Store(request)) = exchange.pending_lookup() else { return RequestFlow::Replied };
+    let answer = stores.look_up(&mut Lookups::of(&POLICY).unwrap(), request, NOW.0);
+    exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new())
+}
+
+/// `explain` shows where the identity of a request for an operation stands, though no route has its path.
+#[test]
+fn an_operation_s_caller_has_identity_sources() {
+    let headers = lines("/operations/inv_1", &CALLER[1..4]);
+    let (exchange, _) = begun(&headers);
+    assert_eq!(exchange.identity_sources(&POLICY, &headers).len(), 1);
+    let headers = lines("/elsewhere", &CALLER);
+    let (exchange, _) = begun(&headers);
+    assert!(exchange.identity_sources(&POLICY, &headers).is_empty());
+}
