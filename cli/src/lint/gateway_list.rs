@@ -305,8 +305,8 @@ pub(super) static LINTS: &[Lint] = &[
         severity: Warning,
         summary: "Requests that wait for results go to the cluster of other requests.",
         why: "Each of them holds a connection for up to `recovery.wait_ms`, and many of them leave none for other requests.",
-        instead: "Write a route for `/restate/attach/` (under `paths: v1` for `/restate/invocation/…/attach`) before that of the backend, with \
-                  the same header `x-edge-idempotency`, to a cluster of its own with the same endpoints.",
+        instead: "Write a route for `/restate/attach/` before that of the backend, with the same \
+                  header `x-edge-idempotency`, to a cluster of its own with the same endpoints.",
     },
     Lint {
         name: "envoy-missing-cluster",

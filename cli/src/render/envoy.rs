@@ -163,10 +163,10 @@ impl EnvoyPlan {
     ///
     /// # Errors
     /// None that a policy can bring about.
-    pub(crate) fn waits(&self, needs: &GatewayNeeds, backend: &BackendClusters) -> Result<Value, String> {
+    pub(crate) fn waits(&self, backend: &BackendClusters) -> Result<Value, String> {
         let Some(cluster) = &backend.waits else { return Ok(Value::Null) };
-        let mut rule = needs.waiting_paths();
-        extend(&mut rule, json!({"headers": [{"name": "x-edge-idempotency", "present_match": true}]}));
+        let marked = json!([{"name": "x-edge-idempotency", "present_match": true}]);
+        let rule = json!({"prefix": "/restate/attach/", "headers": marked});
         Ok(json!({"match": rule, "route": self.route(cluster)?}))
     }
 

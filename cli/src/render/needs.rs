@@ -69,8 +69,6 @@ pub(crate) struct GatewayNeeds {
     pub(crate) operations: Option<String>,
     /// A route takes escaped slashes
     pub(crate) encoded_slash: bool,
-    /// The backend's paths are Restate's newer ones
-    pub(crate) v2: bool,
 }
 
 /// A store that the filter asks.
@@ -145,7 +143,6 @@ impl GatewayNeeds {
             reserved,
             operations: text_at(document, "/backend/operations/path"),
             encoded_slash: listed.into_iter().flatten().any(|route| flag(Some(route), "encoded_slash")),
-            v2: text_at(document, "/backend/paths").is_none_or(|paths| paths == "v2"),
         };
         sources.into_iter().for_each(|source| needs.take_source(source));
         needs
@@ -203,14 +200,6 @@ impl GatewayNeeds {
     /// Whether requests wait for results.
     pub(crate) fn waits_for_results(&self) -> bool {
         self.wait_ms > 0 && (self.operations.is_some() || self.routes.iter().any(|route| route.recovery))
-    }
-
-    /// The paths of the backend that requests for results wait at, as Envoy matches them.
-    pub(crate) fn waiting_paths(&self) -> Value {
-        match self.v2 {
-            true => json!({"prefix": "/restate/attach/"}),
-            false => json!({"safe_regex": {"regex": "/restate/invocation/.*/attach"}}),
-        }
     }
 
     /// The clusters that the policy names.

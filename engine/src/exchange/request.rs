@@ -247,7 +247,7 @@ impl Exchange {
         }
         let target = (authority, &path);
         if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
-            return self.begin_recovery(policy, &head, recovery, headers, attributes.router(), effects);
+            return self.await_invocation(policy, recovery, headers);
         }
         if let Some(flow) = self.operation_request(policy, &head, &path, headers, attributes, effects)? {
             return Ok(flow);

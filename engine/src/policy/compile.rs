@@ -83,9 +83,6 @@ impl Compiler<'_> {
     fn run(mut self) -> Policy {
         let document = self.document;
         let backend = &document.backend;
-        if backend.has_paths && !self.is_restate() {
-            self.issues.add("/backend/paths", "only a backend of kind `restate` has these paths");
-        }
         if backend.rewrite_path && document.unmatched != Unmatched::Reject {
             self.issues
                 .add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
@@ -215,7 +212,7 @@ impl Compiler<'_> {
     fn target(&mut self, index: usize, route: &RouteDocument, parameters: &[&str]) -> Option<Target> {
         let text = route.target.as_ref()?;
         let pointer = || format!("/routes/{index}/target");
-        let target = match Target::parse(text, parameters, route.one_way, self.document.backend.paths) {
+        let target = match Target::parse(text, parameters, route.one_way, self.document.backend.kind) {
             Ok(target) => target,
             Err(message) => {
                 self.issues.add(pointer(), message);

@@ -16,10 +16,10 @@ pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
-pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use document::{Answers, BackendKind, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::RouteId;
-pub use target::{HandlerAddress, Target, TargetPaths};
+pub use target::{HandlerAddress, Target};
 pub use template::Template;
 
 use crate::headers::{NameGate, NameSet};

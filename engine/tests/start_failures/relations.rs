@@ -81,30 +81,21 @@ pub(super) fn relations() -> Vec<Row> {
             [("/backend/kind", json!("generic")), ("/routes/0/one_way", json!(true))],
             [("/routes/0/one_way", "only a backend of kind `restate` takes one-way requests")],
         ),
-        row(
-            [("/backend/kind", json!("generic")), ("/backend/paths", json!("v1"))],
-            [("/backend/paths", "only a backend of kind `restate` has these paths")],
-        ),
         // Results are found by the id of their invocation, which has to be looked up somewhere.
         row(
             [("/backend/cluster", json!(GONE))],
             [(
                 "/backend",
-                "results can be recovered (orders.create), and under Restate's paths `v2` the filter first asks",
+                "results can be recovered (orders.create), and the filter first asks Restate for an invocation's id",
             )],
         ),
         row(
-            [
-                ("/backend/cluster", json!(GONE)),
-                ("/backend/rewrite_path", json!(false)),
-                ("/backend/paths", json!("v2")),
-            ],
+            [("/backend/cluster", json!(GONE)), ("/backend/rewrite_path", json!(false))],
             [(
                 "/backend",
-                "name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`; or write `\"paths\": \"v1\"`",
+                "name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`, or write `\"recovery\": false`",
             )],
         ),
-        row([("/backend/cluster", json!(GONE)), ("/backend/paths", json!("v1"))], []),
         row([("/backend/cluster", json!(GONE)), ("/routes/0/recovery", json!(false))], []),
         row([("/backend/cluster", json!(GONE)), ("/routes/0/policy", json!("HANDLER_INTERNAL_C"))], []),
         // Keys in flight are asked about, at Restate.
@@ -407,7 +398,6 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [
-                ("/backend/paths", json!("v1")),
                 ("/backend/reserved_paths", json!([])),
                 ("/routes/0/recovery", json!(false)),
                 ("/routes/-", route("x", "/{name}", json!({"encoded_slash": true, "methods": ["PUT"]}))),

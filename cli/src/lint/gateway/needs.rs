@@ -87,8 +87,6 @@ struct BackendOfGateway {
     #[serde(default)]
     rewrite_path: bool,
     #[serde(default)]
-    paths: Option<String>,
-    #[serde(default)]
     cluster: Option<String>,
     #[serde(default)]
     operations: Option<Value>,
@@ -195,11 +193,10 @@ impl GatewayNeeds {
         }
         clusters.extend(document.backend.cluster.clone().map(|name| (name, "/backend")));
         let is_restate = document.backend.kind == "restate";
-        let v2 = is_restate && document.backend.paths.as_deref() != Some("v1");
         let targets = document.routes.iter().filter_map(|route| route.target.as_ref());
         let rewritten = targets.filter(|_| document.backend.rewrite_path).map(|target| {
             let service = target.split('/').next().unwrap_or_default();
-            if v2 { "/restate/".to_owned() } else { format!("/{service}/") }
+            if is_restate { "/restate/".to_owned() } else { format!("/{service}/") }
         });
         let recovers = |route: &RouteOfGateway| {
             is_restate
@@ -209,16 +206,15 @@ impl GatewayNeeds {
                 && route.recovery != Some(false)
         };
         let waits_at = (document.backend.operations.is_some() || document.routes.iter().any(recovers))
-            .then_some(if v2 { "/restate/attach/x" } else { "/restate/invocation/x/x/x/attach" });
+            .then_some("/restate/attach/x");
         let own = document.routes.iter().filter_map(|route| route.identity.as_ref());
         let sources: Vec<_> = document.identity.iter().chain(own).flat_map(|identity| &identity.sources).collect();
         let written = document.routes.iter().filter(|_| document.backend.rewrite_path).filter_map(|route| {
             let target = sample(route.target.as_ref()?);
-            Some(match (v2, route.one_way) {
+            Some(match (is_restate, route.one_way) {
                 (true, false) => format!("/restate/call/{target}"),
                 (true, true) => format!("/restate/send/{target}"),
-                (false, false) => format!("/{target}"),
-                (false, true) => format!("/{target}/send"),
+                (false, _) => format!("/{target}"),
             })
         });
         let shaped = |route: &&RouteOfGateway| {
