@@ -62,7 +62,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-stop-iteration",
         severity: Error,
         summary: "`allow_on_headers_stop_iteration` is not set.",
-        why: "The filter cannot wait for a body, so webhooks, signed requests and collision detection are answered 503.",
+        why: "The filter cannot wait for a body, so webhooks, signed requests and collision detection are answered 503, and errors that are \
+              cleaned become `backend_error`.",
         instead: "Write `allow_on_headers_stop_iteration: true` into the plugin's `config` (Envoy 1.35 or newer).",
     },
     Lint {

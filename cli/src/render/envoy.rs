@@ -98,7 +98,7 @@ impl EnvoyPlan {
                 "webhooks": webhooks.collect::<Vec<_>>(),
                 "filter": filter.trim_end(),
                 "route": self.route(&backend.requests)?,
-                "waits": self.waits(needs, &backend)?,
+                "waits": self.waits(&backend)?,
                 "closed": needs.closed,
                 "reserved": needs.reserved,
                 "clusters": self.clusters(needs, &backend)?.into_iter().map(|(_, text)| text).collect::<Vec<_>>(),
@@ -139,6 +139,7 @@ impl EnvoyPlan {
             "marks": needs.marks(),
             "idle_s": self.idle_s(needs),
             "escaped_slashes": needs.escaped_slashes(),
+            "cleans_errors": needs.cleans_errors,
         });
         let wasm = fill(WASM, &values)?;
         extend(&mut values, json!({"wasm": wasm.trim_end()}));

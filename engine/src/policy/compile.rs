@@ -138,6 +138,10 @@ impl Compiler<'_> {
                 parameter_headers: self.parameter_headers(declared),
                 answer: self.answer(*index, declared),
                 encoded_slash: declared.encoded_slash,
+                cleans_errors: declared
+                    .clean_errors
+                    .or(document.answers.clean_errors)
+                    .unwrap_or_else(|| self.is_restate()),
             };
             routes.push((*index, route));
         }

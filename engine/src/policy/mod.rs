@@ -176,6 +176,8 @@ pub struct Route {
     pub(crate) answer: Option<AnswerShape>,
     /// Whether the value of a path parameter may contain `%2F`
     pub encoded_slash: bool,
+    /// Whether errors in JSON lose stack traces and paths of files
+    pub(crate) cleans_errors: bool,
 }
 
 /// All errors of a policy document.
@@ -231,6 +233,12 @@ impl Policy {
     /// The maximum number of metric series of one VM.
     pub fn max_series(&self) -> usize {
         self.max_series
+    }
+
+    /// Whether errors in JSON lose stack traces and paths of files, for requests that no route declares. A generic backend's errors
+    /// are its API's own.
+    pub(crate) fn cleans_errors(&self) -> bool {
+        self.answers.clean_errors.unwrap_or(self.restate)
     }
 
     /// How keys appear in logs.

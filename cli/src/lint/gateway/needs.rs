@@ -46,6 +46,8 @@ pub(super) struct GatewayNeeds {
     pub(super) encoded_slash: Option<String>,
     /// A path of the backend at which requests wait for results, if any do
     pub(super) waits: Option<&'static str>,
+    /// Whether the filter keeps headers back until a body is there
+    pub(super) keeps_headers: bool,
 }
 
 /// Headers that name the caller.
@@ -79,6 +81,8 @@ struct PolicyOfGateway {
 struct AnswersOfGateway {
     #[serde(default)]
     max_body_bytes: Option<u64>,
+    #[serde(default)]
+    clean_errors: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -119,6 +123,8 @@ struct RouteOfGateway {
     answer: AnswerOfGateway,
     #[serde(default)]
     encoded_slash: bool,
+    #[serde(default)]
+    clean_errors: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -224,6 +230,10 @@ impl GatewayNeeds {
             [namespace, key, ..] => Some((namespace.clone(), key.clone())),
             _ => None,
         };
+        let cleans = |route: &RouteOfGateway| route.clean_errors == Some(true);
+        let keeps_headers = is_restate
+            || document.answers.clean_errors == Some(true)
+            || document.routes.iter().any(|route| waits(&route) || shaped(&route) || cleans(route));
         Some(Self {
             buffer: bodies.max().map(|bytes| bytes.saturating_add(ROOM)),
             variables,
@@ -244,6 +254,7 @@ impl GatewayNeeds {
             backend: document.backend.cluster.clone(),
             encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
+            keeps_headers,
         })
     }
 }
