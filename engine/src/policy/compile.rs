@@ -435,6 +435,18 @@ impl Compiler<'_> {
                 );
                 self.issues.add(format!("/routes/{index}/path"), message);
             }
+            // A backend that is not Restate may ignore letter case, and gets this path as it is.
+            if !self.is_restate()
+                && route.target.is_none()
+                && let Some(first) = route.template.first_literal()
+                && let Some(service) = names.alike(SERVICES, first)
+            {
+                let message = format!(
+                    "`/{first}` is the path of the service `{service}` for a backend that ignores letter case, and so closed to \
+                     clients; choose another first segment"
+                );
+                self.issues.add(format!("/routes/{index}/path"), message);
+            }
             let is_reserved = |target: &Target| {
                 reserved_paths.iter().any(|path| path.strip_prefix('/') == Some(target.service.as_str()))
             };

@@ -505,6 +505,13 @@ impl Policy {
         self.closed_service(path).is_some()
     }
 
+    /// Whether `path` (normalised), which the backend gets as it is, is that of a closed service for a backend that ignores letter
+    /// case. Restate does not.
+    pub fn is_closed_respelled(&self, path: &str) -> bool {
+        let is_service = |first: &str| self.names.find(SERVICES, first).is_some();
+        !self.restate && path::segments(path).next().is_some_and(is_service)
+    }
+
     /// How the paths of the service are closed that the first segment of a path names.
     fn closed_service(&self, path: &str) -> Option<usize> {
         self.names.get(SERVICES, path::segments(path).next()?)

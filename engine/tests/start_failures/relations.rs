@@ -1,7 +1,7 @@
 //! What members of a policy mean together.
 
 use super::{GONE, Row, base, route, row};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What members mean together.
 pub(super) fn relations() -> Vec<Row> {
@@ -404,6 +404,49 @@ pub(super) fn relations() -> Vec<Row> {
             ],
             [("/routes/3/encoded_slash", "reads a path below `/restate`, which is closed to clients")],
         ),
+        // A path below a service that no route declares is closed, and a value with a slash makes such a path.
+        row(
+            [
+                ("/backend/rewrite_path", json!(false)),
+                ("/retention", json!({"classes": {"c": "1d"}, "services": {"Ledger": {"class": "c"}}})),
+                ("/routes/-", route("x", "/Ledger/{name}", json!({"encoded_slash": true}))),
+            ],
+            [("/routes/3/encoded_slash", "reads a path below `/Ledger`, which is closed to clients")],
+        ),
+        row([("/routes/-", route("x", "/v1{name}", json!({"encoded_slash": true})))], []),
+        row(
+            [("/routes/-", route("x", "/Ord{name}", json!({"encoded_slash": true})))],
+            [("/routes/3/encoded_slash", "reads a path below `/Orders`, which is closed to clients")],
+        ),
+        // Restate tells letter cases apart, and another backend may not.
+        row([("/routes/-", route("x", "/ord{name}", json!({"encoded_slash": true})))], []),
+        row(
+            [
+                ("/backend/kind", json!("generic")),
+                ("/routes/-", route("x", "/ord{name}", json!({"encoded_slash": true}))),
+            ],
+            [("/routes/3/encoded_slash", "reads a path below `/Orders`, which is closed to clients")],
+        ),
+        row([("/routes/-", ledger()), ("/routes/-", route("x", "/LEDGER/x", json!({})))], []),
+        row(
+            [
+                ("/backend/kind", json!("generic")),
+                ("/routes/-", ledger()),
+                ("/routes/-", route("x", "/LEDGER/x", json!({}))),
+            ],
+            [(
+                "/routes/4/path",
+                "`/LEDGER` is the path of the service `Ledger` for a backend that ignores letter case, and so closed to clients",
+            )],
+        ),
+        row(
+            [
+                ("/backend/kind", json!("generic")),
+                ("/routes/-", ledger()),
+                ("/routes/-", route("x", "/LEDGER/x", json!({"target": "Ledger/x"}))),
+            ],
+            [],
+        ),
         // What is closed to clients.
         row(
             [("/unmatched", json!("PROHIBITED"))],
@@ -629,4 +672,9 @@ pub(super) fn relations() -> Vec<Row> {
             [("/retention/services/Orders/class", "no class `b` in /retention/classes")],
         ),
     ]
+}
+
+/// A route whose target is the service `Ledger`.
+fn ledger() -> Value {
+    route("y", "/post", json!({"target": "Ledger/post"}))
 }
