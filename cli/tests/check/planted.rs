@@ -315,6 +315,28 @@ fn headers_that_name_the_caller_have_an_owner_or_are_removed() {
     assert_eq!(owned(&per_route, &authz("").replace("FAIL", "")), ["envoy-identity-headers"]);
 }
 
+/// The filter keeps headers back for bodies that a policy has it wait for: a generic backend's errors are no such bodies by default.
+#[test]
+fn a_policy_that_waits_for_no_body_needs_no_held_headers() {
+    let rendered = render(&root().join("policies/examples/generic-backend.json"));
+    let held = "allow_on_headers_stop_iteration: true";
+    assert!(
+        rendered.contains(held)
+            && rendered.contains("\"version\": 1,")
+            && rendered.contains("\"endpoint\": \"payments.create\",")
+    );
+    let plain = rendered.replacen(held, "allow_on_headers_stop_iteration: false", 1);
+    assert_eq!(names_of(&plain), names_of(&rendered));
+    for (place, more) in [
+        ("\"version\": 1,", "\"answers\": {\"clean_errors\": true},"),
+        ("\"endpoint\": \"payments.create\",", "\"clean_errors\": true,"),
+    ] {
+        let cleans = |config: &str| names_of(&config.replacen(place, &format!("{place} {more}"), 1));
+        assert!(!cleans(&rendered).iter().any(|lint| lint == "envoy-stop-iteration"), "{more}");
+        assert!(cleans(&plain).iter().any(|lint| lint == "envoy-stop-iteration"), "{more}");
+    }
+}
+
 /// The lints of a configuration, but for the note that a rendered one has without a module.
 fn names_of(config: &str) -> Vec<String> {
     let report = Gateway::new(config).report();
