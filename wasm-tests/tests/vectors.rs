@@ -93,7 +93,7 @@ fn case(vector: &Vector, file: &ProviderFile, policy: &str) -> Case {
                 (":method", vector.method.as_str()),
                 (":scheme", scheme),
                 (":authority", authority),
-                (":path", "/Webhooks/ingest"),
+                (":path", "/restate/call/Webhooks/ingest"),
                 ("x-edge-idempotency", "1"),
                 ("x-tenant-id", "acme"),
             ]);

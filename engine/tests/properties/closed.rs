@@ -5,6 +5,7 @@ use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::policy::Template;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use serde_json::{Value as Json, json};
+use std::thread;
 use testkit::attributes::JsonAttributes;
 
 /// The members that open or close paths.
@@ -230,15 +231,23 @@ fn outcome(policy: &Policy, method: &str, path: &str, endpoint: Option<&str>) ->
     Ok((set(":path").unwrap_or_else(|| path.to_owned()), set("x-edge-idempotency").is_some()))
 }
 
-#[test]
-fn what_is_closed_is_closed_in_every_combination_of_members() {
-    let (mut started, mut refused, mut closed, mut open) = (0, 0, 0_u64, 0_u64);
-    for members in combinations() {
+/// What was seen of a part of the combinations.
+#[derive(Default)]
+struct Tally {
+    started: u64,
+    refused: u64,
+    closed: u64,
+    open: u64,
+}
+
+impl Tally {
+    /// Looks at every path under one combination.
+    fn take(&mut self, members: &Members) {
         let Ok(policy) = Policy::from_json(members.document().to_string().as_bytes()) else {
-            refused += 1;
-            continue;
+            self.refused += 1;
+            return;
         };
-        started += 1;
+        self.started += 1;
         let endpoints: &[Option<&str>] =
             if members.gateway_routes { &[None, Some("refunds.create"), Some("status.get")] } else { &[None] };
         for path in PATHS {
@@ -265,10 +274,27 @@ fn what_is_closed_is_closed_in_every_combination_of_members() {
                     _ => false,
                 };
                 assert!(is_expected, "{method} {path} {endpoint:?}, {why:?}, {}: {found:?}", members.document());
-                *if why.is_some() { &mut closed } else { &mut open } += 1;
+                *if why.is_some() { &mut self.closed } else { &mut self.open } += 1;
             }
         }
     }
+}
+
+#[test]
+fn what_is_closed_is_closed_in_every_combination_of_members() {
+    let all: Vec<Members> = combinations().collect();
+    let parts: Vec<Tally> = thread::scope(|scope| {
+        let part = |part: &[Members]| {
+            let mut tally = Tally::default();
+            part.iter().for_each(|members| tally.take(members));
+            tally
+        };
+        let threads: Vec<_> = all.chunks(all.len().div_ceil(4)).map(|each| scope.spawn(move || part(each))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let sum = |count: fn(&Tally) -> u64| parts.iter().map(count).sum::<u64>();
+    let (started, refused) = (sum(|tally| tally.started), sum(|tally| tally.refused));
+    let (closed, open) = (sum(|tally| tally.closed), sum(|tally| tally.open));
     assert!(started > 5_000 && refused > 5_000, "{started} {refused}");
     assert!(closed > 700_000 && open > 100_000, "{closed} {open}");
 }
