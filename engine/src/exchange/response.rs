@@ -433,6 +433,17 @@ mod tests {
     }
 
     #[test]
+    fn a_hidden_name_is_removed_once_however_many_lines_it_has() {
+        let policy = Policy::from_json(br#"{"version": 1, "backend": {"kind": "restate"}, "routes": []}"#).unwrap();
+        let line = (HANDLER_HIT, b"true".as_slice());
+        for lines in 1..4 {
+            let mut effects = vec![];
+            read(&policy, &Headers::new(vec![line; lines]), &mut effects);
+            assert_eq!(effects, [Effect::Remove { map: HeaderMapKind::Response, name: HANDLER_HIT }], "{lines}");
+        }
+    }
+
+    #[test]
     fn json_is_told_by_its_type_or_its_suffix() {
         for kind in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json", "a/b+Json ;x"] {
             assert!(is_json(kind.as_bytes()), "{kind}");
