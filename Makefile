@@ -122,9 +122,12 @@ lint: ## format and clippy
 export CARGO_INCREMENTAL ?= $(if $(CI),0,1)
 BINARIES := demo demo-service edge-idempotency idempotency-guard soak
 
+# Cargo never removes what it built for another state of the sources. What is removed and still of use is built again.
 .PHONY: programs
-programs:
+programs: ## build the test programs, and what the tests start
 	@echo "== build"
+	@for old in $(NATIVE)/debug/deps $(NATIVE)/debug/incremental; do \
+		[ ! -d $$old ] || find $$old -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} +; done
 	@scripts/krakend.sh build & go=$$!; \
 		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %) && wait $$go
 

@@ -7,6 +7,7 @@ mod explain;
 mod keys;
 mod log_line;
 mod observability;
+mod pages;
 mod render;
 mod render_kubernetes;
 mod shadow_report;

@@ -33,6 +33,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         Test::new("the API's errors pass as they are", errors),
         Test::new("a request without a key is refused and never reaches the API", without_key),
         Test::new("a path that the policy does not declare passes without a key", undeclared),
+        Test::new("the gateway takes no more than 16 KiB of headers", long_headers),
     ];
     Ok(vec![sharing(World::start, tests)])
 }
@@ -239,5 +240,15 @@ fn undeclared(world: &World) -> Result<()> {
     let answer = world.send(&request.header("idempotency-key", "k"))?;
     let code = answer.json().get("code").cloned();
     ensure!((answer.status, code) == (400, Some(json!("idempotency_key_prohibited"))), "{}", answer.json());
+    Ok(())
+}
+
+/// As docs/security.md says of the shipped configurations.
+fn long_headers(world: &World) -> Result<()> {
+    for (bytes, status) in [(15 * 1024, 201), (17 * 1024, 431)] {
+        let order = world.order("acme", &format!("long-{bytes}"), &json!({"item": "paper"}))?;
+        let answer = world.send(&order.header("x-filler", "f".repeat(bytes)))?;
+        ensure!(answer.status == status, "{bytes} bytes: {}", answer.status);
+    }
     Ok(())
 }

@@ -67,6 +67,50 @@ fn a_result_behind_the_gateways_own_response_is_dropped() {
     assert_eq!((gateway.replies.borrow().len(), gateway.resumed.get()), (0, 0));
 }
 
+/// While a webhook is looked up its delivery counts for the network that it comes from, and where the cache has the answer it
+/// needs no room at all.
+#[test]
+fn deliveries_that_are_looked_up_count_for_their_network() {
+    // As much as fits eight times into a half of the room.
+    let path = |id: &str| -> &'static [u8] {
+        Box::leak(format!("/h/gitlab/{id}?{}", "q".repeat(1024 * 1024 - 2000)).into_bytes().into_boxed_slice())
+    };
+    let looked_up = path("wh_looked_up");
+    let policy = Arc::new(Policy::from_json(POLICY.as_bytes()).unwrap());
+    let mut lookups = SharedLookups::of(&policy).unwrap();
+    let begin = |lookups: &mut SharedLookups, stream: u32, path: &'static [u8], sender: &'static [u8]| {
+        let request = DELIVERY.map(|(name, value)| (name, if name == b":path" { path } else { value }));
+        let gateway = Gateway { sender: Some(sender), ..Gateway::with(&request) };
+        let mut driver = Driver::<Gateway>::new(stream, Some(Arc::clone(&policy)), Waits::default());
+        assert_eq!(driver.on_request_headers(&gateway, false, Some(lookups)), FilterAction::Pause);
+        let replies = gateway.replies.borrow().clone();
+        (driver, replies)
+    };
+
+    // The registry knows no such webhook.
+    let gateway = Gateway::with(&DELIVERY);
+    let (mut unknown, _) = begin(&mut lookups, 1, path("wh_unknown"), b"192.0.2.1:4711");
+    let body = br#"{"meta":{"requestId":"req_1"},"data":{"valid":false,"code":"NOT_FOUND"}}"#;
+    lookups.on_call_reply(&gateway, 7, &CallReply { status: Some(200), body: Some(body) }, &mut SeriesTable::default());
+    let (stream, answer) = lookups.next_answer().unwrap();
+    assert_eq!(stream, 1);
+    unknown.on_lookup_answer(&gateway, answer, &mut lookups);
+    assert_eq!(*gateway.replies.borrow(), [404]);
+
+    let waiting: Vec<_> = (10..18).map(|stream| begin(&mut lookups, stream, looked_up, b"192.0.2.1:1")).collect();
+    assert!(waiting.iter().all(|(_, replies)| replies.is_empty()));
+    assert_eq!(begin(&mut lookups, 20, looked_up, b"192.0.2.1:2").1, [503]);
+    assert_eq!(begin(&mut lookups, 21, path("wh_unknown"), b"192.0.2.1:3").1, [404]);
+    let (other, replies) = begin(&mut lookups, 22, looked_up, b"192.0.2.2:1");
+    assert_eq!(replies, [0_u16; 0]);
+    // Who was refused does not wait for the answer.
+    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, &mut SeriesTable::default());
+    let mut answered: Vec<u32> = std::iter::from_fn(|| lookups.next_answer()).map(|(stream, _)| stream).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [10, 11, 12, 13, 14, 15, 16, 17, 22]);
+    drop((waiting, other));
+}
+
 /// A driver without a lookup store that has paused its request. Its headers have 49 bytes without the token, which is removed before
 /// the wait.
 fn awaits_body(gateway: &Gateway) -> Driver<Gateway> {

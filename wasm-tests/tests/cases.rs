@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use wasm_tests::engine::Wasm;
 use wasm_tests::trials::{Engine, of_all_files, of_file};
 

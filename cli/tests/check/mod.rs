@@ -1,4 +1,4 @@
-//! `check`: lints, formats, and gateways. The links of the pages are checked here, too.
+//! `check`: lints, formats, and gateways.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,7 +10,6 @@
 mod formats;
 mod gateways;
 mod lints;
-mod pages;
 mod planted;
 mod rendered;
 mod shipped;

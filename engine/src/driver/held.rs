@@ -37,22 +37,18 @@ fn with_room<T>(waiter: &Waiter, event: impl FnOnce(&mut SharedRoom, &Arc<str>) 
     ROOMS.try_with(run).ok().flatten()
 }
 
-/// The kept header lines of a request. Their bytes are counted until this is dropped.
+/// The kept header lines of a request. Once the request waits their bytes are counted, until this is dropped.
 pub(super) struct HeldLines {
     /// Each line: the lengths of its name and of its value, four bytes each, then both
     bytes: Vec<u8>,
-    waiter: Waiter,
+    counted_for: Option<Waiter>,
 }
 
 impl HeldLines {
-    /// Keeps the lines.
-    ///
-    /// # Errors
-    /// There is no room for them.
+    /// Keeps the lines, which nobody counts yet.
     #[inline(never)]
-    pub(super) fn keep(headers: &Headers<'_>, waiter: Waiter) -> Result<Self, NoRoom> {
+    pub(super) fn keep(headers: &Headers<'_>) -> Self {
         let size = headers.iter().map(|(name, value)| 8 + name.len() + value.len()).sum();
-        with_room(&waiter, |room, name| room.take(name, REQUEST + size)).unwrap_or(Err(NoRoom::Full))?;
         let mut bytes = Vec::with_capacity(size);
         for (name, value) in headers.iter() {
             for text in [name, value] {
@@ -61,7 +57,7 @@ impl HeldLines {
             bytes.extend_from_slice(name);
             bytes.extend_from_slice(value);
         }
-        Ok(Self { bytes, waiter })
+        Self { bytes, counted_for: None }
     }
 
     /// The lines.
@@ -76,19 +72,19 @@ impl HeldLines {
         Headers::new(lines)
     }
 
-    /// Counts the lines for another one, if it is another one.
+    /// Counts the lines for the one whose request waits, and no longer for another one.
     ///
     /// # Errors
     /// There is no room for them.
     #[inline(never)]
     pub(super) fn count_for(&mut self, waiter: Waiter) -> Result<(), NoRoom> {
-        if waiter == self.waiter {
+        if self.counted_for.as_ref() == Some(&waiter) {
             return Ok(());
         }
         let size = self.size();
         with_room(&waiter, |room, name| room.take(name, size)).unwrap_or(Err(NoRoom::Full))?;
         self.give_back();
-        self.waiter = waiter;
+        self.counted_for = Some(waiter);
         Ok(())
     }
 
@@ -98,7 +94,9 @@ impl HeldLines {
 
     #[inline(never)]
     fn give_back(&self) {
-        with_room(&self.waiter, |room, name| room.give_back(name, self.size()));
+        if let Some(waiter) = &self.counted_for {
+            with_room(waiter, |room, name| room.give_back(name, self.size()));
+        }
     }
 }
 
@@ -127,9 +125,9 @@ mod tests {
     fn lines_come_back_as_they_were() {
         let long = vec![b'v'; 300];
         let lines: Vec<Line<'_>> = vec![(b":path", b"/a"), (b"", b""), (b"x", &long), (b"x", b"\0\xff")];
-        let held = HeldLines::keep(&Headers::new(lines.clone()), Waiter::Tenant("acme".into())).unwrap();
+        let held = HeldLines::keep(&Headers::new(lines.clone()));
         assert_eq!(held.headers().iter().collect::<Vec<_>>(), lines);
-        let none = HeldLines::keep(&Headers::default(), Waiter::Tenant("acme".into())).unwrap();
+        let none = HeldLines::keep(&Headers::default());
         assert_eq!(none.headers().iter().count(), 0);
     }
 }

@@ -19,9 +19,9 @@ pub use lookups::SharedLookups;
 pub use stall::STALL_TICK_MS;
 
 use crate::collision::{BodyReader, Observation};
-use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, Stage};
+use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, Stage, Waiter};
 use crate::host::{HeaderLines as _, Host, HostError, LocalReply};
-use crate::lookup::LookupAnswer;
+use crate::lookup::{LookupAnswer, SenderNetwork};
 use crate::metrics::{SeriesTable, count_request, count_response};
 use crate::policy::{Answers, Policy};
 use crate::problem::Problem;
@@ -167,10 +167,7 @@ impl<H: Host> Driver<H> {
             RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } | RequestFlow::AwaitCall { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 let kept = self.exchange.kept_lines(&policy, &headers);
-                let lines = match HeldLines::keep(&kept, self.exchange.waiter(&policy)) {
-                    Ok(lines) => lines,
-                    Err(why) => return self.refuse_to_wait(host, why),
-                };
+                let lines = HeldLines::keep(&kept);
                 // The edits before the wait.
                 if self.apply(host, &effects) == FilterAction::Pause {
                     return FilterAction::Pause;
@@ -274,11 +271,6 @@ impl<H: Host> Driver<H> {
         loop {
             if let Some(pending) = &mut self.pending {
                 pending.awaited = flow;
-                if flow.waits()
-                    && let Err(why) = pending.lines.count_for(self.exchange.waiter(policy))
-                {
-                    return self.refuse_to_wait(host, why);
-                }
             }
             let has_body = self.pending.as_ref().is_some_and(|pending| pending.has_body);
             flow = match flow {
@@ -287,8 +279,10 @@ impl<H: Host> Driver<H> {
                     let Some((lookups, request)) = lookups.zip(self.exchange.pending_lookup()) else {
                         return self.reply(host, &Problem::policy_invalid());
                     };
-                    let Some(answer) = lookups.look_up(host, self.stream, request) else { return FilterAction::Pause };
-                    self.take_answer(host, policy, answer)
+                    match lookups.look_up(host, self.stream, request) {
+                        Some(answer) => self.take_answer(host, policy, answer),
+                        None => return self.wait(host, policy, Some(lookups)),
+                    }
                 }
                 RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } if has_body => {
                     match self.evaluate_end(host, policy, flow) {
@@ -299,11 +293,34 @@ impl<H: Host> Driver<H> {
                         }
                     }
                 }
-                RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } | RequestFlow::Replied => {
-                    return FilterAction::Pause;
+                RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } => {
+                    return self.wait(host, policy, lookups);
                 }
+                RequestFlow::Replied => return FilterAction::Pause,
                 RequestFlow::Continue => return FilterAction::Continue,
             };
+        }
+    }
+
+    /// Waits, if there is room for the request.
+    fn wait(&mut self, host: &H, policy: &Policy, lookups: Option<&mut SharedLookups>) -> FilterAction {
+        let Some(pending) = &mut self.pending else { return FilterAction::Pause };
+        let waiter = match self.exchange.waiter(policy) {
+            // Nobody knows whether there is such a webhook: whose name it uses says nothing, and where it comes from does.
+            Waiter::Unverified(name) if name.is_empty() => {
+                let network = host.sender_address().and_then(|address| SenderNetwork::parse(&address));
+                Waiter::Unverified(network.map(|network| network.to_string().into()).unwrap_or(name))
+            }
+            waiter => waiter,
+        };
+        match pending.lines.count_for(waiter) {
+            Ok(()) => FilterAction::Pause,
+            Err(why) => {
+                if let Some(lookups) = lookups {
+                    self.cancel_lookup(lookups);
+                }
+                self.refuse_to_wait(host, why)
+            }
         }
     }
 
@@ -342,10 +359,8 @@ impl<H: Host> Driver<H> {
             }
         };
         if flow.waits() {
-            let waiter = self.exchange.waiter(policy);
             // A signed request that is verified waits for less.
-            let lines = HeldLines::keep(&self.exchange.kept_lines(policy, &headers), waiter);
-            pending.lines = lines.map_err(|why| self.refuse_to_wait(host, why))?;
+            pending.lines = HeldLines::keep(&self.exchange.kept_lines(policy, &headers));
             self.pending = Some(pending);
             return Ok(flow);
         }

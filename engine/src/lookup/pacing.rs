@@ -2,6 +2,8 @@
 //! Most of the calls go to whoever comes first; a reserve is left for senders that have not asked for unknown keys lately. So one sender that
 //! makes keys up cannot use up the calls for the others.
 
+use std::fmt;
+
 /// The maximum number of calls under way that a request waits for, of each part. Refreshes are not limited by it.
 const MAX_CALLS: usize = 1024;
 /// A negative result counts towards [`MAX_CALLS`] for a while: every `MISS_MS` milliseconds one of them stops counting. So unknown
@@ -36,6 +38,13 @@ impl SenderNetwork {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
         Some(Self(hash))
+    }
+}
+
+/// The hash. No webhook id has a colon.
+impl fmt::Display for SenderNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "network:{:x}", self.0)
     }
 }
 
