@@ -315,7 +315,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
 
 /// Leaves one of several removals of the same name, of those that begin at this index.
 fn remove_once(effects: &mut Vec<Effect<'_>>, begin: usize) {
-    if effects.len() > begin + 1 {
+    if let Some([_, _, ..]) = effects.get(begin..) {
         let removals = effects.split_off(begin);
         let names = removals.into_iter().filter_map(|effect| match effect {
             Effect::Remove { name, .. } => Some(name),
