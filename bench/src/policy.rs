@@ -13,7 +13,7 @@ pub(crate) const NAMESPACE: &str = "t-acme:health-prod:user:alice:";
 /// The endpoint that keyed requests go to.
 pub(crate) const KEYED_PATH: &str = "/api/v1/conversations/send-message";
 /// Where the backend has it.
-pub(crate) const KEYED_TARGET: &str = "/Conversations/sendMessage";
+pub(crate) const KEYED_TARGET: &str = "/restate/call/Conversations/sendMessage";
 /// The endpoint at which there is nothing to do.
 pub(crate) const IDLE_PATH: &str = "/api/v1/projects";
 
@@ -81,7 +81,7 @@ pub(crate) fn whole(routes: usize) -> Value {
         "version": 1,
         "docs_url": "https://developers.example.com/idempotency",
         "identity": {"sources": sources(), "forward": forward},
-        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+        "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": routes,
     })
 }

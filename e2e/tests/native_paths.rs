@@ -14,8 +14,8 @@ use harness::http;
 use harness::ports::Ports;
 use serde_json::{Value, json};
 
-/// The forms of Restate's paths, each a listener.
-const LISTENERS: [&str; 2] = ["v2", "v1"];
+/// What becomes of requests that no route declares, each a listener.
+const LISTENERS: [&str; 2] = ["HANDLER_INTERNAL_C", "PROHIBITED"];
 /// A path that a route declares, and that is Restate's own at the same time.
 const REFUNDS: &str = "/Refunds/create";
 
@@ -43,16 +43,16 @@ struct World {
     turn: Mutex<()>,
 }
 
-fn policy(paths: &str) -> Value {
+fn policy(unmatched: &str) -> Value {
     json!({
         "version": 1,
-        "unmatched": if paths == "v2" { "HANDLER_INTERNAL_C" } else { "PROHIBITED" },
+        "unmatched": unmatched,
         "identity": {"sources": [{
             "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
             "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
         }]},
         "backend": {
-            "kind": "restate", "paths": paths, "cluster": "backend", "guard": {}, "reserved_paths": ["/internal"],
+            "kind": "restate", "cluster": "backend", "guard": {}, "reserved_paths": ["/internal"],
         },
         "routes": [{
             "endpoint": "refunds.create", "path": REFUNDS, "policy": "ACCEPTED", "target": "Refunds/create",
@@ -64,8 +64,8 @@ fn policy(paths: &str) -> Value {
 impl World {
     fn start() -> Result<Self> {
         let listener =
-            |paths: &str| ListenerSpec { policy: policy(paths).to_string(), changes: vec![Change::EveryPath] };
-        let listeners = LISTENERS.map(|paths| (paths.to_owned(), listener(paths)));
+            |unmatched: &str| ListenerSpec { policy: policy(unmatched).to_string(), changes: vec![Change::EveryPath] };
+        let listeners = LISTENERS.map(|unmatched| (unmatched.to_owned(), listener(unmatched)));
         let mut chain = Chain::start(Surroundings::default(), &listeners)?;
         let options = GuardOptions::new(chain.directory.path(), Ports::free()?.service)?;
         let guard = runtime()?.block_on(async {

@@ -97,7 +97,7 @@ fn policy() -> String {
             "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
             "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
         }]},
-        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+        "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": [
             {"endpoint": "denied", "path": DENIED, "policy": "REQUIRED_A", "target": "Service/denied"},
             {"endpoint": "allowed", "path": ALLOWED, "policy": "REQUIRED_A", "target": "Service/allowed"},
@@ -116,7 +116,12 @@ fn plainly(world: &World, listener: &str) -> Result<()> {
     }
     for seen in world.send(listener, ALLOWED)? {
         let target = seen.received.first().map(|received| received.target.clone());
-        ensure!(target.as_deref() == Some(b"/Service/allowed"), "{} {}", seen.reply.status, seen.upstream());
+        ensure!(
+            target.as_deref() == Some(b"/restate/call/Service/allowed"),
+            "{} {}",
+            seen.reply.status,
+            seen.upstream()
+        );
     }
     Ok(())
 }
@@ -169,6 +174,7 @@ fn spellings(world: &World, listener: &str) -> Result<()> {
         "/Service/denied",
         "//Service/denied",
         "/Service/%64enied",
+        "/restate/call/Service/denied",
         "http://api.example.com/api/v1/denied",
         "http://api.example.com//api/v1/%64enied/",
         "/api/v1/allowed/../../../Service/denied",
@@ -237,7 +243,8 @@ fn other_routes(world: &World, listener: &str) -> Result<()> {
                 for received in &seen.received {
                     let path = String::from_utf8_lossy(&received.target).into_owned();
                     let segments: Vec<&str> = path.split('/').collect();
-                    let own = path.starts_with("/Item/") && segments.len() == 4 && !segments.contains(&"..");
+                    let own =
+                        path.starts_with("/restate/call/Item/") && segments.len() == 6 && !segments.contains(&"..");
                     ensure!(own, "{target}: the upstream got\n{}", seen.upstream());
                 }
             }

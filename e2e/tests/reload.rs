@@ -91,7 +91,7 @@ impl Document {
                 "forward": {"tenant": format!("x-{letter}-tenant"), "subject": format!("x-{letter}-subject")},
             },
             "backend": {
-                "kind": "restate", "paths": "v1", "rewrite_path": true,
+                "kind": "restate", "cluster": "backend", "rewrite_path": true,
                 "operation_id": {"from": "x-restate-id", "to": format!("x-{letter}-operation")},
                 "hide_headers": [format!("x-{letter}-hidden")],
             },
@@ -124,7 +124,7 @@ impl Document {
             (&*format!("x-{}-subject", self.other().letter()), None),
         ];
         let same = expected.iter().all(|(name, value)| header(name) == *value);
-        let target = format!("/Service{letter}/{}", if raw.is_some() { "run" } else { "only" });
+        let target = format!("/restate/call/Service{letter}/{}", if raw.is_some() { "run" } else { "only" });
         ensure!(same && received.target == target.as_bytes(), "not document {self:?}:\n{received}");
         Ok(())
     }

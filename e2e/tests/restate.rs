@@ -21,23 +21,20 @@ const PROJECTS: &str = "/api/v1/projects";
 const BURST: usize = 20;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = |paths: &str| {
-        let tests = vec![
-            test("a fresh call, then replays", fresh_then_replays),
-            test("a handler's refusal is replayed too", refusals_are_replayed),
-            test("another user, project or tenant with the same raw key", other_callers),
-            test("the same cart of two tenants", carts),
-            test("twenty at once have one effect", burst),
-            test("Case C never has a key", case_c),
-            test("a dispatch sent twice has one effect", dispatched_twice),
-            test("what is refused does not execute", refused),
-            test("the backend's own paths are closed", closed_paths),
-            test("the filter's mark from a client means nothing", forged_mark),
-            test("credentials and spoofed identities stay outside", journal),
-        ];
-        tests.into_iter().map(|test| test.within(paths)).collect()
-    };
-    Ok(["v2", "v1"].into_iter().map(|paths| sharing(move || World::start(paths), tests(paths))).collect())
+    let tests = vec![
+        test("a fresh call, then replays", fresh_then_replays),
+        test("a handler's refusal is replayed too", refusals_are_replayed),
+        test("another user, project or tenant with the same raw key", other_callers),
+        test("the same cart of two tenants", carts),
+        test("twenty at once have one effect", burst),
+        test("Case C never has a key", case_c),
+        test("a dispatch sent twice has one effect", dispatched_twice),
+        test("what is refused does not execute", refused),
+        test("the backend's own paths are closed", closed_paths),
+        test("the filter's mark from a client means nothing", forged_mark),
+        test("credentials and spoofed identities stay outside", journal),
+    ];
+    Ok(vec![sharing(World::start, tests)])
 }
 
 /// A test, one at a time: what is new in the backend then belongs to it.
@@ -71,12 +68,10 @@ impl Caller {
 }
 
 impl World {
-    /// The demo, with these paths of Restate.
-    fn start(paths: &str) -> Result<Self> {
+    /// The demo.
+    fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let mut policy = plain_policy()?;
-        let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the demo's backend")?;
-        backend.insert("paths".to_owned(), json!(paths));
+        let policy = plain_policy()?;
         let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack, turn: Mutex::new(()), _directory: directory })

@@ -420,7 +420,7 @@ fn policy() -> Value {
             }],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },
-        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+        "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": [
             {"endpoint": "refunds", "path": REFUNDS, "policy": "REQUIRED_A", "target": "Refunds/create"},
             {"endpoint": "carts", "path": CARTS, "policy": "REQUIRED_A",

@@ -37,7 +37,7 @@ fn document(routes: usize) -> Vec<u8> {
               "sources": [{{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
                            "project": "project_id", "subject": {{"field": "sub", "type": "user"}}}}],
               "forward": {{"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}}}},
-            "backend": {{"kind": "restate", "paths": "v1", "rewrite_path": true}},
+            "backend": {{"kind": "restate", "cluster": "backend", "rewrite_path": true}},
             "routes": [{}]}}"#,
         routes.join(", ")
     )

@@ -132,7 +132,7 @@ const POLICY: &[u8] = br#"{"version": 1, "docs_url": "https://developers.example
       "sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
                    "project": "project_id", "subject": {"field": "sub", "type": "user"}}],
       "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}},
-    "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+    "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
     "routes": [
       {"endpoint": "conversations.send-message", "path": "/api/v1/conversations/send-message",
        "policy": "REQUIRED_A", "target": "Conversations/sendMessage"},

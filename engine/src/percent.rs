@@ -30,9 +30,7 @@ pub(crate) fn percent_encode(bytes: &[u8], out: &mut String) {
 /// Appends `%XX`.
 pub(crate) fn push_escape(byte: u8, out: &mut String) {
     out.push('%');
-    for digit in [byte >> 4, byte & 15] {
-        out.push(char::from(if digit < 10 { b'0' + digit } else { b'A' + digit - 10 }));
-    }
+    out.push_str(base16ct::upper::encode_str(&[byte], &mut [0; 2]).unwrap_or_default());
 }
 
 /// Decodes every `%XX` once; `None` if a `%` is not followed by two hexadecimal digits.
@@ -41,8 +39,8 @@ pub(crate) fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
         rest = if byte == b'%' {
-            let (&[high, low], after) = after.split_first_chunk::<2>()?;
-            out.push(hex(high)? << 4 | hex(low)?);
+            let (digits, after) = after.split_first_chunk()?;
+            out.push(hex_byte(digits)?);
             after
         } else {
             out.push(byte);
@@ -69,11 +67,11 @@ impl Iterator for Lenient<'_> {
         let (&byte, rest) = self.0.split_first()?;
         self.0 = rest;
         if byte == b'%'
-            && let Some((&[high, low], after)) = rest.split_first_chunk::<2>()
-            && let (Some(high), Some(low)) = (hex(high), hex(low))
+            && let Some((digits, after)) = rest.split_first_chunk()
+            && let Some(decoded) = hex_byte(digits)
         {
             self.0 = after;
-            return Some((high << 4 | low).to_ascii_lowercase());
+            return Some(decoded.to_ascii_lowercase());
         }
         Some(byte.to_ascii_lowercase())
     }
@@ -94,12 +92,9 @@ pub(crate) fn split_decoded(text: &str, length: usize) -> Option<(&str, &str)> {
     text.split_at_checked(end)
 }
 
-/// The value of a hexadecimal digit of either case.
-pub(crate) const fn hex(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
+/// The byte of two hexadecimal digits of either case.
+pub(crate) fn hex_byte(digits: &[u8; 2]) -> Option<u8> {
+    let mut byte = 0;
+    base16ct::mixed::decode(digits, std::slice::from_mut(&mut byte)).ok()?;
+    Some(byte)
 }

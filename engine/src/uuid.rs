@@ -1,6 +1,6 @@
 //! UUIDs in their text form (RFC 9562 section 4): 32 hexadecimal digits of either case with four dashes.
 
-use crate::percent::hex;
+use crate::percent::hex_byte;
 use std::fmt;
 
 /// A UUID.
@@ -22,8 +22,8 @@ impl Uuid {
             if matches!(index, 4 | 6 | 8 | 10) {
                 rest = rest.strip_prefix(b"-")?;
             }
-            let (&[high, low], after) = rest.split_first_chunk::<2>()?;
-            *byte = hex(high)? << 4 | hex(low)?;
+            let (digits, after) = rest.split_first_chunk()?;
+            *byte = hex_byte(digits)?;
             rest = after;
         }
         rest.is_empty().then_some(Self(bytes))
@@ -47,7 +47,7 @@ impl fmt::Display for Uuid {
             if matches!(index, 4 | 6 | 8 | 10) {
                 f.write_str("-")?;
             }
-            write!(f, "{byte:02x}")?;
+            f.write_str(base16ct::lower::encode_str(&[*byte], &mut [0; 2]).unwrap_or_default())?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ const POLICY: &[u8] = br#"{"version": 1,
       "sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
                    "project": "project_id", "subject": {"field": "sub", "type": "user"}}],
       "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"}},
-    "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+    "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
     "routes": [
       {"endpoint": "refunds", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
       {"endpoint": "projects.list", "methods": ["GET"], "path": "/api/v1/projects", "policy": "HANDLER_INTERNAL_C"}]}"#;

@@ -299,7 +299,6 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/callers/*/routes/*", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/callers/*/signature", "/callers/*/signature", "is missing"), // a scheme of a provider file
     ("/backend/cluster", "/backend", "asks Restate for an invocation's id"),
-    ("/backend/kind", "/backend/paths", "only a backend of kind `restate`"),
     ("/backend/kind", "/routes/*/one_way", "only a backend of kind `restate`"),
     ("/backend/kind", "/routes/*/recovery", "only a backend of kind `restate`"),
     ("/callers/*/signature", "/callers/*/signature/*", "unknown member"),

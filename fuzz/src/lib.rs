@@ -42,7 +42,7 @@ const POLICY: &str = r#"{
         ],
         "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-s"}
     },
-    "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+    "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
     "routes": [
         {"endpoint": "required", "path": "/r", "policy": "REQUIRED_A"},
         {"endpoint": "accepted", "path": "/a/{x}", "policy": "ACCEPTED", "target": "Obj/{tenant}:{x}/run", "query": ["q"]},

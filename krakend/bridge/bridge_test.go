@@ -18,7 +18,7 @@ const policy = `{
   "version": 1,
   "identity": {"sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
     "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}]},
-  "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true, "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
+  "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true, "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
     "hide_headers": ["x-restate-*"]},
   "routes": [
     {"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create",
@@ -234,7 +234,7 @@ func TestAKeyedPostIsRewrittenAndItsAnswerShaped(t *testing.T) {
 	if got := value(u.header[0], "idempotency-key"); got != "t-acme:shop:user:u1:k" {
 		t.Errorf("the upstream got the key %q", got)
 	}
-	if got := value(u.header[0], ":path"); got != "/Refunds/create" || u.bodies[0] != `{"amount":5}` {
+	if got := value(u.header[0], ":path"); got != "/restate/call/Refunds/create" || u.bodies[0] != `{"amount":5}` {
 		t.Errorf("the upstream got %q with %q", got, u.bodies[0])
 	}
 	if value(header, ":status") != "201" || value(header, "location") != "/refunds/re_1" || body != `{"id":"re_1"}` {

@@ -22,7 +22,7 @@ const webhookPolicy = `{
   "version": 1,
   "identity": {"sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
     "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}]},
-  "backend": {"kind": "restate", "paths": "v1"},
+  "backend": {"kind": "restate"},
   "routes": [
     {"endpoint": "hooks", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}},
     {"endpoint": "orders", "path": "/orders", "policy": "REQUIRED_A"}

@@ -94,7 +94,7 @@ func TestAnUpstreamWithTLSAndATimeoutOfItsOwn(t *testing.T) {
 	if response, body := exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", header: alice(), body: strings.NewReader("{}")}); response.StatusCode != 200 {
 		t.Errorf("%d %s", response.StatusCode, body)
 	}
-	if seen := <-protocols; seen != "HTTP/2.0 /Refunds/create" {
+	if seen := <-protocols; seen != "HTTP/2.0 /restate/call/Refunds/create" {
 		t.Error(seen)
 	}
 	slow := alice()

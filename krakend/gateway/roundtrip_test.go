@@ -31,7 +31,7 @@ func TestAKeyedRequestReachesTheRealUpstreamWithANamespacedKey(t *testing.T) {
 		t.Fatalf("%d %s", response.StatusCode, body)
 	}
 	got := upstream.requests[0]
-	if got.RequestURI != "/Refunds/create" || upstream.bodies[0] != `{"amount":1}` {
+	if got.RequestURI != "/restate/call/Refunds/create" || upstream.bodies[0] != `{"amount":1}` {
 		t.Errorf("%s %s", got.RequestURI, upstream.bodies[0])
 	}
 	if key := got.Header.Values("Idempotency-Key"); len(key) != 1 || key[0] != "t-acme:health:user:alice:key-1" {
@@ -185,7 +185,7 @@ func TestRecoveryAsksOnceMoreAfterA404(t *testing.T) {
 			t.Errorf("%s reached the upstream", name)
 		}
 	}
-	if path := upstream.requests[1].RequestURI; path != "/restate/invocation/Refunds/create/t-acme:health:user:alice:key-1/attach" {
+	if path := upstream.requests[1].RequestURI; path != "/restate/attach/inv_1" {
 		t.Errorf("%s", path)
 	}
 }

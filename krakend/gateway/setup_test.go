@@ -50,7 +50,7 @@ func testPolicy() object {
 			}},
 			"forward": object{"tenant": "x-tenant-id"},
 		},
-		"backend": object{"kind": "restate", "rewrite_path": true, "paths": "v1"},
+		"backend": object{"kind": "restate", "rewrite_path": true, "cluster": "backend"},
 		"routes": list{
 			object{"endpoint": "refunds.create", "path": "/api/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
 			object{"endpoint": "carts.checkout", "path": "/api/carts/{cart_id}/checkout", "policy": "ACCEPTED", "recovery": false, "target": "Cart/{tenant}:{cart_id}/checkout"},
@@ -233,6 +233,10 @@ func newRecorder(t *testing.T, answer http.HandlerFunc) *recorder {
 	r := &recorder{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, _ := io.ReadAll(request.Body)
+		if request.URL.Path == "/restate/lookup" {
+			_, _ = io.WriteString(w, `{"invocationId":"inv_1"}`)
+			return
+		}
 		r.mutex.Lock()
 		r.requests, r.bodies = append(r.requests, request), append(r.bodies, string(body))
 		r.mutex.Unlock()

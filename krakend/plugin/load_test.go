@@ -143,7 +143,7 @@ func writeConfig(t *testing.T, upstream, module string) string {
     "version": 1, "gateway_routes": true,
     "identity": {"sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
      "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}]},
-    "backend": {"kind": "restate", "rewrite_path": true, "paths": "v1"},
+    "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
     "routes": [{"endpoint": "refunds.create", "path": "/api/refunds", "policy": "REQUIRED_A", "target": "Refunds/create", "recovery": false}]}}},
  "endpoints": [{
   "endpoint": "/api/refunds", "method": "POST", "output_encoding": "no-op",

@@ -26,9 +26,9 @@ pub fn answer(stores: &FakeStores, method: &[u8], path: &[u8], body: &[u8]) -> (
     let (path, query) = path.split_once('?').unwrap_or((&path, ""));
     if path == "/restate/lookup" {
         stores.invocation_reply(body)
-    } else if path == "/restate/output" || path.starts_with("/restate/invocation/") {
+    } else if path == "/restate/output" {
         stores.in_flight_reply()
-    } else if path.ends_with("/claim") {
+    } else if path.starts_with("/restate/call/") {
         stores.guard_reply(body)
     } else if method == b"POST" {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();

@@ -44,7 +44,7 @@ fn cases() -> Vec<Case> {
         "version": 1,
         "docs_url": "https://developers.example.com/idempotency",
         "identity": {"sources": sources(), "forward": forward},
-        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+        "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": [
             {"endpoint": "conversations.send-message", "path": KEYED_PATH, "policy": "REQUIRED_A", "target": "Conversations/sendMessage"},
             {"endpoint": "projects.list", "methods": ["GET"], "path": IDLE_PATH, "policy": "HANDLER_INTERNAL_C"},

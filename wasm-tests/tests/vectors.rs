@@ -144,7 +144,7 @@ fn document(vector: &Vector, policy: &str, public_base_url: Option<&str>) -> Vec
         "gateway_routes": true,
         "allow_inline_secrets": true,
         "identity": {"sources": [source], "forward": {"tenant": "x-tenant-id"}},
-        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+        "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": [{
             "endpoint": "hook",
             "path": "/hook",

@@ -62,7 +62,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-stop-iteration",
         severity: Error,
         summary: "`allow_on_headers_stop_iteration` is not set.",
-        why: "The filter cannot wait for a body, so webhooks, signed requests and collision detection are answered 503.",
+        why: "The filter cannot wait for a body, so webhooks, signed requests and collision detection are answered 503, and errors that are \
+              cleaned become `backend_error`.",
         instead: "Write `allow_on_headers_stop_iteration: true` into the plugin's `config` (Envoy 1.35 or newer).",
     },
     Lint {
@@ -305,8 +306,8 @@ pub(super) static LINTS: &[Lint] = &[
         severity: Warning,
         summary: "Requests that wait for results go to the cluster of other requests.",
         why: "Each of them holds a connection for up to `recovery.wait_ms`, and many of them leave none for other requests.",
-        instead: "Write a route for `/restate/attach/` (under `paths: v1` for `/restate/invocation/…/attach`) before that of the backend, with \
-                  the same header `x-edge-idempotency`, to a cluster of its own with the same endpoints.",
+        instead: "Write a route for `/restate/attach/` before that of the backend, with the same \
+                  header `x-edge-idempotency`, to a cluster of its own with the same endpoints.",
     },
     Lint {
         name: "envoy-missing-cluster",

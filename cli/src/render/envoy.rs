@@ -98,7 +98,7 @@ impl EnvoyPlan {
                 "webhooks": webhooks.collect::<Vec<_>>(),
                 "filter": filter.trim_end(),
                 "route": self.route(&backend.requests)?,
-                "waits": self.waits(needs, &backend)?,
+                "waits": self.waits(&backend)?,
                 "closed": needs.closed,
                 "reserved": needs.reserved,
                 "clusters": self.clusters(needs, &backend)?.into_iter().map(|(_, text)| text).collect::<Vec<_>>(),
@@ -139,6 +139,7 @@ impl EnvoyPlan {
             "marks": needs.marks(),
             "idle_s": self.idle_s(needs),
             "escaped_slashes": needs.escaped_slashes(),
+            "cleans_errors": needs.cleans_errors,
         });
         let wasm = fill(WASM, &values)?;
         extend(&mut values, json!({"wasm": wasm.trim_end()}));
@@ -163,10 +164,10 @@ impl EnvoyPlan {
     ///
     /// # Errors
     /// None that a policy can bring about.
-    pub(crate) fn waits(&self, needs: &GatewayNeeds, backend: &BackendClusters) -> Result<Value, String> {
+    pub(crate) fn waits(&self, backend: &BackendClusters) -> Result<Value, String> {
         let Some(cluster) = &backend.waits else { return Ok(Value::Null) };
-        let mut rule = needs.waiting_paths();
-        extend(&mut rule, json!({"headers": [{"name": "x-edge-idempotency", "present_match": true}]}));
+        let marked = json!([{"name": "x-edge-idempotency", "present_match": true}]);
+        let rule = json!({"prefix": "/restate/attach/", "headers": marked});
         Ok(json!({"match": rule, "route": self.route(cluster)?}))
     }
 

@@ -139,7 +139,7 @@ impl ResourcePlan {
                 "clusters": clusters,
             "removed": needs.removable_headers(),
                 "route": self.envoy.route(&backend.requests)?,
-                "waits": self.envoy.waits(needs, &backend)?,
+                "waits": self.envoy.waits(&backend)?,
                 "stats_config": EnvoyPlan::stats_config(),
             }),
         );

@@ -1,7 +1,7 @@
 //! What a policy asks of the gateway in front of it, read from the document.
 
 use super::pattern::PathPattern;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The default of `max_body_bytes`, of a route and of `answers` (docs/contract.md, section 4).
@@ -49,6 +49,8 @@ pub(crate) struct GatewayNeeds {
     pub(crate) wait_ms: u64,
     /// Endpoints whose requests wait for their bodies
     pub(crate) waits: Vec<String>,
+    /// Errors of the backend are cleaned, so they wait for their bodies
+    pub(crate) cleans_errors: bool,
     /// Variables that hold secrets, in the document's order
     pub(crate) variables: Vec<String>,
     /// `backend.cluster`
@@ -69,8 +71,6 @@ pub(crate) struct GatewayNeeds {
     pub(crate) operations: Option<String>,
     /// A route takes escaped slashes
     pub(crate) encoded_slash: bool,
-    /// The backend's paths are Restate's newer ones
-    pub(crate) v2: bool,
 }
 
 /// A store that the filter asks.
@@ -120,6 +120,7 @@ impl GatewayNeeds {
             .filter(|route| waits(route, &signed))
             .filter_map(|route| text_at(route, "/endpoint"));
         let waits = waits.collect();
+        let of_document = document.pointer("/answers/clean_errors").and_then(Value::as_bool);
         let mut variables = Vec::new();
         collect_variables(document, &mut variables);
         let sources: Vec<&Value> = std::iter::once(document)
@@ -135,6 +136,9 @@ impl GatewayNeeds {
             buffer: longest + MARGIN,
             wait_ms: document.pointer("/recovery/wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS),
             waits,
+            cleans_errors: !generic && of_document != Some(false)
+                || of_document == Some(true)
+                || listed.into_iter().flatten().any(|route| flag(Some(route), "clean_errors")),
             variables,
             backend_cluster: text_at(document, "/backend/cluster"),
             lookups: lookups(document),
@@ -145,7 +149,6 @@ impl GatewayNeeds {
             reserved,
             operations: text_at(document, "/backend/operations/path"),
             encoded_slash: listed.into_iter().flatten().any(|route| flag(Some(route), "encoded_slash")),
-            v2: text_at(document, "/backend/paths").is_none_or(|paths| paths == "v2"),
         };
         sources.into_iter().for_each(|source| needs.take_source(source));
         needs
@@ -203,14 +206,6 @@ impl GatewayNeeds {
     /// Whether requests wait for results.
     pub(crate) fn waits_for_results(&self) -> bool {
         self.wait_ms > 0 && (self.operations.is_some() || self.routes.iter().any(|route| route.recovery))
-    }
-
-    /// The paths of the backend that requests for results wait at, as Envoy matches them.
-    pub(crate) fn waiting_paths(&self) -> Value {
-        match self.v2 {
-            true => json!({"prefix": "/restate/attach/"}),
-            false => json!({"safe_regex": {"regex": "/restate/invocation/.*/attach"}}),
-        }
     }
 
     /// The clusters that the policy names.

@@ -34,7 +34,7 @@ fn listener(key_in_logs: &str, mode: &str) -> ListenerSpec {
             "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
             "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
         }]},
-        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+        "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": [
             {"endpoint": "refunds", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
             {"endpoint": "users", "path": "/api/v1/users/{user}", "policy": "ACCEPTED", "target": "Users/update"},

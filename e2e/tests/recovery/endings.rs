@@ -172,7 +172,7 @@ async fn busy(stack: &mut Stack) -> Result<()> {
     until("the handler runs", async || Ok(stack.service.calls(before).await?.total > before)).await?;
     for request in [refund("turned-away", &json!({})), output("long")] {
         let reply = send(stack, &ALICE, request).await?;
-        // Under the newer paths it is the lookup before the recovery that is turned away, and not an answer that is replaced.
+        // Of a recovery it is the lookup that is turned away, and not an answer that is replaced.
         let advice = reply.header("idempotency-retry").map(|_| "same_key");
         Expected { status: 503, key: None, replayed: false, retry: advice }.check(&reply)?;
         ensure!(reply.header("retry-after").is_some(), "no Retry-After: {:?}", reply.headers);

@@ -27,24 +27,19 @@ const REFUNDS: &str = "/api/v1/refunds";
 const REFUND_HOOKS: &str = "/webhooks/refunds";
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let mut groups = Vec::new();
-    for paths in ["v2", "v1"] {
-        let named = |tests: Vec<Test<World>>| tests.into_iter().map(|test| test.within(paths)).collect();
-        let tests =
-            [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()].into_iter().flatten().collect();
-        groups.push(sharing(move || World::start(paths), named(tests)));
-        let operations = [operations::tests(), in_flight::tests(), shaped::with_operations()];
-        let operations = named(operations.into_iter().flatten().collect());
-        groups.push(sharing(
-            move || World::of(operations::with_operations(&policy(paths)?, &[SECRET])?, &[]),
-            operations,
-        ));
-        // One request at a time: the next is turned away.
-        let one = [("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")];
-        groups.push(sharing(move || World::start_with(paths, &one), named(endings::of_a_busy_backend())));
-    }
-    groups.push(sharing(streaming::start, streaming::tests()));
-    Ok(groups)
+    let tests = [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()];
+    let operations = [operations::tests(), in_flight::tests(), shaped::with_operations()];
+    // One request at a time: the next is turned away.
+    let one = [("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")];
+    Ok(vec![
+        sharing(World::start, tests.into_iter().flatten().collect()),
+        sharing(
+            || World::of(operations::with_operations(&policy()?, &[SECRET])?, &[]),
+            operations.into_iter().flatten().collect(),
+        ),
+        sharing(move || World::of(policy()?, &one), endings::of_a_busy_backend()),
+        sharing(streaming::start, streaming::tests()),
+    ])
 }
 
 /// A test that has everything to itself.
@@ -61,14 +56,9 @@ struct World {
 }
 
 impl World {
-    fn start(paths: &str) -> Result<Self> {
+    fn start() -> Result<Self> {
         // What has expired goes when the cleaner comes, by default once an hour.
-        Self::start_with(paths, &[("RESTATE_WORKER__CLEANUP_INTERVAL", "1s")])
-    }
-
-    /// With these paths, and these settings of Restate.
-    fn start_with(paths: &str, settings: &[(&str, &str)]) -> Result<Self> {
-        Self::of(policy(paths)?, settings)
+        Self::of(policy()?, &[("RESTATE_WORKER__CLEANUP_INTERVAL", "1s")])
     }
 
     /// With this policy, and these settings of Restate.
@@ -81,8 +71,8 @@ impl World {
     }
 }
 
-/// The demo's policy with a short wait, with these paths of Restate, and with routes to what is not there.
-fn policy(paths: &str) -> Result<String> {
+/// The demo's policy with a short wait, and with routes to what is not there.
+fn policy() -> Result<String> {
     let mut policy = plain_policy()?;
     let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("the demo's routes")?;
     let route = |endpoint: &str, path: &str, target: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A", "target": target});
@@ -112,8 +102,6 @@ fn policy(paths: &str) -> Result<String> {
         })
     };
     routes.extend([by_method(&["GET", "PUT"]), by_method(&["PATCH"]), by_method(&["DELETE"])]);
-    let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the demo's backend")?;
-    backend.insert("paths".to_owned(), json!(paths));
     policy.as_object_mut().context("a policy")?.insert("recovery".to_owned(), json!({"wait_ms": WAIT_MS}));
     Ok(policy.to_string())
 }

@@ -51,7 +51,7 @@ pub(crate) fn start() -> Result<StreamingWorld> {
             "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
             "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
         }]},
-        "backend": {"kind": "restate", "paths": "v1", "rewrite_path": true},
+        "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": routes,
     });
     let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };

@@ -166,7 +166,7 @@ fn delivered(request: &Request, key: Option<&str>) -> Received {
     headers.extend(key.map(|key| line("idempotency-key", key)));
     Received {
         method: "POST".to_owned(),
-        target: b"/Refunds/create".to_vec(),
+        target: b"/restate/call/Refunds/create".to_vec(),
         authority: request.authority.clone().into_bytes(),
         headers: sorted(headers),
         body: request.body.clone(),

@@ -71,21 +71,47 @@ fn is_trace(name: Text<'_>) -> bool {
     letters.eq(*b"stacktrace")
 }
 
-/// The text with `…` for each file path in its strings; `None` if it has no file path. All other bytes stay the same.
+/// What the string of a member is by convention.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MemberKind {
+    /// Any text, which can name a file
+    Text,
+    /// A pointer into a document
+    Pointer,
+    /// A URL or its path: a problem document's `type` and `instance` (RFC 9457), a link, the path of a request
+    Url,
+}
+
+impl MemberKind {
+    fn of(name: Text<'_>) -> Self {
+        const URLS: [&str; 6] = ["href", "instance", "instancePath", "path", "type", "url"];
+        match name {
+            _ if name.is("pointer") => Self::Pointer,
+            _ if URLS.iter().any(|url| name.is(url)) => Self::Url,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// The text with `…` for each file path in its strings, but for those that are URLs by convention; `None` if it has no file path. All other bytes stay the same.
 fn without_paths(text: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
     let mut out = Vec::with_capacity(text.len());
     let mut found = false;
-    // Whether the value of a member `pointer` comes next.
-    let mut pointer = false;
+    // What the next string is.
+    let mut member = MemberKind::Text;
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
         out.push(*first);
         rest = after;
         if *first == b'"' {
             let (content, after) = string(after).ok_or(NotJson)?;
-            let is_name = skip_space(after).starts_with(b":");
-            found |= paths::clean(content.raw(), pointer && !is_name, &mut out);
-            pointer = is_name && content.is("pointer");
+            match member {
+                MemberKind::Url => out.extend(content.raw()),
+                _ => found |= paths::clean(content.raw(), member == MemberKind::Pointer, &mut out),
+            }
+            let value = skip_space(after).strip_prefix(b":").map(skip_space);
+            let is_text = value.is_some_and(|value| value.starts_with(b"\""));
+            member = if is_text { MemberKind::of(content) } else { MemberKind::Text };
             out.push(b'"');
             rest = after;
         }
@@ -162,8 +188,19 @@ mod tests {
             ),
             (r#"{"pointer":"/srv/app"}"#, r#"{"pointer":"…"}"#),
             (r#"{"pointer":{"a":"/data/db/a"}}"#, r#"{"pointer":{"a":"…"}}"#),
+            (r#"{"path":"/home/7","detail":"/home/7"}"#, r#"{"path":"/home/7","detail":"…"}"#),
+            (r#"{"path":{"detail":"/home/7"}}"#, r#"{"path":{"detail":"…"}}"#),
+            (r#"{"path":["/home/7"]}"#, r#"{"path":["…"]}"#),
+            (r#"{"Path":"/home/7"}"#, r#"{"Path":"…"}"#),
+            (r#"["path", "/home/7"]"#, r#"["path", "…"]"#),
+            (r#"[{"path":7}, "/home/7"]"#, r#"[{"path":7}, "…"]"#),
+            (r#"{"path":7,"/home/7":1}"#, r#"{"path":7,"…":1}"#),
         ] {
             assert_eq!(cleaned(body).as_deref(), Some(expected), "{body}");
+        }
+        for name in ["instance", "path", "instancePath", "type", "href", "url", r"p\u0061th"] {
+            let body = format!(r#"{{"{name}" : "/home/users/42.js","stack":"x"}}"#);
+            assert_eq!(cleaned(&body), None, "{body}");
         }
     }
 }

@@ -47,7 +47,7 @@ impl Exchange {
         let wait = self.granted(policy, wait, &caller);
         self.facts.invocation = Some(invocation.to_owned());
         let operation = operations.operation_id(invocation, &caller);
-        let path = operations.result_path(invocation, wait);
+        let path = wait.result_path(invocation);
         let decision = Decision {
             identity: Some(caller),
             recovery: Some(wait),

@@ -25,7 +25,7 @@ impl Exchange {
         (authority, path): (&str, &NormalPath<'_>),
         headers: &Headers<'_>,
         attributes: &dyn Attributes,
-    ) -> Result<Option<RecoveryRequest>, Problem> {
+    ) -> Result<Option<PendingRecovery>, Problem> {
         let Some(recovery_path) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
         let endpoint = match policy.named_endpoint(attributes) {
             AttributeValue::Absent => None,
@@ -58,15 +58,11 @@ impl Exchange {
         let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
         let wait = self.granted(policy, recovery_path.wait, &identity);
         let values = matched.decoded();
-        let no_segment = || Problem::path_ambiguous(PathError::DotSegment);
-        let place = if target.results_by_id() {
-            let address = target.handler_address(&values, &identity).ok_or_else(no_segment)?;
-            ResultPlace::Lookup(invocation::body(&address, &key).ok_or_else(|| Problem::request_invalid(400))?)
-        } else {
-            let path = target.result_path(&values, &identity, &key, wait == Wait::Attach);
-            ResultPlace::Path(path.ok_or_else(no_segment)?)
-        };
-        Ok(Some(RecoveryRequest { identity, key, wait, place }))
+        let address = target.handler_address(&values, &identity);
+        let address = address.ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
+        let lookup = invocation::body(&address, &key).ok_or_else(|| Problem::request_invalid(400))?;
+        let router = attributes.router();
+        Ok(Some(PendingRecovery { identity, key, wait, lookup, path: None, operation: None, router }))
     }
 
     /// Whether the request waits for its result: only if the policy lets requests wait, and the caller has a place left.
@@ -87,31 +83,19 @@ impl Exchange {
         }
     }
 
-    /// Sends the request to the path of its result, or has it wait until the id of its invocation is looked up.
-    pub(super) fn begin_recovery<'a>(
+    /// Has a request wait until the id of its invocation is looked up.
+    pub(super) fn await_invocation(
         &mut self,
-        policy: &'a Policy,
-        head: &RequestHead<'a>,
-        request: RecoveryRequest,
-        headers: &Headers<'a>,
-        router: Option<&'static RouterHints>,
-        effects: &mut Vec<Effect<'a>>,
+        policy: &Policy,
+        request: PendingRecovery,
+        headers: &Headers<'_>,
     ) -> Result<RequestFlow, Problem> {
-        let RecoveryRequest { identity, key, wait, place } = request;
-        match place {
-            ResultPlace::Path(path) => {
-                let decision = Decision::of_recovery(identity, key, wait);
-                self.edit_recovery(policy, (head, headers), decision, path, router, effects);
-                Ok(RequestFlow::Continue)
-            }
-            // Its body never ends, and it is waited for.
-            ResultPlace::Lookup(_) if headers.field("upgrade") != FieldValue::Absent => Err(Problem::upgrade_refused()),
-            ResultPlace::Lookup(lookup) => {
-                let pending = PendingRecovery { identity, key, wait, lookup, path: None, operation: None, router };
-                self.state = State::AwaitsInvocation(Box::new(pending));
-                Ok(RequestFlow::AwaitCall { limit: self.body_limit(policy) })
-            }
+        // Its body never ends, and it is waited for.
+        if headers.field("upgrade") != FieldValue::Absent {
+            return Err(Problem::upgrade_refused());
         }
+        self.state = State::AwaitsInvocation(Box::new(request));
+        Ok(RequestFlow::AwaitCall { limit: self.body_limit(policy) })
     }
 
     /// Takes the id of the invocation. The request is forwarded when its body, if it has one, is there.
@@ -120,8 +104,7 @@ impl Exchange {
         let State::AwaitsInvocation(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
         let reason = match result {
             LookupResult::Invocation(id) => {
-                let what = if pending.wait == Wait::Attach { "attach" } else { "output" };
-                pending.path = Some(format!("/restate/{what}/{id}"));
+                pending.path = Some(pending.wait.result_path(&id));
                 let operations = policy.operations();
                 pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.identity));
                 return Ok(RequestFlow::AwaitBody { limit });
@@ -151,7 +134,13 @@ impl Exchange {
         let PendingRecovery { identity, key, wait, path, operation, router, .. } = *pending;
         let path = path.ok_or_else(Problem::policy_invalid)?;
         let head = RequestHead::read_kept(policy, headers);
-        let decision = Decision { operation, ..Decision::of_recovery(identity, key, wait) };
+        let decision = Decision {
+            identity: Some(identity),
+            key: Some(key),
+            recovery: Some(wait),
+            operation,
+            ..Decision::default()
+        };
         self.edit_recovery(policy, (&head, headers), decision, path, router, effects);
         Ok(RequestFlow::Continue)
     }
@@ -191,30 +180,6 @@ impl Exchange {
             router.retry_not_found.iter().for_each(|(name, value)| set(name, Cow::Borrowed(value.as_bytes())));
         }
     }
-}
-
-impl Decision {
-    /// The decision to ask for the result under a namespaced key.
-    fn of_recovery(identity: Identity, key: String, wait: Wait) -> Self {
-        Self { identity: Some(identity), key: Some(key), recovery: Some(wait), ..Self::default() }
-    }
-}
-
-/// A caller's request for a stored result.
-pub(super) struct RecoveryRequest {
-    identity: Identity,
-    /// The namespaced key of the earlier request
-    key: String,
-    wait: Wait,
-    place: ResultPlace,
-}
-
-/// Where the backend has a result.
-enum ResultPlace {
-    /// At this path
-    Path(String),
-    /// At the path of an invocation whose id has to be looked up; the body of the lookup
-    Lookup(String),
 }
 
 /// A recovery request that waits for the id of its invocation.

@@ -247,7 +247,7 @@ impl Exchange {
         }
         let target = (authority, &path);
         if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
-            return self.begin_recovery(policy, &head, recovery, headers, attributes.router(), effects);
+            return self.await_invocation(policy, recovery, headers);
         }
         if let Some(flow) = self.operation_request(policy, &head, &path, headers, attributes, effects)? {
             return Ok(flow);
@@ -335,6 +335,9 @@ impl Exchange {
             path.has_encoded_slash() && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F")))
         };
         match declared {
+            RouteLookup::Route(route, _) if route.target.is_none() && policy.is_closed_respelled(path.as_str()) => {
+                Err(Problem::not_found())
+            }
             RouteLookup::Route(route, values) => {
                 self.facts.route = Some(route.id);
                 self.facts.policy = Some(route.policy.name());
@@ -355,7 +358,9 @@ impl Exchange {
                 self.facts.policy = Some(unmatched_name(policy.unmatched()));
                 let kind = match policy.unmatched() {
                     Unmatched::Reject => return Err(Problem::not_found()),
-                    _ if policy.is_closed_undeclared(path.as_str()) => return Err(Problem::not_found()),
+                    _ if policy.is_closed_undeclared(path.as_str()) || policy.is_closed_respelled(path.as_str()) => {
+                        return Err(Problem::not_found());
+                    }
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };

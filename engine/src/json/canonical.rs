@@ -175,9 +175,8 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
             12 => out.extend(b"\\f"),
             13 => out.extend(b"\\r"),
             0..0x20 => {
-                let digit = |value: u8| char::from_digit(value.into(), 16).map_or(b'0', |digit| digit as u8);
                 out.extend(b"\\u00");
-                out.extend([digit(byte >> 4), digit(byte & 0xf)]);
+                out.extend(base16ct::lower::encode(&[byte], &mut [0; 2]).unwrap_or_default());
             }
             _ => out.push(byte),
         }

@@ -13,30 +13,21 @@ use crate::policy::document::InvocationStore;
 /// Restate's status for "The invocation exists but has not completed yet".
 pub(crate) const NOT_COMPLETED: u16 = 470;
 
-/// What Restate is asked.
+/// What Restate is asked: the body that names the invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InFlightQuestion {
-    path: String,
-    /// Under Restate's newer paths, the body that names the invocation
-    body: Option<String>,
-}
+pub struct InFlightQuestion(String);
 
 impl InFlightQuestion {
     /// The question about a handler and a namespaced key. `values` are the path parameters' values, decoded. `None` if the
     /// target has no object key for them.
     pub(crate) fn new(target: &Target, values: &[Vec<u8>], caller: &Identity, key: &str) -> Option<Self> {
-        if target.results_by_id() {
-            let body = invocation::body(&target.handler_address(values, caller)?, key)?;
-            return Some(Self { path: "/restate/output".to_owned(), body: Some(body) });
-        }
-        Some(Self { path: target.result_path(values, caller, key, false)?, body: None })
+        invocation::body(&target.handler_address(values, caller)?, key).map(Self)
     }
 }
 
 /// The call that asks.
 pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call<()> {
-    let method = if question.body.is_some() { "POST" } else { "GET" };
-    invocation::request(store, method, &question.path, question.body.as_deref().unwrap_or_default())
+    invocation::request(store, "/restate/output", &question.0)
 }
 
 /// Reads the reply to [`call`].

@@ -1,5 +1,5 @@
-//! The id of the invocation under a key. Restate's newer paths give a stored result by this id, and only by it for a
-//! request without a body. Restate computes the id from service, object key, handler and idempotency key, and does not
+//! The id of the invocation under a key. Restate gives a stored result by this id, and only by it for a request without a
+//! body. Restate computes the id from service, object key, handler and idempotency key, and does not
 //! ask whether there is such an invocation, so the id is not a secret and says nothing about other callers.
 //!
 //! Request and reply were taken from Restate 1.7.12 (docs/decisions/0013-restates-newer-paths.md).
@@ -41,13 +41,13 @@ pub(crate) fn body(address: &HandlerAddress<'_>, key: &str) -> Option<String> {
 
 /// The call with this body.
 pub(crate) fn call(store: &InvocationStore, body: &str) -> Call<()> {
-    request(store, "POST", "/restate/lookup", body)
+    request(store, "/restate/lookup", body)
 }
 
 /// A call to Restate.
-pub(super) fn request(store: &InvocationStore, method: &str, path: &str, body: &str) -> Call<()> {
+pub(super) fn request(store: &InvocationStore, path: &str, body: &str) -> Call<()> {
     let headers = vec![
-        (":method", method.to_owned()),
+        (":method", "POST".to_owned()),
         (":path", path.to_owned()),
         (":authority", store.authority.clone()),
         ("accept", "application/json".to_owned()),

@@ -2,7 +2,10 @@
 //! Most of the calls go to whoever comes first; a reserve is left for senders that have not asked for unknown keys lately. So one sender that
 //! makes keys up cannot use up the calls for the others.
 
+use crate::policy::authority::ipv6;
+use foldhash::fast::FixedState;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 
 /// The maximum number of calls under way that a request waits for, of each part. Refreshes are not limited by it.
 const MAX_CALLS: usize = 1024;
@@ -22,22 +25,17 @@ pub struct SenderNetwork(u64);
 
 impl SenderNetwork {
     /// Reads an address with its port, as gateways write them (`203.0.113.7:4711`, `[2001:db8::1]:4711`); `None` for another text.
-    /// Of an IPv6 address the first four groups count, or those in front of `::`.
+    /// Of an IPv6 address the first 64 bits count. If they are zero all of it counts, since an IPv4 address can stand at its end.
     pub fn parse(address: &[u8]) -> Option<Self> {
-        let end = address.iter().rposition(|byte| *byte == b':')?;
-        let host = address.get(..end).filter(|host| !host.is_empty())?;
-        let groups = host.strip_prefix(b"[").filter(|groups| !groups.starts_with(b"::"));
-        let (mut hash, mut colons, mut before) = (0xcbf2_9ce4_8422_2325_u64, 0, 0);
-        for byte in groups.unwrap_or(host) {
-            colons += u8::from(*byte == b':');
-            if groups.is_some() && (colons == 4 || (*byte == b':' && before == b':')) {
-                break;
-            }
-            before = *byte;
-            // FNV-1a
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        let (host, _) = std::str::from_utf8(address).ok()?.rsplit_once(':').filter(|(host, _)| !host.is_empty())?;
+        let groups = host.strip_prefix('[').and_then(|host| ipv6(host.strip_suffix(']')?));
+        let network = groups.as_deref().and_then(|groups| groups.get(..4)).filter(|network| network != &[0; 4]);
+        let mut hasher = FixedState::default().build_hasher();
+        match network {
+            Some(network) => network.iter().for_each(|group| hasher.write_u32(*group)),
+            None => hasher.write(host.as_bytes()),
         }
-        Some(Self(hash))
+        Some(Self(hasher.finish()))
     }
 }
 
@@ -187,6 +185,9 @@ mod tests {
         assert_ne!(network("[2001:db8:1:2::1]:1"), network("[2001:db8:1:3::1]:1"));
         assert_eq!(network("[2001:db8::1]:1"), network("[2001:db8::2]:1"));
         assert_ne!(network("[2001:db8::1]:1"), network("[2001:db9::1]:1"));
+        // Where the zeros are left out says nothing about the network.
+        assert_eq!(network("[2001:db8:1::5]:1"), network("[2001:db8:1:0:1:2:3:4]:1"));
+        assert_ne!(network("[2001::a:b:c:d:e]:1"), network("[2001::b:b:c:d:e]:1"));
         assert_ne!(network("[::ffff:203.0.113.7]:1"), network("[::ffff:203.0.113.8]:1"));
         for bad in ["", "203.0.113.7", "/run/socket", ":1"] {
             assert_eq!(network(bad), None, "{bad}");

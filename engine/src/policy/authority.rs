@@ -55,7 +55,7 @@ pub(super) fn canonical(authority: &str) -> Cow<'_, str> {
 }
 
 /// The groups of an IPv6 address (RFC 4291 section 2.2).
-fn ipv6(text: &str) -> Option<Vec<u32>> {
+pub(crate) fn ipv6(text: &str) -> Option<Vec<u32>> {
     let (before, after) = text.split_once("::").map_or((text, None), |(before, after)| (before, Some(after)));
     let mut groups = Vec::with_capacity(8);
     read_groups(before, after.is_none(), &mut groups)?;
@@ -99,9 +99,7 @@ fn ipv6_text(groups: Vec<u32>) -> String {
             continue;
         }
         text.push_str(if place == 0 || text.ends_with(':') { "" } else { ":" });
-        let digits = [12, 8, 4, 0].map(|shift| group >> shift);
-        let digits = digits.into_iter().enumerate().filter(|(place, rest)| *place == 3 || *rest > 0);
-        text.extend(digits.filter_map(|(_, rest)| char::from_digit(rest & 15, 16)));
+        text.push_str(&format!("{group:x}"));
     }
     text + "]"
 }

@@ -83,9 +83,6 @@ impl Compiler<'_> {
     fn run(mut self) -> Policy {
         let document = self.document;
         let backend = &document.backend;
-        if backend.has_paths && !self.is_restate() {
-            self.issues.add("/backend/paths", "only a backend of kind `restate` has these paths");
-        }
         if backend.rewrite_path && document.unmatched != Unmatched::Reject {
             self.issues
                 .add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
@@ -141,6 +138,10 @@ impl Compiler<'_> {
                 parameter_headers: self.parameter_headers(declared),
                 answer: self.answer(*index, declared),
                 encoded_slash: declared.encoded_slash,
+                cleans_errors: declared
+                    .clean_errors
+                    .or(document.answers.clean_errors)
+                    .unwrap_or_else(|| self.is_restate()),
             };
             routes.push((*index, route));
         }
@@ -215,7 +216,7 @@ impl Compiler<'_> {
     fn target(&mut self, index: usize, route: &RouteDocument, parameters: &[&str]) -> Option<Target> {
         let text = route.target.as_ref()?;
         let pointer = || format!("/routes/{index}/target");
-        let target = match Target::parse(text, parameters, route.one_way, self.document.backend.paths) {
+        let target = match Target::parse(text, parameters, route.one_way, self.document.backend.kind) {
             Ok(target) => target,
             Err(message) => {
                 self.issues.add(pointer(), message);
@@ -431,6 +432,18 @@ impl Compiler<'_> {
             } else if let Some(first) = first {
                 let message = format!(
                     "`/{first}` is the path of a service of the backend and so closed to clients; choose another first segment"
+                );
+                self.issues.add(format!("/routes/{index}/path"), message);
+            }
+            // A backend that is not Restate may ignore letter case, and gets this path as it is.
+            if !self.is_restate()
+                && route.target.is_none()
+                && let Some(first) = route.template.first_literal()
+                && let Some(service) = names.alike(SERVICES, first)
+            {
+                let message = format!(
+                    "`/{first}` is the path of the service `{service}` for a backend that ignores letter case, and so closed to \
+                     clients; choose another first segment"
                 );
                 self.issues.add(format!("/routes/{index}/path"), message);
             }

@@ -15,7 +15,8 @@ mod stores;
 mod webhooks;
 
 pub use answers::Answers;
-pub(crate) use backend::{Backend, BackendKind, InvocationStore, OperationId};
+pub use backend::BackendKind;
+pub(crate) use backend::{Backend, InvocationStore, OperationId};
 pub(crate) use callers::{Caller, CallerHeaders};
 pub(crate) use identity::{Forward, IdentityRules};
 pub(crate) use recovery::RecoverySettings;

@@ -16,10 +16,10 @@ pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
-pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use document::{Answers, BackendKind, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::RouteId;
-pub use target::{HandlerAddress, Target, TargetPaths};
+pub use target::{HandlerAddress, Target};
 pub use template::Template;
 
 use crate::headers::{NameGate, NameSet};
@@ -176,6 +176,8 @@ pub struct Route {
     pub(crate) answer: Option<AnswerShape>,
     /// Whether the value of a path parameter may contain `%2F`
     pub encoded_slash: bool,
+    /// Whether errors in JSON lose stack traces and paths of files
+    pub(crate) cleans_errors: bool,
 }
 
 /// All errors of a policy document.
@@ -231,6 +233,12 @@ impl Policy {
     /// The maximum number of metric series of one VM.
     pub fn max_series(&self) -> usize {
         self.max_series
+    }
+
+    /// Whether errors in JSON lose stack traces and paths of files, for requests that no route declares. A generic backend's errors
+    /// are its API's own.
+    pub(crate) fn cleans_errors(&self) -> bool {
+        self.answers.clean_errors.unwrap_or(self.restate)
     }
 
     /// How keys appear in logs.
@@ -495,6 +503,13 @@ impl Policy {
     /// Whether `path` (normalised) is closed to clients unless a route declares it.
     pub fn is_closed_undeclared(&self, path: &str) -> bool {
         self.closed_service(path).is_some()
+    }
+
+    /// Whether `path` (normalised), which the backend gets as it is, is that of a closed service for a backend that ignores letter
+    /// case. Restate does not.
+    pub fn is_closed_respelled(&self, path: &str) -> bool {
+        let is_service = |first: &str| self.names.find(SERVICES, first).is_some();
+        !self.restate && path::segments(path).next().is_some_and(is_service)
     }
 
     /// How the paths of the service are closed that the first segment of a path names.

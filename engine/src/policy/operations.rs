@@ -6,7 +6,6 @@
 
 use super::document::Scope;
 use super::recovery::{OUTPUT, Wait};
-use super::target::TargetPaths;
 use super::{Policy, Secret};
 use crate::identity::{Identity, Project};
 use crate::json::Issues;
@@ -53,8 +52,6 @@ pub struct Operations {
     pub(super) prefix: String,
     /// The first one that is not empty makes tags, and all of them verify tags
     pub(super) secrets: Vec<Secret>,
-    /// The form of the backend's paths
-    pub(super) paths: TargetPaths,
     /// The scopes of routes with a target that are wider than a project, without duplicates
     pub(super) wider_scopes: Vec<Scope>,
 }
@@ -128,15 +125,6 @@ impl Operations {
         found.map(|project| (invocation, project.clone()))
     }
 
-    /// The backend's path of the answer of an invocation.
-    pub(crate) fn result_path(&self, invocation: &str, wait: Wait) -> String {
-        let what = if wait == Wait::Attach { "attach" } else { OUTPUT };
-        match self.paths {
-            TargetPaths::V2 => format!("/restate/{what}/{invocation}"),
-            TargetPaths::V1 => format!("/restate/invocation/{invocation}/{what}"),
-        }
-    }
-
     /// The secrets, each with its JSON pointer.
     pub(super) fn secrets_mut(&mut self) -> impl Iterator<Item = (String, &mut Secret)> {
         let single = self.secrets.len() == 1;
@@ -186,7 +174,6 @@ mod tests {
         Operations {
             prefix: "/operations/".to_owned(),
             secrets: secrets.iter().map(|secret| Secret::Value(secret.as_bytes().to_vec())).collect(),
-            paths: TargetPaths::V2,
             wider_scopes: Vec::new(),
         }
     }
@@ -264,14 +251,5 @@ mod tests {
         let all_but_last = id.get(..id.len() - 1).unwrap();
         let taken = alphabet.iter().filter(|last| verify(&format!("{all_but_last}{}", char::from(**last))));
         assert_eq!(taken.count(), 1);
-    }
-
-    #[test]
-    fn answers_are_at_the_backend_s_paths() {
-        let path = |paths, wait| Operations { paths, ..operations(&["s"]) }.result_path("inv_1a", wait);
-        assert_eq!(path(TargetPaths::V2, Wait::Attach), "/restate/attach/inv_1a");
-        assert_eq!(path(TargetPaths::V2, Wait::Output), "/restate/output/inv_1a");
-        assert_eq!(path(TargetPaths::V1, Wait::Attach), "/restate/invocation/inv_1a/attach");
-        assert_eq!(path(TargetPaths::V1, Wait::Output), "/restate/invocation/inv_1a/output");
     }
 }

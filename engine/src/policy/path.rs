@@ -5,7 +5,7 @@
 //! programs could read differently is refused.
 
 use crate::bytes::ByteSet;
-use crate::percent::{hex, is_unreserved, percent_decode, push_escape};
+use crate::percent::{hex_byte, is_unreserved, percent_decode, push_escape};
 use std::borrow::Cow;
 
 /// The reason to refuse a path or an authority: two programs could read it differently.
@@ -180,10 +180,9 @@ fn decode_unreserved(path: &[u8]) -> Result<(String, bool), PathError> {
         rest = after;
         match byte {
             b'%' => {
-                let (&[high, low], after) = rest.split_first_chunk::<2>().ok_or(PathError::Escape)?;
+                let (digits, after) = rest.split_first_chunk().ok_or(PathError::Escape)?;
                 rest = after;
-                let (Some(high), Some(low)) = (hex(high), hex(low)) else { return Err(PathError::Escape) };
-                match high << 4 | low {
+                match hex_byte(digits).ok_or(PathError::Escape)? {
                     0..b' ' | 0x7f => return Err(PathError::Control),
                     b'\\' => return Err(PathError::Backslash),
                     decoded if is_unreserved(decoded) => out.push(char::from(decoded)),

@@ -19,6 +19,14 @@ pub enum Wait {
     Output,
 }
 
+impl Wait {
+    /// Restate's path of the result of an invocation.
+    pub(crate) fn result_path(self, invocation: &str) -> String {
+        let what = if self == Self::Attach { "attach" } else { OUTPUT };
+        format!("/restate/{what}/{invocation}")
+    }
+}
+
 /// A path that has the form of a recovery path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryPath<'r> {

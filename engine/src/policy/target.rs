@@ -3,6 +3,7 @@
 use crate::identity::Identity;
 use crate::json::cursor::suggestion;
 use crate::percent::{percent_decode, percent_encode};
+use crate::policy::document::BackendKind;
 use std::borrow::Cow;
 
 /// The service and the handler for a route's requests.
@@ -14,21 +15,10 @@ pub struct Target {
     pub object_key: Option<Vec<KeyPiece>>,
     /// The handler's name.
     pub handler: String,
-    /// The path's first segments under Restate's newer paths, or else empty.
+    /// The path's first segments: Restate's own, or none for another backend.
     prefix: &'static str,
-    /// `/send` for a one-way route under Restate's older paths, or else empty.
-    send: &'static str,
     /// The whole path of a target without an object key.
     fixed: String,
-}
-
-/// The form of the backend's paths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetPaths {
-    /// `/{Service}[/{key}]/{handler}[/send]`: Restate's older paths, and those of other backends.
-    V1,
-    /// `/restate/{call|send}/{Service}[/{key}]/{handler}`: Restate's paths from 1.7 on.
-    V2,
 }
 
 /// What is called in the backend.
@@ -64,12 +54,13 @@ pub enum KeyPiece {
 pub(crate) const IDENTITY_NAMES: [&str; 3] = ["tenant", "project", "subject"];
 
 impl Target {
-    /// Parses a target. `parameters`: the names of the path parameters. `one_way`: the response does not wait for the
-    /// work.
+    /// Parses a target: for Restate `/restate/{call|send}/{Service}[/{key}]/{handler}`, for another backend
+    /// `/{Service}[/{key}]/{handler}`. `parameters`: the names of the path parameters. `one_way`: the response does not wait
+    /// for the work, which only Restate offers.
     ///
     /// # Errors
     /// A sentence that says what to change.
-    pub fn parse(text: &str, parameters: &[&str], one_way: bool, paths: TargetPaths) -> Result<Self, String> {
+    pub fn parse(text: &str, parameters: &[&str], one_way: bool, kind: BackendKind) -> Result<Self, String> {
         let mut parts = text.split('/');
         let (service, key, handler) = match [parts.next(), parts.next(), parts.next(), parts.next()] {
             [Some(service), Some(handler), None, _] => (service, None, handler),
@@ -80,26 +71,21 @@ impl Target {
             return Err(NAME.to_owned());
         }
         let object_key = key.map(|key| parse_pieces(key, parameters)).transpose()?;
-        let (prefix, send) = match (paths, one_way) {
-            (TargetPaths::V1, false) => ("", ""),
-            (TargetPaths::V1, true) => ("", "/send"),
-            (TargetPaths::V2, false) => ("/restate/call", ""),
-            (TargetPaths::V2, true) => ("/restate/send", ""),
+        let prefix = match (kind, one_way) {
+            (BackendKind::Generic, _) => "",
+            (BackendKind::Restate, false) => CALL,
+            (BackendKind::Restate, true) => "/restate/send",
         };
         let fixed = match object_key {
             Some(_) => String::new(),
-            None => [prefix, "/", service, "/", handler, send].concat(),
+            None => [prefix, "/", service, "/", handler].concat(),
         };
-        Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), prefix, send, fixed })
+        Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), prefix, fixed })
     }
 
-    /// The path of a handler without an object key, for a call of the filter itself.
-    pub(crate) fn call_path(service: &str, handler: &str, paths: TargetPaths) -> String {
-        let prefix = match paths {
-            TargetPaths::V1 => "",
-            TargetPaths::V2 => "/restate/call",
-        };
-        format!("{prefix}/{service}/{handler}")
+    /// Restate's path of a handler without an object key, for a call of the filter itself.
+    pub(crate) fn call_path(service: &str, handler: &str) -> String {
+        format!("{CALL}/{service}/{handler}")
     }
 
     /// Parses the name of a service.
@@ -129,7 +115,7 @@ impl Target {
         self.object_key.iter().flatten().any(wanted)
     }
 
-    /// The backend's path, in the form of [`TargetPaths`], the object key percent-encoded into one segment.
+    /// The backend's path, the object key percent-encoded into one segment.
     ///
     /// `values` are the path parameters' values, decoded. `None` if the object key comes out empty, as `.` or as `..`,
     /// which no segment can hold, or if a piece has no value.
@@ -138,12 +124,7 @@ impl Target {
             return Some(Cow::Borrowed(&self.fixed));
         }
         let key = self.encoded_key(values, identity)?;
-        Some(Cow::Owned(format!("{}/{}{key}/{}{}", self.prefix, self.service, self.handler, self.send)))
-    }
-
-    /// Whether a result is found by the id of its invocation, which has to be looked up, and not by its path.
-    pub fn results_by_id(&self) -> bool {
-        !self.prefix.is_empty()
+        Some(Cow::Owned(format!("{}/{}{key}/{}", self.prefix, self.service, self.handler)))
     }
 
     /// Which handler is called, and for keyed services of which object. `None` as in [`Target::path`].
@@ -156,14 +137,6 @@ impl Target {
             }
         };
         Some(HandlerAddress { service: &self.service, object_key, handler: &self.handler })
-    }
-
-    /// Restate's older path of the result under a namespaced key: `…/attach` waits for the result, `…/output` does not.
-    /// Restate decodes the object key in the path, but not the idempotency key, so that one is not encoded.
-    pub fn result_path(&self, values: &[Vec<u8>], identity: &Identity, key: &str, waits: bool) -> Option<String> {
-        let object = self.encoded_key(values, Some(identity))?;
-        let what = if waits { "attach" } else { "output" };
-        Some(format!("/restate/invocation/{}{object}/{}/{key}/{what}", self.service, self.handler))
     }
 
     /// A slash and the object key, or nothing if the target has none; `None` as in [`Target::path`].
@@ -183,6 +156,9 @@ impl Target {
         (!matches!(key.as_str(), "/" | "/." | "/..")).then_some(key)
     }
 }
+
+/// The first segments of Restate's path for a call.
+const CALL: &str = "/restate/call";
 
 const NAME: &str = "service and handler are [A-Za-z_][A-Za-z0-9._-]*";
 
@@ -302,49 +278,25 @@ mod tests {
 
     #[test]
     fn paths_are_built_with_every_value_in_its_own_segment() {
-        let path = |target: &str, one_way, values: &[&[u8]]| {
-            let target = Target::parse(target, &["cart_id"], one_way, TargetPaths::V1).unwrap();
+        let path = |target: &str, values: &[&[u8]]| {
+            let target = Target::parse(target, &["cart_id"], false, BackendKind::Generic).unwrap();
             let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
             target.path(&values, Some(&caller())).map(Cow::into_owned)
         };
-        assert_eq!(path("Refunds/create", false, &[]).unwrap(), "/Refunds/create");
-        assert_eq!(path("Emails/send", true, &[]).unwrap(), "/Emails/send/send");
-        assert_eq!(path("Cart/main/checkout", false, &[]).unwrap(), "/Cart/main/checkout");
+        assert_eq!(path("Refunds/create", &[]).unwrap(), "/Refunds/create");
+        assert_eq!(path("Cart/main/checkout", &[]).unwrap(), "/Cart/main/checkout");
         assert_eq!(
-            path("Cart/{tenant}:{project}:{cart_id}/checkout", false, &[b"a/b c:\xff%"]).unwrap(),
+            path("Cart/{tenant}:{project}:{cart_id}/checkout", &[b"a/b c:\xff%"]).unwrap(),
             "/Cart/acme:shop:a%2Fb%20c%3A%FF%25/checkout"
         );
-        assert_eq!(path("User/{subject}/get", false, &[]).unwrap(), "/User/user%3Aa%252Fb/get");
-        assert_eq!(path("Cart/{cart_id}/get", false, &[b".."]), None);
-        assert_eq!(path("Cart/{cart_id}/get", false, &[]), None);
+        assert_eq!(path("User/{subject}/get", &[]).unwrap(), "/User/user%3Aa%252Fb/get");
+        assert_eq!(path("Cart/{cart_id}/get", &[b".."]), None);
+        assert_eq!(path("Cart/{cart_id}/get", &[]), None);
     }
 
     #[test]
-    fn results_are_asked_for_by_handler_and_stored_key() {
-        let stored = "t-acme:shop:user:a%2Fb:k";
-        let path = |target: &str, one_way, values: &[&[u8]], waits| {
-            let target = Target::parse(target, &["cart_id"], one_way, TargetPaths::V1).unwrap();
-            let values: Vec<Vec<u8>> = values.iter().map(|value| value.to_vec()).collect();
-            target.result_path(&values, &caller(), stored, waits)
-        };
-        assert_eq!(
-            path("Refunds/create", false, &[], true).unwrap(),
-            "/restate/invocation/Refunds/create/t-acme:shop:user:a%2Fb:k/attach"
-        );
-        assert_eq!(
-            path("Emails/send", true, &[], false).unwrap(),
-            "/restate/invocation/Emails/send/t-acme:shop:user:a%2Fb:k/output"
-        );
-        assert_eq!(
-            path("Cart/{tenant}:{cart_id}/checkout", false, &["a/b \u{e9}%".as_bytes()], false).unwrap(),
-            "/restate/invocation/Cart/acme:a%2Fb%20%C3%A9%25/checkout/t-acme:shop:user:a%2Fb:k/output"
-        );
-        assert_eq!(path("Cart/{cart_id}/get", false, &[b".."], false), None);
-    }
-
-    #[test]
-    fn newer_paths_name_the_way_of_the_call_first() {
-        let target = |text: &str, one_way| Target::parse(text, &["cart_id"], one_way, TargetPaths::V2).unwrap();
+    fn paths_of_restate_name_the_way_of_the_call_first() {
+        let target = |text: &str, one_way| Target::parse(text, &["cart_id"], one_way, BackendKind::Restate).unwrap();
         let values = ["a/b \u{e9}%".as_bytes().to_vec()];
         let path = |target: &Target| target.path(&values, Some(&caller())).unwrap().into_owned();
         assert_eq!(path(&target("Refunds/create", false)), "/restate/call/Refunds/create");
@@ -358,12 +310,11 @@ mod tests {
         let other = target("Cart/{cart_id}/checkout", false);
         assert_eq!(other.handler_address(&[b"..".to_vec()], &caller()), None);
         assert_eq!(target("Refunds/create", false).handler_address(&[], &caller()).unwrap().object_key, None);
-        assert!(cart.results_by_id() && !Target::parse("A/b", &[], false, TargetPaths::V1).unwrap().results_by_id());
     }
 
     #[test]
     fn colons_of_a_parameter_that_another_follows_divide_nothing() {
-        let target = Target::parse("Line/{order}:{line}/get", &["order", "line"], false, TargetPaths::V1).unwrap();
+        let target = Target::parse("Line/{order}:{line}/get", &["order", "line"], false, BackendKind::Generic).unwrap();
         let path =
             |order: &[u8], line: &[u8]| target.path(&[order.to_vec(), line.to_vec()], None).unwrap().into_owned();
         assert_eq!(path(b"7", b"2"), "/Line/7:2/get");
@@ -374,14 +325,14 @@ mod tests {
 
     #[test]
     fn a_key_of_the_identity_needs_one() {
-        let target = Target::parse("Cart/{tenant}/get", &[], false, TargetPaths::V1).unwrap();
+        let target = Target::parse("Cart/{tenant}/get", &[], false, BackendKind::Generic).unwrap();
         assert!(target.needs_identity() && !target.needs_project());
         assert_eq!(target.path(&[], None), None);
     }
 
     #[test]
     fn object_keys_that_could_merge_tenants_are_refused() {
-        let parse = |key: &str| Target::parse(&format!("Cart/{key}/get"), &["a", "b"], false, TargetPaths::V1);
+        let parse = |key: &str| Target::parse(&format!("Cart/{key}/get"), &["a", "b"], false, BackendKind::Generic);
         for bad in ["{tenant}{a}", "{tenant}-{a}", "{a}:{tenant}:{b}", "{a}:{subject}:{tenant}:{b}", "{a}.{tenant}"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
@@ -409,7 +360,7 @@ mod tests {
             "Cart/%41/x",
             "1a/b",
         ] {
-            assert!(Target::parse(bad, &["cart_id"], false, TargetPaths::V1).is_err(), "{bad}");
+            assert!(Target::parse(bad, &["cart_id"], false, BackendKind::Generic).is_err(), "{bad}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Templates: the paths of routes, with parameters.
 
 use super::path::segments;
+use crate::percent::lenient;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,6 +59,23 @@ impl<'t> TemplateSegment<'t> {
             (one, TemplateSegment::Literal(text)) => one.value(text).is_some(),
             (Self::Prefixed(one, _), TemplateSegment::Prefixed(other, _)) => {
                 one.starts_with(other) || other.starts_with(one)
+            }
+            _ => true,
+        }
+    }
+
+    /// [`TemplateSegment::meets`] for a reader that ignores the case of ASCII letters, and that decodes the texts.
+    pub(super) fn meets_leniently(self, other: TemplateSegment<'_>) -> bool {
+        let behind = |text: &str, prefix: &str| {
+            let mut rest = lenient(text);
+            lenient(prefix).all(|byte| rest.next() == Some(byte)).then(|| rest.count())
+        };
+        match (self, other) {
+            (Self::Literal(one), TemplateSegment::Literal(other)) => behind(one, other) == Some(0),
+            (Self::Literal(text), TemplateSegment::Prefixed(prefix, _)) => behind(text, prefix) > Some(0),
+            (Self::Prefixed(prefix, _), TemplateSegment::Literal(text)) => behind(text, prefix) > Some(0),
+            (Self::Prefixed(one, _), TemplateSegment::Prefixed(other, _)) => {
+                behind(one, other).is_some() || behind(other, one).is_some()
             }
             _ => true,
         }

@@ -5,35 +5,25 @@
 //! or that decodes a path before it compares it, takes one for the other. Both have the same hash, so this costs nothing.
 
 use crate::percent::lenient;
+use hashbrown::HashTable;
 
 /// Numbers by text, in any number of spaces: the same text can have a number in each of them.
 #[derive(Debug, Default)]
 pub(crate) struct TextIndex {
-    texts: Vec<u8>,
+    texts: String,
     entries: Vec<TextEntry>,
-    /// Hash table with open addressing: one more than the index of an entry, or 0. Its length is a power of two, and at most
-    /// half of it is in use.
-    slots: Vec<u32>,
+    /// The indices of `entries`
+    index: HashTable<u32>,
 }
 
 #[derive(Debug)]
 struct TextEntry {
-    hash: u32,
+    hash: u64,
     space: usize,
     /// Where the text stands in `texts`
     start: usize,
     end: usize,
     number: usize,
-}
-
-/// The length of the first hash table.
-const FEWEST_SLOTS: usize = 16;
-
-/// The result of a search.
-enum Place {
-    Entry(usize),
-    /// The slot in which the text would be, and the entry of a text that a lenient reader takes for it
-    Free(usize, Option<usize>),
 }
 
 /// What a search has found.
@@ -50,132 +40,107 @@ impl TextIndex {
     pub(crate) fn with_capacity(texts: usize) -> Self {
         const USUAL_LENGTH: usize = 16;
         Self {
-            texts: Vec::with_capacity(texts * USUAL_LENGTH),
+            texts: String::with_capacity(texts * USUAL_LENGTH),
             entries: Vec::with_capacity(texts),
-            slots: vec![0; (texts * 2).next_power_of_two().max(FEWEST_SLOTS)],
+            index: HashTable::with_capacity(texts),
         }
     }
 
     /// The number of `text` in `space`.
     pub(crate) fn get(&self, space: usize, text: &str) -> Option<usize> {
-        match self.place(space, hash(space, text), text) {
-            Place::Entry(entry) => self.entries.get(entry).map(|entry| entry.number),
-            Place::Free(..) => None,
-        }
+        self.exact(hash(space, text), space, text).map(|entry| entry.number)
     }
 
     /// The number of `text` in `space`, or else that of a text which differs in letter case or in escapes only.
     pub(crate) fn find(&self, space: usize, text: &str) -> Option<Match> {
-        let (entry, is_exact) = match self.place(space, hash(space, text), text) {
-            Place::Entry(entry) => (entry, true),
-            Place::Free(_, alike) => (alike?, false),
-        };
-        Some(Match { number: self.entries.get(entry)?.number, is_exact })
+        let hash = hash(space, text);
+        let exact = self.exact(hash, space, text).map(|entry| Match { number: entry.number, is_exact: true });
+        exact.or_else(|| {
+            let alike = self.lenient(hash, space, text)?;
+            Some(Match { number: alike.number, is_exact: false })
+        })
     }
 
     /// The text in `space` that differs from `text` in letter case or in escapes only, unless `text` is there, too.
     pub(crate) fn alike(&self, space: usize, text: &str) -> Option<&str> {
-        let Place::Free(_, alike) = self.place(space, hash(space, text), text) else { return None };
-        let entry = self.entries.get(alike?)?;
-        std::str::from_utf8(self.texts.get(entry.start..entry.end)?).ok()
+        let hash = hash(space, text);
+        match self.exact(hash, space, text) {
+            Some(_) => None,
+            None => self.lenient(hash, space, text).map(|entry| self.text(entry)),
+        }
     }
 
     /// The number of `text` in `space`. If it has none, it gets `number`.
     pub(crate) fn get_or_insert(&mut self, space: usize, text: &str, number: usize) -> usize {
-        self.make_room();
         let hash = hash(space, text);
-        match self.place(space, hash, text) {
-            Place::Entry(entry) => self.entries.get(entry).map_or(number, |entry| entry.number),
-            Place::Free(slot, _) => {
-                let start = self.texts.len();
-                self.texts.extend_from_slice(text.as_bytes());
-                self.entries.push(TextEntry { hash, space, start, end: self.texts.len(), number });
-                self.fill(slot, self.entries.len());
-                number
-            }
+        if let Some(entry) = self.exact(hash, space, text) {
+            return entry.number;
         }
+        self.add(hash, space, text, number);
+        number
     }
 
-    /// Whether some text has a number in `space`.
-    pub(crate) fn has_any(&self, space: usize) -> bool {
-        self.entries.iter().any(|entry| entry.space == space)
+    /// The texts in `space`, in no order, each with its number.
+    pub(crate) fn texts(&self, space: usize) -> impl Iterator<Item = (&str, usize)> {
+        let of_space = self.entries.iter().filter(move |entry| entry.space == space);
+        of_space.map(|entry| (self.text(entry), entry.number))
     }
 
     /// Whether `text` has a number in some space.
     pub(crate) fn has_text(&self, text: &str) -> bool {
-        let mut entries = self.entries.iter();
-        entries.any(|entry| self.texts.get(entry.start..entry.end) == Some(text.as_bytes()))
+        self.entries.iter().any(|entry| self.text(entry) == text)
     }
 
     /// Gives `text` this number in `space`. Returns the number that it had.
     pub(crate) fn insert(&mut self, space: usize, text: &str, number: usize) -> Option<usize> {
-        let count = self.entries.len();
-        self.get_or_insert(space, text, number);
-        if self.entries.len() > count {
+        let hash = hash(space, text);
+        let Some(index) = self.place(hash, space, text, true) else {
+            self.add(hash, space, text, number);
             return None;
-        }
-        match self.place(space, hash(space, text), text) {
-            Place::Entry(entry) => {
-                self.entries.get_mut(entry).map(|entry| std::mem::replace(&mut entry.number, number))
-            }
-            Place::Free(..) => None,
-        }
+        };
+        self.entries.get_mut(index).map(|entry| std::mem::replace(&mut entry.number, number))
     }
 
-    fn place(&self, space: usize, hash: u32, text: &str) -> Place {
-        let mask = self.slots.len().wrapping_sub(1);
-        let mut slot = hash as usize & mask;
-        let mut alike = None;
-        loop {
-            let Some(entry) = self.slots.get(slot).and_then(|number| (*number as usize).checked_sub(1)) else {
-                return Place::Free(slot, alike);
-            };
-            let known = self.entries.get(entry).filter(|known| known.hash == hash && known.space == space);
-            let known = known.and_then(|known| self.texts.get(known.start..known.end));
-            if known == Some(text.as_bytes()) {
-                return Place::Entry(entry);
-            }
-            if let Some(Ok(known)) = known.map(std::str::from_utf8)
-                && alike.is_none()
-                && lenient(known).eq(lenient(text))
-            {
-                alike = Some(entry);
-            }
-            slot = (slot + 1) & mask;
-        }
+    fn exact(&self, hash: u64, space: usize, text: &str) -> Option<&TextEntry> {
+        self.entries.get(self.place(hash, space, text, true)?)
     }
 
-    /// Makes the hash table longer if half of it is in use.
-    fn make_room(&mut self) {
-        if self.entries.len() * 2 < self.slots.len() {
-            return;
-        }
-        let length = (self.slots.len() * 2).max(FEWEST_SLOTS);
-        self.slots = vec![0; length];
-        for entry in 0..self.entries.len() {
-            let Some(found) = self.entries.get(entry) else { return };
-            let mut slot = found.hash as usize & (length - 1);
-            while self.slots.get(slot).is_some_and(|number| *number != 0) {
-                slot = (slot + 1) & (length - 1);
-            }
-            self.fill(slot, entry + 1);
-        }
+    fn lenient(&self, hash: u64, space: usize, text: &str) -> Option<&TextEntry> {
+        self.entries.get(self.place(hash, space, text, false)?)
     }
 
-    fn fill(&mut self, slot: usize, number: usize) {
-        if let (Some(slot), Ok(number)) = (self.slots.get_mut(slot), u32::try_from(number)) {
-            *slot = number;
-        }
+    /// The index of the entry with this text, or with one that a lenient reader takes for it.
+    #[inline(never)]
+    fn place(&self, hash: u64, space: usize, text: &str, is_exact: bool) -> Option<usize> {
+        let is_it = |index: &u32| {
+            self.entries.get(*index as usize).is_some_and(|entry| {
+                let known = self.text(entry);
+                entry.space == space && (known == text || !is_exact && lenient(known).eq(lenient(text)))
+            })
+        };
+        self.index.find(hash, is_it).map(|index| *index as usize)
+    }
+
+    fn text(&self, entry: &TextEntry) -> &str {
+        self.texts.get(entry.start..entry.end).unwrap_or_default()
+    }
+
+    #[inline(never)]
+    fn add(&mut self, text_hash: u64, space: usize, text: &str, number: usize) {
+        let (start, index) = (self.texts.len(), self.entries.len() as u32);
+        self.texts.push_str(text);
+        self.entries.push(TextEntry { hash: text_hash, space, start, end: self.texts.len(), number });
+        let hash = |index: &u32| self.entries.get(*index as usize).map_or(0, |entry| entry.hash);
+        self.index.insert_unique(text_hash, index, hash);
     }
 }
 
-/// FNV-1a of the space and the text as a lenient reader compares it, with the upper bits mixed into the lower ones, which choose the slot. The texts come from
-/// the operator's document, so the hash need not withstand an attacker: a client's path is only searched for.
-fn hash(space: usize, text: &str) -> u32 {
-    const PRIME: u32 = 16_777_619;
-    let start = (space as u32 ^ 2_166_136_261).wrapping_mul(PRIME);
-    let hash = lenient(text).fold(start, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME));
-    hash ^ (hash >> 15)
+/// FNV-1a of the space and of the text as a lenient reader compares it. The texts come from the operator's document, so the hash need
+/// not withstand an attacker: a client's path is only searched for.
+fn hash(space: usize, text: &str) -> u64 {
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let start = (space as u64 ^ 0xcbf2_9ce4_8422_2325).wrapping_mul(PRIME);
+    lenient(text).fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]
@@ -213,15 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn texts_with_the_same_slot_are_kept_apart() {
+    fn a_text_is_found_as_a_lenient_reader_reads_it() {
         let mut index = TextIndex::default();
-        // Sixteen slots at first, so several of these share one.
-        let texts: Vec<String> = (0..7).map(|number| "x".repeat(number)).collect();
-        for (number, text) in texts.iter().enumerate() {
-            index.insert(0, text, number);
+        index.insert(0, "Key:A", 1);
+        index.insert(0, "key%3Ab", 2);
+        for (text, number, is_exact) in
+            [("Key:A", 1, true), ("key:a", 1, false), ("KEY%3aa", 1, false), ("key:b", 2, false), ("key%3Ab", 2, true)]
+        {
+            assert_eq!(index.find(0, text), Some(Match { number, is_exact }), "{text}");
+            assert_eq!(index.get(0, text), is_exact.then_some(number), "{text}");
+            assert_eq!(index.alike(0, text).is_some(), !is_exact, "{text}");
         }
-        for (number, text) in texts.iter().enumerate() {
-            assert_eq!(index.get(0, text), Some(number));
-        }
+        assert_eq!((index.find(1, "Key:A"), index.find(0, "key")), (None, None));
+        assert_eq!(index.alike(0, "KEY:B"), Some("key%3Ab"));
     }
 }

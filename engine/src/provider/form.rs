@@ -1,5 +1,6 @@
 //! `application/x-www-form-urlencoded` (WHATWG URL, section 5.1), read without copying the body.
 
+use crate::percent::hex_byte;
 use std::cmp::Ordering;
 
 /// The maximum number of fields that are sorted. No provider sends so many.
@@ -31,19 +32,16 @@ impl Iterator for DecodedField<'_> {
         let (byte, rest) = self.0.split_first()?;
         let (value, rest) = match (byte, rest) {
             (b'+', rest) => (b' ', rest),
-            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => (high << 4 | low, after),
-                _ => (b'%', rest),
+            (b'%', rest) => match rest.split_first_chunk().and_then(|(digits, after)| Some((hex_byte(digits)?, after)))
+            {
+                Some(decoded) => decoded,
+                None => (b'%', rest),
             },
             (byte, rest) => (*byte, rest),
         };
         self.0 = rest;
         Some(value)
     }
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Decodes a name or a value.

@@ -74,7 +74,8 @@ impl Provider {
         let scheme = self.schemes.get(verified.scheme)?;
         let id = self.first_header(scheme).filter(|_| scheme.template.contains(&TemplatePart::Id));
         let is_read = |(slot, _): &(usize, _)| match identifiers {
-            IdentifierHeaders::Of(identifier) => identifier.is_some_and(|found| found.slot == *slot),
+            // The digest of a whole signed text was read from no header.
+            IdentifierHeaders::Of(identifier) => identifier.is_some_and(|found| !found.whole && found.slot == *slot),
             IdentifierHeaders::All => true,
         };
         let places = self.places(Some(scheme)).enumerate().filter(is_read);

@@ -5,7 +5,7 @@ use super::{cases, model};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::policy::Template;
-use edge_idempotency_engine::policy::{Target, TargetPaths};
+use edge_idempotency_engine::policy::{BackendKind, Target};
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -191,7 +191,7 @@ proptest! {
             if let Ok(template) = Template::parse(&text) {
                 prop_assert_eq!(template.to_string(), text.as_str());
             }
-            let _ = Target::parse(&text, &["a"], true, TargetPaths::V2).map(|target| target.path(&[vec![0xff]], None).is_some());
+            let _ = Target::parse(&text, &["a"], true, BackendKind::Restate).map(|target| target.path(&[vec![0xff]], None).is_some());
             let _ = key::decode(&text);
             let _ = key::read([text.as_bytes()]);
             let _ = model::normalised(text.as_bytes());

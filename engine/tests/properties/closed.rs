@@ -10,8 +10,8 @@ use testkit::attributes::JsonAttributes;
 /// The members that open or close paths.
 #[derive(Debug, Clone, Copy)]
 struct Members {
-    /// `backend.kind`, and `backend.paths` if it is there
-    kind: (&'static str, Option<&'static str>),
+    /// `backend.kind`
+    kind: &'static str,
     rewrite_path: bool,
     /// `backend.reserved_paths`, if it is there
     reserved: Option<&'static [&'static str]>,
@@ -32,7 +32,7 @@ struct Members {
 
 /// Every combination.
 fn combinations() -> impl Iterator<Item = Members> {
-    let kinds = [("restate", None), ("restate", Some("v2")), ("restate", Some("v1")), ("generic", None)];
+    let kinds = ["restate", "generic"];
     let reserved: [Option<&'static [&'static str]>; 4] =
         [None, Some(&[]), Some(&["/internal"]), Some(&["/restate", "/internal/jobs"])];
     let routes = [
@@ -79,8 +79,7 @@ fn combinations() -> impl Iterator<Item = Members> {
 
 impl Members {
     fn document(&self) -> Json {
-        let mut backend = json!({"kind": self.kind.0, "rewrite_path": self.rewrite_path, "cluster": "backend"});
-        self.kind.1.inspect(|paths| backend["paths"] = json!(paths));
+        let mut backend = json!({"kind": self.kind, "rewrite_path": self.rewrite_path, "cluster": "backend"});
         self.reserved.inspect(|paths| backend["reserved_paths"] = json!(paths));
         self.guard.inspect(|service| backend["guard"] = json!({"service": service}));
         if self.operations {
@@ -128,9 +127,15 @@ impl Members {
         [("refunds.create", self.route.0, "POST"), ("status.get", "/status", "GET")]
     }
 
+    /// Whether the paths that [`Members::closed`] gives this reason for are open where a route declares them.
+    fn opens_by_route(why: &str) -> bool {
+        ["a path of a service that no route declares", "Restate's descriptions", "the guard of another policy"]
+            .contains(&why)
+    }
+
     /// Why no client may call a path (docs/contract.md section 2), if none may.
     fn closed(&self, path: &str, endpoint: Option<&str>) -> Option<&'static str> {
-        let is_restate = self.kind.0 == "restate";
+        let is_restate = self.kind == "restate";
         let below = |prefix: &str| path == prefix || path.starts_with(&format!("{prefix}/"));
         let service = path.split('/').nth(1).unwrap_or_default();
         let is_target = self.route.1.is_some_and(|target| target.split('/').next() == Some(service));
@@ -138,7 +143,7 @@ impl Members {
         let is_declared = self.declared(path, endpoint).is_some();
         if self.reserved.into_iter().flatten().any(|prefix| below(prefix)) {
             Some("a reserved path")
-        } else if is_restate && below("/restate") {
+        } else if (is_restate || self.collision.is_some()) && below("/restate") {
             Some("Restate's own path")
         } else if self.guard == Some(service) && (is_restate || self.rewrite_path || self.collision.is_some()) {
             Some("the guard")
@@ -242,17 +247,19 @@ fn what_is_closed_is_closed_in_every_combination_of_members() {
             {
                 let found = outcome(&policy, method, path, endpoint);
                 let why = members.closed(path, endpoint);
+                // Many routers take the path for the route's. A path that nobody forwards is read by nobody else.
+                let is_other_case = members.routes().iter().any(|(_, route, _)| is_in_other_case(route, path));
+                let is_other_reading = is_other_case && (members.unmatched != "REJECT" || endpoint.is_some());
                 let expected = match (why, members.taken(path, endpoint)) {
+                    (Some(why), _) if !Members::opens_by_route(why) => Err("not_found"),
+                    _ if is_other_reading => Err("path_ambiguous"),
                     (Some(_), _) => Err("not_found"),
                     (None, Some(taken)) if taken == method => Ok(()),
                     (None, Some(_)) => Err("method_not_allowed"),
                     (None, None) if members.unmatched == "REJECT" || endpoint.is_some() => Err("not_found"),
                     (None, None) => Ok(()),
                 };
-                // A path that is a route's in another letter case is refused with one of two codes.
-                let is_other_case = members.routes().iter().any(|(_, route, _)| is_in_other_case(route, path));
                 let is_expected = match (&found, expected) {
-                    (Err(code), _) if is_other_case => ["path_ambiguous", "not_found"].contains(&code.as_str()),
                     (Ok((sent, is_written)), Ok(())) => *is_written || sent == path,
                     (Err(code), Err(expected)) => code == expected,
                     _ => false,
@@ -263,5 +270,5 @@ fn what_is_closed_is_closed_in_every_combination_of_members() {
         }
     }
     assert!(started > 5_000 && refused > 5_000, "{started} {refused}");
-    assert!(closed > 1_000_000 && open > 100_000, "{closed} {open}");
+    assert!(closed > 700_000 && open > 100_000, "{closed} {open}");
 }

@@ -16,7 +16,7 @@ const TRACES: [&str; 6] = ["stacktrace", "stackTrace", "STACK_TRACE", "stack-tra
 static POLICIES: LazyLock<[Policy; 2]> = LazyLock::new(|| {
     ["restate", "generic"].map(|kind| {
         let document =
-            json!({"version": 1, "backend": {"kind": kind}, "unmatched": "HANDLER_INTERNAL_C", "routes": []});
+            json!({"version": 1, "backend": {"kind": kind}, "answers": {"clean_errors": true}, "unmatched": "HANDLER_INTERNAL_C", "routes": []});
         Policy::from_json(document.to_string().as_bytes()).unwrap()
     })
 });

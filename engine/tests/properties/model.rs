@@ -455,7 +455,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     let is_below = |prefix: &str| lower == prefix || lower.starts_with(&format!("{prefix}/"));
     let first = segments(&path).first().copied().unwrap_or_default();
     let collides = policy.routes.iter().any(|route| route.collision.is_some());
-    if (policy.restate && is_below("/restate"))
+    if ((policy.restate || collides) && is_below("/restate"))
         || (policy.rewrite && policy.services().contains(&first))
         || ((policy.restate || policy.rewrite || collides) && first == "IdempotencyGuard")
     {
@@ -572,7 +572,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             return refused(code);
         }
         let decoded: Vec<Vec<u8>> = values.iter().map(|value| percent_decoded(value)).collect();
-        let Some(path) = target.path(policy.v2, &decoded, caller.as_ref().ok()) else {
+        let Some(path) = target.path(policy.restate, &decoded, caller.as_ref().ok()) else {
             return refused("path_ambiguous");
         };
         let listed = |pair: &&[u8]| {

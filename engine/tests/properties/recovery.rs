@@ -1,5 +1,5 @@
-//! I2 and I5 for recovery: a caller asks for the invocation that its own call made, and for no other. Under Restate's paths v2
-//! the question is the body of a lookup.
+//! I2 and I5 for recovery: a caller asks for the invocation that its own call made, and for no other. The question is the body of
+//! a lookup.
 
 use super::{cases, model};
 use edge_idempotency_engine::headers::Headers;

@@ -3,7 +3,7 @@
 
 use super::{cases, model};
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
-use edge_idempotency_engine::policy::{Target, TargetPaths};
+use edge_idempotency_engine::policy::{BackendKind, Target};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -87,7 +87,7 @@ proptest! {
 
     #[test]
     fn different_values_never_meet_in_one_object(template in template(), one in values(), other in values(), share in prop_oneof![3 => any::<[bool; 5]>(), 1 => Just([true; 5])], cut in any::<Index>()) {
-        let Ok(target) = Target::parse(&format!("Obj/{template}/run"), &["a", "b"], false, TargetPaths::V1) else { return Ok(()) };
+        let Ok(target) = Target::parse(&format!("Obj/{template}/run"), &["a", "b"], false, BackendKind::Generic) else { return Ok(()) };
         // Values that differ in a few places only are likelier to meet.
         let mut other = other;
         if share[0] { other.tenant.clone_from(&one.tenant); }

@@ -16,7 +16,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             [
                 ("/backend/cluster", json!(GONE)),
-                ("/backend/paths", json!("v1")),
+                ("/routes/0/recovery", json!(false)),
                 ("/routes/0/collision", json!("observe")),
             ],
             [("/routes/0/collision", "needs /backend/guard")],

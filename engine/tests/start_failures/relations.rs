@@ -1,7 +1,7 @@
 //! What members of a policy mean together.
 
 use super::{GONE, Row, base, route, row};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What members mean together.
 pub(super) fn relations() -> Vec<Row> {
@@ -81,30 +81,21 @@ pub(super) fn relations() -> Vec<Row> {
             [("/backend/kind", json!("generic")), ("/routes/0/one_way", json!(true))],
             [("/routes/0/one_way", "only a backend of kind `restate` takes one-way requests")],
         ),
-        row(
-            [("/backend/kind", json!("generic")), ("/backend/paths", json!("v1"))],
-            [("/backend/paths", "only a backend of kind `restate` has these paths")],
-        ),
         // Results are found by the id of their invocation, which has to be looked up somewhere.
         row(
             [("/backend/cluster", json!(GONE))],
             [(
                 "/backend",
-                "results can be recovered (orders.create), and under Restate's paths `v2` the filter first asks",
+                "results can be recovered (orders.create), and the filter first asks Restate for an invocation's id",
             )],
         ),
         row(
-            [
-                ("/backend/cluster", json!(GONE)),
-                ("/backend/rewrite_path", json!(false)),
-                ("/backend/paths", json!("v2")),
-            ],
+            [("/backend/cluster", json!(GONE)), ("/backend/rewrite_path", json!(false))],
             [(
                 "/backend",
-                "name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`; or write `\"paths\": \"v1\"`",
+                "name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`, or write `\"recovery\": false`",
             )],
         ),
-        row([("/backend/cluster", json!(GONE)), ("/backend/paths", json!("v1"))], []),
         row([("/backend/cluster", json!(GONE)), ("/routes/0/recovery", json!(false))], []),
         row([("/backend/cluster", json!(GONE)), ("/routes/0/policy", json!("HANDLER_INTERNAL_C"))], []),
         // Keys in flight are asked about, at Restate.
@@ -407,12 +398,54 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [
-                ("/backend/paths", json!("v1")),
                 ("/backend/reserved_paths", json!([])),
                 ("/routes/0/recovery", json!(false)),
                 ("/routes/-", route("x", "/{name}", json!({"encoded_slash": true, "methods": ["PUT"]}))),
             ],
             [("/routes/3/encoded_slash", "reads a path below `/restate`, which is closed to clients")],
+        ),
+        // A path below a service that no route declares is closed, and a value with a slash makes such a path.
+        row(
+            [
+                ("/backend/rewrite_path", json!(false)),
+                ("/retention", json!({"classes": {"c": "1d"}, "services": {"Ledger": {"class": "c"}}})),
+                ("/routes/-", route("x", "/Ledger/{name}", json!({"encoded_slash": true}))),
+            ],
+            [("/routes/3/encoded_slash", "reads a path below `/Ledger`, which is closed to clients")],
+        ),
+        row([("/routes/-", route("x", "/v1{name}", json!({"encoded_slash": true})))], []),
+        row(
+            [("/routes/-", route("x", "/Ord{name}", json!({"encoded_slash": true})))],
+            [("/routes/3/encoded_slash", "reads a path below `/Orders`, which is closed to clients")],
+        ),
+        // Restate tells letter cases apart, and another backend may not.
+        row([("/routes/-", route("x", "/ord{name}", json!({"encoded_slash": true})))], []),
+        row(
+            [
+                ("/backend/kind", json!("generic")),
+                ("/routes/-", route("x", "/ord{name}", json!({"encoded_slash": true}))),
+            ],
+            [("/routes/3/encoded_slash", "reads a path below `/Orders`, which is closed to clients")],
+        ),
+        row([("/routes/-", ledger()), ("/routes/-", route("x", "/LEDGER/x", json!({})))], []),
+        row(
+            [
+                ("/backend/kind", json!("generic")),
+                ("/routes/-", ledger()),
+                ("/routes/-", route("x", "/LEDGER/x", json!({}))),
+            ],
+            [(
+                "/routes/4/path",
+                "`/LEDGER` is the path of the service `Ledger` for a backend that ignores letter case, and so closed to clients",
+            )],
+        ),
+        row(
+            [
+                ("/backend/kind", json!("generic")),
+                ("/routes/-", ledger()),
+                ("/routes/-", route("x", "/LEDGER/x", json!({"target": "Ledger/x"}))),
+            ],
+            [],
         ),
         // What is closed to clients.
         row(
@@ -639,4 +672,9 @@ pub(super) fn relations() -> Vec<Row> {
             [("/retention/services/Orders/class", "no class `b` in /retention/classes")],
         ),
     ]
+}
+
+/// A route whose target is the service `Ledger`.
+fn ledger() -> Value {
+    route("y", "/post", json!({"target": "Ledger/post"}))
 }

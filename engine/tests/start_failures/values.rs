@@ -138,7 +138,6 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row([("/backend", json!(GONE))], [("", "is Restate's ingress; docs/backends.md compares them")]),
         row([("/backend/kind", json!("kafka"))], [("/backend/kind", "expected one of `restate`, `generic`")]),
-        row([("/backend/paths", json!("v3"))], [("/backend/paths", "expected one of `v2`, `v1`")]),
         row([("/backend/cluster", json!(""))], [("/backend/cluster", "expected some text")]),
         row([("/backend/guard", json!({"service": "a/b"}))], [("/backend/guard/service", "service and handler are")]),
         row(

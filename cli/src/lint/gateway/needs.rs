@@ -46,6 +46,8 @@ pub(super) struct GatewayNeeds {
     pub(super) encoded_slash: Option<String>,
     /// A path of the backend at which requests wait for results, if any do
     pub(super) waits: Option<&'static str>,
+    /// Whether the filter keeps headers back until a body is there
+    pub(super) keeps_headers: bool,
 }
 
 /// Headers that name the caller.
@@ -79,6 +81,8 @@ struct PolicyOfGateway {
 struct AnswersOfGateway {
     #[serde(default)]
     max_body_bytes: Option<u64>,
+    #[serde(default)]
+    clean_errors: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -86,8 +90,6 @@ struct BackendOfGateway {
     kind: String,
     #[serde(default)]
     rewrite_path: bool,
-    #[serde(default)]
-    paths: Option<String>,
     #[serde(default)]
     cluster: Option<String>,
     #[serde(default)]
@@ -121,6 +123,8 @@ struct RouteOfGateway {
     answer: AnswerOfGateway,
     #[serde(default)]
     encoded_slash: bool,
+    #[serde(default)]
+    clean_errors: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -195,11 +199,10 @@ impl GatewayNeeds {
         }
         clusters.extend(document.backend.cluster.clone().map(|name| (name, "/backend")));
         let is_restate = document.backend.kind == "restate";
-        let v2 = is_restate && document.backend.paths.as_deref() != Some("v1");
         let targets = document.routes.iter().filter_map(|route| route.target.as_ref());
         let rewritten = targets.filter(|_| document.backend.rewrite_path).map(|target| {
             let service = target.split('/').next().unwrap_or_default();
-            if v2 { "/restate/".to_owned() } else { format!("/{service}/") }
+            if is_restate { "/restate/".to_owned() } else { format!("/{service}/") }
         });
         let recovers = |route: &RouteOfGateway| {
             is_restate
@@ -209,16 +212,15 @@ impl GatewayNeeds {
                 && route.recovery != Some(false)
         };
         let waits_at = (document.backend.operations.is_some() || document.routes.iter().any(recovers))
-            .then_some(if v2 { "/restate/attach/x" } else { "/restate/invocation/x/x/x/attach" });
+            .then_some("/restate/attach/x");
         let own = document.routes.iter().filter_map(|route| route.identity.as_ref());
         let sources: Vec<_> = document.identity.iter().chain(own).flat_map(|identity| &identity.sources).collect();
         let written = document.routes.iter().filter(|_| document.backend.rewrite_path).filter_map(|route| {
             let target = sample(route.target.as_ref()?);
-            Some(match (v2, route.one_way) {
+            Some(match (is_restate, route.one_way) {
                 (true, false) => format!("/restate/call/{target}"),
                 (true, true) => format!("/restate/send/{target}"),
-                (false, false) => format!("/{target}"),
-                (false, true) => format!("/{target}/send"),
+                (false, _) => format!("/{target}"),
             })
         });
         let shaped = |route: &&RouteOfGateway| {
@@ -228,6 +230,10 @@ impl GatewayNeeds {
             [namespace, key, ..] => Some((namespace.clone(), key.clone())),
             _ => None,
         };
+        let cleans = |route: &RouteOfGateway| route.clean_errors == Some(true);
+        let keeps_headers = is_restate
+            || document.answers.clean_errors == Some(true)
+            || document.routes.iter().any(|route| waits(&route) || shaped(&route) || cleans(route));
         Some(Self {
             buffer: bodies.max().map(|bytes| bytes.saturating_add(ROOM)),
             variables,
@@ -248,6 +254,7 @@ impl GatewayNeeds {
             backend: document.backend.cluster.clone(),
             encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
+            keeps_headers,
         })
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn check(
 ) {
     let at = if config.span.is_empty() { parent } else { &config.span };
     failures(config, at, findings);
-    if !config.is_true(&["allow_on_headers_stop_iteration"]) {
+    if needs.is_none_or(|needs| needs.keeps_headers) && !config.is_true(&["allow_on_headers_stop_iteration"]) {
         let member = config.member("allow_on_headers_stop_iteration");
         findings.at_member("envoy-stop-iteration", member, at, "`allow_on_headers_stop_iteration: true` is missing");
     }

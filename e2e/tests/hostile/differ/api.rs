@@ -219,8 +219,8 @@ pub(crate) enum Listener {
     Hosts,
     /// Restate behind clients' own paths, and what no route declares is forwarded.
     Native,
-    /// The same with Restate's older paths, and keys are refused where no route is.
-    NativeV1,
+    /// The same, and keys are refused where no route is.
+    NativeStrict,
     /// The same with routes that are Restate's own paths.
     Declared,
 }
@@ -232,7 +232,7 @@ pub(crate) const LISTENERS: [Listener; 7] = [
     Listener::AsWritten,
     Listener::Hosts,
     Listener::Native,
-    Listener::NativeV1,
+    Listener::NativeStrict,
     Listener::Declared,
 ];
 
@@ -245,7 +245,7 @@ impl Listener {
             Self::AsWritten => "as written",
             Self::Hosts => "hosts",
             Self::Native => "native",
-            Self::NativeV1 => "native, v1",
+            Self::NativeStrict => "native, strict",
             Self::Declared => "native, declared",
         }
     }
@@ -267,7 +267,7 @@ impl Listener {
 
     /// Whether Restate stands behind paths that clients know, and what no route declares is forwarded.
     pub(crate) const fn is_native(self) -> bool {
-        matches!(self, Self::Native | Self::NativeV1 | Self::Declared)
+        matches!(self, Self::Native | Self::NativeStrict | Self::Declared)
     }
 
     /// Whether Envoy removes a port and a final dot from the authority before any rule.
@@ -280,7 +280,7 @@ impl Listener {
         match self {
             Self::Rewriting | Self::Plain | Self::AsWritten => &ROUTES,
             Self::Hosts => &HOSTS,
-            Self::Native | Self::NativeV1 => &NATIVE,
+            Self::Native | Self::NativeStrict => &NATIVE,
             Self::Declared => &DECLARED,
         }
     }
@@ -290,7 +290,7 @@ impl Listener {
         match self {
             Self::Rewriting | Self::Plain | Self::AsWritten => None,
             Self::Hosts | Self::Native | Self::Declared => Some(Keys::Internal),
-            Self::NativeV1 => Some(Keys::Prohibited),
+            Self::NativeStrict => Some(Keys::Prohibited),
         }
     }
 
@@ -302,7 +302,7 @@ impl Listener {
                 vec![Change::Before(rbac(false)), Change::PathsAsWritten, Change::Trailers, Change::EveryPath]
             }
             Self::Hosts => vec![Change::AuthorityAsWritten, Change::EveryPath],
-            Self::Native | Self::NativeV1 | Self::Declared => vec![Change::EveryPath],
+            Self::Native | Self::NativeStrict | Self::Declared => vec![Change::EveryPath],
         };
         ListenerSpec { policy: policy(self), changes }
     }

@@ -110,14 +110,16 @@ fn faults() -> Result<()> {
         ("a longer address", Listener::Hosts, |record| set(record, "host", "[2001:db8:0:0:0:0:0:1]")),
         ("an address in one number", Listener::Hosts, |record| set(record, "host", "3221225985")),
         ("a stored result", Listener::Native, |record| start(record, "POST /restate/output HTTP/1.1")),
-        ("a stored result's older path", Listener::NativeV1, |record| {
+        ("a stored result by its key", Listener::NativeStrict, |record| {
             start(record, "GET /restate/invocation/Orders/create/k/output HTTP/1.1");
         }),
         ("a claim", Listener::Declared, |record| start(record, "POST /Claims/claim HTTP/1.1")),
         ("a send that no route declares", Listener::Declared, |record| {
             start(record, "POST /Orders/create/send HTTP/1.1");
         }),
-        ("a handler that no route declares", Listener::NativeV1, |record| start(record, "POST /Cart/c/empty HTTP/1.1")),
+        ("a handler that no route declares", Listener::NativeStrict, |record| {
+            start(record, "POST /Cart/c/empty HTTP/1.1")
+        }),
         ("a reserved path", Listener::Native, |record| start(record, "POST /internal/jobs HTTP/1.1")),
         ("two framings", Listener::Plain, |record| {
             add(record, "content-length", "3");

@@ -69,8 +69,8 @@ pub(crate) const DECLARED: [Route; 4] = [
 pub(crate) fn backend(listener: Listener) -> Value {
     let guard = json!({"service": GUARD});
     match listener {
-        Listener::NativeV1 => {
-            json!({"kind": "restate", "cluster": "backend", "guard": guard, "paths": "v1", "reserved_paths": []})
+        Listener::NativeStrict => {
+            json!({"kind": "restate", "cluster": "backend", "guard": guard, "reserved_paths": []})
         }
         Listener::Native => {
             json!({"kind": "restate", "cluster": "backend", "guard": guard, "reserved_paths": [RESERVED]})

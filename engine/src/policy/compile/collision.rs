@@ -113,7 +113,7 @@ impl Compiler<'_> {
         Some(GuardService {
             authority: backend.authority.clone().unwrap_or_else(|| cluster.clone()),
             cluster,
-            path: Target::call_path(&guard.service, "claim", backend.paths),
+            path: Target::call_path(&guard.service, "claim"),
         })
     }
 }

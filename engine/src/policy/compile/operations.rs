@@ -57,7 +57,7 @@ impl Compiler<'_> {
             }
         }
         let (prefix, secrets) = (declared.prefix.clone(), declared.secrets.clone());
-        Some(Operations { prefix, secrets, paths: backend.paths, wider_scopes })
+        Some(Operations { prefix, secrets, wider_scopes })
     }
 }
 

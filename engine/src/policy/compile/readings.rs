@@ -6,7 +6,7 @@ use crate::policy::document::RouteDocument;
 use crate::policy::routes::RouteTable;
 use crate::policy::template::TemplateSegment;
 use crate::policy::text_index::TextIndex;
-use crate::policy::{Route, SERVICES, path};
+use crate::policy::{CLOSED, Route, SERVICES, path};
 
 impl Compiler<'_> {
     /// Reports a text of the path that was inserted last which stands in the place of another route's, and differs from it in
@@ -47,7 +47,7 @@ impl Compiler<'_> {
                 !other.template.is_same(&route.template)
                     && hosts_meet(&declared.hosts, &other_declared.hosts)
                     && other.methods.iter().any(|method| route.methods.contains(method))
-                    && Spans { other_spans: other.encoded_slash, goes_on: false }
+                    && Spans { other_spans: other.encoded_slash, goes_on: false, is_exact: false }
                         .found(&own, &other.template.segments().collect::<Vec<_>>())
             };
             if let Some((_, (other_index, other))) = documents().find(meets) {
@@ -59,12 +59,20 @@ impl Compiler<'_> {
                 found.push((at, message));
                 continue;
             }
-            let closed = reserved_paths.iter().find(|closed| {
+            let below = Spans { other_spans: false, goes_on: true, is_exact: false };
+            let reserved = reserved_paths.iter().find(|closed| {
                 let closed: Vec<TemplateSegment<'_>> = path::segments(closed).map(TemplateSegment::Literal).collect();
-                Spans { other_spans: false, goes_on: true }.found(&own, &closed)
+                below.found(&own, &closed)
             });
-            let is_service = route.template.first_literal().is_none() && closed_services.has_any(SERVICES);
-            if let Some(closed) = closed.map(String::as_str).or_else(|| is_service.then_some("/{service}")) {
+            // Restate tells letter cases apart in the names of services.
+            let below = Spans { is_exact: self.is_restate(), ..below };
+            let services = closed_services.texts(SERVICES).filter(|(service, number)| {
+                // A route whose first segment is such a service has an issue of its own.
+                (*number != CLOSED || route.template.first_literal() != Some(*service))
+                    && below.found(&own, &[TemplateSegment::Literal(service)])
+            });
+            let service = services.map(|(service, _)| service).min().map(|service| format!("/{service}"));
+            if let Some(closed) = reserved.or(service.as_ref()) {
                 let message = format!(
                     "with %2F in `{{{first}}}` a backend that decodes paths before it routes reads a path below `{closed}`, which is \
                      closed to clients: choose another path, or remove `encoded_slash`"
@@ -92,6 +100,8 @@ struct Spans {
     other_spans: bool,
     /// Whether the other path goes on with any segments
     goes_on: bool,
+    /// Whether texts are compared byte for byte, and not as a reader that ignores letter case and decodes them
+    is_exact: bool,
 }
 
 impl Spans {
@@ -117,7 +127,9 @@ impl Spans {
             ([first, own_rest @ ..], [other_first, other_rest @ ..]) => {
                 let own_text = if own_goes_on { rest_of_value } else { *first };
                 let other_text = if other_goes_on { rest_of_value } else { *other_first };
-                own_text.meets(other_text)
+                let meets =
+                    if self.is_exact { own_text.meets(other_text) } else { own_text.meets_leniently(other_text) };
+                meets
                     && (self.found_from((own_rest, false), (other_rest, false), has_slash)
                         || is_parameter(first) && self.found_from((own, true), (other_rest, false), true)
                         || self.other_spans
@@ -162,7 +174,29 @@ mod tests {
         ] {
             let (own, other) = (Template::parse(own).unwrap(), Template::parse(other).unwrap());
             let (one, two): (Vec<_>, Vec<_>) = (own.segments().collect(), other.segments().collect());
-            assert_eq!(Spans { other_spans, goes_on }.found(&one, &two), expected, "{own} {other}");
+            for is_exact in [false, true] {
+                let spans = Spans { other_spans, goes_on, is_exact };
+                assert_eq!(spans.found(&one, &two), expected, "{own} {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lenient_reader_finds_texts_in_another_spelling() {
+        for (own, other, expected) in [
+            ("/Files/{name}", "/files/a/b", true),
+            ("/files/{name}/x", "/files/{a}/b/X", true),
+            ("/files/{name}", "/fil%3As/a/b", false),
+            ("/fil:s/{name}", "/fil%3As/a/b", true),
+            ("/files/KEY:{name}", "/files/key:a/b", true),
+            ("/files/KEY:{name}", "/files/key:/b", false),
+            ("/files/KEY:{name}", "/files/key:a{x}/b", true),
+            ("/files/KEY:a{name}", "/files/key:b{x}/b", false),
+        ] {
+            let (own, other) = (Template::parse(own).unwrap(), Template::parse(other).unwrap());
+            let (one, two): (Vec<_>, Vec<_>) = (own.segments().collect(), other.segments().collect());
+            let found = |is_exact| Spans { other_spans: false, goes_on: false, is_exact }.found(&one, &two);
+            assert_eq!((found(false), found(true)), (expected, false), "{own} {other}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! Recovery: the routes with recovery paths, and the report of paths with two meanings.
 
 use super::{Compiler, RouteDocument};
-use crate::policy::document::{BackendKind, InvocationStore, Mode};
+use crate::policy::Route;
+use crate::policy::document::{BackendKind, Collision, InvocationStore, Mode};
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
-use crate::policy::{Route, Target};
 
 /// The prefix of the paths with which Restate calls every handler, returns the result of any caller and resolves awakeables.
 const RESTATE_PATHS: &str = "/restate";
@@ -59,13 +59,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// Where the ids of invocations are looked up, if results are found by id, and whether keys are in flight.
+    /// Where the ids of invocations are looked up, if results can be recovered, and whether keys are in flight.
     #[inline(never)]
     pub(super) fn invocations(&mut self, routes: &[(usize, Route)]) -> Option<InvocationStore> {
         let backend = &self.document.backend;
-        let by_id = |route: &Route| route.recovery.as_deref().is_some_and(Target::results_by_id);
         let asks = routes.iter().find(|(_, route)| route.in_flight.is_some());
-        let (_, first) = routes.iter().find(|(_, route)| by_id(route)).or(asks)?;
+        let (_, first) = routes.iter().find(|(_, route)| route.recovery.is_some()).or(asks)?;
         let Some(cluster) = backend.cluster.clone() else {
             if let Some((index, _)) = asks {
                 let message = "`conflict` asks Restate before each request: name its cluster in /backend/cluster";
@@ -73,9 +72,8 @@ impl Compiler<'_> {
                 return None;
             }
             let message = format!(
-                "results can be recovered ({}), and under Restate's paths `v2` the filter first asks Restate for an invocation's id: \
-                 name the gateway's cluster of Restate, e.g. `\"cluster\": \"restate\"`; or write `\"paths\": \"v1\"`, or \
-                 `\"recovery\": false` on the routes",
+                "results can be recovered ({}), and the filter first asks Restate for an invocation's id: name the gateway's cluster \
+                 of Restate, e.g. `\"cluster\": \"restate\"`, or write `\"recovery\": false` on the routes",
                 first.endpoint
             );
             self.issues.add("/backend", message);
@@ -85,10 +83,11 @@ impl Compiler<'_> {
         Some(InvocationStore { cluster, authority })
     }
 
-    /// The path prefixes that are closed to clients: those of the document, and Restate's own.
+    /// The path prefixes that are closed to clients: those of the document, and Restate's own, where the guard is called.
     #[inline(never)]
     pub(super) fn reserved_paths(&self) -> Vec<String> {
-        let own = self.is_restate().then(|| RESTATE_PATHS.to_owned());
+        let asks_guard = || self.document.routes.iter().any(|(_, route)| route.collision != Collision::Off);
+        let own = (self.is_restate() || asks_guard()).then(|| RESTATE_PATHS.to_owned());
         own.into_iter().chain(self.document.backend.reserved_paths.iter().cloned()).collect()
     }
 }

@@ -21,11 +21,19 @@ pub struct Answers {
     pub error_member: bool,
     /// The longest body of an answer that a `Location` is made from, in bytes
     pub max_body_bytes: u64,
+    /// Whether errors in JSON lose stack traces and paths of files, if the document says it
+    pub clean_errors: Option<bool>,
 }
 
 impl Default for Answers {
     fn default() -> Self {
-        Self { docs_url: None, retry_headers: Vec::new(), error_member: false, max_body_bytes: DEFAULT_MAX_BODY_BYTES }
+        Self {
+            docs_url: None,
+            retry_headers: Vec::new(),
+            error_member: false,
+            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            clean_errors: None,
+        }
     }
 }
 
@@ -33,7 +41,7 @@ impl Answers {
     /// Reads an `answers` object. `docs_url` is a member of the document itself.
     #[inline(never)]
     pub(super) fn read(at: &JsonCursor<'_>, docs_url: Option<String>, issues: &mut Issues) -> Self {
-        let known = ["retry_headers", "error_member", "max_body_bytes"];
+        let known = ["retry_headers", "error_member", "max_body_bytes", "clean_errors"];
         let Some(fields) = at.fields(&known, issues) else { return Self::default() };
         let list = fields.get("retry_headers");
         let retry_headers = list.as_ref().and_then(|at| at.list(issues, parse_retry_header)).unwrap_or_default();
@@ -52,6 +60,7 @@ impl Answers {
             retry_headers,
             error_member: fields.boolean("error_member", issues).unwrap_or_default(),
             max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(DEFAULT_MAX_BODY_BYTES),
+            clean_errors: fields.boolean("clean_errors", issues),
         }
     }
 }

@@ -5,11 +5,11 @@ use super::{parse_duration, parse_header_name, parse_text};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::policy::compile::GUARD;
 use crate::policy::path::NormalPath;
-use crate::policy::target::{Target, TargetPaths};
+use crate::policy::target::Target;
 
 /// The kind of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BackendKind {
+pub enum BackendKind {
     /// Restate's HTTP ingress.
     Restate,
     /// Another service that deduplicates by `Idempotency-Key`.
@@ -50,10 +50,6 @@ pub(crate) struct Backend {
     pub kind: BackendKind,
     /// Whether paths are rewritten to targets
     pub rewrite_path: bool,
-    /// The form of the targets' paths; always `V1` for a generic backend
-    pub paths: TargetPaths,
-    /// Whether the document has `paths`
-    pub has_paths: bool,
     /// Path prefixes that are closed to clients beside those of the kind of backend, normalised
     pub reserved_paths: Vec<String>,
     /// `operation_id`
@@ -78,10 +74,11 @@ pub(crate) struct Backend {
 pub(super) const KINDS: &str = ": `\"backend\": {\"kind\": \"generic\"}` is an API that deduplicates by `Idempotency-Key` itself, \
                                 `\"backend\": {\"kind\": \"restate\"}` is Restate's ingress; docs/backends.md compares them";
 
-/// Stands for the backend of a document that does not say its kind, and so does not start. It makes no further issues.
+/// Stands for the backend of a document that does not say its kind, and so does not start. It makes no further issues, so
+/// its cluster is not missing.
 impl Default for Backend {
     fn default() -> Self {
-        Self { paths: TargetPaths::V1, ..Self::of_kind(BackendKind::Restate) }
+        Self { cluster: Some(String::new()), ..Self::of_kind(BackendKind::Restate) }
     }
 }
 
@@ -92,8 +89,6 @@ impl Backend {
         Self {
             kind,
             rewrite_path: false,
-            paths: if restate { TargetPaths::V2 } else { TargetPaths::V1 },
-            has_paths: false,
             reserved_paths: Vec::new(),
             operation_id: restate
                 .then(|| OperationId { from: "x-restate-id".to_owned(), to: "x-operation-id".to_owned() }),
@@ -113,7 +108,6 @@ impl Backend {
         let known = [
             "kind",
             "rewrite_path",
-            "paths",
             "reserved_paths",
             "operation_id",
             "hide_headers",
@@ -129,20 +123,20 @@ impl Backend {
         let kind = fields.need_or_advise("kind", KINDS, issues).and_then(|at| at.choice(&kinds, issues));
         let default = kind.map_or_else(Self::default, Self::of_kind);
         let kind = default.kind;
-        let paths = fields.choice("paths", &[("v2", TargetPaths::V2), ("v1", TargetPaths::V1)], issues);
         let replay_headers = fields.list("replay_headers", issues, parse_header_name);
         Some(Self {
             kind,
             rewrite_path: fields.boolean("rewrite_path", issues).unwrap_or(default.rewrite_path),
-            has_paths: paths.is_some(),
-            paths: paths.filter(|_| kind == BackendKind::Restate).unwrap_or(default.paths),
             reserved_paths: fields.list("reserved_paths", issues, parse_reserved_path).unwrap_or_default(),
             operation_id: fields.get("operation_id").map_or(default.operation_id, |at| read_operation_id(&at, issues)),
             hide_headers: fields.list("hide_headers", issues, parse_header_pattern).unwrap_or(default.hide_headers),
             keep_headers: fields.list("keep_headers", issues, parse_header_name).unwrap_or_default(),
             replay_headers: replay_headers.filter(|_| kind == BackendKind::Generic).unwrap_or(default.replay_headers),
             // A cluster without a valid name has its own issue and is not missing.
-            cluster: fields.get("cluster").map(|at| at.parse(issues, parse_text).unwrap_or_default()),
+            cluster: fields
+                .get("cluster")
+                .map(|at| at.parse(issues, parse_text).unwrap_or_default())
+                .or(default.cluster),
             authority: fields.parse("authority", issues, parse_text),
             guard: fields.get("guard").and_then(|at| {
                 let fields = at.fields(&["service", "retention"], issues)?;

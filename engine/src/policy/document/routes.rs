@@ -151,6 +151,8 @@ pub(crate) struct RouteDocument<'j> {
     pub answer: Option<AnswerDocument>,
     /// `encoded_slash`: whether a parameter's value may contain `%2F`
     pub encoded_slash: bool,
+    /// `clean_errors`, if the route has it: whether errors in JSON lose stack traces and paths of files
+    pub clean_errors: Option<bool>,
 }
 
 /// An `answer` object.
@@ -192,6 +194,7 @@ impl<'j> RouteDocument<'j> {
             "on_prohibited",
             "answer",
             "encoded_slash",
+            "clean_errors",
         ];
         let fields = at.fields(&known, issues)?;
         let endpoint = fields.need_parse("endpoint", issues, check_name);
@@ -235,6 +238,7 @@ impl<'j> RouteDocument<'j> {
             strips_prohibited: read_on_prohibited(&fields, issues),
             answer: fields.get("answer").and_then(|at| read_answer(&at, issues)),
             encoded_slash: fields.boolean("encoded_slash", issues).unwrap_or_default(),
+            clean_errors: fields.boolean("clean_errors", issues),
             endpoint: endpoint?,
             template: template?,
             policy: policy?,

@@ -92,8 +92,6 @@ pub(crate) struct PolicyModel {
     pub(crate) shadow: bool,
     /// Whether the backend is Restate
     pub(crate) restate: bool,
-    /// Whether targets have Restate's newer paths
-    pub(crate) v2: bool,
     /// Whether the gateway's routes may name endpoints
     pub(crate) gateway_routes: bool,
     pub(crate) unmatched: &'static str,
@@ -130,8 +128,8 @@ impl TargetModel {
         if key.is_empty() { format!("{}/run", self.service) } else { format!("{}/{key}/run", self.service) }
     }
 
-    /// `None` where the object key is no segment. `v2`: in the form of Restate's newer paths.
-    pub(crate) fn path(&self, v2: bool, values: &[Vec<u8>], caller: Option<&CallerModel>) -> Option<String> {
+    /// `None` where the object key is no segment. `restate`: in the form of Restate's paths.
+    pub(crate) fn path(&self, restate: bool, values: &[Vec<u8>], caller: Option<&CallerModel>) -> Option<String> {
         let key: String = self
             .key
             .iter()
@@ -149,16 +147,15 @@ impl TargetModel {
                 literal => literal.to_owned(),
             })
             .collect();
-        let (prefix, send) = match (v2, self.one_way) {
-            (false, false) => ("", ""),
-            (false, true) => ("", "/send"),
-            (true, false) => ("/restate/call", ""),
-            (true, true) => ("/restate/send", ""),
+        let prefix = match (restate, self.one_way) {
+            (false, _) => "",
+            (true, false) => "/restate/call",
+            (true, true) => "/restate/send",
         };
         if self.key.is_empty() {
-            return Some(format!("{prefix}/{}/run{send}", self.service));
+            return Some(format!("{prefix}/{}/run", self.service));
         }
-        (!["", ".", ".."].contains(&key.as_str())).then(|| format!("{prefix}/{}/{key}/run{send}", self.service))
+        (!["", ".", ".."].contains(&key.as_str())).then(|| format!("{prefix}/{}/{key}/run", self.service))
     }
 }
 
@@ -182,7 +179,6 @@ impl PolicyModel {
         Self {
             shadow: false,
             restate: true,
-            v2: true,
             gateway_routes: true,
             unmatched: "REJECT",
             rewrite: false,
@@ -239,7 +235,7 @@ impl PolicyModel {
     pub(crate) fn document(&self) -> Json {
         let mode = |shadow: bool| if shadow { "shadow" } else { "enforce" };
         let routes: Vec<Json> = self.routes.iter().map(route_document).collect();
-        let mut document = json!({
+        json!({
             "version": 1,
             "mode": mode(self.shadow),
             "unmatched": self.unmatched,
@@ -263,11 +259,7 @@ impl PolicyModel {
                     }
                 }
             }
-        });
-        if self.restate {
-            document["backend"]["paths"] = json!(if self.v2 { "v2" } else { "v1" });
-        }
-        document
+        })
     }
 }
 

@@ -203,11 +203,11 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "x-restate-trace"])];
     let likely = || prop_oneof![3 => Just(true), 1 => Just(false)];
     let shadow = likely().prop_map(|enforce| !enforce);
-    let backend = (likely(), any::<bool>(), likely());
+    let backend = (likely(), likely());
     let rules = (prop_oneof![3 => Just(1_usize), 1 => 2_usize..5], any::<bool>(), any::<bool>());
     (shadow, unmatched, any::<bool>(), backend, identity(), keep, rules, vec(route(), 1..7)).prop_map(
         |(shadow, unmatched, rewrite, backend, mut identity, keep, (min_length, strip, parameters), generated)| {
-            let (restate, v2, gateway_routes) = backend;
+            let (restate, gateway_routes) = backend;
             let mut routes: Vec<RouteModel> = Vec::new();
             for mut route in generated {
                 if routes.iter().any(|other| conflict(&route, other)) {
@@ -248,7 +248,6 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
             PolicyModel {
                 shadow,
                 restate,
-                v2: v2 && restate,
                 gateway_routes,
                 unmatched: if rewrite { "REJECT" } else { unmatched },
                 rewrite,
