@@ -3,9 +3,12 @@
 
 use crate::common::{Gateway, Line};
 use edge_idempotency_engine::call::CallReply;
+use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::metrics::SeriesTable;
-use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};
+use edge_idempotency_engine::problem::Retry;
+use edge_idempotency_engine::{Driver, Exchange, FilterAction, Policy, ResponseFlow, SharedLookups, Waits};
 use std::sync::Arc;
+use testkit::attributes::NoAttributes;
 
 const POLICY: &str = r#"{
     "version": 1,
@@ -340,4 +343,20 @@ fn a_request_beyond_the_bound_does_not_wait() {
     assert_eq!(reason(&asked(&Waits::default())), None);
     drop(first);
     assert_eq!(reason(&asked(&waits)), None);
+}
+
+/// A success that has become too long while it came. A request that the backend has stored gets it when it is sent again.
+#[test]
+fn a_lost_answer_tells_whether_the_request_can_be_repeated() {
+    let policy = Policy::from_json(shaped_policy().replace("REQUIRED_A", "ACCEPTED").as_bytes()).unwrap();
+    let gateway = success(&[]);
+    let of = |name: &[u8]| gateway.request.iter().filter(|(other, _)| *other != name).copied().collect();
+    for (left_out, expected) in [(&b"x-other"[..], Retry::SameKey), (b"idempotency-key", Retry::Never)] {
+        let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
+        exchange.request_headers(&policy, &Headers::new(of(left_out)), &NoAttributes, &mut effects);
+        let flow = exchange.response_headers(&policy, &Headers::new(gateway.response.clone()), &mut effects);
+        assert_ne!(flow, ResponseFlow::Stream);
+        exchange.response_body_lost(&policy, &mut effects);
+        assert_eq!(exchange.refusal().unwrap().retry(), expected);
+    }
 }

@@ -569,9 +569,9 @@ fn edit_path<'a>(
             let pairs = query.unwrap_or_default().split(|byte| *byte == b'&').filter(|pair| is_listed(pair, listed));
             let pairs: Vec<&[u8]> = pairs.collect();
             match path {
-                Cow::Borrowed(fixed) if pairs.is_empty() => Cow::Borrowed(fixed.as_bytes()),
-                path if pairs.is_empty() => Cow::Owned(path.into_owned().into_bytes()),
-                path => Cow::Owned([path.as_bytes(), &pairs.join(&b'&')].join(&b'?')),
+                path if !pairs.is_empty() => Cow::Owned([path.as_bytes(), &pairs.join(&b'&')].join(&b'?')),
+                Cow::Borrowed(fixed) => Cow::Borrowed(fixed.as_bytes()),
+                Cow::Owned(path) => Cow::Owned(path.into_bytes()),
             }
         }
         None => {

@@ -316,7 +316,7 @@ fn read<'a>(policy: &Policy, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>
 
 /// Leaves one of several removals of the same name, of those that begin at this index.
 fn remove_once(effects: &mut Vec<Effect<'_>>, begin: usize) {
-    if effects.len() > begin + 1 {
+    if let Some([_, _, ..]) = effects.get(begin..) {
         let removals = effects.split_off(begin);
         let names = removals.into_iter().filter_map(|effect| match effect {
             Effect::Remove { name, .. } => Some(name),
@@ -431,6 +431,17 @@ mod tests {
             RETRY.as_bytes(),
         ];
         assert!(read.iter().all(|name| RESPONSE_NAMES.iter().any(|known| known.as_bytes() == *name)));
+    }
+
+    #[test]
+    fn a_hidden_name_is_removed_once_however_many_lines_it_has() {
+        let policy = Policy::from_json(br#"{"version": 1, "backend": {"kind": "restate"}, "routes": []}"#).unwrap();
+        let line = (HANDLER_HIT, b"true".as_slice());
+        for lines in 1..4 {
+            let mut effects = vec![];
+            read(&policy, &Headers::new(vec![line; lines]), &mut effects);
+            assert_eq!(effects, [Effect::Remove { map: HeaderMapKind::Response, name: HANDLER_HIT }], "{lines}");
+        }
     }
 
     #[test]

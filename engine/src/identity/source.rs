@@ -337,3 +337,14 @@ fn parse_subject(rule: &SubjectRule, types: &[String], text: &[u8]) -> Result<Su
     }
     Subject::new(kind, id.strip_prefix(b":").ok_or(Malformed::SubjectType)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metadata_path_is_joined_as_gateways_read_it() {
+        let path = MetadataPath::new(vec!["envoy.filters.http.jwt_authn".to_owned(), "jwt".to_owned()]);
+        assert_eq!(path.joined(), "envoy.filters.http.jwt_authn\0jwt");
+    }
+}

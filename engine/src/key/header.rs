@@ -231,6 +231,7 @@ mod tests {
             "\"abc\";a",
             "\"abc\";a=1;b",
             "\"abc\"; a=-1.5",
+            "\"abc\";a_1-.*=1",
             "\"abc\";a=\"x,\\\"y\"",
             "\"abc\";a=?1;b=tok/en:x;c=:aGk=:;*d=*",
         ] {
@@ -241,12 +242,13 @@ mod tests {
     #[test]
     fn reasons_are_found_in_their_order() {
         let long = "a".repeat(256);
-        let cases: [(&[u8], KeyError); 33] = [
+        let cases: [(&[u8], KeyError); 36] = [
             (b"a,b", KeyError::Multiple),
             (b",", KeyError::Multiple),
             (b"\"a\",\"b\"", KeyError::Multiple),
             (b"\"a\", ", KeyError::Multiple),
             (b"\"a\\\\\",b", KeyError::Multiple),
+            (b"a\\,b", KeyError::Multiple),
             (b"", KeyError::Empty),
             (b" \t ", KeyError::Empty),
             (b"\"\"", KeyError::Empty),
@@ -264,9 +266,11 @@ mod tests {
             (b"\"abc\";a=:aGk=", KeyError::Syntax),
             (b"\"abc\";a=\"x", KeyError::Syntax),
             (b"\"a\\bc\"", KeyError::Syntax),
+            (b"\"a\\b\"\"", KeyError::Syntax),
             (b"\"a\xffc\"", KeyError::Syntax),
             (b"\"a\tc\"", KeyError::Syntax),
             (b"\"a\\\"c\"", KeyError::Charset),
+            (b"\"a\\\",b\"", KeyError::Charset),
             (b"\"a,c\"", KeyError::Charset),
             (b"\"a c\"", KeyError::Charset),
             (b"abc\"", KeyError::Charset),

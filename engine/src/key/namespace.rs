@@ -135,7 +135,9 @@ mod tests {
     fn the_length_is_bounded() {
         let caller = identity(&"t".repeat(63), Project::parse(&[b'p'; 63]).unwrap(), "user", &"u".repeat(200));
         let room = MAX_NAMESPACED_LENGTH - encode(&caller, "").unwrap().len();
-        assert_eq!(encode(&caller, &"k".repeat(room)).unwrap().len(), MAX_NAMESPACED_LENGTH);
+        let longest = encode(&caller, &"k".repeat(room)).unwrap();
+        assert_eq!((longest.len(), decode(&longest).is_ok()), (MAX_NAMESPACED_LENGTH, true));
+        assert_eq!(decode(&(longest + "k")), Err(NotNamespaced));
         assert_eq!(encode(&caller, &"k".repeat(room + 1)), Err(KeyError::NamespacedLength));
     }
 

@@ -187,6 +187,7 @@ mod tests {
             ("[1::]", "[1::]"),
             ("[1:0:0:2:0:0:0:0abc]", "[1:0:0:2::abc]"),
             ("[1:0:2:3:4:5:6:7]", "[1:0:2:3:4:5:6:7]"),
+            ("[1:0:0:2:3:0:0:4]", "[1::2:3:0:0:4]"),
             ("[1:2:3:4:5:6:7::]", "[1:2:3:4:5:6:7:0]"),
             ("[1:2:3:4:5:6:7::8]", "[1:2:3:4:5:6:7::8]"),
             ("[::1::]", "[::1::]"),
@@ -217,6 +218,7 @@ mod tests {
             // One final dot goes, and not all of them.
             assert!(canonical(host) == host || host.ends_with('.'), "{host}");
         }
+        assert!(matches!(canonical("api.example.com"), Cow::Borrowed(_)), "most hosts are not copied");
     }
 
     #[test]

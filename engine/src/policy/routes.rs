@@ -102,8 +102,10 @@ const fn prefixes(node: NodeId) -> usize {
 impl RouteTable {
     /// A table with room for this many routes, each with a segment of its own.
     pub(crate) fn with_capacity(routes: usize) -> Self {
-        let (nodes, children) = (Vec::with_capacity(routes), TextIndex::with_capacity(routes));
-        Self { nodes, children, ..Self::default() }
+        let mut table = Self::default();
+        table.nodes.reserve(routes);
+        table.children = TextIndex::with_capacity(routes);
+        table
     }
 
     /// Inserts a route. Returns the earlier routes with the same host and the same template, except for the names of
