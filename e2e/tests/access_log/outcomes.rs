@@ -479,8 +479,11 @@ fn check_line(row: &Row, line: &Map<String, Value>) -> Result<()> {
     ensure!(id.as_str().is_some_and(|id| id.len() == 36), "no request id");
     let is_rejected = row.record.get("idempotency_outcome").is_some_and(|outcome| outcome == "rejected");
     let forwarded = row.record.is_object() && !is_rejected;
-    ensure!(member("cluster") == "backend-requests", "the cluster");
-    ensure!((member("route") == "backend") == forwarded, "the route");
+    // A request that waits for a result has a route and a cluster of its own.
+    let waits = row.record.get("original_path").and_then(Value::as_str).is_some_and(|path| path.ends_with("/{key}"));
+    let (cluster, route) = if waits { ("backend-waits", "waits") } else { ("backend-requests", "backend") };
+    ensure!(member("cluster") == cluster, "the cluster");
+    ensure!((member("route") == route) == forwarded, "the route");
     ensure!(member("edge_idempotency") == row.record, "instead of\n  {}", row.record);
     Ok(())
 }

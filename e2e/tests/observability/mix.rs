@@ -72,7 +72,7 @@ impl Mix {
                 "project": "project_id",
                 "subject": {"field": "sub", "type": "user"}
             }]},
-            "backend": {"kind": "generic", "cluster": "backend", "guard": {}},
+            "backend": {"kind": "generic", "cluster": "backend", "guard": {"service": "Claims"}},
             "routes": [
                 {"endpoint": "guarded", "path": "/guarded", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce"}
             ]
