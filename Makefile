@@ -30,8 +30,8 @@ override EDGE_PATH_READERS := $(abspath $(EDGE_PATH_READERS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
 export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_KRAKEND
 
-# The dev profile shares its build with the tests; CLI_PROFILE=release takes longer and makes a small and fast binary.
-CLI_PROFILE ?= dev
+# CLI_PROFILE=dev builds faster, and reads large files slowly.
+CLI_PROFILE ?= native
 
 MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
@@ -119,17 +119,19 @@ lint: ## format and clippy
 # All tests are built with one selection of packages, the whole workspace: another one has other features, and most crates would
 # be compiled again. `cargo test --workspace --test NAME` shares this build, too. CI compiles everything once, so that what
 # makes the next compilation fast would only cost it time and space.
-export CARGO_INCREMENTAL ?= $(if $(CI),0,1)
+ifdef CI
+export CARGO_INCREMENTAL := 0
+endif
 BINARIES := demo demo-service edge-idempotency idempotency-guard soak
 
 # Cargo never removes what it built for another state of the sources. What is removed and still of use is built again.
 .PHONY: programs
 programs: ## build the test programs, and what the tests start
 	@echo "== build"
-	@for old in $(NATIVE)/debug/deps $(NATIVE)/debug/incremental; do \
+	@for old in target/debug/deps target/debug/incremental; do \
 		[ ! -d $$old ] || find $$old -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} +; done
-	@scripts/krakend.sh build & go=$$!; \
-		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %) && wait $$go
+	@$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),scripts/krakend.sh build,:) & go=$$!; \
+		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go && exit $$rust
 
 .PHONY: rust
 rust: tools $(WASM_NEEDED) programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
@@ -144,7 +146,7 @@ krakend: ## the Go bridge for KrakenD: format, vet and its tests in Go
 
 # What finds faults only by repetition. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
-test-long: tools $(WASM_NEEDED) ## what takes long: the soak, race detectors, random requests, every property a hundred times
+test-long: tools $(WASM_NEEDED) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases
 	@MAKE=$(MAKE) scripts/test-long.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
@@ -158,7 +160,7 @@ soak: tools $(WASM_NEEDED) ## operations through two Envoys and three Restate no
 
 # Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
 .PHONY: dashboard-picture
-dashboard-picture: tools $(WASM_NEEDED) ## draw the dashboard's main panels anew: docs/images/dashboard.png
+dashboard-picture: tools $(WASM_NEEDED) programs ## draw the dashboard's main panels anew: docs/images/dashboard.png
 	@scripts/tools.sh plotting
 	@EDGE_DASHBOARD_DATA=$(CURDIR)/target/dashboard.json cargo test --quiet --workspace --test e2e -- 'observability::names and labels are clean'
 	@mkdir -p docs/images
@@ -170,8 +172,7 @@ SEED ?= 1
 ONLY ?=
 
 .PHONY: hostile
-hostile: $(WASM_NEEDED) ## random hostile requests against a model of who is let in: CASES=100000 SEED=1 [ONLY=4711]
-	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
+hostile: tools $(WASM_NEEDED) programs ## random hostile requests against a model of who is let in: CASES=100000 SEED=1 [ONLY=4711]
 	@echo "== hostile"
 	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet --workspace --test e2e -- --quiet adversary
 
@@ -182,29 +183,29 @@ BENCH_ARGS ?=
 bench: bench-files ## measure what the filter costs: the exchange natively, and in a real Envoy
 	@echo "== bench"
 	@cargo bench --quiet --package edge-idempotency-engine --bench exchange
-	@cargo run --quiet --profile bench --package bench -- $(BENCH_ARGS)
+	@cargo run --quiet --profile native --package bench -- $(BENCH_ARGS)
 
 .PHONY: bench-quick
 bench-quick: bench-files ## a short and rough run in Envoy, for development
 	@echo "== bench-quick"
-	@cargo run --quiet --profile bench --package bench -- --quick $(BENCH_ARGS)
+	@cargo run --quiet --profile native --package bench -- --quick $(BENCH_ARGS)
 
 .PHONY: bench-reload
 bench-reload: bench-files ## measure what requests wait while a policy of 10 or 10,000 routes is replaced
 	@echo "== bench-reload"
-	@cargo run --quiet --profile bench --package bench -- --reload --rounds 3 $(BENCH_ARGS)
+	@cargo run --quiet --profile native --package bench -- --reload --rounds 3 $(BENCH_ARGS)
 
 .PHONY: bench-flood
 bench-flood: bench-files ## measure what other requests wait, and memory, in a flood of webhooks of 1 MiB
 	@echo "== bench-flood"
-	@cargo run --quiet --profile bench --package bench -- --flood --rounds 3 $(BENCH_ARGS)
+	@cargo run --quiet --profile native --package bench -- --flood --rounds 3 $(BENCH_ARGS)
 
 .PHONY: bench-backend
 bench-backend: ## measure what Restate and the guard service spend on a claim
 	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),scripts/tools.sh restate,:)
 	@echo "== bench-backend"
 	@cargo build --quiet --release --package edge-idempotency-services
-	@EDGE_GUARD=$(abspath $(NATIVE))/release/idempotency-guard cargo run --quiet --profile bench --package bench -- --backend $(BENCH_ARGS)
+	@EDGE_GUARD=$(abspath $(NATIVE))/release/idempotency-guard cargo run --quiet --profile native --package bench -- --backend $(BENCH_ARGS)
 
 # Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files

@@ -32,7 +32,6 @@ if ! GO=$(find_go "$GO_MINIMUM" .); then
         why="Go $(go_version go) cannot fetch Go $needed (GOTOOLCHAIN is $(cd / && go env GOTOOLCHAIN))"
     fi
     if [ "${1:-}" = build ]; then
-        rm -rf "$OUT"
         mkdir -p "$OUT"
         touch "$OUT/without-go"
     else

@@ -1,4 +1,5 @@
 //! Links of pages, and names of pages in all other files, lead to a file and a heading that exist.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeSet;

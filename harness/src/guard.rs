@@ -34,7 +34,7 @@ pub struct GuardOptions {
 }
 
 impl GuardOptions {
-    /// The program that `EDGE_GUARD` names, or else the one that cargo builds. Claims are kept for 170 hours.
+    /// The program that `EDGE_GUARD` names, or else the one beside the running program. Claims are kept for 170 hours.
     pub fn new(run_dir: &Path, port: u16) -> Result<Self> {
         let program = built("EDGE_GUARD", "idempotency-guard")?;
         Ok(Self { program, run_dir: run_dir.to_owned(), port, retention: "170h".to_owned() })

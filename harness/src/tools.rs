@@ -68,7 +68,8 @@ fn service() -> Result<PathBuf> {
 /// A program of this repository: where `variable` says, else where cargo leaves it beside the running program.
 pub fn built(variable: &str, program: &str) -> Result<PathBuf> {
     if let Some(path) = env::var_os(variable) {
-        let path = PathBuf::from(path);
+        // Tests run in the directory of their package.
+        let path = repository().join(path);
         ensure!(path.is_file(), "{variable} names {}, which is not there", path.display());
         return Ok(path);
     }

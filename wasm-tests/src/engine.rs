@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use edge_idempotency_engine::lookup::FakeStores;
 
@@ -28,11 +29,16 @@ pub struct Wasm {
 }
 
 impl Wasm {
-    /// Compiles the module that `EDGE_WASM` names, or the one `make wasm` leaves.
+    /// The module that `EDGE_WASM` names, or the one `make wasm` leaves. It is compiled once for all tests of a program.
     ///
     /// # Errors
     /// There is no module, or it is none.
-    pub fn load() -> Result<Self, String> {
+    pub fn load() -> Result<&'static Self, String> {
+        static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(Wasm::compile);
+        MODULE.as_ref().map_err(Clone::clone)
+    }
+
+    fn compile() -> Result<Self, String> {
         let file = std::env::var_os("EDGE_WASM").map_or_else(|| "dist/edge_idempotency.wasm".into(), PathBuf::from);
         let program = Program::from_file(&workspace().join(file));
         let program = program.map_err(|error| format!("no module to test: {error}\nRun `make wasm` to build it."))?;

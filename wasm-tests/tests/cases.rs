@@ -3,7 +3,6 @@
 //! native engine's, whose own tests (`engine/tests/cases.rs`) run the cases, too.
 
 use std::process::ExitCode;
-use std::sync::LazyLock;
 
 use libtest_mimic::Arguments;
 use wasm_tests::engine::Wasm;
@@ -11,9 +10,6 @@ use wasm_tests::trials::{Engine, of_all_files, of_file};
 
 mod bridge;
 mod vectors;
-
-/// Compiling the module takes a second or two: once for all cases, and only if one of them runs.
-static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(Wasm::load);
 
 fn main() -> ExitCode {
     let mut trials = of_all_files(|file| of_file("", file, module));
@@ -23,5 +19,5 @@ fn main() -> ExitCode {
 }
 
 fn module() -> Result<&'static dyn Engine, String> {
-    MODULE.as_ref().map(|module| module as &dyn Engine).map_err(Clone::clone)
+    Wasm::load().map(|module| module as &dyn Engine)
 }

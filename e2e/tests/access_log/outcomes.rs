@@ -480,7 +480,9 @@ fn check_line(row: &Row, line: &Map<String, Value>) -> Result<()> {
     let is_rejected = row.record.get("idempotency_outcome").is_some_and(|outcome| outcome == "rejected");
     let forwarded = row.record.is_object() && !is_rejected;
     // A request that waits for a result has a route and a cluster of its own.
-    let waits = row.record.get("original_path").and_then(Value::as_str).is_some_and(|path| path.ends_with("/{key}"));
+    let is_recovery =
+        row.record.get("original_path").and_then(Value::as_str).is_some_and(|path| path.ends_with("/{key}"));
+    let waits = forwarded && is_recovery && !row.request.target.ends_with(b"/output");
     let (cluster, route) = if waits { ("backend-waits", "waits") } else { ("backend-requests", "backend") };
     ensure!(member("cluster") == cluster, "the cluster");
     ensure!((member("route") == route) == forwarded, "the route");

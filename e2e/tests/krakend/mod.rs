@@ -2,7 +2,7 @@
 //! (`krakend/internal/standin`), because CI cannot build KrakenD: it follows KrakenD's source, opens the real plugin as KrakenD
 //! does, or has the package `executor` built in, as a custom build of KrakenD has.
 //!
-//! `make krakend` builds the stand-in and the plugin, and runs these tests.
+//! `make programs` builds the stand-in and the plugin.
 
 mod backend;
 mod broken;

@@ -63,10 +63,7 @@ fn post() -> String {
 }
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let lines: Vec<Line> = match serde_json::from_str(include_str!("lines.json")) {
-        Ok(lines) => lines,
-        Err(error) => return Err(error.into()),
-    };
+    let lines: Vec<Line> = serde_json::from_str(include_str!("lines.json"))?;
     let mut tests: Vec<Test<World>> = Vec::new();
     for listener in [SHIPPED, AS_WRITTEN] {
         for line in &lines {

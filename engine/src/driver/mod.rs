@@ -19,9 +19,9 @@ pub use lookups::SharedLookups;
 pub use stall::STALL_TICK_MS;
 
 use crate::collision::{BodyReader, Observation};
-use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, Stage, Waiter};
+use crate::exchange::{Effect, Exchange, HeaderMapKind, RequestFlow, Stage};
 use crate::host::{HeaderLines as _, Host, HostError, LocalReply};
-use crate::lookup::{LookupAnswer, SenderNetwork};
+use crate::lookup::{LookupAnswer, PendingLookup};
 use crate::metrics::{SeriesTable, count_request, count_response};
 use crate::policy::{Answers, Policy};
 use crate::problem::Problem;
@@ -66,7 +66,7 @@ pub struct Driver<H: Host> {
 
 /// A request that waits for its whole body, and maybe for lookups.
 struct PendingRequest {
-    /// The header lines that are read when the wait ends. They count towards the limits of [`HeldLines`] until then.
+    /// The header lines that are read when the wait ends. While the request waits they count towards the limits of [`HeldLines`].
     lines: HeldLines,
     /// How many bytes of names and values the request's head has, without the headers that were removed before the wait: the
     /// gateway counts it so.
@@ -279,6 +279,14 @@ impl<H: Host> Driver<H> {
                     let Some((lookups, request)) = lookups.zip(self.exchange.pending_lookup()) else {
                         return self.reply(host, &Problem::policy_invalid());
                     };
+                    // The cache of a store may have the answer, and then nothing waits. Other calls are made for each request, so
+                    // one for which there is no room must not cause any.
+                    if !matches!(request, PendingLookup::Store(_))
+                        && let Some(pending) = &mut self.pending
+                        && let Err(why) = pending.lines.count_for(self.exchange.waiter(policy))
+                    {
+                        return self.refuse_to_wait(host, why);
+                    }
                     match lookups.look_up(host, self.stream, request) {
                         Some(answer) => self.take_answer(host, policy, answer),
                         None => return self.wait(host, policy, Some(lookups)),
@@ -305,15 +313,7 @@ impl<H: Host> Driver<H> {
     /// Waits, if there is room for the request.
     fn wait(&mut self, host: &H, policy: &Policy, lookups: Option<&mut SharedLookups>) -> FilterAction {
         let Some(pending) = &mut self.pending else { return FilterAction::Pause };
-        let waiter = match self.exchange.waiter(policy) {
-            // Nobody knows whether there is such a webhook: whose name it uses says nothing, and where it comes from does.
-            Waiter::Unverified(name) if name.is_empty() => {
-                let network = host.sender_address().and_then(|address| SenderNetwork::parse(&address));
-                Waiter::Unverified(network.map(|network| network.to_string().into()).unwrap_or(name))
-            }
-            waiter => waiter,
-        };
-        match pending.lines.count_for(waiter) {
+        match pending.lines.count_for(self.exchange.waiter(policy)) {
             Ok(()) => FilterAction::Pause,
             Err(why) => {
                 if let Some(lookups) = lookups {

@@ -106,7 +106,8 @@ fn without_paths(text: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
         if *first == b'"' {
             let (content, after) = string(after).ok_or(NotJson)?;
             match member {
-                MemberKind::Url => out.extend(content.raw()),
+                // A URL of a file tells as much as its path.
+                MemberKind::Url if !content.raw().starts_with(b"file:") => out.extend(content.raw()),
                 _ => found |= paths::clean(content.raw(), member == MemberKind::Pointer, &mut out),
             }
             let value = skip_space(after).strip_prefix(b":").map(skip_space);
@@ -192,6 +193,7 @@ mod tests {
             (r#"{"path":{"detail":"/home/7"}}"#, r#"{"path":{"detail":"…"}}"#),
             (r#"{"path":["/home/7"]}"#, r#"{"path":["…"]}"#),
             (r#"{"Path":"/home/7"}"#, r#"{"Path":"…"}"#),
+            (r#"{"url":"file:///srv/app/x.js"}"#, r#"{"url":"file://…"}"#),
             (r#"["path", "/home/7"]"#, r#"["path", "…"]"#),
             (r#"[{"path":7}, "/home/7"]"#, r#"[{"path":7}, "…"]"#),
             (r#"{"path":7,"/home/7":1}"#, r#"{"path":7,"…":1}"#),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiter {
     /// Nobody has verified who sends it. The text is the webhook id, or the signed caller, that the request names; it is
-    /// empty while nobody knows whether there is such a webhook, and the driver takes the sender's network.
+    /// empty while nobody knows whether there is such a webhook.
     Unverified(Arc<str>),
     /// A verified caller of this tenant.
     Tenant(Arc<str>),

@@ -4,7 +4,6 @@
 
 use crate::policy::authority::ipv6;
 use foldhash::fast::FixedState;
-use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 
 /// The maximum number of calls under way that a request waits for, of each part. Refreshes are not limited by it.
@@ -36,13 +35,6 @@ impl SenderNetwork {
             None => hasher.write(host.as_bytes()),
         }
         Some(Self(hasher.finish()))
-    }
-}
-
-/// The hash. No webhook id has a colon.
-impl fmt::Display for SenderNetwork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "network:{:x}", self.0)
     }
 }
 

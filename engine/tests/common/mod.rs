@@ -40,8 +40,6 @@ pub(crate) struct Gateway {
     pub(crate) refuses_edits: bool,
     /// How often it was given another body of the response
     pub(crate) bodies: Cell<usize>,
-    /// The client's address and port
-    pub(crate) sender: Option<&'static [u8]>,
     /// The path that was set last
     pub(crate) path: RefCell<String>,
 }
@@ -116,10 +114,6 @@ impl Host for Gateway {
 
     fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
         if self.refuses_edits { Err(HostError) } else { Ok(()) }
-    }
-
-    fn sender_address(&self) -> Option<Vec<u8>> {
-        self.sender.map(<[u8]>::to_vec)
     }
 
     fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
