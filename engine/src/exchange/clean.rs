@@ -193,7 +193,7 @@ mod tests {
             (r#"{"path":{"detail":"/home/7"}}"#, r#"{"path":{"detail":"…"}}"#),
             (r#"{"path":["/home/7"]}"#, r#"{"path":["…"]}"#),
             (r#"{"Path":"/home/7"}"#, r#"{"Path":"…"}"#),
-            (r#"{"url":"file:///srv/app/x.js"}"#, r#"{"url":"file://…"}"#),
+            (r#"{"url":"file:///srv/app/x.js"}"#, r#"{"url":"…"}"#),
             (r#"["path", "/home/7"]"#, r#"["path", "…"]"#),
             (r#"[{"path":7}, "/home/7"]"#, r#"[{"path":7}, "…"]"#),
             (r#"{"path":7,"/home/7":1}"#, r#"{"path":7,"…":1}"#),
