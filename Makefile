@@ -144,7 +144,7 @@ krakend: ## the Go bridge for KrakenD: format, vet and its tests in Go
 	@echo "== krakend"
 	@scripts/krakend.sh
 
-# What finds faults only by repetition. CONTRIBUTING.md says when it is run, and when it was last green.
+# Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
 test-long: tools $(WASM_NEEDED) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases
 	@MAKE=$(MAKE) scripts/test-long.sh
@@ -153,9 +153,8 @@ test-long: tools $(WASM_NEEDED) ## what takes long: the soak, the race detector,
 SOAK_ARGS ?=
 
 .PHONY: soak
-soak: tools $(WASM_NEEDED) ## operations through two Envoys and three Restate nodes while processes are killed: SOAK_ARGS="--operations 10000 --faults 40"
+soak: tools $(WASM_NEEDED) programs ## operations through two Envoys and three Restate nodes while processes are killed: SOAK_ARGS="--operations 10000 --faults 40"
 	@echo "== soak"
-	@cargo build --quiet --package edge-idempotency-services --package soak
 	@$(NATIVE)/debug/soak $(SOAK_ARGS)
 
 # Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
