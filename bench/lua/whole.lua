@@ -2,9 +2,9 @@
 -- is told, its path, and the answer's headers. Headers are removed by their names, which is much faster in Lua than
 -- looking at every line: other spellings and unforeseen names pass, as they do not in the filter.
 local routes = {
-  ["POST /api/v1/conversations/send-message"] = {key = true, path = "/Conversations/sendMessage"},
-  ["POST /api/v1/refunds"] = {key = true, path = "/Refunds/create"},
-  ["POST /api/v1/notifications/devices"] = {path = "/Notifications/register"},
+  ["POST /api/v1/conversations/send-message"] = {key = true, path = "/restate/call/Conversations/sendMessage"},
+  ["POST /api/v1/refunds"] = {key = true, path = "/restate/call/Refunds/create"},
+  ["POST /api/v1/notifications/devices"] = {path = "/restate/call/Notifications/register"},
 }
 local stripped = {
   "authorization", "cookie", "proxy-authorization", "x-api-key", "origin", "access-control-request-method",
