@@ -31,8 +31,11 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 /// `cases` times `PROPTEST_TIMES`; what fails is remembered beside the test, and comes first from then on.
 fn cases(cases: u32) -> Config {
     let times = std::env::var("PROPTEST_TIMES").map_or(1, |times| times.parse().expect("PROPTEST_TIMES is a number"));
+    let cases = cases.saturating_mul(times);
     Config {
-        cases: cases.saturating_mul(times),
+        cases,
+        // Generators throw values away, the more of them the more cases there are.
+        max_local_rejects: cases.saturating_mul(4).max(65_536),
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         max_shrink_iters: 1000,
         ..Config::default()
