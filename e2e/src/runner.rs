@@ -129,7 +129,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Whether this is `make test-long`, which also runs what finds faults only by repetition.
+/// Whether this is `make test-long`, which also runs tests that need many repetitions to find a fault.
 pub fn long() -> bool {
     std::env::var_os("EDGE_LONG").is_some()
 }
