@@ -54,17 +54,10 @@ type Job = Box<dyn FnOnce() -> Result<()> + Send>;
 pub struct Group {
     jobs: VecDeque<(String, Job)>,
     left_out: Vec<String>,
-    at_once: usize,
     alone: bool,
 }
 
 impl Group {
-    /// So many tests of the group run at the same time, instead of one.
-    #[must_use]
-    pub fn at_once(self, tests: usize) -> Self {
-        Self { at_once: tests, ..self }
-    }
-
     /// No other group runs while this one does: it measures what others would disturb.
     #[must_use]
     pub fn alone(self) -> Self {
@@ -194,10 +187,9 @@ struct Waiting {
 /// What is left of a group.
 struct Planned {
     waiting: VecDeque<Waiting>,
-    at_once: usize,
     alone: bool,
     started: bool,
-    running: usize,
+    runs: bool,
 }
 
 impl Planned {
@@ -215,7 +207,7 @@ impl Planned {
             trials.push(trial);
         }
         let left_out = group.left_out.iter().map(|name| full(name)).collect();
-        let planned = Self { waiting, at_once: group.at_once.max(1), alone: group.alone, started: false, running: 0 };
+        let planned = Self { waiting, alone: group.alone, started: false, runs: false };
         (left_out, Some(planned).filter(|planned| !planned.waiting.is_empty()))
     }
 }
@@ -257,7 +249,7 @@ impl Pool {
             // Nobody listens if the run was cut short.
             drop(outcome.send(result.map_err(|error| format!("{error:#}"))));
             if let Some(group) = self.queue().get_mut(group) {
-                group.running -= 1;
+                group.runs = false;
             }
             self.changed.notify_all();
         }
@@ -274,20 +266,17 @@ impl Pool {
 /// The next test, and its group's index. Groups that have begun come first, so that what they share ends soon; groups that
 /// want to be alone come last.
 fn next(queue: &mut [Planned]) -> Option<(usize, Waiting)> {
-    let running: usize = queue.iter().map(|group| group.running).sum();
+    let nothing_runs = !queue.iter().any(|group| group.runs);
     let others_left = queue.iter().any(|group| !group.alone && !group.waiting.is_empty());
-    let alone_runs = queue.iter().any(|group| group.alone && group.running > 0);
+    let alone_runs = queue.iter().any(|group| group.alone && group.runs);
     let free = |group: &Planned| {
-        let may_start = match group.alone {
-            true => group.running == running && !others_left,
-            false => !alone_runs,
-        };
-        may_start && !group.waiting.is_empty() && group.running < group.at_once
+        let may_start = if group.alone { nothing_runs && !others_left } else { !alone_runs };
+        may_start && !group.waiting.is_empty() && !group.runs
     };
     let begun = queue.iter().position(|group| group.started && free(group));
     let index = begun.or_else(|| queue.iter().position(free))?;
     let group = queue.get_mut(index)?;
-    (group.started, group.running) = (true, group.running + 1);
+    (group.started, group.runs) = (true, true);
     Some((index, group.waiting.pop_front()?))
 }
 

@@ -5,7 +5,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::config::{Change, ListenerSpec};
@@ -85,8 +84,6 @@ struct World {
     command: PathBuf,
     /// `Authorization: Bearer …`
     authorization: String,
-    /// One command at a time: what the upstream got belongs to it.
-    turn: Mutex<()>,
 }
 
 /// What the gateway made of a command.
@@ -117,7 +114,7 @@ impl World {
         let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
         let authorization = format!("Authorization: Bearer {}", gateway.token(&claims)?);
         let command = built("EDGE_CLI", "edge-idempotency")?;
-        Ok(Self { gateway, command, authorization, turn: Mutex::new(()) })
+        Ok(Self { gateway, command, authorization })
     }
 
     /// The text of a command: what a person would paste.
@@ -158,9 +155,7 @@ impl World {
 
 fn same(world: &World, command: &str) -> Result<()> {
     let text = world.text(command);
-    let turn = world.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let answered = world.send(&text)?;
-    drop(turn);
     let verdict = world.explained(&text, &["--json"])?;
     let told = |name: &str| verdict.get(name).cloned().unwrap_or_default();
     if told("action") == "reject" {
@@ -198,9 +193,7 @@ fn small_escapes(target: &str) -> String {
 fn answered_before(world: &World) -> Result<()> {
     for method in ["post", "FOO"] {
         let text = world.text(&format!("curl -X {method} ORDERS USUAL"));
-        let turn = world.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let answered = world.send(&text)?;
-        drop(turn);
         ensure!(answered.status == 400 && answered.received.is_empty(), "{method}: {}", answered.status);
         let notes = world.explained(&text, &["--json"])?.get("notes").map(Value::to_string).unwrap_or_default();
         ensure!(notes.contains(&format!("answers 400 to the method {method}")), "{method}: {notes}");
@@ -210,9 +203,7 @@ fn answered_before(world: &World) -> Result<()> {
 
 fn without_host(world: &World) -> Result<()> {
     let text = world.text("curl -H 'Host:' ORDERS USUAL");
-    let turn = world.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let answered = world.send(&text)?;
-    drop(turn);
     ensure!(answered.status == 400 && answered.received.is_empty(), "{}", answered.status);
     let output = world.explain(&text, &[])?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

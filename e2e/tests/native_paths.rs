@@ -1,8 +1,6 @@
 //! Restate's own paths, asked for by a stranger without a token, where the policy neither rewrites paths nor refuses what no route
 //! declares: a real Envoy leads every path to a real Restate, and only the filter closes them.
 
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
@@ -29,18 +27,13 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
 }
 
 fn test(name: &str, body: impl FnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| {
-        let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        body(world)
-    })
+    Test::new(name, move |world: &World| body(world))
 }
 
 struct World {
     chain: Chain,
     _guard: Guard,
     token: String,
-    /// One test at a time: what is new in the backend then belongs to it.
-    turn: Mutex<()>,
 }
 
 fn policy(unmatched: &str) -> Value {
@@ -74,7 +67,7 @@ impl World {
             anyhow::Ok(guard)
         })?;
         let token = chain.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "alice"}))?;
-        Ok(Self { chain, _guard: guard, token, turn: Mutex::new(()) })
+        Ok(Self { chain, _guard: guard, token })
     }
 
     fn send(&self, listener: &str, request: &Request) -> Result<Reply> {

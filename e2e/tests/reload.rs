@@ -3,8 +3,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -30,12 +30,7 @@ const CLIENTS: usize = 6;
 const SWITCHES: usize = 10;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let test = |name: &str, body: fn(&World) -> Result<()>| {
-        Test::new(name, move |world: &World| {
-            let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            body(world)
-        })
-    };
+    let test = |name: &str, body: fn(&World) -> Result<()>| Test::new(name, move |world: &World| body(world));
     let tests = vec![
         test("a request under way ends under its document", under_way),
         test("a document with errors changes nothing", refused),
@@ -134,8 +129,6 @@ struct World {
     gateway: Gateway,
     discovery: Discovery,
     token: String,
-    /// One test at a time: there is one document in force.
-    turn: Mutex<()>,
     _directory: TempDir,
 }
 
@@ -145,7 +138,7 @@ impl World {
         let headers = ["x-restate-id", "x-a-hidden", "x-b-hidden"].map(|name| (name.to_owned(), b"told".to_vec()));
         gateway.capture().answer(Answer { headers: headers.into(), ..Answer::default() });
         let token = token(&gateway)?;
-        Ok(Self { gateway, discovery, token, turn: Mutex::new(()), _directory: directory })
+        Ok(Self { gateway, discovery, token, _directory: directory })
     }
 
     fn keyed(&self, raw: &str) -> Request {

@@ -1,7 +1,6 @@
 //! The whole chain: client, Envoy with the filter, Restate, a service that counts its effects.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::plain_policy;
@@ -39,15 +38,11 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
 
 /// A test, one at a time: what is new in the backend then belongs to it.
 fn test(name: &str, body: impl AsyncFnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| {
-        let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        runtime()?.block_on(body(world))
-    })
+    Test::new(name, move |world: &World| runtime()?.block_on(body(world)))
 }
 
 struct World {
     stack: Stack,
-    turn: Mutex<()>,
     _directory: TempDir,
 }
 
@@ -74,7 +69,7 @@ impl World {
         let policy = plain_policy()?;
         let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
-        Ok(Self { stack, turn: Mutex::new(()), _directory: directory })
+        Ok(Self { stack, _directory: directory })
     }
 
     async fn send(&self, caller: Option<&Caller>, request: Request) -> Result<Reply> {

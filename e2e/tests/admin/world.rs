@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
@@ -92,16 +91,12 @@ pub(crate) struct World {
     pub(crate) stack: Stack,
     pub(crate) policy: PathBuf,
     program: PathBuf,
-    turn: Mutex<()>,
     pub(crate) directory: TempDir,
 }
 
 /// A test of the stack.
 pub(crate) fn test(name: &str, body: impl AsyncFnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| {
-        let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        runtime()?.block_on(body(world))
-    })
+    Test::new(name, move |world: &World| runtime()?.block_on(body(world)))
 }
 
 impl World {
@@ -118,7 +113,7 @@ impl World {
         std::fs::write(&file, policy.to_string())?;
         let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
-        Ok(Self { stack, policy: file, program: command()?, turn: Mutex::new(()), directory })
+        Ok(Self { stack, policy: file, program: command()?, directory })
     }
 
     /// Runs the command against the stack's Restate.

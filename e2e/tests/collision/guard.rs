@@ -3,17 +3,18 @@
 use std::sync::PoisonError;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::raw::{self, Connection};
+use e2e::raw::{self, Connection, Request};
 use e2e::runner::{Test, runtime};
 use serde_json::{Value, json};
 
-use super::{WITHOUT_GUARD, World, enforced, member, post_json, route, test, with_routes};
+use super::{GENERIC, WITHOUT_GUARD, World, enforced, member, post_json, repeated, route, test, with_routes};
 
 pub(crate) fn tests() -> Vec<Test<World>> {
     vec![
         test("a guard that is paused", |world| down(world, "paused")),
         test("a guard that is killed", |world| down(world, "killed")),
         test("a guard that Restate does not know", unknown),
+        test("the guard of a generic backend", of_generic_backend),
         test("`observe` counts although the client is gone", observed_without_client),
     ]
 }
@@ -27,6 +28,35 @@ pub(crate) fn policy_without_guard() -> Value {
             route("absent-observe", "Refunds/create", json!({"collision": "observe"})),
         ],
     )
+}
+
+pub(crate) fn policy_of_generic_backend() -> Value {
+    let mut policy =
+        with_routes(&json!({"retention": "170h"}), &[enforced("refunds-generic", "Refunds/create", json!({}))]);
+    if let Some(kind) = policy.pointer_mut("/backend/kind") {
+        *kind = json!("generic");
+    }
+    policy
+}
+
+/// The guard is a service of Restate whatever the kind of the backend, so Restate's own paths are closed, too.
+fn of_generic_backend(world: &World) -> Result<()> {
+    let address = world.chain.gateway.address(GENERIC)?;
+    let send = |request: &Request| {
+        let request = world.authenticated(request);
+        raw::exchange(address, &request.method, &request.http1())
+    };
+    let request = |order: &str| post_json("refunds-generic", "generic-1", refund(order));
+    for (order, status) in [("generic-1", 200), ("generic-1", 200), ("generic-2", 422)] {
+        let reply = repeated(|| send(&request(order)))?;
+        ensure!(reply.status == status, "{order}: {} {}", reply.status, reply.json());
+    }
+    ensure!(world.chain.effects("generic-1")? == 1 && world.chain.effects("generic-2")? == 0, "the effects");
+    for path in ["/restate/call/IdempotencyGuard/claim", "/restate/output", "/IdempotencyGuard/claim"] {
+        let reply = send(&Request::post(path).header("content-type", "application/json").body("{}"))?;
+        ensure!(reply.status == 404, "{path}: {} {}", reply.status, reply.json());
+    }
+    Ok(())
 }
 
 fn refund(order: &str) -> String {

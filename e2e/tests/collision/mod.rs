@@ -25,6 +25,8 @@ use serde_json::{Value, json};
 const LISTENER: &str = "collision";
 /// A listener whose policy names a guard that Restate does not know.
 pub(crate) const WITHOUT_GUARD: &str = "without-guard";
+/// A listener whose backend is of the kind `generic`. Restate stands for it: it takes a key on any path of a service.
+pub(crate) const GENERIC: &str = "generic";
 /// How often a test repeats an observed request at most: on a busy machine a claim may take longer than the filter waits for it.
 pub(crate) const ATTEMPTS: usize = 20;
 const POLL: Duration = Duration::from_millis(5);
@@ -46,16 +48,11 @@ pub(crate) struct World {
     pub(crate) guard: Mutex<Guard>,
     /// How many whole requests each endpoint got.
     sent: Mutex<BTreeMap<String, u64>>,
-    /// One test at a time, because some of them stop the guard.
-    turn: Mutex<()>,
 }
 
 /// A test that has everything to itself.
 fn test(name: &str, body: impl FnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| {
-        let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        body(world)
-    })
+    Test::new(name, move |world: &World| body(world))
 }
 
 /// A policy with these members of `backend.guard` and these routes.
@@ -138,7 +135,11 @@ impl World {
     fn start() -> Result<Self> {
         let listener = |policy: Value| ListenerSpec { policy: policy.to_string(), changes: vec![Change::Trailers] };
         let around = Surroundings { concurrency: 2, ..Surroundings::default() };
-        let listeners = [(LISTENER, policy()), (WITHOUT_GUARD, guard::policy_without_guard())];
+        let listeners = [
+            (LISTENER, policy()),
+            (WITHOUT_GUARD, guard::policy_without_guard()),
+            (GENERIC, guard::policy_of_generic_backend()),
+        ];
         let listeners = listeners.map(|(name, policy)| (name.to_owned(), listener(policy)));
         let mut chain = Chain::start(around, &listeners)?;
         let options = GuardOptions::new(chain.directory.path(), Ports::free()?.service)?;
@@ -148,7 +149,7 @@ impl World {
             anyhow::Ok(guard)
         })?;
         let token = chain.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "alice"}))?;
-        Ok(Self { chain, token, guard: Mutex::new(guard), sent: Mutex::default(), turn: Mutex::new(()) })
+        Ok(Self { chain, token, guard: Mutex::new(guard), sent: Mutex::default() })
     }
 
     pub(crate) fn address(&self) -> Result<SocketAddr> {

@@ -10,7 +10,6 @@ mod attacks;
 
 use std::env;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -48,8 +47,6 @@ struct World {
     tokens: Vec<String>,
     /// Numbers of keys, so that each is used once.
     keys: AtomicUsize,
-    /// One attack at a time.
-    turn: Mutex<()>,
 }
 
 /// What became of the tenants' requests.
@@ -134,7 +131,7 @@ impl World {
         gateway.capture().answer(answer);
         // The last one attacks.
         let tokens = (0..=TENANTS).map(token).collect::<Result<_>>()?;
-        Ok(Self { gateway, tokens, keys: AtomicUsize::new(0), turn: Mutex::new(()) })
+        Ok(Self { gateway, tokens, keys: AtomicUsize::new(0) })
     }
 
     /// The token of a tenant that does not behave well.
@@ -143,7 +140,6 @@ impl World {
     }
 
     fn withstands(&self, attack: &Attack) -> Result<()> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let quiet = self.tenants_ask()?;
         let held = (attack.begin)(self).with_context(|| format!("`{}` does not begin", attack.name))?;
         let sent: usize = held.iter().map(|held| held.sent).sum();

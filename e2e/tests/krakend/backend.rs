@@ -1,8 +1,6 @@
 //! The stand-in in front of a real Restate with the demo's services and both stores of lookups: the three cases, recovery by key
 //! and by operation, and work in flight.
 
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::chain::start_backend;
 use e2e::deliveries::{now, stripe};
@@ -30,7 +28,6 @@ pub(crate) struct World {
     service: Service,
     signer: Signer,
     senders: Senders,
-    turn: Mutex<()>,
     _directory: TempDir,
 }
 
@@ -60,7 +57,7 @@ impl World {
             signer: &signer,
             directory: directory.path(),
         })?;
-        Ok(Self { gateway, stores, restate, service, signer, senders, turn: Mutex::new(()), _directory: directory })
+        Ok(Self { gateway, stores, restate, service, signer, senders, _directory: directory })
     }
 
     /// Sends a request of a user of the tenant `acme`.
@@ -75,10 +72,7 @@ impl World {
 
 pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
     let test = |name: &str, body: fn(&World) -> Result<()>| {
-        let test = Test::new(name, move |world: &World| {
-            let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            body(world)
-        });
+        let test = Test::new(name, move |world: &World| body(world));
         test.within(way.name()).within("restate")
     };
     vec![

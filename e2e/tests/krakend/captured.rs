@@ -2,7 +2,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail, ensure};
 use e2e::capture::Capture;
@@ -31,7 +30,6 @@ pub(crate) struct World {
     pub(crate) signer: Signer,
     pub(crate) senders: Senders,
     way: Way,
-    turn: Mutex<()>,
     _directory: TempDir,
 }
 
@@ -51,15 +49,12 @@ impl World {
             signer: &signer,
             directory: directory.path(),
         })?;
-        Ok(Self { gateway, capture, signer, senders, way, turn: Mutex::new(()), _directory: directory })
+        Ok(Self { gateway, capture, signer, senders, way, _directory: directory })
     }
 
-    /// One test at a time: what the upstream gets belongs to it.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // What a test before this one left, if it failed.
+    /// Forgets what a test before this one left, if it failed.
+    pub(crate) fn clear(&self) {
         self.capture.take();
-        turn
     }
 
     /// The request with a token for these claims.
@@ -130,7 +125,7 @@ pub(crate) fn keyed(path: &str, key: &str) -> Request {
 /// A test that is alone with its world.
 fn test(way: Way, name: &str, body: fn(&World) -> Result<()>) -> Test<World> {
     let test = Test::new(name, move |world: &World| {
-        let _turn = world.turn();
+        world.clear();
         body(world)
     });
     test.within(way.name())

@@ -12,7 +12,7 @@ use super::standin::Way;
 pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
     let test = |name: &str, body: fn(&World) -> Result<()>| {
         let test = Test::new(name, move |world: &World| {
-            let _turn = world.turn();
+            world.clear();
             body(world)
         });
         test.within(way.name()).within("claims")

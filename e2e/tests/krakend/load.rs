@@ -25,7 +25,7 @@ const TENANTS: [&str; 5] = ["acme", "globex", "initech", "umbrella", "hooli"];
 pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
     let name = format!("{REQUESTS} mixed requests, {CONNECTIONS} at a time");
     let test = Test::new(name, |world: &World| {
-        let _turn = world.turn();
+        world.clear();
         // Instances, pools and connections that are made once.
         send_all(world, CONNECTIONS)?;
         at_rest(world)?;
@@ -44,7 +44,7 @@ pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
 pub(crate) fn race_tests(way: Way) -> Vec<Test<World>> {
     let name = format!("{REQUESTS_WITH_RACE} mixed requests with the race detector");
     let test = Test::new(name, |world: &World| {
-        let _turn = world.turn();
+        world.clear();
         send_all(world, REQUESTS_WITH_RACE)?;
         at_rest(world)?;
         let log = world.gateway.log()?;

@@ -1,7 +1,5 @@
 //! The secret store itself goes away: sealed, killed, started again; and a gateway without a token.
 
-use std::sync::Mutex;
-
 use anyhow::{Context as _, Result};
 use e2e::config::ListenerSpec;
 use e2e::gateway::{Gateway, Surroundings};
@@ -10,21 +8,16 @@ use e2e::runner::{Test, runtime};
 use harness::envoy::Stores;
 use tempfile::TempDir;
 
-use super::world::{LASTING, LONG, Turns, accepted, forwarded, policy, send, test, unavailable};
+use super::world::{Clear, LASTING, LONG, accepted, forwarded, policy, send, test, unavailable};
 
 /// A gateway that asks the secret store itself.
 pub(crate) struct Outages {
     gateway: Gateway,
     lookup_stores: LookupStores,
-    turn: Mutex<()>,
     _directory: TempDir,
 }
 
-impl Turns for Outages {
-    fn mutex(&self) -> &Mutex<()> {
-        &self.turn
-    }
-
+impl Clear for Outages {
     fn clear(&self) {
         self.lookup_stores.forget();
         self.gateway.capture().take();
@@ -36,7 +29,7 @@ pub(crate) fn start() -> Result<Outages> {
     let lookup_stores = LookupStores::start(directory.path())?;
     let stores = Stores { openbao: lookup_stores.openbao().address(), ..lookup_stores.stores() };
     let gateway = gateway(stores)?;
-    Ok(Outages { gateway, lookup_stores, turn: Mutex::new(()), _directory: directory })
+    Ok(Outages { gateway, lookup_stores, _directory: directory })
 }
 
 fn gateway(stores: Stores) -> Result<Gateway> {

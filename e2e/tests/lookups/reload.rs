@@ -1,6 +1,5 @@
 //! Two workers, and a policy that is replaced again and again while deliveries come in.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -13,7 +12,7 @@ use e2e::runner::Test;
 use e2e::wire::PATIENCE;
 use tempfile::TempDir;
 
-use super::world::{LONG, Times, Turns, forwarded, keys, policy, send, test};
+use super::world::{Clear, LONG, Times, forwarded, keys, policy, send, test};
 
 const LISTENER: &str = "reloaded";
 const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency.config_";
@@ -26,15 +25,10 @@ pub(crate) struct Reloaded {
     gateway: Gateway,
     discovery: Discovery,
     lookup_stores: LookupStores,
-    turn: Mutex<()>,
     _directory: TempDir,
 }
 
-impl Turns for Reloaded {
-    fn mutex(&self) -> &Mutex<()> {
-        &self.turn
-    }
-
+impl Clear for Reloaded {
     fn clear(&self) {
         self.lookup_stores.forget();
         self.gateway.capture().take();
@@ -51,7 +45,7 @@ pub(crate) fn start() -> Result<Reloaded> {
     let listener = ListenerSpec { policy: String::from("{}"), changes };
     let around = Surroundings { stores: Some(lookup_stores.stores()), concurrency: 2, ..Surroundings::default() };
     let gateway = Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
-    Ok(Reloaded { gateway, discovery, lookup_stores, turn: Mutex::new(()), _directory: directory })
+    Ok(Reloaded { gateway, discovery, lookup_stores, _directory: directory })
 }
 
 pub(crate) fn tests() -> Vec<Test<Reloaded>> {

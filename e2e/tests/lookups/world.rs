@@ -1,7 +1,5 @@
 //! A gateway, both stores, and webhooks in them.
 
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::{Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Gateway, Received, Surroundings, received};
@@ -77,19 +75,16 @@ pub(crate) fn policy(times: Times) -> String {
 }
 
 /// A test that is alone with its world: what it sets up and counts is its own.
-pub(crate) fn test<T: Turns + 'static>(name: &str, body: fn(&T) -> Result<()>) -> Test<T> {
+pub(crate) fn test<T: Clear + 'static>(name: &str, body: fn(&T) -> Result<()>) -> Test<T> {
     Test::new(name, move |world: &T| {
-        let _turn = world.mutex().lock().unwrap_or_else(PoisonError::into_inner);
         // What a test before this one left, if it failed.
         world.clear();
         body(world)
     })
 }
 
-/// What one test at a time uses.
-pub(crate) trait Turns {
-    fn mutex(&self) -> &Mutex<()>;
-
+/// What the tests of a group use one after the other.
+pub(crate) trait Clear {
     /// No store fails, nothing is counted, and nothing has reached the upstream.
     fn clear(&self);
 }
@@ -97,15 +92,10 @@ pub(crate) trait Turns {
 pub(crate) struct World {
     pub(crate) gateway: Gateway,
     pub(crate) lookup_stores: LookupStores,
-    turn: Mutex<()>,
     _directory: TempDir,
 }
 
-impl Turns for World {
-    fn mutex(&self) -> &Mutex<()> {
-        &self.turn
-    }
-
+impl Clear for World {
     fn clear(&self) {
         self.lookup_stores.forget();
         self.gateway.capture().take();
@@ -127,7 +117,7 @@ impl World {
         });
         let around = Surroundings { stores: Some(lookup_stores.stores()), ..Surroundings::default() };
         let gateway = Gateway::start_within(&around, &listeners)?;
-        Ok(Self { gateway, lookup_stores, turn: Mutex::new(()), _directory: directory })
+        Ok(Self { gateway, lookup_stores, _directory: directory })
     }
 }
 

@@ -6,7 +6,6 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
@@ -33,17 +32,12 @@ use Sdk::{Node, Python};
 struct World {
     gateway: Gateway,
     sdks: PathBuf,
-    /// One call at a time, so that what the upstream got belongs to it.
-    turn: Mutex<()>,
 }
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [(Node, "stripe-node"), (Python, "stripe-python")].into_iter().flat_map(|(sdk, name)| {
         let test = |what: &str, body: fn(&World, Sdk) -> Result<()>| {
-            Test::new(format!("{name}: {what}"), move |world: &World| {
-                let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                body(world, sdk)
-            })
+            Test::new(format!("{name}: {what}"), move |world: &World| body(world, sdk))
         };
         [
             test("its own key is taken and namespaced", own_key),
@@ -82,7 +76,7 @@ impl World {
         };
         let both = json!({"retry_headers": ["x-should-retry", "stripe-should-retry"], "error_member": true});
         let gateway = Gateway::start(&[listener(WITH, both), listener(WITHOUT, json!({}))])?;
-        Ok(Self { gateway, sdks, turn: Mutex::new(()) })
+        Ok(Self { gateway, sdks })
     }
 
     /// One call of the application: what it sees, and what reached the upstream.

@@ -6,8 +6,6 @@ mod copies;
 mod redelivery;
 mod verdicts;
 
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
@@ -63,8 +61,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
 
 struct World {
     gateway: Gateway,
-    /// One test at a time: some send several requests at once.
-    turn: Mutex<()>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +90,7 @@ impl World {
         ];
         let gateway =
             Gateway::start_within(&surroundings(), &listeners.map(|(name, listener)| (name.to_owned(), listener)))?;
-        Ok(Self { gateway, turn: Mutex::new(()) })
+        Ok(Self { gateway })
     }
 
     fn send(&self, listener: &str, protocol: Protocol, request: &Request) -> Result<Seen> {
@@ -200,10 +196,7 @@ fn text(reply: &Reply) -> String {
 
 /// A test that has the gateway for itself.
 fn test(name: impl Into<String>, check: impl FnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| {
-        let _turn = world.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        check(world)
-    })
+    Test::new(name, move |world: &World| check(world))
 }
 
 /// One test for each protocol.
