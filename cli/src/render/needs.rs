@@ -136,8 +136,7 @@ impl GatewayNeeds {
             buffer: longest + MARGIN,
             wait_ms: document.pointer("/recovery/wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS),
             waits,
-            cleans_errors: !generic && of_document != Some(false)
-                || of_document == Some(true)
+            cleans_errors: of_document.unwrap_or(!generic)
                 || listed.into_iter().flatten().any(|route| flag(Some(route), "clean_errors")),
             variables,
             backend_cluster: text_at(document, "/backend/cluster"),

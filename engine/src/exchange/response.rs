@@ -262,7 +262,7 @@ impl Exchange {
         let (body, limit) = match head.is_error() {
             false if self.accepts(policy, decision, head) => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
             false => return None,
-            true if !self.route(policy).map_or(policy.cleans_errors(), |route| route.cleans_errors) => return None,
+            true if !policy.cleans_errors(self.route(policy)) => return None,
             true if head.is_json && !head.is_encoded => (error, ERROR_LIMIT),
             // An error that is not readable JSON is replaced, unless its body is empty.
             true if of_restate => (error, 0),

@@ -138,10 +138,7 @@ impl Compiler<'_> {
                 parameter_headers: self.parameter_headers(declared),
                 answer: self.answer(*index, declared),
                 encoded_slash: declared.encoded_slash,
-                cleans_errors: declared
-                    .clean_errors
-                    .or(document.answers.clean_errors)
-                    .unwrap_or_else(|| self.is_restate()),
+                clean_errors: declared.clean_errors,
             };
             routes.push((*index, route));
         }

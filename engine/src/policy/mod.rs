@@ -176,8 +176,8 @@ pub struct Route {
     pub(crate) answer: Option<AnswerShape>,
     /// Whether the value of a path parameter may contain `%2F`
     pub encoded_slash: bool,
-    /// Whether errors in JSON lose stack traces and paths of files
-    pub(crate) cleans_errors: bool,
+    /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself
+    pub(crate) clean_errors: Option<bool>,
 }
 
 /// All errors of a policy document.
@@ -235,10 +235,10 @@ impl Policy {
         self.max_series
     }
 
-    /// Whether errors in JSON lose stack traces and paths of files, for requests that no route declares. A generic backend's errors
-    /// are its API's own.
-    pub(crate) fn cleans_errors(&self) -> bool {
-        self.answers.clean_errors.unwrap_or(self.restate)
+    /// Whether errors in JSON lose stack traces and paths of files, on this route or where no route was found. A generic backend's
+    /// errors are its API's own.
+    pub(crate) fn cleans_errors(&self, route: Option<&Route>) -> bool {
+        route.and_then(|route| route.clean_errors).or(self.answers.clean_errors).unwrap_or(self.restate)
     }
 
     /// How keys appear in logs.
