@@ -463,6 +463,11 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     }
     // Without `rewrite_path` what a route declares stays open.
     let is_closed_undeclared = policy.restate && (policy.services().contains(&first) || first == "openapi");
+    // A backend that is not Restate may ignore letter case, and gets a path that is not rewritten as it is.
+    let is_respelled = |service: &str| first.eq_ignore_ascii_case(service);
+    let is_closed_respelled = !policy.restate
+        && (policy.rewrite && policy.services().into_iter().any(is_respelled)
+            || (policy.rewrite || collides) && is_respelled("IdempotencyGuard"));
     let method = String::from_utf8_lossy(pseudo(request, ":method")).into_owned();
     let found = match request.attributes.endpoint.as_ref().filter(|_| policy.gateway_routes) {
         None | Some(Json::Null) => declared(policy, &authority, &path, &method),
@@ -492,8 +497,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         }
         Declared::OtherReading => return refused("path_ambiguous"),
         Declared::Nothing if has_slash => return refused("path_ambiguous"),
-        Declared::Nothing if is_closed_undeclared => return refused("not_found"),
+        Declared::Nothing if is_closed_undeclared || is_closed_respelled => return refused("not_found"),
         Declared::Nothing => (None, Vec::new()),
+        Declared::Route(route, _) if is_closed_respelled && route.target.is_none() => return refused("not_found"),
         Declared::Route(route, values)
             if has_slash && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F"))) =>
         {
