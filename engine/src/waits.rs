@@ -18,7 +18,7 @@ pub(crate) struct WaitLimits {
 /// Who waits, shared by all requests of a configuration in a worker. An entry is there only while somebody waits, so there are at
 /// most two for each request.
 #[derive(Debug, Clone, Default)]
-pub struct Waits(Arc<Mutex<Counts>>);
+pub(crate) struct Waits(Arc<Mutex<Counts>>);
 
 /// Numbers of waits, each with the beginning of the keys of a tenant or of a caller; sorted by it
 type Counts = Vec<(String, u64)>;

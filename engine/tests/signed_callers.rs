@@ -58,7 +58,7 @@ fn block(language: &str, index: usize) -> &'static str {
 fn policy() -> Policy {
     let mut policy = Policy::from_json(block("json", 0).as_bytes()).unwrap();
     let variable = |name: &str| SECRETS.iter().find(|(known, _)| *known == name);
-    policy.take_secrets(|name| variable(name).map(|(_, value)| value.as_bytes().to_vec())).unwrap();
+    policy.read_secrets(|name| variable(name).map(|(_, value)| value.as_bytes().to_vec()), "").unwrap();
     policy
 }
 
@@ -186,7 +186,7 @@ fn policy_with(template: &str, scope: &str, mode: &str) -> Policy {
     document["routes"][0]["scope"] = scope.into();
     document["routes"][0]["mode"] = mode.into();
     let mut policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
-    policy.take_secrets(|_| Some(SECRETS[0].1.as_bytes().to_vec())).unwrap();
+    policy.read_secrets(|_| Some(SECRETS[0].1.as_bytes().to_vec()), "").unwrap();
     policy
 }
 

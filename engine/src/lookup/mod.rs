@@ -33,9 +33,6 @@ use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
 use cache::{CacheDecision, LookupCache, RequestedCall};
 use std::sync::Arc;
 
-/// How often [`Lookups::tick`] wants to be called, in milliseconds.
-pub const TICK_MS: u32 = 1000;
-
 /// The two stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {

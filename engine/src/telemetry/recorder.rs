@@ -12,7 +12,7 @@ use crate::policy::Policy;
 pub const RECORD_TYPE: &str = "type.googleapis.com/google.protobuf.Struct";
 
 /// The prefix of the filter's lines in the gateway's log.
-const PREFIX: &str = "edge-idempotency:";
+pub(crate) const PREFIX: &str = "edge-idempotency:";
 
 /// What the requests of one configuration share for their records.
 pub struct Recorder {
