@@ -3,7 +3,6 @@
 mod allocations;
 mod collision;
 mod common;
-mod driver;
 mod lookups;
 mod pausing;
 mod policies;
@@ -11,4 +10,5 @@ mod properties;
 mod schema;
 mod signed_callers;
 mod start_failures;
+mod stream;
 mod waiting;
