@@ -16,11 +16,13 @@ use std::collections::BTreeMap;
 /// with the same `vm_id` share a VM, and while a listener is replaced, both its old and its new configuration exist.
 #[derive(Default)]
 struct Contexts {
-    /// Boxed, since a tree moves its values
-    streams: BTreeMap<u32, Box<StreamContext>>,
+    streams: Streams,
     roots: Roots,
     metrics: Metrics,
 }
+
+/// The contexts of requests. They are boxed, because a tree moves its values.
+type Streams = BTreeMap<u32, Box<StreamContext>>;
 
 /// The context of one request.
 struct StreamContext {
@@ -68,12 +70,12 @@ fn with_stream(
     let found = |contexts: &mut Contexts| {
         let StreamContext { root, stream } = contexts.streams.get_mut(&id)?.as_mut();
         let (root, host) = (*root, WasmHost::new(*root, id));
-        let action = match contexts.roots.get_mut(root) {
-            Some(configuration) => event(stream, &host, configuration),
-            // A configuration may be removed before its last streams.
-            None => event(stream, &host, &mut Configuration::default()),
+        // A configuration may be removed before its last streams.
+        let Some(configuration) = contexts.roots.get_mut(root) else {
+            return Some(event(stream, &host, &mut Configuration::default()).into());
         };
-        wake(contexts, root);
+        let action = event(stream, &host, configuration);
+        wake(configuration, &mut contexts.streams, root);
         Some(action.into())
     };
     with_contexts(found).flatten().unwrap_or(otherwise)
@@ -84,16 +86,15 @@ fn with_configuration(root: u32, event: impl FnOnce(&mut Configuration, &WasmHos
     with_contexts(|contexts| {
         let Some(configuration) = contexts.roots.get_mut(root) else { return };
         event(configuration, &WasmHost::new(root, root));
-        wake(contexts, root);
+        wake(configuration, &mut contexts.streams, root);
     });
 }
 
 /// Wakes the streams of a configuration that go on.
-fn wake(contexts: &mut Contexts, root: u32) {
-    let Some(configuration) = contexts.roots.get_mut(root) else { return };
+fn wake(configuration: &mut Configuration, streams: &mut Streams, root: u32) {
     while let Some(id) = configuration.next_to_wake() {
         // The context of a request that has ended does not exist any more.
-        if let Some(context) = contexts.streams.get_mut(&id)
+        if let Some(context) = streams.get_mut(&id)
             && abi::act_for(id).is_ok()
         {
             context.stream.on_wake(&WasmHost::new(root, id), configuration);

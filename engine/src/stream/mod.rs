@@ -53,8 +53,8 @@ pub struct Stream {
     /// A forwarded request whose body is read as it passes.
     observation: Option<Box<Observation>>,
     response: ResponseBody,
-    /// How far the exchange was when it was last counted.
-    counted: Stage,
+    /// How far the exchange was when it was last counted and recorded.
+    noted: Stage,
     record: GivenRecord,
 }
 
@@ -70,7 +70,7 @@ impl Stream {
             pending: None,
             observation: None,
             response: ResponseBody::default(),
-            counted: Stage::default(),
+            noted: Stage::default(),
             record: GivenRecord::default(),
         }
     }
@@ -166,18 +166,16 @@ impl Stream {
 
     /// Counts and records what the exchange has decided since the last event.
     fn note<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
-        let stage = self.exchange.stage();
-        let Some(policy) = self.policy.as_deref() else { return };
-        if stage != self.counted {
-            configuration.metrics().with(|series| self.count(stage, policy, host, series));
-            self.counted = stage;
-        }
-        configuration.recorder().record(host, &self.exchange, policy, &mut self.record);
+        let (stage, before) = (self.exchange.stage(), self.noted);
+        let Some(policy) = self.policy.as_deref().filter(|_| stage != before) else { return };
+        configuration.metrics().with(|series| self.count(stage, policy, host, series));
+        configuration.recorder().record(host, (&self.exchange, policy), before, &mut self.record);
+        self.noted = stage;
     }
 
     fn count<H: Host>(&self, stage: Stage, policy: &Policy, host: &H, series: &mut SeriesTable) {
         // A request that the gateway has ended during its wait is not decided.
-        if self.counted < Stage::RequestDecided && !self.ended_by_gateway {
+        if self.noted < Stage::RequestDecided && !self.ended_by_gateway {
             count_request(&self.exchange, policy, host, series);
         }
         if stage == Stage::ResponseDecided {
