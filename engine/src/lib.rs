@@ -33,6 +33,7 @@
 #![deny(unsafe_code)]
 
 mod bytes;
+mod codes;
 mod configuration;
 mod percent;
 mod room;

@@ -3,6 +3,7 @@
 mod allocations;
 mod collision;
 mod common;
+mod explanations;
 mod lookups;
 mod pausing;
 mod policies;

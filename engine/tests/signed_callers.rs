@@ -4,6 +4,7 @@
 
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
+use edge_idempotency_engine::problem::Reason;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -119,7 +120,7 @@ fn judge_at(
         exchange.request_body(policy, &headers, parts.body.as_bytes(), now * 1000, &mut effects);
     }
     match exchange.refusal() {
-        Some(problem) => Err((problem.code.name().to_owned(), exchange.reason().unwrap_or_default().to_owned())),
+        Some(problem) => Err((problem.code.name().to_owned(), exchange.reason().map_or("", Reason::name).to_owned())),
         None => Ok(exchange.key().unwrap().to_owned()),
     }
 }

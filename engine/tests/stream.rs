@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Gateway, Line};
-use edge_idempotency_engine::problem::Retry;
+use edge_idempotency_engine::problem::{Reason, Retry};
 use edge_idempotency_engine::{
     CallReply, Configuration, Exchange, FilterAction, Headers, Policy, ResponseFlow, Stream,
 };
@@ -278,7 +278,7 @@ fn a_refusal_after_the_decision_is_one_problem() {
     let labels = "tenant=acme;project=shop;endpoint=refunds";
     let expected = [
         (format!("idempotency_key_present_total;case=A;form=bare;{labels}"), 1),
-        (format!("idempotency_problem_total;code=policy_invalid;{labels}"), 1),
+        (format!("idempotency_problem_total;code=internal_error;{labels}"), 1),
     ];
     assert_eq!((gateway.replies.borrow().len(), counted(&gateway, &mut shared).as_slice()), (1, expected.as_slice()));
 }
@@ -371,7 +371,7 @@ fn a_request_beyond_the_bound_does_not_wait() {
     let reason = |stream: &Stream| stream.exchange().reason();
     let first = asked(&mut shared);
     assert_eq!(reason(&first), None);
-    assert_eq!(reason(&asked(&mut shared)), Some("caller_waits_full"));
+    assert_eq!(reason(&asked(&mut shared)), Some(Reason::CallerWaitsFull));
     // Another configuration has its own.
     assert_eq!(reason(&asked(&mut other)), None);
     first.on_end(&mut shared);

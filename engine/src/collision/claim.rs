@@ -3,6 +3,7 @@
 
 use super::fingerprint::{BodyReader, ClaimedRequest, FingerprintHead, VERSION, prefixed};
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::json::{Json, to_text};
 use crate::lookup::LookupResult;
 use crate::policy::HandlerAddress;
@@ -40,7 +41,7 @@ pub(crate) enum ClaimVerdict {
     /// The first claim had another fingerprint.
     Mismatch,
     /// The fingerprints could not be compared; the reason.
-    Unknown(&'static str),
+    Unknown(Reason),
 }
 
 impl ClaimVerdict {
@@ -49,7 +50,7 @@ impl ClaimVerdict {
         match self {
             Self::Match => "match",
             Self::Mismatch => "mismatch",
-            Self::Unknown(reason) => reason,
+            Self::Unknown(reason) => reason.name(),
         }
     }
 }
@@ -129,12 +130,12 @@ pub(crate) fn call<I>(guard: &GuardService, claim: &Claim, id: I) -> Call<I> {
 pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
-        (None | Some(429 | 500..), _) => return LookupResult::Unavailable("guard_failed"),
-        (Some(_), _) => return LookupResult::Unavailable("guard_malformed"),
+        (None | Some(429 | 500..), _) => return LookupResult::Unavailable(Reason::GuardFailed),
+        (Some(_), _) => return LookupResult::Unavailable(Reason::GuardMalformed),
     };
     match Json::parse(body) {
         Ok(Json::String(first)) => LookupResult::FirstClaim(first.into()),
-        _ => LookupResult::Unavailable("guard_malformed"),
+        _ => LookupResult::Unavailable(Reason::GuardMalformed),
     }
 }
 
@@ -144,11 +145,11 @@ impl Claim {
     pub(crate) fn verdict(&self, result: &LookupResult) -> ClaimVerdict {
         let first = match result {
             LookupResult::FirstClaim(first) => first,
-            LookupResult::Unavailable(reason) => return ClaimVerdict::Unknown(reason),
-            _ => return ClaimVerdict::Unknown("guard_malformed"),
+            LookupResult::Unavailable(reason) => return ClaimVerdict::Unknown(*reason),
+            _ => return ClaimVerdict::Unknown(Reason::GuardMalformed),
         };
         if kind(first) != kind(&self.fingerprint) {
-            ClaimVerdict::Unknown("guard_incomparable")
+            ClaimVerdict::Unknown(Reason::GuardIncomparable)
         } else if bool::from(first.as_bytes().ct_eq(self.fingerprint.as_bytes())) {
             ClaimVerdict::Match
         } else {

@@ -3,6 +3,7 @@
 
 use super::claim::{Claim, ClaimVerdict, OpenClaim};
 use super::fingerprint::BodyReader;
+use crate::codes::Reason;
 use crate::metrics::{Count, Counter, NONE, SeriesTable};
 use crate::room::Room;
 
@@ -59,7 +60,7 @@ pub(crate) struct ObservedClaim {
 pub(crate) struct Unobserved {
     caller: ObservedCaller,
     /// Why, as metrics write it
-    reason: &'static str,
+    reason: Reason,
 }
 
 impl Observation {
@@ -78,13 +79,13 @@ impl Observation {
     pub(crate) fn push(mut self: Box<Self>, part: &[u8]) -> Result<Box<Self>, Unobserved> {
         self.passed = self.passed.saturating_add(part.len() as u64);
         if self.passed > self.limit {
-            return Err(Unobserved { caller: self.caller, reason: "body_too_large" });
+            return Err(Unobserved { caller: self.caller, reason: Reason::ObservedBodyTooLarge });
         }
         match &mut self.body {
             ObservedBody::Hashed(reader) => reader.push(part),
             ObservedBody::Kept(kept) => {
                 if !kept.push(part, self.limit) {
-                    return Err(Unobserved { caller: self.caller, reason: "observing_full" });
+                    return Err(Unobserved { caller: self.caller, reason: Reason::ObservingFull });
                 }
             }
         }
@@ -129,7 +130,7 @@ impl Drop for KeptBody {
 impl Unobserved {
     /// Counts that no claim was made.
     pub(crate) fn count(&self, series: &mut SeriesTable, max_series: usize) {
-        self.caller.count(Counter::Lookup, ["guard", self.reason], series, max_series);
+        self.caller.count(Counter::Lookup, ["guard", self.reason.name()], series, max_series);
     }
 }
 

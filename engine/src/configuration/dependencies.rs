@@ -204,7 +204,7 @@ impl Dependencies {
             };
             match health.trouble {
                 Some(why) => {
-                    host.log(LogLevel::Warn, &format!("{PREFIX} {store} gives no answers: {why}"));
+                    host.log(LogLevel::Warn, &format!("{PREFIX} {store} gives no answers: {}", why.name()));
                 }
                 None => host.log(LogLevel::Info, &format!("{PREFIX} {store} answers again")),
             }

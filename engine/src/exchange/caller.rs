@@ -48,7 +48,7 @@ impl Exchange {
         self.facts.caller = Some(id);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
-        let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::policy_invalid)?;
+        let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::internal_error)?;
         if policy.signers(route, headers).count() > 1 {
             return Err(self.unverified(VerifyError::AmbiguousHeader));
         }
@@ -74,7 +74,7 @@ impl Exchange {
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let waiting = self.route(policy).zip(policy.callers().get(id));
         let ((route, caller), header_names) =
-            waiting.zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
+            waiting.zip(policy.caller_headers()).ok_or_else(Problem::internal_error)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
 
         let url = public_url(policy, headers, &head);
@@ -83,7 +83,7 @@ impl Exchange {
         verified.map_err(|error| self.unverified(error))?;
         self.strip_unsigned(&mut head, policy, headers);
 
-        let source = policy.caller_source(id).ok_or_else(Problem::policy_invalid)?;
+        let source = policy.caller_source(id).ok_or_else(Problem::internal_error)?;
         let resolve = || identity(caller, (header_names, source), matched.wider_scope(), headers);
         let keys = KeyReading::of_caller(&caller.keys);
         let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve);

@@ -26,7 +26,7 @@ use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
 use crate::policy::answer::Unshaped;
 use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Reason};
 use crate::telemetry::{Case, Outcome};
 use crate::uuid::Uuid;
 use crate::waits::{WaitPlace, Waits};
@@ -237,9 +237,9 @@ struct Facts {
     /// Whether the path is that of an operation
     is_operation: bool,
     /// The detailed reason, which the problem document does not show.
-    reason: Option<&'static str>,
+    reason: Option<Reason>,
     /// Why a forwarded request is not treated as asked for: its claim could not be checked, or it does not wait for a result
-    forwarded_reason: Option<&'static str>,
+    forwarded_reason: Option<Reason>,
     outcome: Outcome,
     invocation: Option<String>,
     route: Option<RouteId>,
@@ -329,7 +329,7 @@ impl Exchange {
             State::AwaitsInvocation(_) => self.forward_recovery(policy, headers, effects),
             State::AwaitsSteps(_) => self.take_whole_body(policy, headers, body, effects),
             // A host calls this only after `AwaitBody`.
-            _ => Err(Problem::policy_invalid()),
+            _ => Err(Problem::internal_error()),
         };
         self.flow_of(result, effects)
     }
@@ -447,7 +447,7 @@ impl Exchange {
 
     /// Refuses a request that has to wait, because the waiting requests use all of the memory that they may use. `reason`
     /// says which of them.
-    pub(crate) fn no_room_to_wait(&mut self, reason: &'static str, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
+    pub(crate) fn no_room_to_wait(&mut self, reason: Reason, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         self.facts.reason = Some(reason);
         self.flow_of(Err(Problem::dependency_unavailable()), effects)
     }

@@ -8,7 +8,7 @@ use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, I
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
 use crate::policy::path::NormalPath;
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use std::borrow::Cow;
 
 impl Exchange {
@@ -40,7 +40,7 @@ impl Exchange {
             if operations.has_key() {
                 return Err(Problem::operation_unknown());
             }
-            self.facts.reason = Some("secret_invalid");
+            self.facts.reason = Some(Reason::SecretInvalid);
             return Err(Problem::dependency_unavailable());
         };
         let caller = Identity { project, ..caller };

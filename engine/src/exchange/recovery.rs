@@ -101,7 +101,7 @@ impl Exchange {
     /// Takes the id of the invocation. The request is forwarded when its body, if it has one, is there.
     pub(super) fn take_invocation(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
         let limit = self.body_limit(policy);
-        let State::AwaitsInvocation(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        let State::AwaitsInvocation(pending) = &mut self.state else { return Err(Problem::internal_error()) };
         let reason = match result {
             LookupResult::Invocation(id) => {
                 pending.path = Some(pending.wait.result_path(&id));
@@ -114,7 +114,7 @@ impl Exchange {
             | LookupResult::Secrets(_)
             | LookupResult::FirstClaim(_)
             | LookupResult::InFlight(_) => {
-                return Err(Problem::policy_invalid());
+                return Err(Problem::internal_error());
             }
         };
         self.facts.reason = Some(reason);
@@ -129,10 +129,10 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let State::AwaitsInvocation(pending) = std::mem::take(&mut self.state) else {
-            return Err(Problem::policy_invalid());
+            return Err(Problem::internal_error());
         };
         let PendingRecovery { identity, key, wait, path, operation, router, .. } = *pending;
-        let path = path.ok_or_else(Problem::policy_invalid)?;
+        let path = path.ok_or_else(Problem::internal_error)?;
         let head = RequestHead::read_kept(policy, headers);
         let decision = Decision {
             identity: Some(identity),

@@ -134,7 +134,7 @@ impl Exchange {
         body: &[u8],
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::internal_error()) };
         match pending.claim.take() {
             Some(ClaimStep::Open(claim)) => {
                 pending.claim = Some(ClaimStep::Made(claim.with_whole_body(body)));
@@ -150,8 +150,8 @@ impl Exchange {
 
     /// What a request that waits for its steps waits for now.
     fn next_step(&self, policy: &Policy) -> Result<RequestFlow, Problem> {
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
-        let State::AwaitsSteps(pending) = &self.state else { return Err(Problem::policy_invalid()) };
+        let route = self.route(policy).ok_or_else(Problem::internal_error)?;
+        let State::AwaitsSteps(pending) = &self.state else { return Err(Problem::internal_error()) };
         Ok(pending.flow(route.max_body_bytes))
     }
 
@@ -163,10 +163,10 @@ impl Exchange {
         body: Option<BodyReader>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::internal_error()) };
         match pending.claim.take() {
             Some(ClaimStep::Open(claim)) => {
-                let body = body.ok_or_else(Problem::policy_invalid)?;
+                let body = body.ok_or_else(Problem::internal_error)?;
                 pending.claim = Some(ClaimStep::Made(claim.with_body(body)));
                 self.next_step(policy)
             }
@@ -180,8 +180,8 @@ impl Exchange {
 
     /// Takes the answer to the call of a step.
     pub(super) fn take_step_answer(&mut self, policy: &Policy, answer: LookupAnswer) -> Result<RequestFlow, Problem> {
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
-        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        let route = self.route(policy).ok_or_else(Problem::internal_error)?;
+        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::internal_error()) };
         match pending.claim.take() {
             Some(ClaimStep::Made(claim)) => {
                 let verdict = claim.verdict(&answer.result);
@@ -205,7 +205,7 @@ impl Exchange {
                 }
             }
             // Nothing was asked. An answer must not take the place of a claim that waits for the body.
-            Some(ClaimStep::Open(_)) | None => return Err(Problem::policy_invalid()),
+            Some(ClaimStep::Open(_)) | None => return Err(Problem::internal_error()),
         }
         Ok(pending.flow(route.max_body_bytes))
     }
@@ -219,9 +219,9 @@ impl Exchange {
         body: Option<&[u8]>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
+        let route = self.route(policy).ok_or_else(Problem::internal_error)?;
         let State::AwaitsSteps(pending) = std::mem::take(&mut self.state) else {
-            return Err(Problem::policy_invalid());
+            return Err(Problem::internal_error());
         };
         let mut head = RequestHead::read_kept(policy, headers);
         self.strip_unsigned(&mut head, policy, headers);

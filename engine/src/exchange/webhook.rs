@@ -11,7 +11,7 @@ use crate::lookup::{LookupRequest, LookupResult, StoreKind};
 use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
 use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, PolicyKind, Route};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use crate::provider::{
     Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, Provider, Verified, VerifyError, body_digest,
 };
@@ -131,7 +131,7 @@ impl Exchange {
     /// Takes the result of a lookup, and returns what the delivery waits for next.
     pub(super) fn take_lookup_result(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
         let limit = self.route(policy).map_or(0, |route| route.max_body_bytes);
-        let State::AwaitsDelivery(delivery) = &mut self.state else { return Err(Problem::policy_invalid()) };
+        let State::AwaitsDelivery(delivery) = &mut self.state else { return Err(Problem::internal_error()) };
         let asked = delivery.pending.take();
         let (reason, problem) = match result {
             LookupResult::Binding(binding) if binding.provider == delivery.provider => {
@@ -153,10 +153,10 @@ impl Exchange {
                     }
                 }
             }
-            LookupResult::Binding(_)
-            | LookupResult::Invocation(_)
-            | LookupResult::FirstClaim(_)
-            | LookupResult::InFlight(_) => ("provider_mismatch", Problem::webhook_unknown()),
+            LookupResult::Binding(_) => (Reason::ProviderMismatch, Problem::webhook_unknown()),
+            LookupResult::Invocation(_) | LookupResult::FirstClaim(_) | LookupResult::InFlight(_) => {
+                return Err(Problem::internal_error());
+            }
             LookupResult::Unknown(reason) => (reason, Problem::webhook_unknown()),
             LookupResult::Unavailable(reason) => (reason, Problem::dependency_unavailable()),
         };
@@ -176,11 +176,11 @@ impl Exchange {
         let mut head = RequestHead::read_kept(policy, headers);
         let (raw_path, _) = split_query(head.target);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
+        let route = self.route(policy).ok_or_else(Problem::internal_error)?;
         let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
-        let block = route.webhook.as_ref().ok_or_else(Problem::policy_invalid)?;
+        let block = route.webhook.as_ref().ok_or_else(Problem::internal_error)?;
         let (id, provider) = webhook_id_and_provider(block, &matched).ok_or_else(Problem::webhook_unknown)?;
-        let State::AwaitsDelivery(delivery) = &self.state else { return Err(Problem::policy_invalid()) };
+        let State::AwaitsDelivery(delivery) = &self.state else { return Err(Problem::internal_error()) };
         let (binding, secrets) = (delivery.binding.clone(), delivery.secrets.clone());
         let binding = binding.as_deref().or_else(|| policy.binding(id));
         let binding = binding.filter(|binding| binding.provider == provider).ok_or_else(Problem::webhook_unknown)?;
@@ -206,7 +206,7 @@ impl Exchange {
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
-            subject: policy.webhook_subject().cloned().ok_or_else(Problem::policy_invalid)?,
+            subject: policy.webhook_subject().cloned().ok_or_else(Problem::internal_error)?,
         };
         let key_of = |identifier: Identifier| bound.key(&identity, &identifier, &verified, body);
         let decision = match identifier.and_then(|identifier| identifier.map(key_of).transpose()) {

@@ -5,6 +5,7 @@
 
 use super::pacing::{CallPart, Pacing, SenderNetwork};
 use super::{CallId, LookupAnswer, LookupOrigin, LookupResult, StoreKind};
+use crate::codes::Reason;
 use crate::policy::document::{Secret, Service};
 use std::sync::Arc;
 
@@ -29,19 +30,19 @@ const LOST_AFTER_MS: u64 = 5000;
 #[derive(Debug)]
 pub(super) enum LookupOutcome {
     /// A positive result; `partial` is the reason why a part of it is missing
-    Found { result: LookupResult, partial: Option<&'static str> },
+    Found { result: LookupResult, partial: Option<Reason> },
     /// The store says that there is no usable value. This is cached, and replaces a positive result.
     Negative(LookupResult),
     /// No result that could be cached; `down` means that the store is down, so that a stale result may be served
-    Failed { reason: &'static str, down: bool },
+    Failed { reason: Reason, down: bool },
 }
 
 impl LookupOutcome {
     /// The outcome of a call without an HTTP response.
     pub(super) const fn unreachable(kind: StoreKind) -> Self {
         let reason = match kind {
-            StoreKind::Bindings => "registry_unreachable",
-            StoreKind::Secrets => "secret_store_unreachable",
+            StoreKind::Bindings => Reason::RegistryUnreachable,
+            StoreKind::Secrets => Reason::SecretStoreUnreachable,
         };
         Self::Failed { reason, down: true }
     }
@@ -78,7 +79,7 @@ struct CacheEntry {
     /// A positive result may be served for `stale_ms` longer while the store is down
     expires_at: u64,
     /// The reason why the last call failed, or gave a part of the result only
-    failed: Option<&'static str>,
+    failed: Option<Reason>,
     /// Whether that call failed because the store is down
     down: bool,
     /// No call is made for the key before this time
@@ -115,8 +116,8 @@ pub(super) struct LookupCache {
     /// The keys of negative results, oldest first, each with the time of its result. A pair whose time differs from that
     /// of the cached result is outdated.
     negatives: Vec<(Arc<str>, u64)>,
-    trouble: Option<&'static str>,
-    reported: Option<&'static str>,
+    trouble: Option<Reason>,
+    reported: Option<Reason>,
 }
 
 /// Whether `now` is in `since..since + length`; false if the clock went back to before `since`.
@@ -330,7 +331,7 @@ impl LookupCache {
         result: &LookupResult,
         ttl_ms: u64,
         negative: bool,
-        failed: Option<&'static str>,
+        failed: Option<Reason>,
         now: u64,
     ) {
         let before = self.remove(key);
@@ -403,7 +404,7 @@ impl LookupCache {
     }
 
     /// Records a failed call. Gives the cached result if it may still be served, or else the failure.
-    fn record_failure(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> LookupAnswer {
+    fn record_failure(&mut self, key: &str, reason: Reason, down: bool, now: u64) -> LookupAnswer {
         let stale_ms = self.stale_ms;
         if let Some(cached) = self.entry(key).and_then(|entry| entry.cached.as_mut()) {
             cached.retry_at = now.saturating_add(RETRY_DELAY_MS);
@@ -423,7 +424,7 @@ impl LookupCache {
     fn expire(&mut self, key: &str) {
         match self.entry(key).and_then(|entry| entry.cached.as_mut()) {
             Some(cached) if !cached.negative => {
-                cached.result = LookupResult::Unavailable("lookup_lost");
+                cached.result = LookupResult::Unavailable(Reason::LookupLost);
                 cached.expires_at = 0;
                 cached.failed = None;
                 cached.in_use = false;
@@ -469,7 +470,7 @@ impl LookupCache {
 
     /// The store's health if it has changed since the last call of this: `Some(Some(reason))` for a store that has begun to
     /// fail, `Some(None)` for one that works again.
-    pub(super) fn changed_health(&mut self) -> Option<Option<&'static str>> {
+    pub(super) fn changed_health(&mut self) -> Option<Option<Reason>> {
         let changed = self.trouble != self.reported;
         self.reported = self.trouble;
         changed.then_some(self.trouble)

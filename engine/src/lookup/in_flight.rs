@@ -61,7 +61,7 @@ mod tests {
             assert_eq!(read(Some(status), ingress), Ok(false), "{status}");
         }
         for status in [None, Some(429), Some(500), Some(503), Some(504)] {
-            assert_eq!(read(status, ingress), Err("invocation_lookup_failed"), "{status:?}");
+            assert_eq!(read(status, ingress), Err(invocation::FAILED), "{status:?}");
         }
     }
 }

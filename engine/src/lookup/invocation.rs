@@ -6,6 +6,7 @@
 
 use super::LookupResult;
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::json::{Json, to_text};
 use crate::policy::HandlerAddress;
 use crate::policy::document::InvocationStore;
@@ -16,7 +17,7 @@ use serde::Serialize;
 const TIMEOUT_MS: u32 = 1000;
 
 /// The reason of a call without a usable reply.
-pub(super) const FAILED: &str = "invocation_lookup_failed";
+pub(super) const FAILED: Reason = Reason::InvocationLookupFailed;
 
 /// The body of `POST /restate/lookup`.
 #[derive(Serialize)]
@@ -62,12 +63,12 @@ pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
         (None | Some(429 | 500..), _) => return LookupResult::Unavailable(FAILED),
-        (Some(_), _) => return LookupResult::Unavailable("invocation_lookup_malformed"),
+        (Some(_), _) => return LookupResult::Unavailable(Reason::InvocationLookupMalformed),
     };
     let reply = Json::parse(body).ok();
     match reply.as_ref().and_then(|reply| reply.at(&["invocationId"])).and_then(Json::text) {
         Some(id) if is_invocation_id(id) => LookupResult::Invocation(id.into()),
-        _ => LookupResult::Unavailable("invocation_lookup_malformed"),
+        _ => LookupResult::Unavailable(Reason::InvocationLookupMalformed),
     }
 }
 
@@ -79,7 +80,7 @@ mod tests {
     fn only_a_plain_id_is_taken() {
         let read = |status: Option<u16>, body: &str| match read(&CallReply { status, body: Some(body.as_bytes()) }) {
             LookupResult::Invocation(id) => id.to_string(),
-            LookupResult::Unavailable(reason) => reason.to_owned(),
+            LookupResult::Unavailable(reason) => reason.name().to_owned(),
             other => panic!("{other:?}"),
         };
         let real = "inv_1dtk9UiTgj376Apf48SpfMZ6YDsThy0N22";

@@ -28,6 +28,7 @@ pub use in_flight::InFlightQuestion;
 pub use pacing::SenderNetwork;
 
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
 use cache::{CacheDecision, LookupCache, RequestedCall};
@@ -76,7 +77,7 @@ pub enum PendingLookup<'r> {
     InFlight(&'r InFlightQuestion),
 }
 
-/// The result of a lookup. The reasons are log values.
+/// The result of a lookup.
 #[derive(Debug, Clone)]
 pub enum LookupResult {
     /// The webhook's binding; it lists no secrets
@@ -90,9 +91,9 @@ pub enum LookupResult {
     /// Whether the first request with a key is in flight
     InFlight(bool),
     /// The store has no valid binding for the webhook id; the reason
-    Unknown(&'static str),
+    Unknown(Reason),
     /// The value could not be fetched, or is malformed; the reason
-    Unavailable(&'static str),
+    Unavailable(Reason),
 }
 
 impl PendingLookup<'_> {
@@ -129,13 +130,13 @@ pub struct LookupAnswer {
 impl LookupAnswer {
     /// The answer to a lookup whose call was not made, or whose reply was lost.
     pub(crate) fn lost() -> Self {
-        LookupResult::Unavailable("lookup_lost").into()
+        LookupResult::Unavailable(Reason::LookupLost).into()
     }
 
     /// The answer as metrics write it: `hit`, `stale`, `miss`, `not_found`, or the reason of a failure.
     pub const fn name(&self) -> &'static str {
         match (&self.result, self.origin) {
-            (LookupResult::Unavailable(reason), _) => reason,
+            (LookupResult::Unavailable(reason), _) => reason.name(),
             (LookupResult::Unknown(_), _) => "not_found",
             (_, LookupOrigin::Cache) => "hit",
             (_, LookupOrigin::Stale) => "stale",
@@ -173,7 +174,7 @@ pub struct StoreHealth {
     /// Which store
     pub kind: StoreKind,
     /// The reason why the last call failed; `None` if it succeeded
-    pub trouble: Option<&'static str>,
+    pub trouble: Option<Reason>,
 }
 
 /// The stores of one policy and VM.

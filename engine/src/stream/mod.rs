@@ -191,7 +191,7 @@ impl Stream {
         match edit(host, effects) {
             Ok(()) => FilterAction::Continue,
             // A header that could not be set or removed must not reach the backend as it is (invariant I1).
-            Err(HostError) => self.reply(host, &Problem::policy_invalid()),
+            Err(HostError) => self.reply(host, &Problem::internal_error()),
         }
     }
 
@@ -202,7 +202,7 @@ impl Stream {
         let answers = self.policy.as_ref().map_or(&default, |policy| policy.answers());
         let document = problem.document(answers);
         let details = match self.exchange.reason() {
-            Some(reason) => format!("{}.{reason}", problem.code.name()),
+            Some(reason) => format!("{}.{}", problem.code.name(), reason.name()),
             None => problem.code.name().to_owned(),
         };
         self.replied = true;

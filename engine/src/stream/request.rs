@@ -58,9 +58,9 @@ impl Stream {
         configuration: &mut Configuration,
         end_of_stream: bool,
     ) -> FilterAction {
-        let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::policy_invalid()) };
+        let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::internal_error()) };
         let lines = host.header_lines(HeaderMapKind::Request);
-        let Some(headers) = lines.headers() else { return self.reply(host, &Problem::policy_invalid()) };
+        let Some(headers) = lines.headers() else { return self.reply(host, &Problem::internal_error()) };
         let mut effects = Vec::new();
         let flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
         match flow {
@@ -117,7 +117,7 @@ impl Stream {
 
     /// Handles the request's trailers.
     pub(super) fn request_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
-        let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::policy_invalid()) };
+        let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::internal_error()) };
         if self.replied {
             return FilterAction::Continue;
         }
@@ -125,7 +125,7 @@ impl Stream {
             return FilterAction::Pause;
         }
         let lines = host.header_lines(HeaderMapKind::RequestTrailers);
-        let Some(trailers) = lines.headers() else { return self.reply(host, &Problem::policy_invalid()) };
+        let Some(trailers) = lines.headers() else { return self.reply(host, &Problem::internal_error()) };
         let mut effects = Vec::new();
         self.exchange.request_trailers(&policy, &trailers, &mut effects);
         match self.apply(host, &effects) {
@@ -178,7 +178,7 @@ impl Stream {
                 RequestFlow::AwaitCall { .. } => {
                     let pending = configuration.dependencies().zip(self.exchange.pending_lookup());
                     let Some((dependencies, request)) = pending else {
-                        return self.reply(host, &Problem::policy_invalid());
+                        return self.reply(host, &Problem::internal_error());
                     };
                     // The cache of a store may have the answer, and then nothing waits. Other calls are made for each request, so
                     // one for which there is no room must not cause any.

@@ -168,8 +168,8 @@ fn shown_result(result: &LookupResult) -> String {
         LookupResult::Invocation(id) => format!("invocation:{id}"),
         LookupResult::FirstClaim(first) => format!("first:{first}"),
         LookupResult::InFlight(in_flight) => format!("in flight:{in_flight}"),
-        LookupResult::Unknown(reason) => format!("unknown:{reason}"),
-        LookupResult::Unavailable(reason) => format!("unavailable:{reason}"),
+        LookupResult::Unknown(reason) => format!("unknown:{}", reason.name()),
+        LookupResult::Unavailable(reason) => format!("unavailable:{}", reason.name()),
     }
 }
 
