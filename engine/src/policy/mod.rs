@@ -5,6 +5,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod authority;
+mod backend_kind;
 pub(crate) mod collision;
 mod compile;
 pub(crate) mod document;
@@ -16,7 +17,8 @@ pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
-pub use document::{Answers, BackendKind, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use backend_kind::BackendKind;
+pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::RouteId;
 pub use target::{HandlerAddress, Target};
