@@ -30,7 +30,6 @@ mod shadow_report;
 mod webhook;
 
 use clap::{Parser, Subcommand};
-pub(crate) use input::variable;
 
 /// The native companion of the edge idempotency filter: the same engine, without a gateway.
 ///

@@ -26,39 +26,17 @@ mod start;
 mod view;
 mod webhooks;
 
+use crate::diagnostics::lint::{Lint, UNREAD};
 use crate::diagnostics::source::{EmbeddedText, SourceText};
 use crate::diagnostics::tree::SpannedNode;
-use crate::diagnostics::{CheckedFile, Finding, Severity, json};
+use crate::diagnostics::{CheckedFile, Finding, json};
 use edge_idempotency_engine::Policy;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Where the texts of all lints are.
-const PAGE: &str = "docs/lints.md";
-
-/// The lint of files that cannot be read.
-pub(crate) const UNREAD: &str = "unread-file";
-
-/// Something that `check` looks for.
-#[derive(Debug)]
-pub(crate) struct Lint {
-    /// The name, for `--deny` and `--allow`
-    pub(crate) name: &'static str,
-    /// How bad a finding is
-    pub(crate) severity: Severity,
-    /// What it finds, in a few words
-    pub(crate) summary: &'static str,
-    /// Why that is bad
-    pub(crate) why: &'static str,
-    /// What to write instead
-    pub(crate) instead: &'static str,
-}
-
-impl Lint {
-    /// Whether `--allow` takes it: what keeps the filter from starting stays an error.
-    pub(crate) fn can_be_allowed(&self) -> bool {
-        !list::ALWAYS.contains(&self.name)
-    }
+/// Whether `--allow` takes a lint: what keeps the filter from starting stays an error.
+pub(crate) fn can_be_allowed(lint: &Lint) -> bool {
+    !list::ALWAYS.contains(&lint.name)
 }
 
 /// All lints: those of policy documents first.
@@ -69,11 +47,6 @@ pub(crate) fn lints() -> impl Iterator<Item = &'static Lint> {
 /// A lint by its name. A name that no list has is a mistake in this program, which a test would see.
 fn lint(name: &str) -> &'static Lint {
     lints().find(|lint| lint.name == name).unwrap_or(&list::UNNAMED)
-}
-
-/// Where a person reads more about a lint.
-pub(crate) fn page_of(lint: &Lint) -> String {
-    format!("{PAGE}#{}", lint.name)
 }
 
 /// A finding in a policy document that has only its JSON pointer yet.
