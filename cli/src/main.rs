@@ -6,6 +6,7 @@ mod described;
 mod diagnostics;
 mod explain;
 mod http;
+mod input;
 mod lines;
 mod lint;
 mod log_line;

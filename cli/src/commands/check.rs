@@ -1,10 +1,10 @@
 //! `check`: a policy document, or a gateway's configuration, before it is used.
 
-use super::input::{print, read, variable};
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::diagnostics::lint::Severity;
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::{CheckedFile, FindingCounts, formats, sarif, text};
+use crate::input::{print, read, variable};
 use crate::lint;
 use clap::Args;
 use clap::builder::PossibleValuesParser;

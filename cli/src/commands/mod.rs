@@ -12,14 +12,12 @@
 //! | `init` | a first policy document |
 //! | `render` | configurations of gateways |
 //! | `webhook` | providers, new webhooks, signed deliveries |
-//! | `input` | reading files and standard input, printing |
 //! | `question` | questions on the terminal |
 
 mod check;
 mod completions;
 mod explain;
 mod init;
-pub(crate) mod input;
 mod key;
 mod keys;
 mod man;

@@ -1,8 +1,8 @@
 //! `retention`: for how long Restate keeps results, beside what the policy declares.
 
-use super::input::{print, read_policy_document};
 use super::question::confirmed;
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::input::{print, read_policy_document};
 use crate::plain;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{Admin, ConnectionArguments};

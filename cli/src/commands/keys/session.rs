@@ -1,7 +1,7 @@
 //! What the arguments of `keys` say, and the Restate that they name.
 
 use super::arguments::{Common, OneKey, PurgeOptions};
-use crate::commands::input::read_policy_document;
+use crate::input::read_policy_document;
 use crate::restate_admin::audit::Audit;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::Admin;
