@@ -5,7 +5,8 @@
 //! | `list` | name, severity and texts of every lint of a policy document |
 //! | `gateway_list` | the same for the gateway around it |
 //! | `view` | the members of a policy document that lints read |
-//! | `start` | what the engine itself says: errors, warnings, secrets |
+//! | `start` | what the engine itself says: errors, warnings |
+//! | `secrets` | weak secrets, without their values |
 //! | `routes` | one route, or two of them |
 //! | `crossing` | path templates that fit the same paths |
 //! | `retention` | how long results, claims and keys live |
@@ -22,6 +23,7 @@ mod list;
 pub(crate) mod page;
 mod retention;
 mod routes;
+mod secrets;
 mod start;
 mod view;
 mod webhooks;
@@ -126,7 +128,7 @@ fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
     let mut index = 0;
     findings.retain(|finding| {
         let keeps =
-            finding.lint.name != "secret-kind" || places.get(index).and_then(|place| last.get(place)) == Some(&index);
+            finding.lint.name != secrets::KIND || places.get(index).and_then(|place| last.get(place)) == Some(&index);
         index += 1;
         keeps
     });
