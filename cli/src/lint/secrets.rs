@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn keys_are_measured_as_they_are_used() {
         let weakness = |provider: &str, secret: &str| {
-            Weakness::of(secret.as_bytes(), Some(Catalogue::compiled_in().provider(provider).unwrap()))
+            Weakness::of(secret.as_bytes(), Some(&Catalogue::compiled_in().provider(provider).unwrap()))
         };
         assert_eq!(weakness("github", "0123456789abcdef"), None);
         assert_eq!(weakness("github", "0123456789abcde"), Some(Weakness::Short(15)));
