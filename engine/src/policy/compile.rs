@@ -11,8 +11,9 @@ mod readings;
 mod recovery;
 mod webhooks;
 
+use super::backend_kind::BackendKind;
 use super::document::{
-    BackendKind, CallerHeaders, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
+    CallerHeaders, Document, GUARD, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
 };
 use super::recovery::SEGMENT;
 use super::routes::RouteTable;
@@ -44,8 +45,6 @@ const METHOD_OVERRIDES: [&str; 4] =
 
 /// The first segment under which Restate keeps the description of its handlers. Restate 1.7 answers 404 there.
 const OPENAPI: &str = "openapi";
-/// The service of the guard, if the document does not name another one.
-pub(in crate::policy) const GUARD: &str = "IdempotencyGuard";
 
 /// The method of a route that lists none.
 const DEFAULT_METHOD: &str = "POST";

@@ -15,7 +15,7 @@ mod stores;
 mod webhooks;
 
 pub use answers::Answers;
-pub use backend::BackendKind;
+pub(in crate::policy) use backend::GUARD;
 pub(crate) use backend::{Backend, InvocationStore, OperationId};
 pub(crate) use callers::{Caller, CallerHeaders};
 pub(crate) use identity::{Forward, IdentityRules};

@@ -3,7 +3,7 @@
 use crate::identity::Identity;
 use crate::json::cursor::suggestion;
 use crate::percent::{percent_decode, percent_encode};
-use crate::policy::document::BackendKind;
+use crate::policy::backend_kind::BackendKind;
 use std::borrow::Cow;
 
 /// The service and the handler for a route's requests.

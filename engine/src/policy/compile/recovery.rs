@@ -2,7 +2,8 @@
 
 use super::{Compiler, RouteDocument};
 use crate::policy::Route;
-use crate::policy::document::{BackendKind, Collision, InvocationStore, Mode};
+use crate::policy::backend_kind::BackendKind;
+use crate::policy::document::{Collision, InvocationStore, Mode};
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
 
 /// The prefix of the paths with which Restate calls every handler, returns the result of any caller and resolves awakeables.

@@ -3,18 +3,9 @@
 use super::operations::OperationsDocument;
 use super::{parse_duration, parse_header_name, parse_text};
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::policy::compile::GUARD;
+use crate::policy::backend_kind::BackendKind;
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
-
-/// The kind of backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackendKind {
-    /// Restate's HTTP ingress.
-    Restate,
-    /// Another service that deduplicates by `Idempotency-Key`.
-    Generic,
-}
 
 /// The response header with the backend's operation id, and its public name; lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +33,9 @@ pub(crate) struct Guard {
     /// How long it keeps fingerprints, in seconds
     pub retention: Option<u64>,
 }
+
+/// The service of the guard, if the document does not name another one.
+pub(in crate::policy) const GUARD: &str = "IdempotencyGuard";
 
 /// A `backend` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
