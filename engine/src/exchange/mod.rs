@@ -30,12 +30,13 @@ use crate::problem::{Code, Problem};
 use crate::telemetry::{Case, Outcome};
 use crate::uuid::Uuid;
 use crate::waits::{WaitPlace, Waits};
+use caller::WaitingSigned;
 use recovery::PendingRecovery;
 use request::KeyLines;
 use response_body::AwaitedBody;
 use std::borrow::Cow;
 use steps::PendingForward;
-use webhook::DeliveryLookup;
+use webhook::WaitingDelivery;
 
 pub use waiting::Waiter;
 
@@ -147,10 +148,10 @@ enum State {
     /// The request's headers have not come yet.
     #[default]
     Begun,
-    /// The request waits for its whole body. Its signature has to be that of the signed caller with this index.
-    AwaitsSignedBody(usize),
+    /// The request waits for its whole body. Its signature has to be that of a signed caller.
+    AwaitsSignedBody(Box<WaitingSigned>),
     /// A webhook delivery waits for a lookup, or for its whole body.
-    AwaitsDelivery(Box<DeliveryLookup>),
+    AwaitsDelivery(Box<WaitingDelivery>),
     /// A recovery request waits for the id of its invocation, or for its whole body.
     AwaitsInvocation(Box<PendingRecovery>),
     /// The request is decided, and waits for steps before it goes to the backend.
@@ -322,11 +323,9 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
         let result = match self.state {
-            State::AwaitsSignedBody(caller) => {
-                self.verify_signed_request(caller, policy, headers, body, now_unix_ms, effects)
-            }
+            State::AwaitsSignedBody(_) => self.verify_signed_request(policy, headers, body, now_unix_ms, effects),
             State::AwaitsDelivery(_) => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
-            State::AwaitsInvocation(_) => self.forward_recovery(policy, headers, effects),
+            State::AwaitsInvocation(_) => self.forward_recovery(policy, effects),
             State::AwaitsSteps(_) => self.take_whole_body(policy, headers, body, effects),
             // A host calls this only after `AwaitBody`.
             _ => Err(Problem::policy_invalid()),

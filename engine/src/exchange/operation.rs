@@ -2,8 +2,8 @@
 //! id's tag fits its own caller only, so a caller cannot reach another caller's answer.
 
 use super::request::{RequestHead, wider_scope};
-use super::{Decision, Effect, Exchange, RequestFlow};
-use crate::headers::{FieldValue, Headers};
+use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow};
+use crate::headers::{FieldValue, Headers, distinct};
 use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project, Rules};
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
@@ -26,7 +26,7 @@ impl Exchange {
         let Some(operations) = policy.operations() else { return Ok(None) };
         let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
         self.facts.is_operation = true;
-        if head.method != b"GET" {
+        if head.line.method != b"GET" {
             return Err(Problem::method_not_allowed(&["GET"]));
         }
         if headers.field("upgrade") != FieldValue::Absent {
@@ -55,7 +55,14 @@ impl Exchange {
             operation,
             ..Decision::default()
         };
-        self.edit_recovery(policy, (head, headers), decision, path, attributes.router(), effects);
+        let router = attributes.router();
+        // The filter decides how long the router waits, so the client's headers for the router are removed.
+        if let Some(router) = router {
+            let steers = |name: &&[u8]| name.starts_with(router.prefix.as_bytes());
+            let steering = distinct(headers.iter().map(|(name, _)| name).filter(steers).collect());
+            effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        }
+        self.edit_recovery(policy, &head.edited, decision, path, router, effects);
         Ok(Some(RequestFlow::Continue))
     }
 

@@ -2,9 +2,9 @@
 //! (docs/contract.md section 6). The key gets the namespace of the caller, so a caller cannot reach another caller's
 //! result.
 
-use super::request::{MatchedRoute, RequestHead, refuse_dots};
+use super::request::{EditedLines, MatchedRoute, RequestHead, refuse_dots};
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, State};
-use crate::headers::{FieldValue, Headers, RouterHints, distinct};
+use crate::headers::{FieldValue, Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
 use crate::lookup::{LookupResult, invocation};
@@ -43,7 +43,7 @@ impl Exchange {
         self.facts.is_recovery = true;
         self.facts.policy = Some(route.policy.name());
         self.facts.case = Some(Case::A);
-        if head.method != b"GET" {
+        if head.line.method != b"GET" {
             return Err(Problem::method_not_allowed(&["GET"]));
         }
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
@@ -121,11 +121,10 @@ impl Exchange {
         Err(Problem::backend_check_failed())
     }
 
-    /// Forwards a request whose invocation was looked up.
+    /// Forwards a request whose invocation was looked up. Its header lines were edited before the wait.
     pub(super) fn forward_recovery<'a>(
         &mut self,
         policy: &'a Policy,
-        headers: &Headers<'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let State::AwaitsInvocation(pending) = std::mem::take(&mut self.state) else {
@@ -133,7 +132,6 @@ impl Exchange {
         };
         let PendingRecovery { identity, key, wait, path, operation, router, .. } = *pending;
         let path = path.ok_or_else(Problem::policy_invalid)?;
-        let head = RequestHead::read_kept(policy, headers);
         let decision = Decision {
             identity: Some(identity),
             key: Some(key),
@@ -141,7 +139,7 @@ impl Exchange {
             operation,
             ..Decision::default()
         };
-        self.edit_recovery(policy, (&head, headers), decision, path, router, effects);
+        self.edit_recovery(policy, &EditedLines::default(), decision, path, router, effects);
         Ok(RequestFlow::Continue)
     }
 
@@ -153,21 +151,15 @@ impl Exchange {
     pub(super) fn edit_recovery<'a>(
         &mut self,
         policy: &'a Policy,
-        (head, headers): (&RequestHead<'a>, &Headers<'a>),
+        edited: &EditedLines<'a>,
         decision: Decision,
         path: String,
         router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
     ) {
         let waits = decision.recovery == Some(Wait::Attach);
-        // The filter decides how long the router waits, so the client's headers for the router are removed.
-        if let Some(router) = router {
-            let steers = |name: &&[u8]| name.starts_with(router.prefix.as_bytes());
-            let steering = distinct(headers.iter().map(|(name, _)| name).filter(steers).collect());
-            effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
-        }
         let forward = &policy.identity_of(self.route(policy)).forward;
-        decision.edit_headers(head, forward, Some("1"), Vec::new(), effects);
+        decision.edit_headers(edited, forward, Some("1"), Vec::new(), effects);
         self.state = State::Forwarded(decision);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });

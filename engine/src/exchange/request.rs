@@ -3,7 +3,6 @@
 
 use super::keys::KeyReading;
 use super::observed::{ATTEMPT, attempt};
-use super::steps::DecidedRequest;
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityRefusal, Project, Rules};
@@ -20,43 +19,50 @@ use crate::telemetry::Case;
 use crate::uuid::Uuid;
 use std::borrow::Cow;
 
-/// The parts of a request's head that decisions need.
-pub(super) struct RequestHead<'a> {
-    pub(super) method: &'a [u8],
-    pub(super) target: &'a [u8],
-    pub(super) authority: &'a [u8],
+/// The method of a request, and its path with its query, as the client sent them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RequestLine<'r> {
+    pub(super) method: &'r [u8],
+    pub(super) target: &'r [u8],
+}
+
+/// The header lines of a request that the filter edits.
+#[derive(Default)]
+pub(super) struct EditedLines<'a> {
     /// The first two `Idempotency-Key` lines. Two are an error already, so further ones do not matter.
     key: [Option<&'a [u8]>; 2],
-    /// The gateway's id of the request, if it has the length of a UUID and is the only one.
-    request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
-    /// Which attempt the client says the request is, at most 100.
-    attempt: Option<u8>,
     /// The header lines to remove before the backend, sorted by their names.
     strip: Vec<(&'a [u8], &'a [u8])>,
     /// Verified headers of which one line takes the place of several equal ones
     once: Vec<(&'a str, &'a [u8])>,
 }
 
+/// The parts of a request's head that decisions need.
+#[derive(Default)]
+pub(super) struct RequestHead<'a> {
+    pub(super) line: RequestLine<'a>,
+    pub(super) authority: &'a [u8],
+    pub(super) edited: EditedLines<'a>,
+    /// The gateway's id of the request, if it has the length of a UUID and is the only one.
+    request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
+    /// Which attempt the client says the request is, at most 100.
+    attempt: Option<u8>,
+}
+
 impl<'a> RequestHead<'a> {
     pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
-        let (method, target, authority) = (&b""[..], &b""[..], &b""[..]);
-        let (strip, once) = (Vec::new(), Vec::new());
-        let mut head =
-            Self { method, target, authority, key: [None, None], request_id: None, attempt: None, strip, once };
+        let mut head = Self::default();
         let mut has_id = false;
         let names = policy.request_names();
         for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
             match name {
                 [b':', pseudo @ ..] => match pseudo {
-                    b"method" => head.method = value,
-                    b"path" => head.target = value,
+                    b"method" => head.line.method = value,
+                    b"path" => head.line.target = value,
                     b"authority" => head.authority = value,
                     _ => {}
                 },
-                _ if name == IDEMPOTENCY_KEY.as_bytes() => match &mut head.key {
-                    [first @ None, _] => *first = Some(value),
-                    [_, second] => *second = Some(value),
-                },
+                _ if name == IDEMPOTENCY_KEY.as_bytes() => head.edited.add_key(value),
                 _ => {
                     if name == REQUEST_ID {
                         head.request_id = value.try_into().ok().filter(|_| !has_id);
@@ -65,18 +71,31 @@ impl<'a> RequestHead<'a> {
                         head.attempt = attempt(value);
                     }
                     if is_stripped(policy, name) {
-                        head.strip.push((name, value));
+                        head.edited.strip.push((name, value));
                     }
                 }
             }
         }
-        head.strip.sort_unstable();
+        head.edited.strip.sort_unstable();
         head
     }
+}
 
-    /// Reads the lines that were kept of a request that has waited. What has to be removed was removed before the wait.
-    pub(super) fn read_kept(policy: &Policy, headers: &Headers<'a>) -> Self {
-        Self { strip: Vec::new(), ..Self::read(policy, headers) }
+impl<'a> EditedLines<'a> {
+    /// Those of a request that has waited, from the lines that were kept of it. Before the wait the filter has removed what
+    /// no backend gets, and the key of a request that does not use it.
+    pub(super) fn of_kept(headers: &Headers<'a>) -> Self {
+        let mut edited = Self::default();
+        let keys = headers.iter().filter(|(name, _)| *name == IDEMPOTENCY_KEY.as_bytes());
+        keys.for_each(|(_, value)| edited.add_key(value));
+        edited
+    }
+
+    const fn add_key(&mut self, value: &'a [u8]) {
+        match &mut self.key {
+            [first @ None, _] => *first = Some(value),
+            [_, second] => *second = Some(value),
+        }
     }
 
     /// Removes the headers that `provider` reads from a verified request, in every spelling. Only a header that `kept` names
@@ -147,6 +166,17 @@ pub(super) enum KeyLines {
     Removed,
 }
 
+/// A request with its route.
+#[derive(Clone, Copy)]
+pub(super) struct RoutedRequest<'r, 'a> {
+    pub(super) line: RequestLine<'r>,
+    /// The normalised path, without the query
+    pub(super) path: &'r str,
+    pub(super) matched: &'r MatchedRoute<'a, 'r>,
+    pub(super) edited: &'r EditedLines<'a>,
+    pub(super) headers: &'r Headers<'a>,
+}
+
 /// The route of a request, or the policy for unmatched requests.
 pub(super) struct MatchedRoute<'p, 'r> {
     pub(super) kind: PolicyKind,
@@ -155,7 +185,7 @@ pub(super) struct MatchedRoute<'p, 'r> {
     pub(super) route: Option<&'p Route>,
     /// Whether a key is removed, and not refused, where none is allowed.
     strips_prohibited: bool,
-    values: Vec<&'r str>,
+    pub(super) values: Vec<&'r str>,
 }
 
 impl<'p, 'r> MatchedRoute<'p, 'r> {
@@ -229,7 +259,7 @@ impl Exchange {
         let head = RequestHead::read(policy, headers);
         self.facts.request_id = head.request_id;
         self.facts.attempt = head.attempt;
-        let (raw_path, query) = split_query(head.target);
+        let (raw_path, query) = split_query(head.line.target);
         if policy.key_in_logs() == KeyInLogs::Full {
             self.facts.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
         }
@@ -253,12 +283,14 @@ impl Exchange {
             return Ok(flow);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
+        let line = head.line;
+        let request = RoutedRequest { line, path: path.as_str(), matched: &matched, edited: &head.edited, headers };
         let now_unix_ms = || attributes.now_unix_ms();
         if let Some(block) = matched.route.and_then(|route| route.webhook.as_ref()) {
-            return self.await_delivery(policy, block, &matched, headers, &now_unix_ms);
+            return self.await_delivery(policy, block, &request, head.authority, &now_unix_ms);
         }
         if let Some(caller) = matched.route.and_then(|route| policy.signer(route, headers)) {
-            return self.await_signed(caller, policy, &matched, headers, &now_unix_ms);
+            return self.await_signed(caller, policy, &request, head.authority, &now_unix_ms);
         }
         let rules = policy.identity_of(matched.route);
         let resolve = || {
@@ -267,21 +299,20 @@ impl Exchange {
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
         let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);
-        let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve)?;
-        let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body: None };
-        self.forward_when_ready(policy, decision, &request, effects)
+        let decision = self.apply_key_policy(policy, &head.edited, &matched, &keys, &resolve)?;
+        self.forward_when_ready(policy, decision, &request, None, effects)
     }
 
     /// Decides about key and identity. This makes no effects.
     pub(super) fn apply_key_policy<'p>(
         &mut self,
         policy: &Policy,
-        head: &RequestHead<'_>,
+        edited: &EditedLines<'_>,
         matched: &MatchedRoute<'_, '_>,
         keys: &KeyReading<'_>,
         resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Decision, Problem> {
-        let mut decision = self.evaluate_key(matched, head, keys, resolve)?;
+        let mut decision = self.evaluate_key(matched, edited, keys, resolve)?;
         if decision.identity.is_none() {
             let needed = matched.target().is_some_and(Target::needs_identity);
             let tagged = policy.operations().is_some() && matched.target().is_some();
@@ -302,12 +333,10 @@ impl Exchange {
         &mut self,
         decision: Decision,
         policy: &'a Policy,
-        head: &RequestHead<'a>,
-        path: &NormalPath<'_>,
-        matched: &MatchedRoute<'a, '_>,
+        request: &RoutedRequest<'_, 'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let edited = decision.edit(policy, head, path, matched, effects);
+        let edited = decision.edit(policy, request, effects);
         self.state = State::Forwarded(decision);
         edited.map(|()| RequestFlow::Continue)
     }
@@ -323,10 +352,10 @@ impl Exchange {
         let named = policy.named_endpoint(attributes);
         let is_named = !matches!(named, AttributeValue::Absent);
         let declared = match named {
-            AttributeValue::Absent => policy.declared(authority, path.as_str(), head.method),
+            AttributeValue::Absent => policy.declared(authority, path.as_str(), head.line.method),
             AttributeValue::Text(endpoint) => {
                 let place = (authority, path.as_str());
-                policy.named(&endpoint, place, head.method).ok_or_else(Problem::policy_invalid)?
+                policy.named(&endpoint, place, head.line.method).ok_or_else(Problem::policy_invalid)?
             }
             AttributeValue::Unusable => return Err(Problem::policy_invalid()),
         };
@@ -381,7 +410,7 @@ impl Exchange {
     fn evaluate_key<'p>(
         &mut self,
         matched: &MatchedRoute<'_, '_>,
-        head: &RequestHead<'_>,
+        edited: &EditedLines<'_>,
         keys: &KeyReading<'_>,
         resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Decision, Problem> {
@@ -392,10 +421,10 @@ impl Exchange {
             }
             PolicyKind::Prohibited if matched.strips_prohibited => return Ok(Decision::default()),
             PolicyKind::RequiredA => self.facts.case = Some(Case::A),
-            PolicyKind::Accepted if head.has_key() => self.facts.case = Some(Case::A),
+            PolicyKind::Accepted if edited.has_key() => self.facts.case = Some(Case::A),
             _ => {}
         }
-        let result = self.namespaced(matched, head, keys, resolve);
+        let result = self.namespaced(matched, edited, keys, resolve);
         if matched.mode == Mode::Enforce {
             return result.map(Decision::of_key);
         }
@@ -404,7 +433,7 @@ impl Exchange {
             Err(problem) => (Decision::default(), ShadowDecision::Refuse(Box::new(problem))),
         };
         let forged = |line: &[u8]| key::unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes());
-        let keyed = matches!(head.key, [Some(line), None] if !forged(line));
+        let keyed = matches!(edited.key, [Some(line), None] if !forged(line));
         let lines = if keyed { KeyLines::Used } else { KeyLines::Removed };
         Ok(Decision { lines, keyed, shadow: Some(shadow), ..decision })
     }
@@ -413,16 +442,16 @@ impl Exchange {
     fn namespaced<'p>(
         &mut self,
         matched: &MatchedRoute<'_, '_>,
-        head: &RequestHead<'_>,
+        edited: &EditedLines<'_>,
         keys: &KeyReading<'_>,
         resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Option<(Identity, String)>, Problem> {
         if matched.kind == PolicyKind::Prohibited {
-            return if head.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
+            return if edited.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
         }
         self.facts.key_read = true;
-        self.facts.form = Form::of(head.key_lines());
-        let Some((raw, _)) = keys.read(head).map_err(|why| keys.problem(why))? else {
+        self.facts.form = Form::of(edited.key_lines());
+        let Some((raw, _)) = keys.read(edited).map_err(|why| keys.problem(why))? else {
             return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
         self.facts.source = Some("header");
@@ -452,22 +481,21 @@ impl Decision {
     fn edit<'a>(
         &self,
         policy: &'a Policy,
-        head: &RequestHead<'a>,
-        path: &NormalPath<'_>,
-        matched: &MatchedRoute<'a, '_>,
+        request: &RoutedRequest<'_, 'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<(), Problem> {
+        let RoutedRequest { line, path, matched, edited, .. } = *request;
         effects.reserve(8);
         let target = matched.target();
         let rewritten = target.map(|target| self.rewrite(target, matched)).transpose()?;
         let listed = matched.route.map(|route| route.query.as_slice()).unwrap_or_default();
-        if target.is_some() && policy.restate() && matches!(head.method, b"PUT" | b"PATCH" | b"DELETE") {
+        if target.is_some() && policy.restate() && matches!(line.method, b"PUT" | b"PATCH" | b"DELETE") {
             // Restate's handlers are called with GET and POST only.
             effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value: Cow::Borrowed(b"POST") });
         }
-        edit_path(head, path, rewritten, listed, effects);
+        edit_path(line.target, path, rewritten, listed, effects);
         let forward = &policy.identity_of(matched.route).forward;
-        self.edit_headers(head, forward, rewritten_mark(target), matched.parameters(), effects);
+        self.edit_headers(edited, forward, rewritten_mark(target), matched.parameters(), effects);
         Ok(())
     }
 
@@ -482,7 +510,7 @@ impl Decision {
     #[inline(never)]
     pub(super) fn edit_headers<'a>(
         &self,
-        head: &RequestHead<'a>,
+        edited: &EditedLines<'a>,
         forward: &'a Forward,
         mark: Option<&'static str>,
         parameters: Vec<(&'a str, Vec<u8>)>,
@@ -497,7 +525,7 @@ impl Decision {
             named(&forward.subject, identity.is_some()),
         ];
         let key = self.key.as_deref().filter(|_| self.lines == KeyLines::Used && self.shadow.is_none());
-        if self.lines == KeyLines::Removed && head.has_key() {
+        if self.lines == KeyLines::Removed && edited.has_key() {
             effects.push(Effect::Remove { map: HeaderMapKind::Request, name: IDEMPOTENCY_KEY.as_bytes() });
         }
         // Setting a header replaces all lines of that name, so those need no removal.
@@ -508,7 +536,7 @@ impl Decision {
                 || mark.is_some() && is_name(&REWRITE_MARK)
                 || key.is_some() && is_name(&IDEMPOTENCY_KEY)
         };
-        let removed = head.stripped_names().filter(|name| !is_set(name));
+        let removed = edited.stripped_names().filter(|name| !is_set(name));
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
         let mut set = |name: &'a str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
@@ -517,12 +545,12 @@ impl Decision {
             let values = [identity.tenant.as_str(), identity.project.as_str(), identity.subject.as_str()];
             for (name, value) in forwarded.into_iter().zip(values) {
                 // A gateway that writes claims into headers has often set this one.
-                if let Some(name) = name.filter(|name| !head.has_only(name, value)) {
+                if let Some(name) = name.filter(|name| !edited.has_only(name, value)) {
                     set(name, Cow::Owned(value.as_bytes().to_vec()));
                 }
             }
         }
-        for (name, value) in &head.once {
+        for (name, value) in &edited.once {
             set(name, Cow::Borrowed(value));
         }
         for (name, value) in parameters {
@@ -557,13 +585,13 @@ const fn rewritten_mark(target: Option<&Target>) -> Option<&'static str> {
 /// Sets the path if it changes: the target's path with the listed query parameters, or the normalised path with the
 /// unchanged query.
 fn edit_path<'a>(
-    head: &RequestHead<'a>,
-    path: &NormalPath<'_>,
+    target: &[u8],
+    path: &str,
     rewritten: Option<Cow<'a, str>>,
     listed: &[String],
     effects: &mut Vec<Effect<'a>>,
 ) {
-    let (raw, query) = split_query(head.target);
+    let (raw, query) = split_query(target);
     let value: Cow<'a, [u8]> = match rewritten {
         Some(path) => {
             let pairs = query.unwrap_or_default().split(|byte| *byte == b'&').filter(|pair| is_listed(pair, listed));
@@ -575,16 +603,16 @@ fn edit_path<'a>(
             }
         }
         None => {
-            if raw == path.as_str().as_bytes() {
+            if raw == path.as_bytes() {
                 return;
             }
             match query {
-                Some(query) => Cow::Owned([path.as_str().as_bytes(), query].join(&b'?')),
-                None => Cow::Owned(path.as_str().as_bytes().to_vec()),
+                Some(query) => Cow::Owned([path.as_bytes(), query].join(&b'?')),
+                None => Cow::Owned(path.as_bytes().to_vec()),
             }
         }
     };
-    if value != head.target {
+    if value != target {
         effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":path", value });
     }
 }

@@ -3,14 +3,15 @@
 //! its steps are done: the claim of collision detection, then the question whether the key is in flight
 //! (docs/contract.md section 6).
 
-use super::request::{MatchedRoute, RequestHead};
+use super::request::{EditedLines, MatchedRoute, RoutedRequest};
+use super::waiting::WaitingRequest;
 use super::webhook::body_can_be_awaited;
 use super::{Decision, Effect, Exchange, RequestFlow, State};
 use crate::collision::{BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
 use crate::lookup::{InFlightQuestion, LookupAnswer, LookupResult, PendingLookup};
 use crate::policy::collision::CollisionRules;
-use crate::policy::path::{NormalPath, PathError, split_query};
+use crate::policy::path::{PathError, split_query};
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
 
@@ -18,6 +19,7 @@ use crate::problem::Problem;
 #[derive(Debug)]
 pub(super) struct PendingForward {
     pub(super) decision: Decision,
+    pub(super) request: WaitingRequest,
     claim: Option<ClaimStep>,
     /// Whether the first request with the key is in flight
     in_flight: Option<InFlightQuestion>,
@@ -32,16 +34,6 @@ enum ClaimStep {
     Open(OpenClaim),
     /// The guard has to answer.
     Made(Claim),
-}
-
-/// A request in front of its steps.
-pub(super) struct DecidedRequest<'r, 'a> {
-    pub(super) head: &'r RequestHead<'a>,
-    pub(super) path: &'r NormalPath<'r>,
-    pub(super) matched: &'r MatchedRoute<'a, 'r>,
-    pub(super) headers: &'r Headers<'a>,
-    /// The whole body, if it is known already
-    pub(super) body: Option<&'r [u8]>,
 }
 
 impl PendingForward {
@@ -80,16 +72,17 @@ impl PendingForward {
 }
 
 impl Exchange {
-    /// Forwards a decided request, or has it wait for its steps. This is the only way from the decision about a key to
+    /// Forwards a decided request, or has it wait for its steps. `body` is the whole body, if it is known already. This is the only way from the decision about a key to
     /// [`Exchange::forward`].
     pub(super) fn forward_when_ready<'a>(
         &mut self,
         policy: &'a Policy,
         decision: Decision,
-        request: &DecidedRequest<'_, 'a>,
+        request: &RoutedRequest<'_, 'a>,
+        body: Option<&[u8]>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let DecidedRequest { head, path, matched, headers, body } = *request;
+        let RoutedRequest { matched, headers, .. } = *request;
         if let Some((route, key)) = matched.route.zip(decision.key.as_deref()) {
             let rules = route.collision.as_deref();
             let mut claim = rules.and_then(|rules| open_claim(rules, key, &decision, request));
@@ -103,12 +96,13 @@ impl Exchange {
             }
             let in_flight = in_flight(route, key, &decision, matched);
             if step.is_some() || in_flight.is_some() {
-                let pending = PendingForward { decision, claim: step, in_flight, observed: claim };
+                let request = WaitingRequest::of(request);
+                let pending = PendingForward { decision, request, claim: step, in_flight, observed: claim };
                 return self.await_steps(route, pending, headers);
             }
             self.observation = claim.and_then(|claim| observation(claim, route, &decision, headers, body));
         }
-        self.forward(decision, policy, head, path, matched, effects)
+        self.forward(decision, policy, request, effects)
     }
 
     /// Has a request wait for its steps, of which there is at least one.
@@ -210,8 +204,7 @@ impl Exchange {
         Ok(pending.flow(route.max_body_bytes))
     }
 
-    /// Forwards a request whose steps are done. Its method and its path are read again from the lines that the host has
-    /// kept.
+    /// Forwards a request whose steps are done.
     fn forward_pending<'a>(
         &mut self,
         policy: &'a Policy,
@@ -223,14 +216,12 @@ impl Exchange {
         let State::AwaitsSteps(pending) = std::mem::take(&mut self.state) else {
             return Err(Problem::policy_invalid());
         };
-        let mut head = RequestHead::read_kept(policy, headers);
-        self.strip_unsigned(&mut head, policy, headers);
-        let (raw_path, _) = split_query(head.target);
-        let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
-        let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
-        let decision = pending.decision;
-        self.observation = pending.observed.and_then(|claim| observation(claim, route, &decision, headers, body));
-        self.forward(decision, policy, &head, &path, &matched, effects)
+        let PendingForward { decision, request, observed, .. } = *pending;
+        let mut edited = EditedLines::of_kept(headers);
+        self.strip_unsigned(&mut edited, policy, headers);
+        self.observation = observed.and_then(|claim| observation(claim, route, &decision, headers, body));
+        let matched = request.matched(route);
+        self.forward(decision, policy, &request.routed(&matched, &edited, headers), effects)
     }
 }
 
@@ -253,18 +244,18 @@ fn open_claim(
     rules: &CollisionRules,
     key: &str,
     decision: &Decision,
-    request: &DecidedRequest<'_, '_>,
+    request: &RoutedRequest<'_, '_>,
 ) -> Option<OpenClaim> {
-    let DecidedRequest { head, path, matched, headers, .. } = request;
+    let RoutedRequest { line, path, matched, headers, .. } = *request;
     let address = match rules.caller_scope {
         true => None,
         false => Some(rules.target.handler_address(&matched.decoded(), decision.identity.as_ref()?)?),
     };
-    let (_, query) = split_query(head.target);
+    let (_, query) = split_query(line.target);
     let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
     let claimed = ClaimedRequest {
-        method: head.method,
-        path: path.as_str(),
+        method: line.method,
+        path,
         query: query.unwrap_or_default(),
         content_types: content_types.collect(),
     };

@@ -2,14 +2,14 @@
 //! Then its identifier becomes the key, in the namespace of the webhook's binding (docs/contract.md section 5,
 //! invariant I4).
 
-use super::request::{MatchedRoute, RequestHead};
+use super::request::{EditedLines, MatchedRoute, RoutedRequest};
+use super::waiting::UnverifiedRequest;
 use super::{Decision, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
 use crate::lookup::{LookupRequest, LookupResult, StoreKind};
 use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
-use crate::policy::path::{NormalPath, split_query};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
 use crate::provider::{
@@ -18,41 +18,49 @@ use crate::provider::{
 use crate::telemetry::Case;
 use std::sync::Arc;
 
-/// The lookups of a delivery and their results.
-#[derive(Debug, Default)]
-pub(super) struct DeliveryLookup {
+/// A delivery that waits for lookups, or for its whole body.
+#[derive(Debug)]
+pub(super) struct WaitingDelivery {
     /// The lookup that the delivery waits for; `None` if it waits for its body.
     pub(super) pending: Option<LookupRequest>,
     /// The provider that the route or its path names.
     pub(super) provider: String,
     /// The webhook id, when it is known that there is such a webhook, and empty before.
     pub(super) webhook_id: Arc<str>,
+    /// The binding, when it is known.
     binding: Option<Arc<Binding>>,
+    /// The secrets, if they were looked up. Else those of the binding count.
     secrets: Option<Arc<Vec<Secret>>>,
-    /// Why the delivery cannot be verified whatever its body is. It waits only until it is known whether there is such a
-    /// webhook, so that the answer to an unknown id stays the same.
-    pub(super) unverifiable: Option<VerifyError>,
+    /// The request, or why it cannot be verified whatever its body is. Then it waits only until it is known whether there is
+    /// such a webhook, so that the answer to an unknown id stays the same.
+    pub(super) request: Result<UnverifiedRequest, VerifyError>,
     /// The error of the first verification, during the lookup of newer secrets.
     first_error: Option<VerifyError>,
 }
 
-impl DeliveryLookup {
+impl WaitingDelivery {
     /// Requests the lookup of a binding's secrets; `force_refresh` if the cached ones did not verify.
     fn look_up_secrets(&mut self, binding: &Binding, force_refresh: bool) {
         let key = format!("{}:{}:{}", binding.tenant.as_str(), binding.project.as_str(), binding.provider);
         self.pending = Some(LookupRequest { kind: StoreKind::Secrets, key: key.into(), force_refresh });
     }
+
+    /// Whether newer secrets could verify a delivery that failed with this error. They are looked up once for each delivery.
+    const fn can_have_newer_secrets(&self, error: VerifyError) -> bool {
+        let depends_on_secrets = matches!(error, VerifyError::SignatureMismatch | VerifyError::SecretInvalid);
+        depends_on_secrets && self.secrets.is_some() && self.first_error.is_none()
+    }
 }
 
 /// A webhook id with its binding, its secrets and its provider.
-struct BoundWebhook<'p, 'r> {
-    id: &'r str,
+struct BoundWebhook<'p> {
+    id: &'p str,
     binding: &'p Binding,
     secrets: &'p [Secret],
     provider: &'p Provider,
 }
 
-impl BoundWebhook<'_, '_> {
+impl BoundWebhook<'_> {
     /// Verifies the signature with each of the secrets.
     fn verify(&self, delivery: &Delivery<'_>, now_unix_ms: u64) -> Result<Verified, VerifyError> {
         self.provider.verify(delivery, &secret_values(self.secrets), now_unix_ms)
@@ -84,10 +92,11 @@ impl Exchange {
         &mut self,
         policy: &Policy,
         block: &WebhookBlock,
-        matched: &MatchedRoute<'_, '_>,
-        headers: &Headers<'_>,
+        request: &RoutedRequest<'_, '_>,
+        authority: &[u8],
         now_unix_ms: &dyn Fn() -> u64,
     ) -> Result<RequestFlow, Problem> {
+        let RoutedRequest { matched, headers, .. } = *request;
         self.facts.case = Some(Case::B);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         let (id, provider) = webhook_id_and_provider(block, matched).ok_or_else(Problem::webhook_unknown)?;
@@ -109,9 +118,15 @@ impl Exchange {
         if let (Some(error), Some(_)) = (unverifiable, static_binding) {
             return Err(self.verification_problem(error));
         }
-        let webhook_id = static_binding.map(|_| id.into()).unwrap_or_default();
-        let mut delivery =
-            DeliveryLookup { provider: provider.to_owned(), webhook_id, unverifiable, ..DeliveryLookup::default() };
+        let mut delivery = WaitingDelivery {
+            pending: None,
+            provider: provider.to_owned(),
+            webhook_id: static_binding.map(|_| id.into()).unwrap_or_default(),
+            binding: static_binding.cloned(),
+            secrets: None,
+            request: unverifiable.map_or_else(|| Ok(UnverifiedRequest::of(policy, request, authority)), Err),
+            first_error: None,
+        };
         let flow = match static_binding {
             Some(_) if listed.is_some() => RequestFlow::AwaitBody { limit },
             Some(binding) => {
@@ -135,7 +150,7 @@ impl Exchange {
         let asked = delivery.pending.take();
         let (reason, problem) = match result {
             LookupResult::Binding(binding) if binding.provider == delivery.provider => {
-                if let Some(error) = delivery.unverifiable {
+                if let Err(error) = delivery.request {
                     return Err(self.verification_problem(error));
                 }
                 delivery.webhook_id = asked.map(|asked| asked.key).unwrap_or_default();
@@ -173,36 +188,37 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let mut head = RequestHead::read_kept(policy, headers);
-        let (raw_path, _) = split_query(head.target);
-        let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
         let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
-        let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
-        let block = route.webhook.as_ref().ok_or_else(Problem::policy_invalid)?;
-        let (id, provider) = webhook_id_and_provider(block, &matched).ok_or_else(Problem::webhook_unknown)?;
-        let State::AwaitsDelivery(delivery) = &self.state else { return Err(Problem::policy_invalid()) };
-        let (binding, secrets) = (delivery.binding.clone(), delivery.secrets.clone());
-        let binding = binding.as_deref().or_else(|| policy.binding(id));
-        let binding = binding.filter(|binding| binding.provider == provider).ok_or_else(Problem::webhook_unknown)?;
-        let provider = policy.provider(provider).ok_or_else(Problem::webhook_unknown)?;
-        let secrets = secrets.as_deref().map_or(&binding.secrets, |secrets| secrets);
-        let bound = BoundWebhook { id, binding, secrets, provider };
+        let State::AwaitsDelivery(mut waiting) = std::mem::take(&mut self.state) else {
+            return Err(Problem::policy_invalid());
+        };
+        let provider = policy.provider(&waiting.provider).ok_or_else(Problem::policy_invalid)?;
+        let binding = waiting.binding.clone().ok_or_else(Problem::policy_invalid)?;
+        let unverified = waiting.request.as_ref().map_err(|_| Problem::policy_invalid())?;
+        let secrets = waiting.secrets.as_deref().unwrap_or(&binding.secrets);
+        let bound = BoundWebhook { id: &waiting.webhook_id, binding: &binding, secrets, provider };
 
-        let url = public_url(policy, headers, &head);
-        let delivery = Delivery { method: head.method, url: &url, headers, body };
+        let url = unverified.url(policy);
+        let request = &unverified.request;
+        let delivery = Delivery { method: request.line().method, url: &url, headers, body };
         let verified = match bound.verify(&delivery, now_unix_ms) {
             Ok(verified) => verified,
-            Err(error) if self.needs_fresh_secrets(&bound, error) => {
+            Err(error) if waiting.can_have_newer_secrets(error) => {
+                waiting.look_up_secrets(&binding, true);
+                waiting.first_error = Some(error);
+                self.state = State::AwaitsDelivery(waiting);
                 return Ok(RequestFlow::AwaitCall { limit: route.max_body_bytes });
             }
             Err(error) => return Err(self.verification_problem(error)),
         };
+        let matched = request.matched(route);
         let identifier = self.identifier(route, &bound, &delivery, &verified);
         let read = match &identifier {
             _ if route.policy == PolicyKind::HandlerInternalC => IdentifierHeaders::All,
             identifier => IdentifierHeaders::Of(identifier.as_ref().ok().and_then(Option::as_ref)),
         };
-        head.strip_unverified(policy, provider, &|name| provider.kept_header(name, &verified, read), headers);
+        let mut edited = EditedLines::of_kept(headers);
+        edited.strip_unverified(policy, provider, &|name| provider.kept_header(name, &verified, read), headers);
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
@@ -217,22 +233,7 @@ impl Exchange {
                 return Err(problem);
             }
         };
-        self.forward(decision, policy, &head, &path, &matched, effects)
-    }
-
-    /// Whether newer secrets could verify the delivery. If so, requests their lookup, once for each delivery.
-    fn needs_fresh_secrets(&mut self, bound: &BoundWebhook<'_, '_>, error: VerifyError) -> bool {
-        let depends_on_secrets = matches!(error, VerifyError::SignatureMismatch | VerifyError::SecretInvalid);
-        match &mut self.state {
-            State::AwaitsDelivery(delivery)
-                if depends_on_secrets && delivery.secrets.is_some() && delivery.first_error.is_none() =>
-            {
-                delivery.look_up_secrets(bound.binding, true);
-                delivery.first_error = Some(error);
-                true
-            }
-            _ => false,
-        }
+        self.forward(decision, policy, &request.routed(&matched, &edited, headers), effects)
     }
 
     /// The problem for a delivery whose verification failed.
@@ -249,7 +250,7 @@ impl Exchange {
     fn identifier(
         &mut self,
         route: &Route,
-        bound: &BoundWebhook<'_, '_>,
+        bound: &BoundWebhook<'_>,
         delivery: &Delivery<'_>,
         verified: &Verified,
     ) -> Result<Option<Identifier>, Problem> {
@@ -285,20 +286,6 @@ pub(super) fn secret_values(secrets: &[Secret]) -> Vec<&[u8]> {
 fn webhook_id_and_provider<'r>(block: &'r WebhookBlock, matched: &MatchedRoute<'_, 'r>) -> Option<(&'r str, &'r str)> {
     let id = block.id.as_deref().or_else(|| matched.value("webhook_id"))?;
     Some((id, block.provider.as_deref().or_else(|| matched.value("provider"))?))
-}
-
-/// The URL that the sender used. `public_base_url` corrects scheme and host if a proxy in front of the gateway changed
-/// them.
-pub(super) fn public_url(policy: &Policy, headers: &Headers<'_>, head: &RequestHead<'_>) -> Vec<u8> {
-    match policy.public_base_url() {
-        Some(base) => [base.as_bytes(), head.target].concat(),
-        None => {
-            let scheme: &[u8] =
-                if matches!(headers.field(":scheme"), FieldValue::One(b"http")) { b"http" } else { b"https" };
-            // The authority was checked: if it could contain a slash, the signed path could begin in it.
-            [scheme, b"://", head.authority, head.target].concat()
-        }
-    }
 }
 
 /// Refuses a request whose `content-length` is above `limit`, and an upgraded connection (RFC 9110 section 7.8), since

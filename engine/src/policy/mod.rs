@@ -109,7 +109,7 @@ pub struct Policy {
     /// `recovery`
     recovery: RecoverySettings,
     /// Bindings of webhook ids.
-    bindings: BTreeMap<String, Binding>,
+    bindings: BTreeMap<String, Arc<Binding>>,
     /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
     invocations: Option<InvocationStore>,
     /// The operations that callers can ask for.
@@ -362,7 +362,7 @@ impl Policy {
     }
 
     /// The binding of a webhook id that the document lists.
-    pub(crate) fn binding(&self, webhook_id: &str) -> Option<&Binding> {
+    pub(crate) fn binding(&self, webhook_id: &str) -> Option<&Arc<Binding>> {
         self.bindings.get(webhook_id)
     }
 
@@ -413,7 +413,8 @@ impl Policy {
                 issues.add(pointer(), "expected visible ASCII characters, without spaces or line breaks");
             }
         };
-        let bindings = self.bindings.iter_mut().map(|(id, binding)| ("/webhooks/static", id, &mut binding.secrets));
+        let secrets_of = |(id, binding)| ("/webhooks/static", id, &mut Arc::<Binding>::make_mut(binding).secrets);
+        let bindings = self.bindings.iter_mut().map(secrets_of);
         let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
         for (list, name, secrets) in bindings.chain(callers) {
             for (index, secret) in secrets.iter_mut().enumerate() {
