@@ -12,6 +12,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+/// The guard as metrics name it.
+pub(crate) const STORE: &str = "guard";
 /// The time for a reply, in milliseconds.
 const TIMEOUT_MS: u32 = 1000;
 

@@ -1,7 +1,7 @@
 //! A request that is checked beside its way to the backend (`collision: observe`). Its body is read as it passes, and the
 //! claim is made when the whole body has passed. Nothing of the request waits for it.
 
-use super::claim::{Claim, ClaimVerdict, OpenClaim};
+use super::claim::{Claim, ClaimVerdict, OpenClaim, STORE};
 use super::fingerprint::BodyReader;
 use crate::metrics::{Count, Counter, NONE, SeriesTable};
 use crate::room::Room;
@@ -129,14 +129,14 @@ impl Drop for KeptBody {
 impl Unobserved {
     /// Counts that no claim was made.
     pub(crate) fn count(&self, series: &mut SeriesTable, max_series: usize) {
-        self.caller.count(Counter::Lookup, ["guard", self.reason], series, max_series);
+        self.caller.count(Counter::Lookup, [STORE, self.reason], series, max_series);
     }
 }
 
 impl ObservedClaim {
     /// Counts the verdict.
     pub(crate) fn count(&self, verdict: ClaimVerdict, series: &mut SeriesTable, max_series: usize) {
-        self.caller.count(Counter::Lookup, ["guard", verdict.name()], series, max_series);
+        self.caller.count(Counter::Lookup, [STORE, verdict.name()], series, max_series);
         if verdict == ClaimVerdict::Mismatch {
             self.caller.count(Counter::KeyCollision, ["observe", NONE], series, max_series);
         }

@@ -128,7 +128,7 @@ impl SharedLookups {
     pub(super) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim) {
         let call = self.guard.as_ref().map(|guard| collision::call(guard, &observed.claim, ()));
         let id = SharedCallId::Observed(Box::new(observed));
-        if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, "guard") {
+        if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, collision::STORE) {
             self.unclaimed.push(Unclaimed::Failed(observed));
         }
     }

@@ -2,9 +2,10 @@
 //! with the subject and the key grammar of the caller (docs/contract.md section 7).
 
 use super::keys::KeyReading;
+use super::refusal::body_can_be_awaited;
 use super::request::{EditedLines, RoutedRequest};
 use super::waiting::UnverifiedRequest;
-use super::webhook::{body_can_be_awaited, secret_values};
+use super::webhook::secret_values;
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
@@ -58,11 +59,11 @@ impl Exchange {
         body_can_be_awaited(headers, limit)?;
         let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::policy_invalid)?;
         if policy.signers(route, headers).count() > 1 {
-            return Err(self.unverified(VerifyError::AmbiguousHeader));
+            return Err(self.unverified(VerifyError::AmbiguousHeader, Problem::signature_invalid));
         }
         let head = Delivery { method: b"", url: b"", headers, body: b"" };
         let checked = caller.signature.check_head(&head, Some(&caller.secret_values()), now_unix_ms);
-        checked.map_err(|error| self.unverified(error))?;
+        checked.map_err(|error| self.unverified(error, Problem::signature_invalid))?;
         let request = UnverifiedRequest::of(policy, request, authority);
         self.state = State::AwaitsSignedBody(Box::new(WaitingSigned { caller: id, request }));
         Ok(RequestFlow::AwaitBody { limit })
@@ -71,24 +72,21 @@ impl Exchange {
     /// Verifies a whole signed request and forwards it.
     pub(super) fn verify_signed_request<'a>(
         &mut self,
+        waiting: WaitingSigned,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        body: &[u8],
-        now_unix_ms: u64,
+        (body, now_unix_ms): (&[u8], u64),
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let State::AwaitsSignedBody(waiting) = std::mem::take(&mut self.state) else {
-            return Err(Problem::policy_invalid());
-        };
-        let WaitingSigned { caller: id, request: unverified } = *waiting;
-        let waiting = self.route(policy).zip(policy.callers().get(id));
-        let ((route, caller), header_names) =
-            waiting.zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
+        let WaitingSigned { caller: id, request: unverified } = waiting;
+        let route = self.known_route(policy)?;
+        let (caller, header_names) =
+            policy.callers().get(id).zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
 
         let url = unverified.url(policy);
         let delivery = Delivery { method: unverified.request.line().method, url: &url, headers, body };
         let verified = caller.signature.verify(&delivery, &caller.secret_values(), now_unix_ms);
-        verified.map_err(|error| self.unverified(error))?;
+        verified.map_err(|error| self.unverified(error, Problem::signature_invalid))?;
         let mut edited = EditedLines::of_kept(headers);
         self.strip_unsigned(&mut edited, policy, headers);
         let matched = unverified.request.matched(route);
@@ -112,11 +110,6 @@ impl Exchange {
         let signature = &caller.signature;
         let kept = |name: &[u8]| signature.kept_header(name, &Provider::VERIFIED_CALLER, IdentifierHeaders::All);
         edited.strip_unverified(policy, signature, &kept, headers);
-    }
-
-    fn unverified(&mut self, error: VerifyError) -> Problem {
-        self.facts.reason = Some(error.reason());
-        if error.is_receivers_fault() { Problem::dependency_unavailable() } else { Problem::signature_invalid() }
     }
 }
 

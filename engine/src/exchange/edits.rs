@@ -34,6 +34,12 @@ pub(super) fn set_problem<'a>(policy: &'a Policy, problem: &Problem, effects: &m
     set_content(problem.document(policy.answers()).into_bytes(), effects);
 }
 
+/// Gives a response the status and the retry advice of the problem that takes its place.
+pub(super) fn set_status_of(problem: &Problem, effects: &mut Vec<Effect<'_>>) {
+    set(":status", problem.status().to_string().into_bytes(), effects);
+    set(RETRY, problem.retry().name().as_bytes(), effects);
+}
+
 /// Repeats the retry advice of an error in the headers that existing clients obey.
 pub(super) fn set_retry_headers<'a>(policy: &'a Policy, advice: Retry, effects: &mut Vec<Effect<'a>>) {
     for name in &policy.answers().retry_headers {

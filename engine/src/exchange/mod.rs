@@ -10,6 +10,7 @@ mod observed;
 mod operation;
 mod paths;
 mod recovery;
+mod refusal;
 mod request;
 mod response;
 mod response_body;
@@ -322,13 +323,16 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
-        let result = match self.state {
-            State::AwaitsSignedBody(_) => self.verify_signed_request(policy, headers, body, now_unix_ms, effects),
-            State::AwaitsDelivery(_) => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
-            State::AwaitsInvocation(_) => self.forward_recovery(policy, effects),
-            State::AwaitsSteps(_) => self.take_whole_body(policy, headers, body, effects),
-            // A host calls this only after `AwaitBody`.
-            _ => Err(Problem::policy_invalid()),
+        let result = match std::mem::take(&mut self.state) {
+            State::AwaitsSignedBody(waiting) => {
+                self.verify_signed_request(*waiting, policy, headers, (body, now_unix_ms), effects)
+            }
+            State::AwaitsDelivery(waiting) => {
+                self.verify_delivery(waiting, policy, headers, (body, now_unix_ms), effects)
+            }
+            State::AwaitsInvocation(pending) => self.forward_recovery(*pending, policy, effects),
+            State::AwaitsSteps(pending) => self.take_whole_body(pending, policy, headers, body, effects),
+            other => self.no_such_event(other),
         };
         self.flow_of(result, effects)
     }
@@ -393,24 +397,19 @@ impl Exchange {
         answer: LookupAnswer,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
-        let result = match self.state {
-            State::AwaitsSteps(_) => self.take_step_answer(policy, answer),
-            State::AwaitsInvocation(_) => {
-                self.note_lookup(answer.name());
-                self.take_invocation(policy, answer.result)
-            }
-            _ => {
-                self.note_lookup(answer.name());
-                self.take_lookup_result(policy, answer.result)
-            }
+        let result = match std::mem::take(&mut self.state) {
+            State::AwaitsSteps(pending) => self.take_step_answer(pending, policy, answer),
+            State::AwaitsInvocation(pending) => self.take_invocation(pending, policy, answer),
+            State::AwaitsDelivery(waiting) => self.take_lookup_result(waiting, policy, answer),
+            other => self.no_such_event(other),
         };
         self.flow_of(result, effects)
     }
 
-    /// Notes the lookup that the request has waited for, with its result.
-    fn note_lookup(&mut self, result: &'static str) {
-        let lookup = self.pending_lookup().map(|lookup| (lookup.store_name(), result));
-        self.facts.lookups.extend(lookup);
+    /// Refuses an event for which the request does not wait. A host makes none.
+    fn no_such_event(&mut self, state: State) -> Result<RequestFlow, Problem> {
+        self.state = state;
+        Err(Problem::policy_invalid())
     }
 
     /// What reads the body of a request that waits for its end; `None` if nothing of the body is needed.
@@ -430,7 +429,10 @@ impl Exchange {
         body: Option<BodyReader>,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
-        let result = self.take_end(policy, headers, body, effects);
+        let result = match std::mem::take(&mut self.state) {
+            State::AwaitsSteps(pending) => self.take_end(pending, policy, headers, body, effects),
+            other => self.no_such_event(other),
+        };
         self.flow_of(result, effects)
     }
 
@@ -447,8 +449,8 @@ impl Exchange {
     /// Refuses a request that has to wait, because the waiting requests use all of the memory that they may use. `reason`
     /// says which of them.
     pub(crate) fn no_room_to_wait(&mut self, reason: &'static str, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
-        self.facts.reason = Some(reason);
-        self.flow_of(Err(Problem::dependency_unavailable()), effects)
+        let problem = self.because(reason, Problem::dependency_unavailable());
+        self.flow_of(Err(problem), effects)
     }
 
     fn flow_of(&mut self, result: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {

@@ -1,9 +1,10 @@
 //! Operations: a caller asks for the answer of an earlier request by its operation id (docs/contract.md section 6). The
 //! id's tag fits its own caller only, so a caller cannot reach another caller's answer.
 
+use super::refusal::{only_finite, only_get};
 use super::request::{RequestHead, wider_scope};
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow};
-use crate::headers::{FieldValue, Headers, distinct};
+use crate::headers::{Headers, distinct};
 use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project, Rules};
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
@@ -26,12 +27,8 @@ impl Exchange {
         let Some(operations) = policy.operations() else { return Ok(None) };
         let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
         self.facts.is_operation = true;
-        if head.line.method != b"GET" {
-            return Err(Problem::method_not_allowed(&["GET"]));
-        }
-        if headers.field("upgrade") != FieldValue::Absent {
-            return Err(Problem::upgrade_refused());
-        }
+        only_get(head.line.method)?;
+        only_finite(headers)?;
         let (caller, projects) =
             callers(policy, operations, headers, attributes).map_err(|why| Problem::identity(&why))?;
         let verified = operations.verify(id, &caller, &projects);
@@ -40,8 +37,7 @@ impl Exchange {
             if operations.has_key() {
                 return Err(Problem::operation_unknown());
             }
-            self.facts.reason = Some("secret_invalid");
-            return Err(Problem::dependency_unavailable());
+            return Err(self.because("secret_invalid", Problem::dependency_unavailable()));
         };
         let caller = Identity { project, ..caller };
         let wait = self.granted(policy, wait, &caller);

@@ -2,15 +2,16 @@
 //! (docs/contract.md section 6). The key gets the namespace of the caller, so a caller cannot reach another caller's
 //! result.
 
+use super::refusal::{misplaced_slash, no_segment, only_finite, only_get};
 use super::request::{EditedLines, MatchedRoute, RequestHead, refuse_dots};
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, State};
-use crate::headers::{FieldValue, Headers, RouterHints};
+use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
-use crate::lookup::{LookupResult, invocation};
+use crate::lookup::{LookupAnswer, LookupResult, invocation};
 use crate::percent::percent_decode;
 use crate::policy::Policy;
-use crate::policy::path::{NormalPath, PathError};
+use crate::policy::path::NormalPath;
 use crate::policy::recovery::{RecoveryPath, Wait};
 use crate::problem::Problem;
 use crate::telemetry::Case;
@@ -35,7 +36,7 @@ impl Exchange {
         let found = policy.recovered(authority, endpoint.as_deref(), &recovery_path);
         let Some((route, values)) = found else { return Ok(None) };
         if recovery_path.base.contains("%2F") && !route.encoded_slash {
-            return Err(Problem::path_ambiguous(PathError::EncodedSlash));
+            return Err(misplaced_slash());
         }
         refuse_dots(&values)?;
         let Some(target) = &route.recovery else { return Ok(None) };
@@ -43,9 +44,7 @@ impl Exchange {
         self.facts.is_recovery = true;
         self.facts.policy = Some(route.policy.name());
         self.facts.case = Some(Case::A);
-        if head.line.method != b"GET" {
-            return Err(Problem::method_not_allowed(&["GET"]));
-        }
+        only_get(head.line.method)?;
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
         let matched = MatchedRoute::of(route, values);
@@ -59,7 +58,7 @@ impl Exchange {
         let wait = self.granted(policy, recovery_path.wait, &identity);
         let values = matched.decoded();
         let address = target.handler_address(&values, &identity);
-        let address = address.ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
+        let address = address.ok_or_else(no_segment)?;
         let lookup = invocation::body(&address, &key).ok_or_else(|| Problem::request_invalid(400))?;
         let router = attributes.router();
         Ok(Some(PendingRecovery { identity, key, wait, lookup, path: None, operation: None, router }))
@@ -91,22 +90,26 @@ impl Exchange {
         headers: &Headers<'_>,
     ) -> Result<RequestFlow, Problem> {
         // Its body never ends, and it is waited for.
-        if headers.field("upgrade") != FieldValue::Absent {
-            return Err(Problem::upgrade_refused());
-        }
+        only_finite(headers)?;
         self.state = State::AwaitsInvocation(Box::new(request));
         Ok(RequestFlow::AwaitCall { limit: self.body_limit(policy) })
     }
 
     /// Takes the id of the invocation. The request is forwarded when its body, if it has one, is there.
-    pub(super) fn take_invocation(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
+    pub(super) fn take_invocation(
+        &mut self,
+        mut pending: Box<PendingRecovery>,
+        policy: &Policy,
+        answer: LookupAnswer,
+    ) -> Result<RequestFlow, Problem> {
         let limit = self.body_limit(policy);
-        let State::AwaitsInvocation(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
-        let reason = match result {
+        self.facts.lookups.push((invocation::STORE, answer.name()));
+        let reason = match answer.result {
             LookupResult::Invocation(id) => {
                 pending.path = Some(pending.wait.result_path(&id));
                 let operations = policy.operations();
                 pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.identity));
+                self.state = State::AwaitsInvocation(pending);
                 return Ok(RequestFlow::AwaitBody { limit });
             }
             LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
@@ -117,20 +120,18 @@ impl Exchange {
                 return Err(Problem::policy_invalid());
             }
         };
-        self.facts.reason = Some(reason);
-        Err(Problem::backend_check_failed())
+        self.state = State::AwaitsInvocation(pending);
+        Err(self.because(reason, Problem::backend_check_failed()))
     }
 
     /// Forwards a request whose invocation was looked up. Its header lines were edited before the wait.
     pub(super) fn forward_recovery<'a>(
         &mut self,
+        pending: PendingRecovery,
         policy: &'a Policy,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let State::AwaitsInvocation(pending) = std::mem::take(&mut self.state) else {
-            return Err(Problem::policy_invalid());
-        };
-        let PendingRecovery { identity, key, wait, path, operation, router, .. } = *pending;
+        let PendingRecovery { identity, key, wait, path, operation, router, .. } = pending;
         let path = path.ok_or_else(Problem::policy_invalid)?;
         let decision = Decision {
             identity: Some(identity),

@@ -3,6 +3,7 @@
 
 use super::keys::KeyReading;
 use super::observed::{ATTEMPT, attempt};
+use super::refusal::{misplaced_slash, no_segment};
 use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityRefusal, Project, Rules};
@@ -371,7 +372,7 @@ impl Exchange {
                 self.facts.route = Some(route.id);
                 self.facts.policy = Some(route.policy.name());
                 if has_misplaced_slash(route, &values) {
-                    return Err(Problem::path_ambiguous(PathError::EncodedSlash));
+                    return Err(misplaced_slash());
                 }
                 refuse_dots(&values)?;
                 let matched = MatchedRoute::of(route, values);
@@ -380,7 +381,7 @@ impl Exchange {
             }
             RouteLookup::OtherReading => Err(Problem::path_ambiguous(PathError::OtherReading)),
             RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
-            RouteLookup::Nothing if path.has_encoded_slash() => Err(Problem::path_ambiguous(PathError::EncodedSlash)),
+            RouteLookup::Nothing if path.has_encoded_slash() => Err(misplaced_slash()),
             // The path may be that of another route, whose policy would not be applied.
             RouteLookup::Nothing if is_named => Err(Problem::not_found()),
             RouteLookup::Nothing => {
@@ -465,7 +466,7 @@ impl Exchange {
 /// a whole shows these only where the value is a whole segment.
 pub(super) fn refuse_dots(values: &[&str]) -> Result<(), Problem> {
     match values.iter().any(|value| hides_dots(value)) {
-        true => Err(Problem::path_ambiguous(PathError::DotSegment)),
+        true => Err(no_segment()),
         false => Ok(()),
     }
 }
@@ -501,9 +502,7 @@ impl Decision {
 
     /// The target's path, without a query.
     fn rewrite<'p>(&self, target: &'p Target, matched: &MatchedRoute<'_, '_>) -> Result<Cow<'p, str>, Problem> {
-        target
-            .path(&matched.decoded(), self.identity.as_ref())
-            .ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))
+        target.path(&matched.decoded(), self.identity.as_ref()).ok_or_else(no_segment)
     }
 
     /// Edits the headers for the backend. `parameters` are the headers with the path's parameters.

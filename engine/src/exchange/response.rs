@@ -2,8 +2,8 @@
 //! that names the backend, its services or its files (docs/contract.md section 6). `response_body` handles the bodies.
 
 use super::edits::{
-    REPLAYED, RETRY, STATUS, bound_retry_after, is_hidden, is_replay_header, set, set_body, set_problem,
-    set_retry_headers,
+    REPLAYED, RETRY, STATUS, bound_retry_after, is_hidden, is_replay_header, set, set_body, set_retry_headers,
+    set_status_of,
 };
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
@@ -113,12 +113,9 @@ impl Exchange {
         };
         let retry = match action {
             ResponseAction::Replace(problem) => {
-                let problem = self.about_request(problem);
-                set(":status", problem.status().to_string().into_bytes(), effects);
-                set(RETRY, problem.retry().name().as_bytes(), effects);
+                set_status_of(&problem, effects);
                 bound_retry_after(policy, head.retry_after, effects);
-                set_problem(policy, &problem, effects);
-                self.state = State::Responded(decision, Some(Box::new(problem)), TrailerEdit::Remove);
+                self.respond(decision, Some(problem), TrailerEdit::Remove, policy, effects);
                 return ResponseFlow::Stream;
             }
             ResponseAction::Processing => {

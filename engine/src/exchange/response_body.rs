@@ -1,7 +1,7 @@
 //! The responses whose body is read: errors, from which stack traces and file paths are removed, Restate's response
 //! to a one-way request, and successes whose `Location` names members of the body.
 
-use super::edits::{REPLAYED, RETRY, is_hidden, set, set_body, set_content, set_problem};
+use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem, set_status_of};
 use super::response::set_operation;
 use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, distinct};
@@ -120,8 +120,7 @@ impl Exchange {
                 let is_stored = matches!(self.facts.outcome, Outcome::Stored | Outcome::Replayed);
                 let can_repeat = is_stored || decision.recovery.is_some();
                 let problem = Problem::answer_unavailable(can_repeat);
-                set(":status", problem.status().to_string().into_bytes(), effects);
-                set(RETRY, problem.retry().name().as_bytes(), effects);
+                set_status_of(&problem, effects);
                 // The path of the operation gives the answer unshaped, so nothing waits for its body there.
                 set_operation(policy, &decision, effects);
                 replaced = Some(problem);
@@ -155,7 +154,7 @@ impl Exchange {
     }
 
     /// Passes the response to the client, with a problem document as its body if there is one.
-    fn respond<'a>(
+    pub(super) fn respond<'a>(
         &mut self,
         decision: Decision,
         replaced: Option<Problem>,

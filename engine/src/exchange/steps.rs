@@ -3,15 +3,15 @@
 //! its steps are done: the claim of collision detection, then the question whether the key is in flight
 //! (docs/contract.md section 6).
 
+use super::refusal::{body_can_be_awaited, no_segment};
 use super::request::{EditedLines, MatchedRoute, RoutedRequest};
 use super::waiting::WaitingRequest;
-use super::webhook::body_can_be_awaited;
 use super::{Decision, Effect, Exchange, RequestFlow, State};
-use crate::collision::{BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
+use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
-use crate::lookup::{InFlightQuestion, LookupAnswer, LookupResult, PendingLookup};
+use crate::lookup::{InFlightQuestion, LookupAnswer, LookupResult, PendingLookup, invocation};
 use crate::policy::collision::CollisionRules;
-use crate::policy::path::{PathError, split_query};
+use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
 
@@ -88,7 +88,7 @@ impl Exchange {
             let mut claim = rules.and_then(|rules| open_claim(rules, key, &decision, request));
             let mut step = None;
             if rules.is_some_and(|rules| rules.waits) {
-                let claim = claim.take().ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
+                let claim = claim.take().ok_or_else(no_segment)?;
                 step = Some(match body {
                     Some(body) => ClaimStep::Made(claim.with_whole_body(body)),
                     None => ClaimStep::Open(claim),
@@ -123,77 +123,88 @@ impl Exchange {
     /// Takes the whole body of a request that waits for it.
     pub(super) fn take_whole_body<'a>(
         &mut self,
+        pending: Box<PendingForward>,
         policy: &'a Policy,
         headers: &Headers<'a>,
         body: &[u8],
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
-        match pending.claim.take() {
-            Some(ClaimStep::Open(claim)) => {
-                pending.claim = Some(ClaimStep::Made(claim.with_whole_body(body)));
-                self.next_step(policy)
-            }
-            made @ Some(ClaimStep::Made(_)) => {
-                pending.claim = made;
-                self.next_step(policy)
-            }
-            None => self.forward_pending(policy, headers, Some(body), effects),
-        }
-    }
-
-    /// What a request that waits for its steps waits for now.
-    fn next_step(&self, policy: &Policy) -> Result<RequestFlow, Problem> {
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
-        let State::AwaitsSteps(pending) = &self.state else { return Err(Problem::policy_invalid()) };
-        Ok(pending.flow(route.max_body_bytes))
+        self.give_body(pending, policy, headers, &mut |claim| Some(claim.with_whole_body(body)), Some(body), effects)
     }
 
     /// Takes the end of the request: the claim gets its body, or the request is forwarded if every step is done.
     pub(super) fn take_end<'a>(
         &mut self,
+        pending: Box<PendingForward>,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        body: Option<BodyReader>,
+        mut body: Option<BodyReader>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
-        match pending.claim.take() {
-            Some(ClaimStep::Open(claim)) => {
-                let body = body.ok_or_else(Problem::policy_invalid)?;
-                pending.claim = Some(ClaimStep::Made(claim.with_body(body)));
-                self.next_step(policy)
-            }
-            made @ Some(ClaimStep::Made(_)) => {
-                pending.claim = made;
-                self.next_step(policy)
-            }
-            None => self.forward_pending(policy, headers, None, effects),
-        }
+        self.give_body(pending, policy, headers, &mut |claim| Some(claim.with_body(body.take()?)), None, effects)
+    }
+
+    /// Makes the claim of a request whose body has come, or forwards the request if every step is done.
+    fn give_body<'a>(
+        &mut self,
+        mut pending: Box<PendingForward>,
+        policy: &'a Policy,
+        headers: &Headers<'a>,
+        make: &mut dyn FnMut(OpenClaim) -> Option<Claim>,
+        body: Option<&[u8]>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
+        let route = self.known_route(policy)?;
+        let made = match pending.claim.take() {
+            None => return self.forward_pending(*pending, policy, route, headers, body, effects),
+            Some(ClaimStep::Open(claim)) => make(claim),
+            Some(ClaimStep::Made(claim)) => Some(claim),
+        };
+        pending.claim = made.map(ClaimStep::Made);
+        let flow = pending.flow(route.max_body_bytes);
+        let is_made = pending.claim.is_some();
+        self.state = State::AwaitsSteps(pending);
+        if is_made { Ok(flow) } else { Err(Problem::policy_invalid()) }
     }
 
     /// Takes the answer to the call of a step.
-    pub(super) fn take_step_answer(&mut self, policy: &Policy, answer: LookupAnswer) -> Result<RequestFlow, Problem> {
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
-        let State::AwaitsSteps(pending) = &mut self.state else { return Err(Problem::policy_invalid()) };
+    pub(super) fn take_step_answer(
+        &mut self,
+        mut pending: Box<PendingForward>,
+        policy: &Policy,
+        answer: LookupAnswer,
+    ) -> Result<RequestFlow, Problem> {
+        let result = self.end_step(&mut pending, policy, answer);
+        // A refusal keeps the decision for telemetry.
+        self.state = State::AwaitsSteps(pending);
+        result
+    }
+
+    /// Ends the step whose call was answered, and says what the next one waits for.
+    fn end_step(
+        &mut self,
+        pending: &mut PendingForward,
+        policy: &Policy,
+        answer: LookupAnswer,
+    ) -> Result<RequestFlow, Problem> {
+        let route = self.known_route(policy)?;
         match pending.claim.take() {
             Some(ClaimStep::Made(claim)) => {
                 let verdict = claim.verdict(&answer.result);
-                self.facts.lookups.push(("guard", verdict.name()));
+                self.facts.lookups.push((collision::STORE, verdict.name()));
                 match verdict {
                     ClaimVerdict::Match => {}
                     ClaimVerdict::Mismatch => return Err(Problem::key_reused()),
                     ClaimVerdict::Unknown(reason) => {
                         if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) {
-                            self.facts.reason = Some(reason);
-                            return Err(Problem::backend_check_failed());
+                            return Err(self.because(reason, Problem::backend_check_failed()));
                         }
                         self.facts.forwarded_reason = Some(reason);
                     }
                 }
             }
             None if pending.in_flight.take().is_some() => {
-                self.facts.lookups.push(("restate", answer.name()));
+                self.facts.lookups.push((invocation::STORE, answer.name()));
                 if matches!(answer.result, LookupResult::InFlight(true)) {
                     return Err(Problem::key_in_flight());
                 }
@@ -207,16 +218,14 @@ impl Exchange {
     /// Forwards a request whose steps are done.
     fn forward_pending<'a>(
         &mut self,
+        pending: PendingForward,
         policy: &'a Policy,
+        route: &'a Route,
         headers: &Headers<'a>,
         body: Option<&[u8]>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
-        let State::AwaitsSteps(pending) = std::mem::take(&mut self.state) else {
-            return Err(Problem::policy_invalid());
-        };
-        let PendingForward { decision, request, observed, .. } = *pending;
+        let PendingForward { decision, request, observed, .. } = pending;
         let mut edited = EditedLines::of_kept(headers);
         self.strip_unsigned(&mut edited, policy, headers);
         self.observation = observed.and_then(|claim| observation(claim, route, &decision, headers, body));

@@ -2,13 +2,14 @@
 //! Then its identifier becomes the key, in the namespace of the webhook's binding (docs/contract.md section 5,
 //! invariant I4).
 
+use super::refusal::body_can_be_awaited;
 use super::request::{EditedLines, MatchedRoute, RoutedRequest};
 use super::waiting::UnverifiedRequest;
 use super::{Decision, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
-use crate::lookup::{LookupRequest, LookupResult, StoreKind};
+use crate::lookup::{LookupAnswer, LookupRequest, LookupResult, StoreKind};
 use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
@@ -116,7 +117,7 @@ impl Exchange {
         let head = Delivery { method: b"", url: b"", headers, body: b"" };
         let unverifiable = provider_rules.check_head(&head, secrets.as_deref(), now_unix_ms).err();
         if let (Some(error), Some(_)) = (unverifiable, static_binding) {
-            return Err(self.verification_problem(error));
+            return Err(self.unverified(error, Problem::webhook_signature_invalid));
         }
         let mut delivery = WaitingDelivery {
             pending: None,
@@ -144,26 +145,33 @@ impl Exchange {
     }
 
     /// Takes the result of a lookup, and returns what the delivery waits for next.
-    pub(super) fn take_lookup_result(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
-        let limit = self.route(policy).map_or(0, |route| route.max_body_bytes);
-        let State::AwaitsDelivery(delivery) = &mut self.state else { return Err(Problem::policy_invalid()) };
+    pub(super) fn take_lookup_result(
+        &mut self,
+        mut delivery: Box<WaitingDelivery>,
+        policy: &Policy,
+        answer: LookupAnswer,
+    ) -> Result<RequestFlow, Problem> {
+        let limit = self.known_route(policy)?.max_body_bytes;
         let asked = delivery.pending.take();
-        let (reason, problem) = match result {
+        self.facts.lookups.extend(asked.as_ref().map(|asked| (asked.kind.name(), answer.name())));
+        let (reason, problem) = match answer.result {
             LookupResult::Binding(binding) if binding.provider == delivery.provider => {
                 if let Err(error) = delivery.request {
-                    return Err(self.verification_problem(error));
+                    return Err(self.unverified(error, Problem::webhook_signature_invalid));
                 }
                 delivery.webhook_id = asked.map(|asked| asked.key).unwrap_or_default();
                 delivery.look_up_secrets(&binding, false);
                 delivery.binding = Some(binding);
+                self.state = State::AwaitsDelivery(delivery);
                 return Ok(RequestFlow::AwaitCall { limit });
             }
             LookupResult::Secrets(secrets) => {
                 match delivery.first_error.take_if(|_| delivery.secrets.as_ref() == Some(&secrets)) {
                     // The store has no newer secrets, so the first error stands.
-                    Some(error) => return Err(self.verification_problem(error)),
+                    Some(error) => return Err(self.unverified(error, Problem::webhook_signature_invalid)),
                     None => {
                         delivery.secrets = Some(secrets);
+                        self.state = State::AwaitsDelivery(delivery);
                         return Ok(RequestFlow::AwaitBody { limit });
                     }
                 }
@@ -175,23 +183,19 @@ impl Exchange {
             LookupResult::Unknown(reason) => (reason, Problem::webhook_unknown()),
             LookupResult::Unavailable(reason) => (reason, Problem::dependency_unavailable()),
         };
-        self.facts.reason = Some(reason);
-        Err(problem)
+        Err(self.because(reason, problem))
     }
 
     /// Verifies a whole delivery, makes its key and forwards it.
     pub(super) fn verify_delivery<'a>(
         &mut self,
+        mut waiting: Box<WaitingDelivery>,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        body: &[u8],
-        now_unix_ms: u64,
+        (body, now_unix_ms): (&[u8], u64),
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let route = self.route(policy).ok_or_else(Problem::policy_invalid)?;
-        let State::AwaitsDelivery(mut waiting) = std::mem::take(&mut self.state) else {
-            return Err(Problem::policy_invalid());
-        };
+        let route = self.known_route(policy)?;
         let provider = policy.provider(&waiting.provider).ok_or_else(Problem::policy_invalid)?;
         let binding = waiting.binding.clone().ok_or_else(Problem::policy_invalid)?;
         let unverified = waiting.request.as_ref().map_err(|_| Problem::policy_invalid())?;
@@ -209,7 +213,7 @@ impl Exchange {
                 self.state = State::AwaitsDelivery(waiting);
                 return Ok(RequestFlow::AwaitCall { limit: route.max_body_bytes });
             }
-            Err(error) => return Err(self.verification_problem(error)),
+            Err(error) => return Err(self.unverified(error, Problem::webhook_signature_invalid)),
         };
         let matched = request.matched(route);
         let identifier = self.identifier(route, &bound, &delivery, &verified);
@@ -236,16 +240,6 @@ impl Exchange {
         self.forward(decision, policy, &request.routed(&matched, &edited, headers), effects)
     }
 
-    /// The problem for a delivery whose verification failed.
-    fn verification_problem(&mut self, error: VerifyError) -> Problem {
-        self.facts.reason = Some(error.reason());
-        if error.is_receivers_fault() {
-            Problem::dependency_unavailable()
-        } else {
-            Problem::webhook_signature_invalid()
-        }
-    }
-
     /// The identifier of a verified delivery; `None` if the delivery goes on without a key.
     fn identifier(
         &mut self,
@@ -265,8 +259,8 @@ impl Exchange {
             Ok(None) if route.policy == PolicyKind::Accepted => Ok(None),
             Err(why) if route.policy == PolicyKind::Accepted && why.is_absence() => Ok(None),
             found => {
-                self.facts.reason = Some(found.err().unwrap_or(NoIdentifier::Missing).reason());
-                Err(Problem::transport_translation_failed())
+                let why = found.err().unwrap_or(NoIdentifier::Missing);
+                Err(self.because(why.reason(), Problem::transport_translation_failed()))
             }
         }
     }
@@ -286,16 +280,6 @@ pub(super) fn secret_values(secrets: &[Secret]) -> Vec<&[u8]> {
 fn webhook_id_and_provider<'r>(block: &'r WebhookBlock, matched: &MatchedRoute<'_, 'r>) -> Option<(&'r str, &'r str)> {
     let id = block.id.as_deref().or_else(|| matched.value("webhook_id"))?;
     Some((id, block.provider.as_deref().or_else(|| matched.value("provider"))?))
-}
-
-/// Refuses a request whose `content-length` is above `limit`, and an upgraded connection (RFC 9110 section 7.8), since
-/// its body never ends.
-pub(super) fn body_can_be_awaited(headers: &Headers<'_>, limit: u64) -> Result<(), Problem> {
-    if headers.field("upgrade") != FieldValue::Absent {
-        return Err(Problem::upgrade_refused());
-    }
-    let is_too_long = headers.content_length().is_some_and(|length| length > limit);
-    if is_too_long { Err(Problem::body_too_large(limit)) } else { Ok(()) }
 }
 
 fn is_encoded(headers: &Headers<'_>) -> bool {

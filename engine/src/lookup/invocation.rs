@@ -12,6 +12,8 @@ use crate::policy::document::InvocationStore;
 use crate::policy::operations::is_invocation_id;
 use serde::Serialize;
 
+/// Restate as metrics name it, when it is asked before a request is forwarded.
+pub(crate) const STORE: &str = "restate";
 /// The time for a reply, in milliseconds.
 const TIMEOUT_MS: u32 = 1000;
 

@@ -103,8 +103,8 @@ impl PendingLookup<'_> {
     pub(crate) const fn store_name(self) -> &'static str {
         match self {
             Self::Store(request) => request.kind.name(),
-            Self::Invocation(_) | Self::InFlight(_) => "restate",
-            Self::Claim(_) => "guard",
+            Self::Invocation(_) | Self::InFlight(_) => invocation::STORE,
+            Self::Claim(_) => crate::collision::STORE,
         }
     }
 }
