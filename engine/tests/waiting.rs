@@ -152,7 +152,7 @@ fn a_request_waits_for_as_little_as_its_steps_need() {
         let (mut exchange, flow) = begun(&lines(path, &CALLER));
         assert_eq!(flow, first, "{path}");
         if let Some(last) = last {
-            let answer = stores.ask_in_flight().into();
+            let answer = stores.answer(None, exchange.pending_lookup().unwrap(), NOW.0);
             assert_eq!(exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new()), last, "{path}");
         }
     }

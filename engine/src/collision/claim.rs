@@ -4,7 +4,6 @@
 use super::fingerprint::{BodyReader, ClaimedRequest, FingerprintHead, VERSION, prefixed};
 use crate::call::{Call, CallReply};
 use crate::json::{Json, to_text};
-use crate::lookup::LookupResult;
 use crate::policy::HandlerAddress;
 use crate::policy::collision::GuardService;
 use base64::Engine as _;
@@ -128,26 +127,28 @@ pub(crate) fn call<I>(guard: &GuardService, claim: &Claim, id: I) -> Call<I> {
 }
 
 /// Reads the reply to [`call`]: the fingerprint of the first claim.
-pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+///
+/// # Errors
+/// The reason why there is none.
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, &'static str> {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
-        (None | Some(429 | 500..), _) => return LookupResult::Unavailable("guard_failed"),
-        (Some(_), _) => return LookupResult::Unavailable("guard_malformed"),
+        (None | Some(429 | 500..), _) => return Err("guard_failed"),
+        (Some(_), _) => return Err("guard_malformed"),
     };
     match Json::parse(body) {
-        Ok(Json::String(first)) => LookupResult::FirstClaim(first.into()),
-        _ => LookupResult::Unavailable("guard_malformed"),
+        Ok(Json::String(first)) => Ok(first.into()),
+        _ => Err("guard_malformed"),
     }
 }
 
 impl Claim {
     /// Compares the fingerprint with that of the first claim, in constant time. Fingerprints of different versions, and
-    /// those of `raw` and `json`, say nothing about each other.
-    pub(crate) fn verdict(&self, result: &LookupResult) -> ClaimVerdict {
-        let first = match result {
-            LookupResult::FirstClaim(first) => first,
-            LookupResult::Unavailable(reason) => return ClaimVerdict::Unknown(reason),
-            _ => return ClaimVerdict::Unknown("guard_malformed"),
+    /// those of `raw` and `json`, say nothing about each other. `first`: as [`read`] gives it.
+    pub(crate) fn verdict(&self, first: &Result<Box<str>, &'static str>) -> ClaimVerdict {
+        let first = match first {
+            Ok(first) => first,
+            Err(reason) => return ClaimVerdict::Unknown(reason),
         };
         if kind(first) != kind(&self.fingerprint) {
             ClaimVerdict::Unknown("guard_incomparable")

@@ -363,18 +363,13 @@ impl Exchange {
                     });
                     self.request_ended(policy, headers, read, effects)
                 }
-                RequestFlow::AwaitCall { .. } => {
-                    let result = match self.pending_lookup() {
-                        Some(PendingLookup::Invocation(body)) => Some(stores.look_up_invocation(body).into()),
-                        Some(PendingLookup::Claim(claim)) => Some(stores.claim(claim).into()),
-                        Some(PendingLookup::InFlight(_)) => Some(stores.ask_in_flight().into()),
-                        Some(PendingLookup::Store(request)) => {
-                            lookups.as_mut().map(|lookups| stores.look_up(lookups, request, now_unix_ms))
-                        }
-                        None => None,
-                    };
-                    self.on_lookup_answer(policy, result.unwrap_or_else(LookupAnswer::lost), effects)
-                }
+                RequestFlow::AwaitCall { .. } => match self.pending_lookup() {
+                    Some(lookup) => {
+                        let answer = stores.answer(lookups.as_mut(), lookup, now_unix_ms);
+                        self.on_lookup_answer(policy, answer, effects)
+                    }
+                    None => self.flow_of(Err(Problem::policy_invalid()), effects),
+                },
                 RequestFlow::Continue | RequestFlow::Replied => return flow,
             };
         }
@@ -397,11 +392,21 @@ impl Exchange {
         answer: LookupAnswer,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
-        let result = match std::mem::take(&mut self.state) {
-            State::AwaitsSteps(pending) => self.take_step_answer(pending, policy, answer),
-            State::AwaitsInvocation(pending) => self.take_invocation(pending, policy, answer),
-            State::AwaitsDelivery(waiting) => self.take_lookup_result(waiting, policy, answer),
-            other => self.no_such_event(other),
+        let result = match (std::mem::take(&mut self.state), answer) {
+            (State::AwaitsSteps(pending), LookupAnswer::FirstClaim(first)) => {
+                self.on_first_claim(pending, policy, &first)
+            }
+            (State::AwaitsSteps(pending), LookupAnswer::InFlight(in_flight)) => {
+                self.on_in_flight(pending, policy, in_flight)
+            }
+            (State::AwaitsInvocation(pending), LookupAnswer::Invocation(id)) => self.on_invocation(pending, policy, id),
+            (State::AwaitsDelivery(waiting), LookupAnswer::Binding(binding)) => {
+                self.on_binding(waiting, policy, binding)
+            }
+            (State::AwaitsDelivery(waiting), LookupAnswer::Secrets(secrets)) => {
+                self.on_secrets(waiting, policy, secrets)
+            }
+            (other, _) => self.no_such_event(other),
         };
         self.flow_of(result, effects)
     }

@@ -8,7 +8,7 @@ use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
-use crate::lookup::{LookupAnswer, LookupResult, invocation};
+use crate::lookup::{self, invocation};
 use crate::percent::percent_decode;
 use crate::policy::Policy;
 use crate::policy::path::NormalPath;
@@ -96,32 +96,25 @@ impl Exchange {
     }
 
     /// Takes the id of the invocation. The request is forwarded when its body, if it has one, is there.
-    pub(super) fn take_invocation(
+    pub(super) fn on_invocation(
         &mut self,
         mut pending: Box<PendingRecovery>,
         policy: &Policy,
-        answer: LookupAnswer,
+        id: Result<Box<str>, &'static str>,
     ) -> Result<RequestFlow, Problem> {
-        let limit = self.body_limit(policy);
-        self.facts.lookups.push((invocation::STORE, answer.name()));
-        let reason = match answer.result {
-            LookupResult::Invocation(id) => {
+        self.facts.lookups.push((invocation::STORE, lookup::call_name(&id)));
+        let found = match id {
+            Ok(id) => {
                 pending.path = Some(pending.wait.result_path(&id));
                 let operations = policy.operations();
                 pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.identity));
-                self.state = State::AwaitsInvocation(pending);
-                return Ok(RequestFlow::AwaitBody { limit });
+                Ok(RequestFlow::AwaitBody { limit: self.body_limit(policy) })
             }
-            LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
-            LookupResult::Binding(_)
-            | LookupResult::Secrets(_)
-            | LookupResult::FirstClaim(_)
-            | LookupResult::InFlight(_) => {
-                return Err(Problem::policy_invalid());
-            }
+            Err(reason) => Err(self.because(reason, Problem::backend_check_failed())),
         };
+        // A refusal keeps the caller for telemetry.
         self.state = State::AwaitsInvocation(pending);
-        Err(self.because(reason, Problem::backend_check_failed()))
+        found
     }
 
     /// Forwards a request whose invocation was looked up. Its header lines were edited before the wait.

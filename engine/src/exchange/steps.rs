@@ -9,7 +9,7 @@ use super::waiting::WaitingRequest;
 use super::{Decision, Effect, Exchange, RequestFlow, State};
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
-use crate::lookup::{InFlightQuestion, LookupAnswer, LookupResult, PendingLookup, invocation};
+use crate::lookup::{self, InFlightQuestion, PendingLookup, invocation};
 use crate::policy::collision::CollisionRules;
 use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
@@ -167,52 +167,71 @@ impl Exchange {
         if is_made { Ok(flow) } else { Err(Problem::policy_invalid()) }
     }
 
-    /// Takes the answer to the call of a step.
-    pub(super) fn take_step_answer(
+    /// Takes the fingerprint of the first claim under the request's key.
+    pub(super) fn on_first_claim(
         &mut self,
         mut pending: Box<PendingForward>,
         policy: &Policy,
-        answer: LookupAnswer,
-    ) -> Result<RequestFlow, Problem> {
-        let result = self.end_step(&mut pending, policy, answer);
-        // A refusal keeps the decision for telemetry.
-        self.state = State::AwaitsSteps(pending);
-        result
-    }
-
-    /// Ends the step whose call was answered, and says what the next one waits for.
-    fn end_step(
-        &mut self,
-        pending: &mut PendingForward,
-        policy: &Policy,
-        answer: LookupAnswer,
+        first: &Result<Box<str>, &'static str>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
-        match pending.claim.take() {
-            Some(ClaimStep::Made(claim)) => {
-                let verdict = claim.verdict(&answer.result);
-                self.facts.lookups.push((collision::STORE, verdict.name()));
-                match verdict {
-                    ClaimVerdict::Match => {}
-                    ClaimVerdict::Mismatch => return Err(Problem::key_reused()),
-                    ClaimVerdict::Unknown(reason) => {
-                        if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) {
-                            return Err(self.because(reason, Problem::backend_check_failed()));
-                        }
-                        self.facts.forwarded_reason = Some(reason);
-                    }
-                }
+        let checked = match pending.claim.take_if(|claim| matches!(claim, ClaimStep::Made(_))) {
+            Some(ClaimStep::Made(claim)) => self.compare(&claim, first, route),
+            // No claim was made. An answer must not take the place of a claim that waits for the body.
+            Some(ClaimStep::Open(_)) | None => Err(Problem::policy_invalid()),
+        };
+        self.end_step(pending, checked, route)
+    }
+
+    /// Refuses a request whose key was used with another request.
+    fn compare(&mut self, claim: &Claim, first: &Result<Box<str>, &'static str>, route: &Route) -> Result<(), Problem> {
+        let verdict = claim.verdict(first);
+        self.facts.lookups.push((collision::STORE, verdict.name()));
+        match verdict {
+            ClaimVerdict::Match => Ok(()),
+            ClaimVerdict::Mismatch => Err(Problem::key_reused()),
+            ClaimVerdict::Unknown(reason) if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) => {
+                Err(self.because(reason, Problem::backend_check_failed()))
             }
-            None if pending.in_flight.take().is_some() => {
-                self.facts.lookups.push((invocation::STORE, answer.name()));
-                if matches!(answer.result, LookupResult::InFlight(true)) {
-                    return Err(Problem::key_in_flight());
-                }
+            ClaimVerdict::Unknown(reason) => {
+                self.facts.forwarded_reason = Some(reason);
+                Ok(())
             }
-            // Nothing was asked. An answer must not take the place of a claim that waits for the body.
-            Some(ClaimStep::Open(_)) | None => return Err(Problem::policy_invalid()),
         }
-        Ok(pending.flow(route.max_body_bytes))
+    }
+
+    /// Takes the answer whether the first request with the key is in flight.
+    pub(super) fn on_in_flight(
+        &mut self,
+        mut pending: Box<PendingForward>,
+        policy: &Policy,
+        in_flight: Result<bool, &'static str>,
+    ) -> Result<RequestFlow, Problem> {
+        let route = self.known_route(policy)?;
+        let is_asked = pending.claim.is_none() && pending.in_flight.take().is_some();
+        let checked = match in_flight {
+            // Nothing was asked.
+            _ if !is_asked => Err(Problem::policy_invalid()),
+            Ok(true) => Err(Problem::key_in_flight()),
+            Ok(false) | Err(_) => Ok(()),
+        };
+        if is_asked {
+            self.facts.lookups.push((invocation::STORE, lookup::call_name(&in_flight)));
+        }
+        self.end_step(pending, checked, route)
+    }
+
+    /// Says what the request waits for after a step.
+    fn end_step(
+        &mut self,
+        pending: Box<PendingForward>,
+        checked: Result<(), Problem>,
+        route: &Route,
+    ) -> Result<RequestFlow, Problem> {
+        let flow = pending.flow(route.max_body_bytes);
+        // A refusal keeps the decision for telemetry.
+        self.state = State::AwaitsSteps(pending);
+        checked.map(|()| flow)
     }
 
     /// Forwards a request whose steps are done.

@@ -9,7 +9,7 @@ use super::{Decision, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
-use crate::lookup::{LookupAnswer, LookupRequest, LookupResult, StoreKind};
+use crate::lookup::{LookupFailure, LookupRequest, StoreAnswer, StoreKind};
 use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
@@ -144,46 +144,55 @@ impl Exchange {
         Ok(flow)
     }
 
-    /// Takes the result of a lookup, and returns what the delivery waits for next.
-    pub(super) fn take_lookup_result(
+    /// Takes the binding of the webhook id. The delivery waits for its secrets next.
+    pub(super) fn on_binding(
         &mut self,
         mut delivery: Box<WaitingDelivery>,
         policy: &Policy,
-        answer: LookupAnswer,
+        answer: StoreAnswer<Arc<Binding>>,
     ) -> Result<RequestFlow, Problem> {
         let limit = self.known_route(policy)?.max_body_bytes;
-        let asked = delivery.pending.take();
-        self.facts.lookups.extend(asked.as_ref().map(|asked| (asked.kind.name(), answer.name())));
-        let (reason, problem) = match answer.result {
-            LookupResult::Binding(binding) if binding.provider == delivery.provider => {
-                if let Err(error) = delivery.request {
-                    return Err(self.unverified(error, Problem::webhook_signature_invalid));
-                }
-                delivery.webhook_id = asked.map(|asked| asked.key).unwrap_or_default();
-                delivery.look_up_secrets(&binding, false);
-                delivery.binding = Some(binding);
-                self.state = State::AwaitsDelivery(delivery);
-                return Ok(RequestFlow::AwaitCall { limit });
-            }
-            LookupResult::Secrets(secrets) => {
-                match delivery.first_error.take_if(|_| delivery.secrets.as_ref() == Some(&secrets)) {
-                    // The store has no newer secrets, so the first error stands.
-                    Some(error) => return Err(self.unverified(error, Problem::webhook_signature_invalid)),
-                    None => {
-                        delivery.secrets = Some(secrets);
-                        self.state = State::AwaitsDelivery(delivery);
-                        return Ok(RequestFlow::AwaitBody { limit });
-                    }
-                }
-            }
-            LookupResult::Binding(_)
-            | LookupResult::Invocation(_)
-            | LookupResult::FirstClaim(_)
-            | LookupResult::InFlight(_) => ("provider_mismatch", Problem::webhook_unknown()),
-            LookupResult::Unknown(reason) => (reason, Problem::webhook_unknown()),
-            LookupResult::Unavailable(reason) => (reason, Problem::dependency_unavailable()),
-        };
-        Err(self.because(reason, problem))
+        self.facts.lookups.push((StoreKind::Bindings.name(), answer.name()));
+        let binding = answer.result.map_err(|why| self.not_found(why))?;
+        if binding.provider != delivery.provider {
+            return Err(self.because("provider_mismatch", Problem::webhook_unknown()));
+        }
+        if let Err(error) = delivery.request {
+            return Err(self.unverified(error, Problem::webhook_signature_invalid));
+        }
+        delivery.webhook_id = delivery.pending.take().map(|asked| asked.key).unwrap_or_default();
+        delivery.look_up_secrets(&binding, false);
+        delivery.binding = Some(binding);
+        self.state = State::AwaitsDelivery(delivery);
+        Ok(RequestFlow::AwaitCall { limit })
+    }
+
+    /// Takes the secrets of the binding. The delivery waits for its body next.
+    pub(super) fn on_secrets(
+        &mut self,
+        mut delivery: Box<WaitingDelivery>,
+        policy: &Policy,
+        answer: StoreAnswer<Arc<Vec<Secret>>>,
+    ) -> Result<RequestFlow, Problem> {
+        let limit = self.known_route(policy)?.max_body_bytes;
+        self.facts.lookups.push((StoreKind::Secrets.name(), answer.name()));
+        let secrets = answer.result.map_err(|why| self.not_found(why))?;
+        delivery.pending = None;
+        // If the store has no newer secrets, the first error stands.
+        if let Some(error) = delivery.first_error.take_if(|_| delivery.secrets.as_ref() == Some(&secrets)) {
+            return Err(self.unverified(error, Problem::webhook_signature_invalid));
+        }
+        delivery.secrets = Some(secrets);
+        self.state = State::AwaitsDelivery(delivery);
+        Ok(RequestFlow::AwaitBody { limit })
+    }
+
+    /// The problem of a delivery for which a store has no value.
+    fn not_found(&mut self, why: LookupFailure) -> Problem {
+        match why {
+            LookupFailure::Unknown(reason) => self.because(reason, Problem::webhook_unknown()),
+            LookupFailure::Unavailable(reason) => self.because(reason, Problem::dependency_unavailable()),
+        }
     }
 
     /// Verifies a whole delivery, makes its key and forwards it.

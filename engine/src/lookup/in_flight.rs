@@ -2,7 +2,6 @@
 //! section 6). Restate is asked for the output under the key: while there is none, its answer is 470 and comes from its
 //! ingress. A handler's own error can have this status, too.
 
-use super::LookupResult;
 use super::invocation;
 use crate::call::{Call, CallReply};
 use crate::identity::Identity;
@@ -30,14 +29,17 @@ pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call
     invocation::request(store, "/restate/output", &question.0)
 }
 
-/// Reads the reply to [`call`].
-pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+/// Reads the reply to [`call`]: whether the first request is in flight.
+///
+/// # Errors
+/// The reason why nobody knows.
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<bool, &'static str> {
     let is_ingress =
         |body: &[u8]| Json::parse(body).is_ok_and(|body| body.at(&["source"]).and_then(Json::text) == Some("ingress"));
     match reply.status {
-        Some(NOT_COMPLETED) => LookupResult::InFlight(reply.body.is_some_and(is_ingress)),
-        None | Some(429 | 500..) => LookupResult::Unavailable(invocation::FAILED),
-        Some(_) => LookupResult::InFlight(false),
+        Some(NOT_COMPLETED) => Ok(reply.body.is_some_and(is_ingress)),
+        None | Some(429 | 500..) => Err(invocation::FAILED),
+        Some(_) => Ok(false),
     }
 }
 
@@ -47,11 +49,7 @@ mod tests {
 
     #[test]
     fn only_the_ingress_says_that_a_request_is_in_flight() {
-        let read = |status: Option<u16>, body: &str| match read(&CallReply { status, body: Some(body.as_bytes()) }) {
-            LookupResult::InFlight(in_flight) => Ok(in_flight),
-            LookupResult::Unavailable(reason) => Err(reason),
-            other => panic!("{other:?}"),
-        };
+        let read = |status, body: &str| read(&CallReply { status, body: Some(body.as_bytes()) });
         let ingress = r#"{"code":470,"message":"the invocation exists but has not completed yet","source":"ingress"}"#;
         assert_eq!(read(Some(470), ingress), Ok(true));
         for body in ["", "{}", "[", r#"{"code":470,"source":"invocation"}"#] {

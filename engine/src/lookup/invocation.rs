@@ -4,7 +4,6 @@
 //!
 //! Request and reply were taken from Restate 1.7.12 (docs/decisions/0013-restates-newer-paths.md).
 
-use super::LookupResult;
 use crate::call::{Call, CallReply};
 use crate::json::{Json, to_text};
 use crate::policy::HandlerAddress;
@@ -19,6 +18,8 @@ const TIMEOUT_MS: u32 = 1000;
 
 /// The reason of a call without a usable reply.
 pub(super) const FAILED: &str = "invocation_lookup_failed";
+/// The reason of a reply that names no invocation.
+const MALFORMED: &str = "invocation_lookup_malformed";
 
 /// The body of `POST /restate/lookup`.
 #[derive(Serialize)]
@@ -60,16 +61,19 @@ pub(super) fn request(store: &InvocationStore, path: &str, body: &str) -> Call<(
 }
 
 /// Reads the reply to [`call`].
-pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+///
+/// # Errors
+/// The reason why there is no id.
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, &'static str> {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
-        (None | Some(429 | 500..), _) => return LookupResult::Unavailable(FAILED),
-        (Some(_), _) => return LookupResult::Unavailable("invocation_lookup_malformed"),
+        (None | Some(429 | 500..), _) => return Err(FAILED),
+        (Some(_), _) => return Err(MALFORMED),
     };
     let reply = Json::parse(body).ok();
     match reply.as_ref().and_then(|reply| reply.at(&["invocationId"])).and_then(Json::text) {
-        Some(id) if is_invocation_id(id) => LookupResult::Invocation(id.into()),
-        _ => LookupResult::Unavailable("invocation_lookup_malformed"),
+        Some(id) if is_invocation_id(id) => Ok(id.into()),
+        _ => Err(MALFORMED),
     }
 }
 
@@ -79,10 +83,9 @@ mod tests {
 
     #[test]
     fn only_a_plain_id_is_taken() {
-        let read = |status: Option<u16>, body: &str| match read(&CallReply { status, body: Some(body.as_bytes()) }) {
-            LookupResult::Invocation(id) => id.to_string(),
-            LookupResult::Unavailable(reason) => reason.to_owned(),
-            other => panic!("{other:?}"),
+        let read = |status, body: &str| {
+            let read = read(&CallReply { status, body: Some(body.as_bytes()) });
+            read.unwrap_or_else(str::into).to_string()
         };
         let real = "inv_1dtk9UiTgj376Apf48SpfMZ6YDsThy0N22";
         assert_eq!(read(Some(200), &format!(r#"{{"invocationId":"{real}"}}"#)), real);
@@ -115,7 +118,7 @@ mod tests {
                 "{status:?}"
             );
         }
-        assert!(matches!(super::read(&CallReply { status: Some(200), body: None }), LookupResult::Unavailable(_)));
+        assert!(super::read(&CallReply { status: Some(200), body: None }).is_err());
     }
 
     #[test]

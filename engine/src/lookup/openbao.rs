@@ -4,12 +4,15 @@
 //! A secret's data is `{"secret": "…"}`, or `{"secrets": ["…", …]}` with the newest first.
 
 use super::cache::LookupOutcome;
-use super::{CallId, LookupResult, StoreKind};
+use super::{CallId, LookupFailure, StoreKind};
 use crate::call::{Call, CallReply, credential, request_lines};
 use crate::json::{Json, is_json};
 use crate::policy::document::{OpenBao, Secret};
 use crate::time::{self, Unit};
 use std::sync::Arc;
+
+/// The outcome of a call for secrets.
+type SecretsOutcome = LookupOutcome<Arc<Vec<Secret>>>;
 
 /// The most items that `secrets` may have.
 const MAX_SECRETS: usize = 8;
@@ -36,7 +39,7 @@ pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> Call<CallId> 
 
 /// What follows from the reply for the newest version.
 pub(super) enum Read {
-    Outcome(LookupOutcome),
+    Outcome(SecretsOutcome),
     /// Within the rotation grace: the number of the previous version, to be fetched too, and the current secrets.
     AlsoVersion(u64, Vec<Secret>),
 }
@@ -55,7 +58,7 @@ pub(super) fn read(reply: &CallReply<'_>, now: u64, grace_ms: u64) -> Read {
 
 /// Reads the reply for the previous version and adds its secrets to `current`. A deleted version adds none. If the call
 /// failed, the result is partial, so that it is fetched again soon.
-pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> LookupOutcome {
+pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> SecretsOutcome {
     let partial = match parse(reply) {
         Ok((previous, _)) => {
             current.extend(previous);
@@ -67,8 +70,8 @@ pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> 
     found(current, partial)
 }
 
-fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> LookupOutcome {
-    LookupOutcome::Found { result: LookupResult::Secrets(Arc::new(secrets)), partial }
+fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> SecretsOutcome {
+    LookupOutcome::Found { value: Arc::new(secrets), partial }
 }
 
 /// A version of a secret.
@@ -78,7 +81,7 @@ struct Version {
     created: u64,
 }
 
-fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
+fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), SecretsOutcome> {
     let failed = |reason| Err(LookupOutcome::Failed { reason, down: false });
     let Some(status) = reply.status else { return Err(LookupOutcome::unreachable(StoreKind::Secrets)) };
     let json = reply.body.map(Json::parse);
@@ -95,12 +98,12 @@ fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), Lookup
         (429, _) => failed("secret_store_throttled"),
         (300..=399, _) => failed("secret_store_moved"),
         (404, Some(Ok(json))) if is_gone(&json) => {
-            Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_missing")))
+            Err(LookupOutcome::Negative(LookupFailure::Unavailable("secret_missing")))
         }
         (404, _) => failed("secret_store_refused"),
         (200, Some(Ok(json))) => read_data(&json),
         // The JSON has a duplicate member. Parsers disagree about which one counts.
-        (200, _) if is_json => Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_malformed"))),
+        (200, _) if is_json => Err(LookupOutcome::Negative(LookupFailure::Unavailable("secret_malformed"))),
         (200, _) => failed("secret_store_reply_malformed"),
         _ => failed("secret_store_refused"),
     }
@@ -120,7 +123,7 @@ fn is_gone(json: &Json) -> bool {
     is_empty || is_deleted
 }
 
-fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
+fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), SecretsOutcome> {
     let Some(data @ Json::Object(_)) = json.at(&["data", "data"]) else {
         return Err(LookupOutcome::Failed { reason: "secret_store_reply_malformed", down: false });
     };
@@ -130,7 +133,7 @@ fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), LookupOutcom
         _ => None,
     };
     let Some(texts) = texts.filter(|texts| (1..=MAX_SECRETS).contains(&texts.len())) else {
-        return Err(LookupOutcome::Negative(LookupResult::Unavailable("secret_malformed")));
+        return Err(LookupOutcome::Negative(LookupFailure::Unavailable("secret_malformed")));
     };
     let secrets = texts.iter().map(|text| Secret::Value(text.as_bytes().to_vec())).collect();
     let of = |name| json.at(&["data", "metadata", name]);

@@ -5,7 +5,7 @@
 //! (<https://www.unkey.com/docs/api-reference/v2/keys/verify-api-key>).
 
 use super::cache::LookupOutcome;
-use super::{CallId, LookupResult, StoreKind};
+use super::{CallId, LookupFailure, StoreKind};
 use crate::call::{Call, CallReply, credential, request_lines};
 use crate::identity::{Project, Tenant};
 use crate::json::{Json, is_json, to_text};
@@ -42,7 +42,7 @@ pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
 }
 
 /// Reads the reply to [`call`].
-pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
+pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome<Arc<Binding>> {
     let failed = |reason| LookupOutcome::Failed { reason, down: false };
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
@@ -58,7 +58,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
         (Some(429), _) => return failed("registry_throttled"),
         (Some(_), _) => return failed("registry_refused"),
     };
-    let malformed = LookupOutcome::Negative(LookupResult::Unavailable("binding_malformed"));
+    let malformed = LookupOutcome::Negative(LookupFailure::Unavailable("binding_malformed"));
     let reply = match Json::parse(body) {
         Ok(reply) => reply,
         // Parsers disagree about which one of two duplicate members counts.
@@ -72,16 +72,16 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
     match (valid, code.as_ref()) {
         (true, "VALID") => {}
         // Unkey says this too if the root key belongs to another API.
-        (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_found")),
+        (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupFailure::Unknown("binding_not_found")),
         (_, "RATE_LIMITED") => return failed("registry_throttled"),
         // The key is disabled, expired, forbidden or used up, or the code is one of a later version of Unkey.
-        _ => return LookupOutcome::Negative(LookupResult::Unknown("binding_not_valid")),
+        _ => return LookupOutcome::Negative(LookupFailure::Unknown("binding_not_valid")),
     }
     if of(&["meta", "kind"]).and_then(Json::text) != Some("webhook") {
-        return LookupOutcome::Negative(LookupResult::Unknown("binding_of_another_kind"));
+        return LookupOutcome::Negative(LookupFailure::Unknown("binding_of_another_kind"));
     }
     match binding(of) {
-        Some(binding) => LookupOutcome::Found { result: LookupResult::Binding(Arc::new(binding)), partial: None },
+        Some(binding) => LookupOutcome::Found { value: Arc::new(binding), partial: None },
         None => malformed,
     }
 }
