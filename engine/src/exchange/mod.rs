@@ -4,6 +4,7 @@
 
 mod caller;
 mod clean;
+mod decision;
 mod edits;
 mod keys;
 mod observed;
@@ -26,14 +27,14 @@ use crate::identity::{Attributes, Identity};
 use crate::key::Form;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
 use crate::policy::answer::Unshaped;
-use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
+use crate::policy::{Policy, Unmatched, routes::RouteId};
 use crate::problem::{Code, Problem};
 use crate::telemetry::{Case, Outcome};
 use crate::uuid::Uuid;
 use crate::waits::{WaitPlace, Waits};
 use caller::WaitingSigned;
+use decision::Decision;
 use recovery::PendingRecovery;
-use request::KeyLines;
 use response_body::AwaitedBody;
 use std::borrow::Cow;
 use steps::PendingForward;
@@ -137,6 +138,8 @@ pub struct Exchange {
     path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend
     observation: Option<Box<Observation>>,
+    /// The operation id that the client sees, if the policy has operations and it is known
+    operation: Option<String>,
     /// Who waits for results, this request included
     waits: Waits,
     /// The place of this request among them, which it keeps until it ends
@@ -165,36 +168,6 @@ enum State {
     Responded(Decision, Option<Box<Problem>>, TrailerEdit),
     /// The request was refused. The decision is empty if the refusal came before it.
     Refused(Decision, Box<Problem>),
-}
-
-/// The decision about a request that is forwarded.
-#[derive(Debug, Default)]
-struct Decision {
-    /// The caller's identity, if the route needs one.
-    identity: Option<Identity>,
-    /// The namespaced key, also in shadow mode, where the request keeps the client's.
-    key: Option<String>,
-    /// The edit of the `Idempotency-Key` lines.
-    lines: KeyLines,
-    /// Whether the backend gets a key: a namespaced one, or in shadow mode the client's.
-    keyed: bool,
-    /// In shadow mode, the decision that has no effect.
-    shadow: Option<ShadowDecision>,
-    /// If the request asks for a stored result, whether to wait for it.
-    recovery: Option<Wait>,
-    /// Whether it asks by an operation id.
-    is_operation: bool,
-    /// The operation id that the client sees, if the policy has operations and it is known.
-    operation: Option<String>,
-}
-
-/// What the filter would have done with a request's key without shadow mode.
-#[derive(Debug)]
-enum ShadowDecision {
-    /// The request would have been forwarded, with its key rewritten if it has one.
-    Forward,
-    /// The request would have been refused.
-    Refuse(Box<Problem>),
 }
 
 /// How a response's trailers are edited.
@@ -473,7 +446,7 @@ impl Exchange {
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) | State::Refused(decision, _) => decision,
             State::AwaitsSteps(pending) => pending.decision,
-            State::AwaitsInvocation(recovery) => Decision { identity: Some(recovery.identity), ..Decision::default() },
+            State::AwaitsInvocation(recovery) => Decision::Unkeyed(Some(recovery.key.caller)),
             State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
             // The response has begun before the request has ended.
             answered @ (State::AwaitsResponseBody(..) | State::Responded(..)) => {

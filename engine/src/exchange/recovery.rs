@@ -2,9 +2,10 @@
 //! (docs/contract.md section 6). The key gets the namespace of the caller, so a caller cannot reach another caller's
 //! result.
 
+use super::decision::{CallerKey, Decision};
 use super::refusal::{misplaced_slash, no_segment, only_finite, only_get};
 use super::request::{EditedLines, MatchedRoute, RequestHead, refuse_dots};
-use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, State};
+use super::{Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
@@ -54,14 +55,15 @@ impl Exchange {
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
             .map_err(|why| Problem::identity(&why))?;
-        let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
+        let text = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
         let wait = self.granted(policy, recovery_path.wait, &identity);
         let values = matched.decoded();
         let address = target.handler_address(&values, &identity);
         let address = address.ok_or_else(no_segment)?;
-        let lookup = invocation::body(&address, &key).ok_or_else(|| Problem::request_invalid(400))?;
+        let lookup = invocation::body(&address, &text).ok_or_else(|| Problem::request_invalid(400))?;
         let router = attributes.router();
-        Ok(Some(PendingRecovery { identity, key, wait, lookup, path: None, operation: None, router }))
+        let key = CallerKey { caller: identity, text };
+        Ok(Some(PendingRecovery { key, wait, lookup, path: None, operation: None, router }))
     }
 
     /// Whether the request waits for its result: only if the policy lets requests wait, and the caller has a place left.
@@ -107,7 +109,7 @@ impl Exchange {
             Ok(id) => {
                 pending.path = Some(pending.wait.result_path(&id));
                 let operations = policy.operations();
-                pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.identity));
+                pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.key.caller));
                 Ok(RequestFlow::AwaitBody { limit: self.body_limit(policy) })
             }
             Err(reason) => Err(self.because(reason, Problem::backend_check_failed())),
@@ -124,15 +126,10 @@ impl Exchange {
         policy: &'a Policy,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let PendingRecovery { identity, key, wait, path, operation, router, .. } = pending;
+        let PendingRecovery { key, wait, path, operation, router, .. } = pending;
         let path = path.ok_or_else(Problem::policy_invalid)?;
-        let decision = Decision {
-            identity: Some(identity),
-            key: Some(key),
-            recovery: Some(wait),
-            operation,
-            ..Decision::default()
-        };
+        self.operation = operation;
+        let decision = Decision::Recovery(key, wait);
         self.edit_recovery(policy, &EditedLines::default(), decision, path, router, effects);
         Ok(RequestFlow::Continue)
     }
@@ -151,7 +148,7 @@ impl Exchange {
         router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
     ) {
-        let waits = decision.recovery == Some(Wait::Attach);
+        let waits = decision.stored_result() == Some(Wait::Attach);
         let forward = &policy.identity_of(self.route(policy)).forward;
         decision.edit_headers(edited, forward, Some("1"), Vec::new(), effects);
         self.state = State::Forwarded(decision);
@@ -171,9 +168,8 @@ impl Exchange {
 /// A recovery request that waits for the id of its invocation.
 #[derive(Debug)]
 pub(super) struct PendingRecovery {
-    pub(super) identity: Identity,
-    /// The namespaced key of the earlier request
-    key: String,
+    /// The key of the earlier request
+    pub(super) key: CallerKey,
     wait: Wait,
     /// The body of the lookup
     lookup: String,

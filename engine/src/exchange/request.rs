@@ -1,10 +1,11 @@
 //! Evaluates a request against the policy, in the order of docs/contract.md section 2: path normalisation, closed
 //! paths, recovery path, operation, endpoint, method, policy, key present, key grammar, rules for keys, identity, namespaced length.
 
+use super::decision::{CallerKey, Decision, EnforcedDecision};
 use super::keys::KeyReading;
 use super::observed::{ATTEMPT, attempt};
 use super::refusal::{misplaced_slash, no_segment};
-use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, ShadowDecision, State, unmatched_name};
+use super::{Effect, Exchange, HeaderMapKind, RequestFlow, State, unmatched_name};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct, same_name};
 use crate::identity::{self, AttributeValue, Attributes, Identity, IdentityRefusal, Project, Rules};
 use crate::key::{self, Form, RESERVED_PREFIX, RawKey};
@@ -152,19 +153,9 @@ impl<'a> EditedLines<'a> {
 
 /// The header with the gateway's id of the request.
 const REQUEST_ID: &[u8] = b"x-request-id";
-/// Whether headers with this name are removed. [`KeyLines`] decides about the exact name `idempotency-key`.
+/// Whether headers with this name are removed. [`Decision`] decides about the exact name `idempotency-key`.
 pub(super) fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
     same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
-}
-
-/// The edit of the `Idempotency-Key` lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum KeyLines {
-    /// The namespaced key replaces them; in shadow mode they stay unchanged.
-    Used,
-    /// They are removed.
-    #[default]
-    Removed,
 }
 
 /// A request with its route.
@@ -314,12 +305,12 @@ impl Exchange {
         resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Decision, Problem> {
         let mut decision = self.evaluate_key(matched, edited, keys, resolve)?;
-        if decision.identity.is_none() {
+        if decision.identity().is_none() {
             let needed = matched.target().is_some_and(Target::needs_identity);
             let tagged = policy.operations().is_some() && matched.target().is_some();
             if needed || tagged || policy.identity_of(matched.route).forward.names().next().is_some() {
                 match resolve() {
-                    Ok(identity) => decision.identity = Some(identity),
+                    Ok(identity) => decision.add_identity(identity),
                     Err(why) if needed => return Err(Problem::identity(&why)),
                     Err(_) => {}
                 }
@@ -427,26 +418,26 @@ impl Exchange {
         }
         let result = self.namespaced(matched, edited, keys, resolve);
         if matched.mode == Mode::Enforce {
-            return result.map(Decision::of_key);
+            return result.map(|key| key.map_or_else(Decision::default, Decision::Keyed));
         }
-        let (decision, shadow) = match result {
-            Ok(keyed) => (Decision::of_key(keyed), ShadowDecision::Forward),
-            Err(problem) => (Decision::default(), ShadowDecision::Refuse(Box::new(problem))),
+        let enforced = match result {
+            Ok(Some(key)) => EnforcedDecision::Keyed(key),
+            Ok(None) => EnforcedDecision::Unkeyed(None),
+            Err(problem) => EnforcedDecision::Refused(Box::new(problem), None),
         };
         let forged = |line: &[u8]| key::unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes());
-        let keyed = matches!(edited.key, [Some(line), None] if !forged(line));
-        let lines = if keyed { KeyLines::Used } else { KeyLines::Removed };
-        Ok(Decision { lines, keyed, shadow: Some(shadow), ..decision })
+        let sends_key = matches!(edited.key, [Some(line), None] if !forged(line));
+        Ok(Decision::Shadow { enforced, sends_key })
     }
 
-    /// The caller's identity and the namespaced key; `None` if the request goes on without a key.
+    /// The namespaced key; `None` if the request goes on without a key.
     fn namespaced<'p>(
         &mut self,
         matched: &MatchedRoute<'_, '_>,
         edited: &EditedLines<'_>,
         keys: &KeyReading<'_>,
         resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
-    ) -> Result<Option<(Identity, String)>, Problem> {
+    ) -> Result<Option<CallerKey>, Problem> {
         if matched.kind == PolicyKind::Prohibited {
             return if edited.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
         }
@@ -456,9 +447,9 @@ impl Exchange {
             return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
         self.facts.source = Some("header");
-        let identity = resolve().map_err(|why| Problem::identity(&why))?;
-        let key = key::encode(&identity, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
-        Ok(Some((identity, key)))
+        let caller = resolve().map_err(|why| Problem::identity(&why))?;
+        let text = key::encode(&caller, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
+        Ok(Some(CallerKey { caller, text }))
     }
 }
 
@@ -472,12 +463,6 @@ pub(super) fn refuse_dots(values: &[&str]) -> Result<(), Problem> {
 }
 
 impl Decision {
-    /// The decision to forward a request with a key, or without one.
-    pub(super) fn of_key(keyed: Option<(Identity, String)>) -> Self {
-        let Some((identity, key)) = keyed else { return Self::default() };
-        Self { identity: Some(identity), key: Some(key), lines: KeyLines::Used, keyed: true, ..Self::default() }
-    }
-
     /// Edits the request for the backend.
     fn edit<'a>(
         &self,
@@ -502,7 +487,7 @@ impl Decision {
 
     /// The target's path, without a query.
     fn rewrite<'p>(&self, target: &'p Target, matched: &MatchedRoute<'_, '_>) -> Result<Cow<'p, str>, Problem> {
-        target.path(&matched.decoded(), self.identity.as_ref()).ok_or_else(no_segment)
+        target.path(&matched.decoded(), self.identity()).ok_or_else(no_segment)
     }
 
     /// Edits the headers for the backend. `parameters` are the headers with the path's parameters.
@@ -517,14 +502,17 @@ impl Decision {
     ) {
         let project = |identity: &'_ Identity| matches!(identity.project, Project::Named(_));
         let named = |name: &'a Option<String>, is_known: bool| name.as_deref().filter(|_| is_known);
-        let identity = self.identity.as_ref();
+        let identity = self.identity();
         let forwarded = [
             named(&forward.tenant, identity.is_some()),
             named(&forward.project, identity.is_some_and(project)),
             named(&forward.subject, identity.is_some()),
         ];
-        let key = self.key.as_deref().filter(|_| self.lines == KeyLines::Used && self.shadow.is_none());
-        if self.lines == KeyLines::Removed && edited.has_key() {
+        let key = match self {
+            Self::Keyed(key) => Some(&key.text),
+            _ => None,
+        };
+        if !self.sends_key() && edited.has_key() {
             effects.push(Effect::Remove { map: HeaderMapKind::Request, name: IDEMPOTENCY_KEY.as_bytes() });
         }
         // Setting a header replaces all lines of that name, so those need no removal.

@@ -1,12 +1,13 @@
 //! Evaluates a response by its head: it reports the status of the key, renames the operation id, and hides everything
 //! that names the backend, its services or its files (docs/contract.md section 6). `response_body` handles the bodies.
 
+use super::decision::Decision;
 use super::edits::{
     REPLAYED, RETRY, STATUS, bound_retry_after, is_hidden, is_replay_header, set, set_body, set_retry_headers,
     set_status_of,
 };
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
-use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
+use super::{AnswerFact, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::headers::{Headers, distinct};
 use crate::policy::Policy;
 use crate::policy::answer::Unshaped;
@@ -85,7 +86,7 @@ impl Exchange {
         headers: &Headers<'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> ResponseFlow {
-        let mut decision = match std::mem::take(&mut self.state) {
+        let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) => decision,
             // The gateway has sent its own response while the request waited.
             State::Begun
@@ -101,15 +102,17 @@ impl Exchange {
                 return ResponseFlow::Stream;
             }
         };
-        if decision.keyed {
+        let is_keyed = decision.sends_key();
+        if is_keyed {
             effects.reserve(6);
         }
         let head = read(policy, headers, effects);
         self.facts.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
-        let action = match decision.recovery {
-            Some(wait) => evaluate_recovery_response(&head, wait, decision.is_operation),
-            None if policy.restate() => self.evaluate_restate_response(policy, decision.keyed, &head),
-            None => self.evaluate_generic_response(decision.keyed, &head),
+        let stored_result = decision.stored_result();
+        let action = match stored_result {
+            Some(wait) => evaluate_recovery_response(&head, wait, decision.is_operation()),
+            None if policy.restate() => self.evaluate_restate_response(policy, is_keyed, &head),
+            None => self.evaluate_generic_response(is_keyed, &head),
         };
         let retry = match action {
             ResponseAction::Replace(problem) => {
@@ -124,14 +127,14 @@ impl Exchange {
                 set(":status", b"202".as_slice(), effects);
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
                 set("cache-control", b"no-store".as_slice(), effects);
-                set_operation(policy, &decision, effects);
-                set_body(processing(decision.operation.as_deref()), effects);
+                self.set_operation(policy, &decision, effects);
+                set_body(processing(self.operation.as_deref()), effects);
                 self.state = State::Responded(decision, None, TrailerEdit::Remove);
                 return ResponseFlow::Stream;
             }
             ResponseAction::Pass(replayed, status, advice) => {
-                if decision.keyed || decision.recovery.is_some() {
-                    let outcome = if decision.recovery.is_some() { "recovered" } else { status.unwrap_or("passed") };
+                if is_keyed || stored_result.is_some() {
+                    let outcome = if stored_result.is_some() { "recovered" } else { status.unwrap_or("passed") };
                     self.facts.answer = Some(AnswerFact { outcome, error: head.is_error() });
                 }
                 if let (Some(value), Some(id)) = (head.operation, policy.operation_id()) {
@@ -139,7 +142,7 @@ impl Exchange {
                     if let Some(operation) = self.operation_id(policy, &decision, value, head.status) {
                         let tagged = policy.operations().is_some();
                         if tagged {
-                            decision.operation = Some(text(&operation));
+                            self.operation = Some(text(&operation));
                         }
                         // The body of a one-way target's answer tells whose invocation it is.
                         if !tagged || !self.accepts(policy, &decision, &head) {
@@ -151,7 +154,7 @@ impl Exchange {
                     (REPLAYED, replayed.then_some("true")),
                     (STATUS, status),
                     (RETRY, advice.map(Retry::name)),
-                    ("cache-control", decision.recovery.map(|_| "no-store")),
+                    ("cache-control", stored_result.map(|_| "no-store")),
                 ];
                 for (name, value) in marks {
                     if let Some(value) = value {
@@ -240,7 +243,7 @@ impl Exchange {
     /// Whether a one-way target has accepted the request.
     fn accepts(&self, policy: &Policy, decision: &Decision, head: &ResponseHead<'_>) -> bool {
         let one_way = self.route(policy).is_some_and(|route| route.one_way && route.target.is_some());
-        one_way && policy.restate() && decision.recovery.is_none() && !head.is_error()
+        one_way && policy.restate() && decision.stored_result().is_none() && !head.is_error()
     }
 
     /// Whether the response has to wait for its body: the kind of body, the most bytes to read, and the edit of the
@@ -266,6 +269,18 @@ impl Exchange {
             true => return None,
         };
         Some((body, limit, if of_restate { TrailerEdit::Remove } else { TrailerEdit::Clean }))
+    }
+}
+
+impl Exchange {
+    /// Tells the operation id of work under way, and at which path the caller can ask for its answer.
+    pub(super) fn set_operation<'a>(&self, policy: &'a Policy, decision: &Decision, effects: &mut Vec<Effect<'a>>) {
+        if let (Some(id), Some(operation)) = (policy.operation_id(), &self.operation) {
+            set(&id.to, operation.clone().into_bytes(), effects);
+        }
+        if let Some(path) = self.operation_path(policy, decision) {
+            set("location", path.into_bytes(), effects);
+        }
     }
 }
 
@@ -321,16 +336,6 @@ fn remove_once(effects: &mut Vec<Effect<'_>>, begin: usize) {
         });
         let names = distinct(names.collect());
         effects.extend(names.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Response, name }));
-    }
-}
-
-/// Tells the operation id of work under way, and at which path the caller can ask for its answer.
-pub(super) fn set_operation<'a>(policy: &'a Policy, decision: &Decision, effects: &mut Vec<Effect<'a>>) {
-    if let (Some(id), Some(operation)) = (policy.operation_id(), &decision.operation) {
-        set(&id.to, operation.clone().into_bytes(), effects);
-    }
-    if let Some(path) = Exchange::operation_path(policy, decision) {
-        set("location", path.into_bytes(), effects);
     }
 }
 

@@ -1,9 +1,9 @@
 //! The responses whose body is read: errors, from which stack traces and file paths are removed, Restate's response
 //! to a one-way request, and successes whose `Location` names members of the body.
 
+use super::decision::Decision;
 use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem, set_status_of};
-use super::response::set_operation;
-use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
+use super::{AnswerFact, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
@@ -43,7 +43,7 @@ impl Exchange {
     /// Handles the whole body of a response that waits for it ([`super::ResponseFlow::AwaitBody`]). The effects edit
     /// its headers too.
     pub fn response_body<'a>(&mut self, policy: &'a Policy, body: &[u8], effects: &mut Vec<Effect<'a>>) {
-        let Some((mut decision, awaited, trailers)) = self.take_awaited() else { return };
+        let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => match clean::error(body) {
@@ -55,12 +55,12 @@ impl Exchange {
             },
             AwaitedBody::OneWay => {
                 let accepted = Accepted::read(body);
-                if decision.keyed && accepted == Accepted::Before {
+                if decision.sends_key() && accepted == Accepted::Before {
                     self.facts.outcome = Outcome::Replayed;
                     self.facts.answer = Some(AnswerFact { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
                 }
-                self.accept(&mut decision, accepted, policy, effects);
+                self.accept(&decision, accepted, policy, effects);
             }
             AwaitedBody::Shaped => {
                 if let Some(shape) = self.answer_shape(policy) {
@@ -76,18 +76,18 @@ impl Exchange {
     /// A request without a key has an operation only if the invocation is its own: an invocation that was there before, as
     /// a workflow's can be, may be another caller's.
     fn accept<'a>(
-        &self,
-        decision: &mut Decision,
+        &mut self,
+        decision: &Decision,
         accepted: Accepted,
         policy: &'a Policy,
         effects: &mut Vec<Effect<'a>>,
     ) {
-        if !decision.keyed && accepted != Accepted::New {
-            decision.operation = None;
+        if !decision.sends_key() && accepted != Accepted::New {
+            self.operation = None;
         }
-        set_operation(policy, decision, effects);
+        self.set_operation(policy, decision, effects);
         let untagged = self.facts.invocation.as_deref().filter(|_| policy.operations().is_none());
-        set_body(processing(decision.operation.as_deref().or(untagged)), effects);
+        set_body(processing(self.operation.as_deref().or(untagged)), effects);
     }
 
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`], and that nothing has held back
@@ -108,21 +108,21 @@ impl Exchange {
     }
 
     fn response_body_unread<'a>(&mut self, unread: UnreadBody, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
-        let Some((mut decision, awaited, trailers)) = self.take_awaited() else { return };
+        let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
         let mut replaced = None;
         match (awaited, unread) {
             (AwaitedBody::Error(status, retry), _) => replaced = Some(Problem::backend_error(status, retry)),
-            (AwaitedBody::OneWay, _) => self.accept(&mut decision, Accepted::Unknown, policy, effects),
+            (AwaitedBody::OneWay, _) => self.accept(&decision, Accepted::Unknown, policy, effects),
             (AwaitedBody::Shaped, UnreadBody::Passes) => self.leave_unshaped(Unshaped::TooLong),
             (AwaitedBody::Shaped, UnreadBody::IsKeptBack) => self.leave_unshaped(Unshaped::KeptBack),
             (AwaitedBody::Shaped, UnreadBody::IsLost) => {
                 // A backend that did not store the answer would run the request again.
                 let is_stored = matches!(self.facts.outcome, Outcome::Stored | Outcome::Replayed);
-                let can_repeat = is_stored || decision.recovery.is_some();
+                let can_repeat = is_stored || decision.stored_result().is_some();
                 let problem = Problem::answer_unavailable(can_repeat);
                 set_status_of(&problem, effects);
                 // The path of the operation gives the answer unshaped, so nothing waits for its body there.
-                set_operation(policy, &decision, effects);
+                self.set_operation(policy, &decision, effects);
                 replaced = Some(problem);
             }
         }

@@ -3,12 +3,14 @@
 //! its steps are done: the claim of collision detection, then the question whether the key is in flight
 //! (docs/contract.md section 6).
 
+use super::decision::{CallerKey, Decision};
 use super::refusal::{body_can_be_awaited, no_segment};
 use super::request::{EditedLines, MatchedRoute, RoutedRequest};
 use super::waiting::WaitingRequest;
-use super::{Decision, Effect, Exchange, RequestFlow, State};
+use super::{Effect, Exchange, RequestFlow, State};
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
+use crate::identity::Identity;
 use crate::lookup::{self, InFlightQuestion, PendingLookup, invocation};
 use crate::policy::collision::CollisionRules;
 use crate::policy::path::split_query;
@@ -83,9 +85,9 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let RoutedRequest { matched, headers, .. } = *request;
-        if let Some((route, key)) = matched.route.zip(decision.key.as_deref()) {
+        if let Some((route, key)) = matched.route.zip(decision.own_key()) {
             let rules = route.collision.as_deref();
-            let mut claim = rules.and_then(|rules| open_claim(rules, key, &decision, request));
+            let mut claim = rules.and_then(|rules| open_claim(rules, key, request));
             let mut step = None;
             if rules.is_some_and(|rules| rules.waits) {
                 let claim = claim.take().ok_or_else(no_segment)?;
@@ -94,13 +96,17 @@ impl Exchange {
                     None => ClaimStep::Open(claim),
                 });
             }
-            let in_flight = in_flight(route, key, &decision, matched);
+            // In shadow mode the backend does not have the namespaced key, so nothing is asked.
+            let in_flight = match &decision {
+                Decision::Keyed(key) => in_flight(route, key, matched),
+                _ => None,
+            };
             if step.is_some() || in_flight.is_some() {
                 let request = WaitingRequest::of(request);
                 let pending = PendingForward { decision, request, claim: step, in_flight, observed: claim };
                 return self.await_steps(route, pending, headers);
             }
-            self.observation = claim.and_then(|claim| observation(claim, route, &decision, headers, body));
+            self.observation = claim.and_then(|claim| observation(claim, route, &key.caller, headers, body));
         }
         self.forward(decision, policy, request, effects)
     }
@@ -247,37 +253,26 @@ impl Exchange {
         let PendingForward { decision, request, observed, .. } = pending;
         let mut edited = EditedLines::of_kept(headers);
         self.strip_unsigned(&mut edited, policy, headers);
-        self.observation = observed.and_then(|claim| observation(claim, route, &decision, headers, body));
+        let observed = observed.zip(decision.identity());
+        self.observation = observed.and_then(|(claim, caller)| observation(claim, route, caller, headers, body));
         let matched = request.matched(route);
         self.forward(decision, policy, &request.routed(&matched, &edited, headers), effects)
     }
 }
 
-/// The question whether the first request with the key is in flight, if the route refuses duplicates then. In shadow mode
-/// the backend does not have the namespaced key, so nothing is asked.
-fn in_flight(
-    route: &Route,
-    key: &str,
-    decision: &Decision,
-    matched: &MatchedRoute<'_, '_>,
-) -> Option<InFlightQuestion> {
-    let target = route.in_flight.as_ref().filter(|_| decision.shadow.is_none())?;
-    InFlightQuestion::new(target, &matched.decoded(), decision.identity.as_ref()?, key)
+/// The question whether the first request with the key is in flight, if the route refuses duplicates then.
+fn in_flight(route: &Route, key: &CallerKey, matched: &MatchedRoute<'_, '_>) -> Option<InFlightQuestion> {
+    InFlightQuestion::new(route.in_flight.as_ref()?, &matched.decoded(), &key.caller, &key.text)
 }
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when
 /// the path is rewritten.
 #[inline(never)]
-fn open_claim(
-    rules: &CollisionRules,
-    key: &str,
-    decision: &Decision,
-    request: &RoutedRequest<'_, '_>,
-) -> Option<OpenClaim> {
+fn open_claim(rules: &CollisionRules, key: &CallerKey, request: &RoutedRequest<'_, '_>) -> Option<OpenClaim> {
     let RoutedRequest { line, path, matched, headers, .. } = *request;
     let address = match rules.caller_scope {
         true => None,
-        false => Some(rules.target.handler_address(&matched.decoded(), decision.identity.as_ref()?)?),
+        false => Some(rules.target.handler_address(&matched.decoded(), &key.caller)?),
     };
     let (_, query) = split_query(line.target);
     let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
@@ -287,24 +282,23 @@ fn open_claim(
         query: query.unwrap_or_default(),
         content_types: content_types.collect(),
     };
-    Some(OpenClaim::new(key, address.as_ref(), rules.json, &claimed))
+    Some(OpenClaim::new(&key.text, address.as_ref(), rules.json, &claimed))
 }
 
 /// The observation of a request; `None` if its body has no end, because it asks for an upgraded connection.
 fn observation(
     claim: OpenClaim,
     route: &Route,
-    decision: &Decision,
+    caller: &Identity,
     headers: &Headers<'_>,
     body: Option<&[u8]>,
 ) -> Option<Box<Observation>> {
     if headers.field("upgrade") != FieldValue::Absent {
         return None;
     }
-    let identity = decision.identity.as_ref()?;
     let caller = ObservedCaller {
-        tenant: identity.tenant.as_str().to_owned(),
-        project: identity.project.as_str().to_owned(),
+        tenant: caller.tenant.as_str().to_owned(),
+        project: caller.project.as_str().to_owned(),
         endpoint: route.endpoint.clone(),
     };
     Some(Box::new(Observation::new(claim, body, route.max_body_bytes, caller)))

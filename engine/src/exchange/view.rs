@@ -1,6 +1,7 @@
 //! What others may ask an exchange: telemetry, `explain` and tests. Nothing here changes it.
 
-use super::{AnswerFact, Decision, Exchange, KeyFact, ShadowDecision, Stage, State};
+use super::decision::{Decision, EnforcedDecision};
+use super::{AnswerFact, Exchange, KeyFact, Stage, State};
 use crate::headers::Headers;
 use crate::identity::{Identity, IdentitySource};
 use crate::policy::answer::Unshaped;
@@ -60,21 +61,21 @@ impl Exchange {
     /// The decision that had no effect in shadow mode. `None`: not in shadow mode. `Some(None)`: the request would have
     /// been forwarded. `Some(Some(problem))`: it would have been refused.
     pub fn shadow(&self) -> Option<Option<&Problem>> {
-        match self.decision()?.shadow.as_ref()? {
-            ShadowDecision::Forward => Some(None),
-            ShadowDecision::Refuse(problem) => Some(Some(problem)),
+        match self.decision()?.shadowed()? {
+            EnforcedDecision::Keyed(_) | EnforcedDecision::Unkeyed(_) => Some(None),
+            EnforcedDecision::Refused(problem, _) => Some(Some(problem)),
         }
     }
 
     /// The namespaced key. In shadow mode the request does not carry it.
     pub fn key(&self) -> Option<&str> {
-        self.decision()?.key.as_deref()
+        self.decision()?.key()
     }
 
     /// The verified identity of the caller, or of the webhook's binding: if the decision needed one, or if the request was
     /// refused, or would be without shadow mode.
     pub fn identity(&self) -> Option<&Identity> {
-        let decided = self.decision().and_then(|decision| decision.identity.as_ref());
+        let decided = self.decision().and_then(Decision::identity);
         decided.or(self.facts.verified_identity.as_deref())
     }
 

@@ -125,8 +125,8 @@ impl Exchange {
     #[inline(never)]
     pub fn waiter(&self, policy: &Policy) -> Waiter {
         let identity = match &self.state {
-            State::AwaitsSteps(pending) => pending.decision.identity.as_ref(),
-            State::AwaitsInvocation(recovery) => Some(&recovery.identity),
+            State::AwaitsSteps(pending) => pending.decision.identity(),
+            State::AwaitsInvocation(recovery) => Some(&recovery.key.caller),
             _ => None,
         };
         if let Some(identity) = identity {

@@ -2,10 +2,11 @@
 //! Then its identifier becomes the key, in the namespace of the webhook's binding (docs/contract.md section 5,
 //! invariant I4).
 
+use super::decision::{CallerKey, Decision};
 use super::refusal::body_can_be_awaited;
 use super::request::{EditedLines, MatchedRoute, RoutedRequest};
 use super::waiting::UnverifiedRequest;
-use super::{Decision, Effect, Exchange, RequestFlow, State};
+use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
@@ -239,8 +240,8 @@ impl Exchange {
         };
         let key_of = |identifier: Identifier| bound.key(&identity, &identifier, &verified, body);
         let decision = match identifier.and_then(|identifier| identifier.map(key_of).transpose()) {
-            Ok(Some(key)) => Decision::of_key(Some((identity, key))),
-            Ok(None) => Decision { identity: Some(identity), ..Decision::default() },
+            Ok(Some(text)) => Decision::Keyed(CallerKey { caller: identity, text }),
+            Ok(None) => Decision::Unkeyed(Some(identity)),
             Err(problem) => {
                 self.facts.verified_identity = Some(Box::new(identity));
                 return Err(problem);
