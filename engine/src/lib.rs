@@ -23,6 +23,7 @@
 //! | [`json`] | reading and writing JSON |
 #![deny(unsafe_code)]
 
+mod backend;
 mod bytes;
 pub mod call;
 pub mod collision;

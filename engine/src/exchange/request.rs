@@ -475,9 +475,10 @@ impl Decision {
         let target = matched.target();
         let rewritten = target.map(|target| self.rewrite(target, matched)).transpose()?;
         let listed = matched.route.map(|route| route.query.as_slice()).unwrap_or_default();
-        if target.is_some() && policy.restate() && matches!(line.method, b"PUT" | b"PATCH" | b"DELETE") {
-            // Restate's handlers are called with GET and POST only.
-            effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value: Cow::Borrowed(b"POST") });
+        let method = target.and_then(|_| policy.backend_of(matched.route).target_method(line.method));
+        if let Some(method) = method {
+            let value = Cow::Borrowed(method.as_bytes());
+            effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value });
         }
         edit_path(line.target, path, rewritten, listed, effects);
         let forward = &policy.identity_of(matched.route).forward;

@@ -2,9 +2,9 @@
 //! to a one-way request, and successes whose `Location` names members of the body.
 
 use super::decision::Decision;
-use super::edits::{REPLAYED, is_hidden, set, set_body, set_content, set_problem, set_status_of};
+use super::edits::{set, set_body, set_content, set_problem, set_status_of};
 use super::{AnswerFact, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
-use crate::headers::{Headers, distinct};
+use crate::headers::{Headers, REPLAYED, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
 use crate::policy::answer::Unshaped;
@@ -136,7 +136,8 @@ impl Exchange {
             self.state,
             State::Responded(_, _, TrailerEdit::Remove) | State::AwaitsResponseBody(_, _, TrailerEdit::Remove)
         );
-        let is_removed = |name: &[u8]| without_trailers || is_hidden(policy, name);
+        let backend = policy.backend_of(self.route(policy));
+        let is_removed = |name: &[u8]| without_trailers || backend.hides(name);
         let names = trailers.iter().map(|(name, _)| name).filter(|name| is_removed(name)).collect();
         let removed = distinct(names).into_iter();
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::ResponseTrailers, name }));

@@ -3,14 +3,12 @@
 //! ingress. A handler's own error can have this status, too.
 
 use super::invocation;
+use crate::backend::restate;
 use crate::call::{Call, CallReply};
 use crate::identity::Identity;
 use crate::json::Json;
 use crate::policy::Target;
 use crate::policy::document::InvocationStore;
-
-/// Restate's status for "The invocation exists but has not completed yet".
-pub(crate) const NOT_COMPLETED: u16 = 470;
 
 /// What Restate is asked: the body that names the invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +24,7 @@ impl InFlightQuestion {
 
 /// The call that asks.
 pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call<()> {
-    invocation::request(store, "/restate/output", &question.0)
+    invocation::request(store, restate::OUTPUT, &question.0)
 }
 
 /// Reads the reply to [`call`]: whether the first request is in flight.
@@ -37,7 +35,7 @@ pub(crate) fn read(reply: &CallReply<'_>) -> Result<bool, &'static str> {
     let is_ingress =
         |body: &[u8]| Json::parse(body).is_ok_and(|body| body.at(&["source"]).and_then(Json::text) == Some("ingress"));
     match reply.status {
-        Some(NOT_COMPLETED) => Ok(reply.body.is_some_and(is_ingress)),
+        Some(restate::NOT_COMPLETED) => Ok(reply.body.is_some_and(is_ingress)),
         None | Some(429 | 500..) => Err(invocation::FAILED),
         Some(_) => Ok(false),
     }

@@ -4,6 +4,7 @@
 //!
 //! Request and reply were taken from Restate 1.7.12 (docs/decisions/0013-restates-newer-paths.md).
 
+use crate::backend::restate;
 use crate::call::{Call, CallReply};
 use crate::json::{Json, to_text};
 use crate::policy::HandlerAddress;
@@ -44,7 +45,7 @@ pub(crate) fn body(address: &HandlerAddress<'_>, key: &str) -> Option<String> {
 
 /// The call with this body.
 pub(crate) fn call(store: &InvocationStore, body: &str) -> Call<()> {
-    request(store, "/restate/lookup", body)
+    request(store, restate::LOOKUP, body)
 }
 
 /// A call to Restate.

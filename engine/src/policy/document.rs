@@ -15,8 +15,7 @@ mod stores;
 mod webhooks;
 
 pub use answers::Answers;
-pub use backend::BackendKind;
-pub(crate) use backend::{Backend, InvocationStore, OperationId};
+pub(crate) use backend::{BackendDocument, InvocationStore};
 pub(crate) use callers::{Caller, CallerHeaders};
 pub(crate) use identity::{Forward, IdentityRules};
 pub(crate) use recovery::RecoverySettings;
@@ -92,7 +91,7 @@ pub(crate) struct Document<'j> {
     /// `identity`
     pub identity: Option<IdentityRules>,
     /// `backend`
-    pub backend: Backend,
+    pub backend: BackendDocument,
     /// `gateway_routes`
     pub gateway_routes: bool,
     /// `routes`, each with its index in the document
@@ -159,7 +158,7 @@ impl<'j> Document<'j> {
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             backend: fields
                 .need_or_advise("backend", backend::KINDS, issues)
-                .and_then(|at| Backend::read(&at, inline, issues))
+                .and_then(|at| BackendDocument::read(&at, inline, issues))
                 .unwrap_or_default(),
             gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
             routes: {

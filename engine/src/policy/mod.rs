@@ -16,12 +16,14 @@ pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
-pub use document::{Answers, BackendKind, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use crate::backend::BackendKind;
+pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::RouteId;
 pub use target::{HandlerAddress, Target};
 pub use template::Template;
 
+use crate::backend::Backend;
 use crate::headers::{NameGate, NameSet};
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::{Issue, Issues};
@@ -32,8 +34,8 @@ use crate::waits::WaitLimits;
 use answer::AnswerShape;
 use collision::{CollisionRules, GuardService};
 use document::{
-    Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, RecoverySettings,
-    Unkey, WebhookBlock,
+    Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, RecoverySettings, Unkey,
+    WebhookBlock,
 };
 use operations::Operations;
 use routes::{PathLookup, RouteTable};
@@ -84,18 +86,12 @@ pub struct Policy {
     strip: NameSet,
     /// Lets the names of request headers pass that concern the filter.
     request_names: NameGate,
-    /// Lets the names of response headers pass that concern the filter.
-    response_names: NameGate,
     /// Names of request headers that the backend gets although the filter would remove them; lower case.
     keep_headers: Vec<String>,
     /// Whether routes of the gateway may name endpoints.
     gateway_routes: bool,
-    /// Response headers that are hidden from clients.
-    hide: NameSet,
-    /// The response header with the operation id.
-    operation_id: Option<OperationId>,
-    /// Whether the backend is Restate.
-    restate: bool,
+    /// The backend of every route.
+    backend: Backend,
     /// Callers that sign their requests.
     callers: Vec<Caller>,
     /// The headers in which signed callers name tenant and project; `None` without signed callers.
@@ -104,8 +100,6 @@ pub struct Policy {
     caller_sources: Vec<IdentitySource>,
     /// Whether a key is removed, and not refused, on a request that no route declares.
     strips_prohibited: bool,
-    /// The response headers that mark a replay of a generic backend; lower case.
-    replay_headers: Vec<String>,
     /// `recovery`
     recovery: RecoverySettings,
     /// Bindings of webhook ids.
@@ -235,10 +229,15 @@ impl Policy {
         self.max_series
     }
 
-    /// Whether errors in JSON lose stack traces and paths of files, on this route or where no route was found. A generic backend's
-    /// errors are its API's own.
+    /// The backend of a route, or of requests that no route declares.
+    pub(crate) fn backend_of(&self, _route: Option<&Route>) -> &Backend {
+        &self.backend
+    }
+
+    /// Whether errors in JSON lose stack traces and paths of files, on this route or where no route was found.
     pub(crate) fn cleans_errors(&self, route: Option<&Route>) -> bool {
-        route.and_then(|route| route.clean_errors).or(self.answers.clean_errors).unwrap_or(self.restate)
+        let said = route.and_then(|route| route.clean_errors).or(self.answers.clean_errors);
+        said.unwrap_or_else(|| self.backend_of(route).cleans_errors())
     }
 
     /// How keys appear in logs.
@@ -266,11 +265,6 @@ impl Policy {
         &self.request_names
     }
 
-    /// Lets the names of response headers pass that concern the filter.
-    pub(crate) fn response_names(&self) -> &NameGate {
-        &self.response_names
-    }
-
     /// Whether the backend gets a header with this very name although the filter would remove it.
     pub(crate) fn keeps_header(&self, name: &[u8]) -> bool {
         self.keep_headers.iter().any(|kept| kept.as_bytes() == name)
@@ -279,21 +273,6 @@ impl Policy {
     /// The endpoint that the gateway's route names. A host is asked only if the document says `gateway_routes`.
     pub(crate) fn named_endpoint<'a>(&self, attributes: &'a dyn Attributes) -> AttributeValue<'a> {
         if self.gateway_routes { attributes.route_endpoint() } else { AttributeValue::Absent }
-    }
-
-    /// Response headers that are hidden from clients.
-    pub(crate) fn hide(&self) -> &NameSet {
-        &self.hide
-    }
-
-    /// The response header with the operation id.
-    pub(crate) fn operation_id(&self) -> Option<&OperationId> {
-        self.operation_id.as_ref()
-    }
-
-    /// Whether the backend is Restate.
-    pub(crate) fn restate(&self) -> bool {
-        self.restate
     }
 
     /// Callers that sign their requests.
@@ -314,11 +293,6 @@ impl Policy {
     /// Whether a key is removed, and not refused, on a request that no route declares.
     pub(crate) fn strips_prohibited(&self) -> bool {
         self.strips_prohibited
-    }
-
-    /// The response headers that mark a replay of a generic backend; lower case.
-    pub(crate) fn replay_headers(&self) -> &[String] {
-        &self.replay_headers
     }
 
     /// The maximum wait of a recovery request, in milliseconds.
@@ -507,10 +481,10 @@ impl Policy {
     }
 
     /// Whether `path` (normalised), which the backend gets as it is, is that of a closed service for a backend that ignores letter
-    /// case. Restate does not.
+    /// case.
     pub fn is_closed_respelled(&self, path: &str) -> bool {
         let is_service = |first: &str| self.names.find(SERVICES, first).is_some();
-        !self.restate && path::segments(path).next().is_some_and(is_service)
+        self.backend.may_ignore_case() && path::segments(path).next().is_some_and(is_service)
     }
 
     /// How the paths of the service are closed that the first segment of a path names.
