@@ -2,44 +2,47 @@
 //! lookup results), its outputs are effects (edits and replies). It has no clock, no I/O and no host, so the same code
 //! runs in the gateway, in `explain` and in tests.
 
-mod caller;
+mod accessors;
+mod answer_mapping;
+mod checks;
 mod clean;
 mod decision;
 mod edits;
+mod forward;
 mod keys;
-mod observed;
+mod matched_route;
 mod operation;
 mod paths;
 mod recovery;
 mod refusal;
 mod request;
+mod request_head;
 mod response;
 mod response_body;
-mod shaping;
-mod steps;
-mod view;
+mod signed_caller;
+mod telemetry_fields;
 mod waiting;
 mod webhook;
 
 use crate::collision::{BodyReader, Observation};
 use crate::headers::Headers;
-use crate::identity::{Attributes, Identity};
-use crate::key::Form;
+use crate::identity::Attributes;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
-use crate::policy::answer::Unshaped;
 use crate::policy::{Policy, Unmatched, routes::RouteId};
 use crate::problem::{Code, Problem};
-use crate::telemetry::{Case, Outcome};
-use crate::uuid::Uuid;
+use crate::telemetry::Outcome;
 use crate::waits::{WaitPlace, Waits};
-use caller::WaitingSigned;
+use checks::BackendChecks;
 use decision::Decision;
 use recovery::PendingRecovery;
 use response_body::AwaitedBody;
+use signed_caller::WaitingSigned;
 use std::borrow::Cow;
-use steps::PendingForward;
 use webhook::WaitingDelivery;
 
+use telemetry_fields::TelemetryFields;
+
+pub(crate) use telemetry_fields::{BackendAnswer, KeyPresence};
 pub use waiting::Waiter;
 
 /// The header map that an edit changes.
@@ -133,7 +136,13 @@ pub enum ResponseFlow {
 #[derive(Debug, Default)]
 pub struct Exchange {
     state: State,
-    facts: Facts,
+    /// The matched route
+    route_id: Option<RouteId>,
+    /// The provider of a delivery
+    provider: Option<Box<str>>,
+    /// The signed caller, as an index
+    signed_caller: Option<usize>,
+    telemetry: TelemetryFields,
     /// The values of the path's parameters, decoded, if the route's `Location` needs them
     path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend
@@ -158,8 +167,8 @@ enum State {
     AwaitsDelivery(Box<WaitingDelivery>),
     /// A recovery request waits for the id of its invocation, or for its whole body.
     AwaitsInvocation(Box<PendingRecovery>),
-    /// The request is decided, and waits for steps before it goes to the backend.
-    AwaitsSteps(Box<PendingForward>),
+    /// The request is decided, and waits for checks before it goes to the backend.
+    AwaitsChecks(Box<BackendChecks>),
     /// The request goes to the backend.
     Forwarded(Decision),
     /// The response's headers have come, and the exchange waits for its whole body.
@@ -179,49 +188,6 @@ enum TrailerEdit {
     Remove,
 }
 
-/// Facts for logs, metrics and problem documents. No decision depends on them.
-#[derive(Debug, Default)]
-struct Facts {
-    policy: Option<&'static str>,
-    case: Option<Case>,
-    /// Whether the request's key lines were read
-    key_read: bool,
-    /// The form of the key lines, valid or not
-    form: Option<Form>,
-    /// The provider of a delivery
-    provider: Option<Box<str>>,
-    /// The signed caller, as an index
-    caller: Option<usize>,
-    /// The verified identity where the decision has none: the request was refused, or would be without shadow mode
-    verified_identity: Option<Box<Identity>>,
-    /// The lookups that the request needed: their stores and results, as metrics write them
-    lookups: Vec<(&'static str, &'static str)>,
-    /// Which attempt the client says the request is
-    attempt: Option<u8>,
-    /// The backend's answer to a request with a key
-    answer: Option<AnswerFact>,
-    /// Whether a handler reported that it had deduplicated the request
-    handler_hit: bool,
-    /// Why the backend's answer keeps its status 200 although the route shapes its answers
-    unshaped: Option<Unshaped>,
-    source: Option<&'static str>,
-    /// The path as the client sent it, without its query, if logs show it
-    sent_path: Option<String>,
-    /// Whether the path is a recovery path of the route
-    is_recovery: bool,
-    /// Whether the path is that of an operation
-    is_operation: bool,
-    /// The detailed reason, which the problem document does not show.
-    reason: Option<&'static str>,
-    /// Why a forwarded request is not treated as asked for: its claim could not be checked, or it does not wait for a result
-    forwarded_reason: Option<&'static str>,
-    outcome: Outcome,
-    invocation: Option<String>,
-    route: Option<RouteId>,
-    /// The text of the gateway's id of the request, which problem documents repeat if it is a UUID
-    request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
-}
-
 /// How far an exchange is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Stage {
@@ -232,26 +198,6 @@ pub(crate) enum Stage {
     RequestDecided,
     /// The response is decided, too.
     ResponseDecided,
-}
-
-/// What is known about the key of a request in Case A.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeyFact {
-    /// The request was decided without a look at its key.
-    Unread,
-    /// It has no key.
-    Absent,
-    /// It has a key, valid or not.
-    Sent(Form),
-}
-
-/// The backend's answer to a request with a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AnswerFact {
-    /// `stored`, `replayed`, `processing`, `recovered` or `passed`
-    pub(crate) outcome: &'static str,
-    /// Whether its status is 400 or higher
-    pub(crate) error: bool,
 }
 
 impl Exchange {
@@ -304,7 +250,7 @@ impl Exchange {
                 self.verify_delivery(waiting, policy, headers, (body, now_unix_ms), effects)
             }
             State::AwaitsInvocation(pending) => self.forward_recovery(*pending, policy, effects),
-            State::AwaitsSteps(pending) => self.take_whole_body(pending, policy, headers, body, effects),
+            State::AwaitsChecks(pending) => self.on_whole_body(pending, policy, headers, body, effects),
             other => self.no_such_event(other),
         };
         self.flow_of(result, effects)
@@ -353,7 +299,7 @@ impl Exchange {
         match &self.state {
             State::AwaitsDelivery(delivery) => delivery.pending.as_ref().map(PendingLookup::Store),
             State::AwaitsInvocation(recovery) => recovery.pending().map(PendingLookup::Invocation),
-            State::AwaitsSteps(pending) => pending.lookup(),
+            State::AwaitsChecks(pending) => pending.lookup(),
             _ => None,
         }
     }
@@ -366,10 +312,10 @@ impl Exchange {
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
         let result = match (std::mem::take(&mut self.state), answer) {
-            (State::AwaitsSteps(pending), LookupAnswer::FirstClaim(first)) => {
+            (State::AwaitsChecks(pending), LookupAnswer::FirstClaim(first)) => {
                 self.on_first_claim(pending, policy, &first)
             }
-            (State::AwaitsSteps(pending), LookupAnswer::InFlight(in_flight)) => {
+            (State::AwaitsChecks(pending), LookupAnswer::InFlight(in_flight)) => {
                 self.on_in_flight(pending, policy, in_flight)
             }
             (State::AwaitsInvocation(pending), LookupAnswer::Invocation(id)) => self.on_invocation(pending, policy, id),
@@ -393,7 +339,7 @@ impl Exchange {
     /// What reads the body of a request that waits for its end; `None` if nothing of the body is needed.
     pub(crate) fn body_reader(&self) -> Option<BodyReader> {
         match &self.state {
-            State::AwaitsSteps(pending) => pending.body_reader(),
+            State::AwaitsChecks(pending) => pending.body_reader(),
             _ => None,
         }
     }
@@ -408,7 +354,7 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
         let result = match std::mem::take(&mut self.state) {
-            State::AwaitsSteps(pending) => self.take_end(pending, policy, headers, body, effects),
+            State::AwaitsChecks(pending) => self.on_request_end(pending, policy, headers, body, effects),
             other => self.no_such_event(other),
         };
         self.flow_of(result, effects)
@@ -445,7 +391,7 @@ impl Exchange {
         let problem = self.about_request(problem);
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) | State::Refused(decision, _) => decision,
-            State::AwaitsSteps(pending) => pending.decision,
+            State::AwaitsChecks(pending) => pending.decision,
             State::AwaitsInvocation(recovery) => Decision::Unkeyed(Some(recovery.key.caller)),
             State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
             // The response has begun before the request has ended.
@@ -455,7 +401,7 @@ impl Exchange {
             }
         };
         let is_conflict = problem.code == Code::KeyInFlight;
-        self.facts.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
+        self.telemetry.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
         self.state = State::Refused(decision, Box::new(problem.clone()));
         problem
     }

@@ -2,8 +2,9 @@
 //! id's tag fits its own caller only, so a caller cannot reach another caller's answer.
 
 use super::decision::Decision;
+use super::matched_route::wider_scope;
 use super::refusal::{only_finite, only_get};
-use super::request::{RequestHead, wider_scope};
+use super::request_head::RequestHead;
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::headers::{Headers, distinct};
 use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project, Rules};
@@ -27,14 +28,14 @@ impl Exchange {
     ) -> Result<Option<RequestFlow>, Problem> {
         let Some(operations) = policy.operations() else { return Ok(None) };
         let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
-        self.facts.is_operation = true;
+        self.telemetry.is_operation = true;
         only_get(head.line.method)?;
         only_finite(headers)?;
         let (caller, projects) =
             callers(policy, operations, headers, attributes).map_err(|why| Problem::identity(&why))?;
         let verified = operations.verify(id, &caller, &projects);
         let Some((invocation, project)) = verified else {
-            self.facts.verified_identity = Some(Box::new(caller));
+            self.telemetry.verified_identity = Some(Box::new(caller));
             if operations.has_key() {
                 return Err(Problem::operation_unknown());
             }
@@ -42,7 +43,7 @@ impl Exchange {
         };
         let caller = Identity { project, ..caller };
         let wait = self.granted(policy, wait, &caller);
-        self.facts.invocation = Some(invocation.to_owned());
+        self.telemetry.invocation = Some(invocation.to_owned());
         self.operation = operations.operation_id(invocation, &caller);
         let path = wait.result_path(invocation);
         let decision = Decision::Operation(caller, wait);

@@ -3,8 +3,9 @@
 //! result.
 
 use super::decision::{CallerKey, Decision};
+use super::matched_route::{MatchedRoute, refuse_dots};
 use super::refusal::{misplaced_slash, no_segment, only_finite, only_get};
-use super::request::{EditedLines, MatchedRoute, RequestHead, refuse_dots};
+use super::request_head::{EditedLines, RequestHead};
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
@@ -41,10 +42,10 @@ impl Exchange {
         }
         refuse_dots(&values)?;
         let Some(target) = &route.recovery else { return Ok(None) };
-        self.facts.route = Some(route.id);
-        self.facts.is_recovery = true;
-        self.facts.policy = Some(route.policy.name());
-        self.facts.case = Some(Case::A);
+        self.route_id = Some(route.id);
+        self.telemetry.is_recovery = true;
+        self.telemetry.policy = Some(route.policy.name());
+        self.telemetry.case = Some(Case::A);
         only_get(head.line.method)?;
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
@@ -78,7 +79,7 @@ impl Exchange {
                 Wait::Attach
             }
             Err(reason) => {
-                self.facts.forwarded_reason = Some(reason);
+                self.telemetry.forwarded_reason = Some(reason);
                 Wait::Output
             }
         }
@@ -104,7 +105,7 @@ impl Exchange {
         policy: &Policy,
         id: Result<Box<str>, &'static str>,
     ) -> Result<RequestFlow, Problem> {
-        self.facts.lookups.push((invocation::STORE, lookup::call_name(&id)));
+        self.telemetry.lookups.push((invocation::STORE, lookup::call_name(&id)));
         let found = match id {
             Ok(id) => {
                 pending.path = Some(pending.wait.result_path(&id));

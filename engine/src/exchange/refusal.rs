@@ -16,7 +16,7 @@ impl Exchange {
 
     /// The problem, with a reason that only logs and metrics show.
     pub(super) fn because(&mut self, reason: &'static str, problem: Problem) -> Problem {
-        self.facts.reason = Some(reason);
+        self.telemetry.reason = Some(reason);
         problem
     }
 

@@ -4,10 +4,10 @@
 use super::decision::Decision;
 use super::edits::{bound_retry_after, set, set_body, set_retry_headers, set_status_of};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
-use super::{AnswerFact, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
+use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
 use crate::backend::{Backend, ErrorSource, Protocol, ResponseHead, restate};
 use crate::headers::{Headers, REPLAYED, RETRY, STATUS, distinct};
-use crate::policy::answer::Unshaped;
+use crate::policy::answer::Unmapped;
 use crate::policy::recovery::Wait;
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Retry};
@@ -41,8 +41,8 @@ impl Exchange {
             | State::AwaitsSignedBody(_)
             | State::AwaitsDelivery(_)
             | State::AwaitsInvocation(_)
-            | State::AwaitsSteps(_) => {
-                self.facts.outcome = Outcome::Rejected;
+            | State::AwaitsChecks(_) => {
+                self.telemetry.outcome = Outcome::Rejected;
                 Decision::default()
             }
             decided @ (State::Refused(..) | State::AwaitsResponseBody(..) | State::Responded(..)) => {
@@ -57,7 +57,7 @@ impl Exchange {
         let route = self.route(policy);
         let backend = policy.backend_of(route);
         let head = read(backend, headers, effects);
-        self.facts.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
+        self.telemetry.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
         let stored_result = decision.stored_result();
         let action = match stored_result {
             Some(wait) => evaluate_recovery_response(&head, wait, decision.is_operation()),
@@ -74,7 +74,7 @@ impl Exchange {
                 return ResponseFlow::Stream;
             }
             ResponseAction::Processing => {
-                self.facts.answer = Some(AnswerFact { outcome: "processing", error: false });
+                self.telemetry.answer = Some(BackendAnswer { outcome: "processing", error: false });
                 set(STATUS, b"processing".as_slice(), effects);
                 set(":status", b"202".as_slice(), effects);
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
@@ -87,10 +87,10 @@ impl Exchange {
             ResponseAction::Pass(replayed, status, advice) => {
                 if is_keyed || stored_result.is_some() {
                     let outcome = if stored_result.is_some() { "recovered" } else { status.unwrap_or("passed") };
-                    self.facts.answer = Some(AnswerFact { outcome, error: head.is_error() });
+                    self.telemetry.answer = Some(BackendAnswer { outcome, error: head.is_error() });
                 }
                 if let (Some(value), Some(id)) = (head.operation, backend.operation_id()) {
-                    self.facts.invocation = Some(text(value));
+                    self.telemetry.invocation = Some(text(value));
                     if let Some(operation) = self.operation_id(policy, &decision, value, head.status) {
                         let tagged = policy.operations().is_some();
                         if tagged {
@@ -122,15 +122,15 @@ impl Exchange {
         };
         // Restate's ingress and the gateway answer for a target, too, and their answers stay as they are.
         let by_target = head.status == 200 && head.by_handler;
-        if let Some(shape) = self.answer_shape(policy).filter(|_| by_target) {
-            if !shape.reads_body() {
-                self.shape(shape, &[], effects);
+        if let Some(mapping) = self.answer_mapping(policy).filter(|_| by_target) {
+            if !mapping.reads_body() {
+                self.map_answer(mapping, &[], effects);
             } else if head.is_encoded {
-                self.leave_unshaped(Unshaped::Encoded);
+                self.leave_unmapped(Unmapped::Encoded);
             } else if !head.is_json {
-                self.leave_unshaped(Unshaped::NotJson);
+                self.leave_unmapped(Unmapped::NotJson);
             } else {
-                self.state = State::AwaitsResponseBody(decision, AwaitedBody::Shaped, TrailerEdit::Clean);
+                self.state = State::AwaitsResponseBody(decision, AwaitedBody::Mapped, TrailerEdit::Clean);
                 return ResponseFlow::AwaitBody { limit: policy.answers().max_body_bytes };
             }
         }
@@ -166,7 +166,7 @@ impl Exchange {
         // Restate stores a handler's error too, and replays it for the same key.
         let retry = (head.is_error() && head.by_handler).then_some(Retry::NewKey);
         if head.expires {
-            self.facts.outcome = Outcome::Replayed;
+            self.telemetry.outcome = Outcome::Replayed;
             ResponseAction::Pass(true, Some("replayed"), retry)
         } else if !head.by_handler {
             // The origin of the response is unknown. A retry with the same key is safe in any case.
@@ -175,7 +175,7 @@ impl Exchange {
         } else if route.is_some_and(|route| route.one_way) {
             ResponseAction::Pass(false, Some("processing"), retry)
         } else {
-            self.facts.outcome = Outcome::Stored;
+            self.telemetry.outcome = Outcome::Stored;
             ResponseAction::Pass(false, Some("stored"), retry)
         }
     }
@@ -191,7 +191,7 @@ impl Exchange {
             _ => None,
         };
         if head.replay {
-            self.facts.outcome = Outcome::Replayed;
+            self.telemetry.outcome = Outcome::Replayed;
         }
         ResponseAction::Pass(head.replay, head.replay.then_some("replayed"), retry)
     }

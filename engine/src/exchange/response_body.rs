@@ -3,11 +3,11 @@
 
 use super::decision::Decision;
 use super::edits::{set, set_body, set_content, set_problem, set_status_of};
-use super::{AnswerFact, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
+use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
 use crate::headers::{Headers, REPLAYED, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
-use crate::policy::answer::Unshaped;
+use crate::policy::answer::Unmapped;
 use crate::problem::{Problem, Retry};
 use crate::telemetry::Outcome;
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub(super) enum AwaitedBody {
     /// The body of a one-way target's response.
     OneWay,
     /// The body of a success, whose members the route's `Location` needs. The body passes unchanged.
-    Shaped,
+    Mapped,
 }
 
 /// What becomes of a body that was not read.
@@ -43,7 +43,7 @@ impl Exchange {
     /// Handles the whole body of a response that waits for it ([`super::ResponseFlow::AwaitBody`]). The effects edit
     /// its headers too.
     pub fn response_body<'a>(&mut self, policy: &'a Policy, body: &[u8], effects: &mut Vec<Effect<'a>>) {
-        let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
+        let Some((decision, awaited, trailers)) = self.end_body_wait() else { return };
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => match clean::error(body) {
@@ -56,15 +56,15 @@ impl Exchange {
             AwaitedBody::OneWay => {
                 let accepted = Accepted::read(body);
                 if decision.sends_key() && accepted == Accepted::Before {
-                    self.facts.outcome = Outcome::Replayed;
-                    self.facts.answer = Some(AnswerFact { outcome: Outcome::Replayed.name(), error: false });
+                    self.telemetry.outcome = Outcome::Replayed;
+                    self.telemetry.answer = Some(BackendAnswer { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
                 }
                 self.accept(&decision, accepted, policy, effects);
             }
-            AwaitedBody::Shaped => {
-                if let Some(shape) = self.answer_shape(policy) {
-                    self.shape(shape, body, effects);
+            AwaitedBody::Mapped => {
+                if let Some(mapping) = self.answer_mapping(policy) {
+                    self.map_answer(mapping, body, effects);
                 }
             }
         }
@@ -86,7 +86,7 @@ impl Exchange {
             self.operation = None;
         }
         self.set_operation(policy, decision, effects);
-        let untagged = self.facts.invocation.as_deref().filter(|_| policy.operations().is_none());
+        let untagged = self.telemetry.invocation.as_deref().filter(|_| policy.operations().is_none());
         set_body(processing(self.operation.as_deref().or(untagged)), effects);
     }
 
@@ -108,20 +108,20 @@ impl Exchange {
     }
 
     fn response_body_unread<'a>(&mut self, unread: UnreadBody, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
-        let Some((decision, awaited, trailers)) = self.take_awaited() else { return };
+        let Some((decision, awaited, trailers)) = self.end_body_wait() else { return };
         let mut replaced = None;
         match (awaited, unread) {
             (AwaitedBody::Error(status, retry), _) => replaced = Some(Problem::backend_error(status, retry)),
             (AwaitedBody::OneWay, _) => self.accept(&decision, Accepted::Unknown, policy, effects),
-            (AwaitedBody::Shaped, UnreadBody::Passes) => self.leave_unshaped(Unshaped::TooLong),
-            (AwaitedBody::Shaped, UnreadBody::IsKeptBack) => self.leave_unshaped(Unshaped::KeptBack),
-            (AwaitedBody::Shaped, UnreadBody::IsLost) => {
+            (AwaitedBody::Mapped, UnreadBody::Passes) => self.leave_unmapped(Unmapped::TooLong),
+            (AwaitedBody::Mapped, UnreadBody::IsKeptBack) => self.leave_unmapped(Unmapped::KeptBack),
+            (AwaitedBody::Mapped, UnreadBody::IsLost) => {
                 // A backend that did not store the answer would run the request again.
-                let is_stored = matches!(self.facts.outcome, Outcome::Stored | Outcome::Replayed);
+                let is_stored = matches!(self.telemetry.outcome, Outcome::Stored | Outcome::Replayed);
                 let can_repeat = is_stored || decision.stored_result().is_some();
                 let problem = Problem::answer_unavailable(can_repeat);
                 set_status_of(&problem, effects);
-                // The path of the operation gives the answer unshaped, so nothing waits for its body there.
+                // The path of the operation gives the answer as it came, so nothing waits for its body there.
                 self.set_operation(policy, &decision, effects);
                 replaced = Some(problem);
             }
@@ -144,7 +144,7 @@ impl Exchange {
     }
 
     /// Ends the wait for the response's body.
-    fn take_awaited(&mut self) -> Option<(Decision, AwaitedBody, TrailerEdit)> {
+    fn end_body_wait(&mut self) -> Option<(Decision, AwaitedBody, TrailerEdit)> {
         match std::mem::take(&mut self.state) {
             State::AwaitsResponseBody(decision, body, trailers) => Some((decision, body, trailers)),
             other => {

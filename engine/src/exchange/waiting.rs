@@ -2,7 +2,8 @@
 //! (docs/contract.md section 2, "Waiting"). The headers that the backend must not get are removed before the wait, so
 //! they are not kept, however many a sender makes.
 
-use super::request::{EditedLines, MatchedRoute, RequestLine, RoutedRequest, is_stripped};
+use super::matched_route::{MatchedRoute, RoutedRequest};
+use super::request_head::{EditedLines, RequestLine, is_stripped};
 use super::{Effect, Exchange, HeaderMapKind, State};
 use crate::headers::{FieldValue, Headers, IDEMPOTENCY_KEY, distinct};
 use crate::policy::path::split_query;
@@ -115,7 +116,7 @@ impl Exchange {
         match &self.state {
             State::AwaitsDelivery(delivery) => delivery.request.as_ref().map_or(0, UnverifiedRequest::counted),
             State::AwaitsSignedBody(waiting) => waiting.request.counted(),
-            State::AwaitsSteps(pending) => pending.request.counted(),
+            State::AwaitsChecks(pending) => pending.request.counted(),
             // The path of the result takes the place of the request's own.
             _ => 0,
         }
@@ -125,7 +126,7 @@ impl Exchange {
     #[inline(never)]
     pub fn waiter(&self, policy: &Policy) -> Waiter {
         let identity = match &self.state {
-            State::AwaitsSteps(pending) => pending.decision.identity(),
+            State::AwaitsChecks(pending) => pending.decision.identity(),
             State::AwaitsInvocation(recovery) => Some(&recovery.key.caller),
             _ => None,
         };
@@ -157,8 +158,8 @@ impl Exchange {
             // It covers the headers with tenant and project, too.
             State::AwaitsSignedBody(_) => caller.map(|caller| &caller.signature),
             // A verified request's repeated lines become one.
-            State::AwaitsSteps(_) => {
-                self.facts.caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature)
+            State::AwaitsChecks(_) => {
+                self.signed_caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature)
             }
             _ => return Headers::default(),
         };
@@ -194,7 +195,7 @@ impl Exchange {
         let steers = |name: &[u8]| router.is_some_and(|router| name.starts_with(router.prefix.as_bytes()));
         let signature = match &self.state {
             State::AwaitsDelivery(delivery) => policy.provider(&delivery.provider),
-            _ => self.facts.caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature),
+            _ => self.signed_caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature),
         };
         // Other spellings of what verification reads.
         let looks_signed = |name: &[u8]| {

@@ -3,8 +3,9 @@
 //! invariant I4).
 
 use super::decision::{CallerKey, Decision};
+use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::refusal::body_can_be_awaited;
-use super::request::{EditedLines, MatchedRoute, RoutedRequest};
+use super::request_head::EditedLines;
 use super::waiting::UnverifiedRequest;
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
@@ -99,7 +100,7 @@ impl Exchange {
         now_unix_ms: &dyn Fn() -> u64,
     ) -> Result<RequestFlow, Problem> {
         let RoutedRequest { matched, headers, .. } = *request;
-        self.facts.case = Some(Case::B);
+        self.telemetry.case = Some(Case::B);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         let (id, provider) = webhook_id_and_provider(block, matched).ok_or_else(Problem::webhook_unknown)?;
         let static_binding = policy.binding(id);
@@ -107,7 +108,7 @@ impl Exchange {
             Some(binding) => binding.provider == provider,
             None => policy.unkey().is_some() && is_webhook_id(id),
         };
-        self.facts.provider = Some(provider.into());
+        self.provider = Some(provider.into());
         let provider_rules = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
         body_can_be_awaited(headers, limit)?;
         if is_encoded(headers) && provider_rules.parses_body() {
@@ -153,7 +154,7 @@ impl Exchange {
         answer: StoreAnswer<Arc<Binding>>,
     ) -> Result<RequestFlow, Problem> {
         let limit = self.known_route(policy)?.max_body_bytes;
-        self.facts.lookups.push((StoreKind::Bindings.name(), answer.name()));
+        self.telemetry.lookups.push((StoreKind::Bindings.name(), answer.name()));
         let binding = answer.result.map_err(|why| self.not_found(why))?;
         if binding.provider != delivery.provider {
             return Err(self.because("provider_mismatch", Problem::webhook_unknown()));
@@ -176,7 +177,7 @@ impl Exchange {
         answer: StoreAnswer<Arc<Vec<Secret>>>,
     ) -> Result<RequestFlow, Problem> {
         let limit = self.known_route(policy)?.max_body_bytes;
-        self.facts.lookups.push((StoreKind::Secrets.name(), answer.name()));
+        self.telemetry.lookups.push((StoreKind::Secrets.name(), answer.name()));
         let secrets = answer.result.map_err(|why| self.not_found(why))?;
         delivery.pending = None;
         // If the store has no newer secrets, the first error stands.
@@ -243,7 +244,7 @@ impl Exchange {
             Ok(Some(text)) => Decision::Keyed(CallerKey { caller: identity, text }),
             Ok(None) => Decision::Unkeyed(Some(identity)),
             Err(problem) => {
-                self.facts.verified_identity = Some(Box::new(identity));
+                self.telemetry.verified_identity = Some(Box::new(identity));
                 return Err(problem);
             }
         };
@@ -263,7 +264,7 @@ impl Exchange {
         }
         match bound.provider.identifier(delivery, verified) {
             Ok(Some(identifier)) => {
-                self.facts.source = Some(identifier.kind.name());
+                self.telemetry.source = Some(identifier.kind.name());
                 Ok(Some(identifier))
             }
             Ok(None) if route.policy == PolicyKind::Accepted => Ok(None),

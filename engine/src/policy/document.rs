@@ -16,7 +16,7 @@ mod webhooks;
 
 pub use answers::Answers;
 pub(crate) use backend::{BackendDocument, InvocationStore};
-pub(crate) use callers::{Caller, CallerHeaders};
+pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityRules};
 pub(crate) use recovery::RecoverySettings;
 pub(crate) use retention::ServiceRetention;
@@ -99,7 +99,7 @@ pub(crate) struct Document<'j> {
     /// `webhooks`
     pub webhooks: Option<Webhooks>,
     /// `callers`
-    pub callers: Vec<Caller>,
+    pub callers: Vec<SignedCaller>,
     /// `recovery`
     pub recovery: RecoverySettings,
     /// `telemetry`

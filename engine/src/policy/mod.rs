@@ -1,7 +1,7 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
 //! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery`, `operations` and
-//! `target` evaluate requests, and `answer` shapes responses.
+//! `target` evaluate requests, and `answer` maps responses.
 
 pub(crate) mod answer;
 pub(crate) mod authority;
@@ -31,10 +31,10 @@ use crate::key::KeyRules;
 use crate::percent::is_below;
 use crate::provider::Provider;
 use crate::waits::WaitLimits;
-use answer::AnswerShape;
+use answer::AnswerMapping;
 use collision::{CollisionRules, GuardService};
 use document::{
-    Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, RecoverySettings, Unkey,
+    Binding, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, RecoverySettings, SignedCaller, Unkey,
     WebhookBlock,
 };
 use operations::Operations;
@@ -93,7 +93,7 @@ pub struct Policy {
     /// The backend of every route.
     backend: Backend,
     /// Callers that sign their requests.
-    callers: Vec<Caller>,
+    callers: Vec<SignedCaller>,
     /// The headers in which signed callers name tenant and project; `None` without signed callers.
     caller_headers: Option<CallerHeaders>,
     /// For each signed caller, where its identity stands.
@@ -167,7 +167,7 @@ pub struct Route {
     /// without `forward.parameters`
     pub parameter_headers: Vec<String>,
     /// What becomes of the target's answers with status 200
-    pub(crate) answer: Option<AnswerShape>,
+    pub(crate) answer: Option<AnswerMapping>,
     /// Whether the value of a path parameter may contain `%2F`
     pub encoded_slash: bool,
     /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself
@@ -276,7 +276,7 @@ impl Policy {
     }
 
     /// Callers that sign their requests.
-    pub(crate) fn callers(&self) -> &[Caller] {
+    pub(crate) fn callers(&self) -> &[SignedCaller] {
         &self.callers
     }
 

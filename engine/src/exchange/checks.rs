@@ -1,11 +1,11 @@
-//! Steps between the decision about a request with a key and its way to the backend. Every such request passes
-//! [`Exchange::forward_when_ready`]: without a step it is forwarded at once, else it waits in a [`PendingForward`] until
-//! its steps are done: the claim of collision detection, then the question whether the key is in flight
-//! (docs/contract.md section 6).
+//! The checks between the decision about a request with a key and its way to the backend. Every such request passes
+//! [`Exchange::forward_when_ready`]: without a check it is forwarded at once, else it waits in [`BackendChecks`] until they are
+//! done: the claim of collision detection, then the question whether the key is in flight (docs/contract.md section 6).
 
 use super::decision::{CallerKey, Decision};
+use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::refusal::{body_can_be_awaited, no_segment};
-use super::request::{EditedLines, MatchedRoute, RoutedRequest};
+use super::request_head::EditedLines;
 use super::waiting::WaitingRequest;
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
@@ -17,12 +17,12 @@ use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
 
-/// A request that is decided and waits for steps before it is forwarded. A step that is done is `None`.
+/// A request that is decided and waits for checks before it is forwarded. A check that is done is `None`.
 #[derive(Debug)]
-pub(super) struct PendingForward {
+pub(super) struct BackendChecks {
     pub(super) decision: Decision,
     pub(super) request: WaitingRequest,
-    claim: Option<ClaimStep>,
+    claim: Option<ClaimCheck>,
     /// Whether the first request with the key is in flight
     in_flight: Option<InFlightQuestion>,
     /// The claim of a request that is observed, which needs its whole body at its end
@@ -31,19 +31,19 @@ pub(super) struct PendingForward {
 
 /// How far a claim is that the request waits for.
 #[derive(Debug)]
-enum ClaimStep {
+enum ClaimCheck {
     /// The body is missing.
     Open(OpenClaim),
     /// The guard has to answer.
     Made(Claim),
 }
 
-impl PendingForward {
-    /// The lookup that the next step needs.
+impl BackendChecks {
+    /// The lookup that the next check needs.
     pub(super) const fn lookup(&self) -> Option<PendingLookup<'_>> {
         match &self.claim {
-            Some(ClaimStep::Made(claim)) => Some(PendingLookup::Claim(claim)),
-            Some(ClaimStep::Open(_)) => None,
+            Some(ClaimCheck::Made(claim)) => Some(PendingLookup::Claim(claim)),
+            Some(ClaimCheck::Open(_)) => None,
             None => match &self.in_flight {
                 Some(question) => Some(PendingLookup::InFlight(question)),
                 None => None,
@@ -51,21 +51,21 @@ impl PendingForward {
         }
     }
 
-    /// What reads the body in parts for the next step.
+    /// What reads the body in parts for the next check.
     pub(super) fn body_reader(&self) -> Option<BodyReader> {
         match &self.claim {
-            Some(ClaimStep::Open(claim)) => claim.body_reader(),
-            Some(ClaimStep::Made(_)) | None => None,
+            Some(ClaimCheck::Open(claim)) => claim.body_reader(),
+            Some(ClaimCheck::Made(_)) | None => None,
         }
     }
 
-    /// What the next step waits for. When all of them are done, the request waits for its end, since the gateway passes a
+    /// What the next check waits for. When all of them are done, the request waits for its end, since the gateway passes a
     /// paused request on as a whole.
     const fn flow(&self, limit: u64) -> RequestFlow {
         match &self.claim {
-            Some(ClaimStep::Open(claim)) if claim.needs_whole_body() => RequestFlow::AwaitBody { limit },
-            Some(ClaimStep::Made(_)) => RequestFlow::AwaitCall { limit },
-            Some(ClaimStep::Open(_)) => RequestFlow::AwaitEnd { limit },
+            Some(ClaimCheck::Open(claim)) if claim.needs_whole_body() => RequestFlow::AwaitBody { limit },
+            Some(ClaimCheck::Made(_)) => RequestFlow::AwaitCall { limit },
+            Some(ClaimCheck::Open(_)) => RequestFlow::AwaitEnd { limit },
             None if self.in_flight.is_some() => RequestFlow::AwaitCall { limit },
             None if self.observed.is_some() => RequestFlow::AwaitBody { limit },
             None => RequestFlow::AwaitEnd { limit },
@@ -74,8 +74,8 @@ impl PendingForward {
 }
 
 impl Exchange {
-    /// Forwards a decided request, or has it wait for its steps. `body` is the whole body, if it is known already. This is the only way from the decision about a key to
-    /// [`Exchange::forward`].
+    /// Forwards a decided request, or has it wait for its checks. This is the only way from the decision about a key to
+    /// [`Exchange::forward`]. `body` is the whole body, if it is known already.
     pub(super) fn forward_when_ready<'a>(
         &mut self,
         policy: &'a Policy,
@@ -88,12 +88,12 @@ impl Exchange {
         if let Some((route, key)) = matched.route.zip(decision.own_key()) {
             let rules = route.collision.as_deref();
             let mut claim = rules.and_then(|rules| open_claim(rules, key, request));
-            let mut step = None;
+            let mut check = None;
             if rules.is_some_and(|rules| rules.waits) {
                 let claim = claim.take().ok_or_else(no_segment)?;
-                step = Some(match body {
-                    Some(body) => ClaimStep::Made(claim.with_whole_body(body)),
-                    None => ClaimStep::Open(claim),
+                check = Some(match body {
+                    Some(body) => ClaimCheck::Made(claim.with_whole_body(body)),
+                    None => ClaimCheck::Open(claim),
                 });
             }
             // In shadow mode the backend does not have the namespaced key, so nothing is asked.
@@ -101,35 +101,35 @@ impl Exchange {
                 Decision::Keyed(key) => in_flight(route, key, matched),
                 _ => None,
             };
-            if step.is_some() || in_flight.is_some() {
+            if check.is_some() || in_flight.is_some() {
                 let request = WaitingRequest::of(request);
-                let pending = PendingForward { decision, request, claim: step, in_flight, observed: claim };
-                return self.await_steps(route, pending, headers);
+                let pending = BackendChecks { decision, request, claim: check, in_flight, observed: claim };
+                return self.await_checks(route, pending, headers);
             }
             self.observation = claim.and_then(|claim| observation(claim, route, &key.caller, headers, body));
         }
         self.forward(decision, policy, request, effects)
     }
 
-    /// Has a request wait for its steps, of which there is at least one.
-    fn await_steps(
+    /// Has a request wait for its checks, of which there is at least one.
+    fn await_checks(
         &mut self,
         route: &Route,
-        pending: PendingForward,
+        pending: BackendChecks,
         headers: &Headers<'_>,
     ) -> Result<RequestFlow, Problem> {
         let limit = route.max_body_bytes;
         let flow = pending.flow(limit);
         // A refusal keeps the decision for telemetry.
-        self.state = State::AwaitsSteps(Box::new(pending));
+        self.state = State::AwaitsChecks(Box::new(pending));
         body_can_be_awaited(headers, limit)?;
         Ok(flow)
     }
 
     /// Takes the whole body of a request that waits for it.
-    pub(super) fn take_whole_body<'a>(
+    pub(super) fn on_whole_body<'a>(
         &mut self,
-        pending: Box<PendingForward>,
+        pending: Box<BackendChecks>,
         policy: &'a Policy,
         headers: &Headers<'a>,
         body: &[u8],
@@ -138,10 +138,10 @@ impl Exchange {
         self.give_body(pending, policy, headers, &mut |claim| Some(claim.with_whole_body(body)), Some(body), effects)
     }
 
-    /// Takes the end of the request: the claim gets its body, or the request is forwarded if every step is done.
-    pub(super) fn take_end<'a>(
+    /// Takes the end of the request: the claim gets its body, or the request is forwarded if every check is done.
+    pub(super) fn on_request_end<'a>(
         &mut self,
-        pending: Box<PendingForward>,
+        pending: Box<BackendChecks>,
         policy: &'a Policy,
         headers: &Headers<'a>,
         mut body: Option<BodyReader>,
@@ -150,10 +150,10 @@ impl Exchange {
         self.give_body(pending, policy, headers, &mut |claim| Some(claim.with_body(body.take()?)), None, effects)
     }
 
-    /// Makes the claim of a request whose body has come, or forwards the request if every step is done.
+    /// Makes the claim of a request whose body has come, or forwards the request if every check is done.
     fn give_body<'a>(
         &mut self,
-        mut pending: Box<PendingForward>,
+        mut pending: Box<BackendChecks>,
         policy: &'a Policy,
         headers: &Headers<'a>,
         make: &mut dyn FnMut(OpenClaim) -> Option<Claim>,
@@ -163,36 +163,36 @@ impl Exchange {
         let route = self.known_route(policy)?;
         let made = match pending.claim.take() {
             None => return self.forward_pending(*pending, policy, route, headers, body, effects),
-            Some(ClaimStep::Open(claim)) => make(claim),
-            Some(ClaimStep::Made(claim)) => Some(claim),
+            Some(ClaimCheck::Open(claim)) => make(claim),
+            Some(ClaimCheck::Made(claim)) => Some(claim),
         };
-        pending.claim = made.map(ClaimStep::Made);
+        pending.claim = made.map(ClaimCheck::Made);
         let flow = pending.flow(route.max_body_bytes);
         let is_made = pending.claim.is_some();
-        self.state = State::AwaitsSteps(pending);
+        self.state = State::AwaitsChecks(pending);
         if is_made { Ok(flow) } else { Err(Problem::policy_invalid()) }
     }
 
     /// Takes the fingerprint of the first claim under the request's key.
     pub(super) fn on_first_claim(
         &mut self,
-        mut pending: Box<PendingForward>,
+        mut pending: Box<BackendChecks>,
         policy: &Policy,
         first: &Result<Box<str>, &'static str>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
-        let checked = match pending.claim.take_if(|claim| matches!(claim, ClaimStep::Made(_))) {
-            Some(ClaimStep::Made(claim)) => self.compare(&claim, first, route),
+        let checked = match pending.claim.take_if(|claim| matches!(claim, ClaimCheck::Made(_))) {
+            Some(ClaimCheck::Made(claim)) => self.compare(&claim, first, route),
             // No claim was made. An answer must not take the place of a claim that waits for the body.
-            Some(ClaimStep::Open(_)) | None => Err(Problem::policy_invalid()),
+            Some(ClaimCheck::Open(_)) | None => Err(Problem::policy_invalid()),
         };
-        self.end_step(pending, checked, route)
+        self.end_check(pending, checked, route)
     }
 
     /// Refuses a request whose key was used with another request.
     fn compare(&mut self, claim: &Claim, first: &Result<Box<str>, &'static str>, route: &Route) -> Result<(), Problem> {
         let verdict = claim.verdict(first);
-        self.facts.lookups.push((collision::STORE, verdict.name()));
+        self.telemetry.lookups.push((collision::STORE, verdict.name()));
         match verdict {
             ClaimVerdict::Match => Ok(()),
             ClaimVerdict::Mismatch => Err(Problem::key_reused()),
@@ -200,7 +200,7 @@ impl Exchange {
                 Err(self.because(reason, Problem::backend_check_failed()))
             }
             ClaimVerdict::Unknown(reason) => {
-                self.facts.forwarded_reason = Some(reason);
+                self.telemetry.forwarded_reason = Some(reason);
                 Ok(())
             }
         }
@@ -209,7 +209,7 @@ impl Exchange {
     /// Takes the answer whether the first request with the key is in flight.
     pub(super) fn on_in_flight(
         &mut self,
-        mut pending: Box<PendingForward>,
+        mut pending: Box<BackendChecks>,
         policy: &Policy,
         in_flight: Result<bool, &'static str>,
     ) -> Result<RequestFlow, Problem> {
@@ -222,35 +222,35 @@ impl Exchange {
             Ok(false) | Err(_) => Ok(()),
         };
         if is_asked {
-            self.facts.lookups.push((invocation::STORE, lookup::call_name(&in_flight)));
+            self.telemetry.lookups.push((invocation::STORE, lookup::call_name(&in_flight)));
         }
-        self.end_step(pending, checked, route)
+        self.end_check(pending, checked, route)
     }
 
-    /// Says what the request waits for after a step.
-    fn end_step(
+    /// Says what the request waits for after a check.
+    fn end_check(
         &mut self,
-        pending: Box<PendingForward>,
+        pending: Box<BackendChecks>,
         checked: Result<(), Problem>,
         route: &Route,
     ) -> Result<RequestFlow, Problem> {
         let flow = pending.flow(route.max_body_bytes);
         // A refusal keeps the decision for telemetry.
-        self.state = State::AwaitsSteps(pending);
+        self.state = State::AwaitsChecks(pending);
         checked.map(|()| flow)
     }
 
-    /// Forwards a request whose steps are done.
+    /// Forwards a request whose checks are done.
     fn forward_pending<'a>(
         &mut self,
-        pending: PendingForward,
+        pending: BackendChecks,
         policy: &'a Policy,
         route: &'a Route,
         headers: &Headers<'a>,
         body: Option<&[u8]>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let PendingForward { decision, request, observed, .. } = pending;
+        let BackendChecks { decision, request, observed, .. } = pending;
         let mut edited = EditedLines::of_kept(headers);
         self.strip_unsigned(&mut edited, policy, headers);
         let observed = observed.zip(decision.identity());

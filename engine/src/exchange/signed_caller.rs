@@ -2,14 +2,15 @@
 //! with the subject and the key grammar of the caller (docs/contract.md section 7).
 
 use super::keys::KeyReading;
+use super::matched_route::RoutedRequest;
 use super::refusal::body_can_be_awaited;
-use super::request::{EditedLines, RoutedRequest};
+use super::request_head::EditedLines;
 use super::waiting::UnverifiedRequest;
 use super::webhook::secret_values;
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
-use crate::policy::document::{Caller, CallerHeaders};
+use crate::policy::document::{CallerHeaders, SignedCaller};
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
 use crate::provider::{Delivery, IdentifierHeaders, Provider, VerifyError};
@@ -27,7 +28,7 @@ impl Policy {
     }
 }
 
-impl Caller {
+impl SignedCaller {
     fn secret_values(&self) -> Vec<&[u8]> {
         secret_values(&self.secrets)
     }
@@ -52,8 +53,8 @@ impl Exchange {
         authority: &[u8],
         now_unix_ms: &dyn Fn() -> u64,
     ) -> Result<RequestFlow, Problem> {
-        self.facts.case = Some(Case::A);
-        self.facts.caller = Some(id);
+        self.telemetry.case = Some(Case::A);
+        self.signed_caller = Some(id);
         let RoutedRequest { matched, headers, .. } = *request;
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
@@ -96,7 +97,7 @@ impl Exchange {
         let keys = KeyReading::of_caller(&caller.keys);
         let decision = self.apply_key_policy(policy, &edited, &matched, &keys, &resolve);
         // Shadow mode checks the identity too: with malformed parts, the signed text could fit another request as well.
-        let identity = resolve().map(|identity| self.facts.verified_identity = Some(Box::new(identity)));
+        let identity = resolve().map(|identity| self.telemetry.verified_identity = Some(Box::new(identity)));
         let decision = decision?;
         identity.map_err(|why| Problem::identity(&why))?;
         let request = unverified.request.routed(&matched, &edited, headers);
@@ -106,7 +107,7 @@ impl Exchange {
     /// Removes from a verified request of a signed caller what looks like a header that its signature covers. Other requests stay
     /// as they are.
     pub(super) fn strip_unsigned<'a>(&self, edited: &mut EditedLines<'a>, policy: &'a Policy, headers: &Headers<'a>) {
-        let Some(caller) = self.facts.caller.and_then(|caller| policy.callers().get(caller)) else { return };
+        let Some(caller) = self.signed_caller.and_then(|caller| policy.callers().get(caller)) else { return };
         let signature = &caller.signature;
         let kept = |name: &[u8]| signature.kept_header(name, &Provider::VERIFIED_CALLER, IdentifierHeaders::All);
         edited.strip_unverified(policy, signature, &kept, headers);
@@ -117,7 +118,7 @@ impl Exchange {
 /// where they stand.
 #[inline(never)]
 fn identity<'p>(
-    caller: &Caller,
+    caller: &SignedCaller,
     (header_names, source): (&CallerHeaders, &'p IdentitySource),
     wider: Option<Project>,
     headers: &Headers<'_>,
