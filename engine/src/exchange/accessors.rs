@@ -1,7 +1,7 @@
 //! What others may ask an exchange: telemetry, `explain` and tests. Nothing here changes it.
 
 use super::decision::{Decision, EnforcedDecision};
-use super::{BackendAnswer, Exchange, KeyPresence, Stage, State};
+use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, Stage, State};
 use crate::headers::Headers;
 use crate::identity::{Identity, IdentitySource};
 use crate::policy::answer::Unmapped;
@@ -9,7 +9,6 @@ use crate::policy::routes::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
 use crate::provider::Provider;
-use crate::telemetry::{Case, Outcome, Record};
 use crate::uuid::Uuid;
 
 /// The endpoint of requests for operations. The name of an endpoint of a policy cannot begin so.
@@ -180,11 +179,6 @@ impl Exchange {
     /// The case, if it is known.
     pub const fn case(&self) -> Option<Case> {
         self.telemetry.case
-    }
-
-    /// The record of the exchange for logs.
-    pub const fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
-        Record::of(self, policy)
     }
 
     /// The outcome so far.

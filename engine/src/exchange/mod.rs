@@ -12,6 +12,7 @@ mod forward;
 mod keys;
 mod matched_route;
 mod operation;
+mod outcome;
 mod paths;
 mod recovery;
 mod refusal;
@@ -30,7 +31,6 @@ use crate::identity::Attributes;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
 use crate::policy::{Policy, Unmatched, routes::RouteId};
 use crate::problem::{Code, Problem};
-use crate::telemetry::Outcome;
 use crate::waits::{WaitPlace, Waits};
 use checks::BackendChecks;
 use decision::Decision;
@@ -42,6 +42,7 @@ use webhook::WaitingDelivery;
 
 use telemetry_fields::TelemetryFields;
 
+pub use outcome::{Case, Outcome};
 pub(crate) use telemetry_fields::{BackendAnswer, KeyPresence};
 pub use waiting::Waiter;
 

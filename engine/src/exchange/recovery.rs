@@ -6,7 +6,7 @@ use super::decision::{CallerKey, Decision};
 use super::matched_route::{MatchedRoute, refuse_dots};
 use super::refusal::{misplaced_slash, no_segment, only_finite, only_get};
 use super::request_head::{EditedLines, RequestHead};
-use super::{Effect, Exchange, HeaderMapKind, RequestFlow, State};
+use super::{Case, Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
@@ -16,7 +16,6 @@ use crate::policy::Policy;
 use crate::policy::path::NormalPath;
 use crate::policy::recovery::{RecoveryPath, Wait};
 use crate::problem::Problem;
-use crate::telemetry::Case;
 use std::borrow::Cow;
 
 impl Exchange {

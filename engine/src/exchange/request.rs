@@ -5,7 +5,7 @@ use super::decision::{CallerKey, Decision, EnforcedDecision};
 use super::keys::KeyReading;
 use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::request_head::{EditedLines, RequestHead};
-use super::{Effect, Exchange, RequestFlow};
+use super::{Case, Effect, Exchange, RequestFlow};
 use crate::headers::Headers;
 use crate::identity::{self, Attributes, Identity, IdentityRefusal, Rules};
 use crate::key::{self, KeySyntax, RESERVED_PREFIX, RawKey};
@@ -14,7 +14,6 @@ use crate::policy::path::{NormalPath, PathError, split_query};
 use crate::policy::target::Target;
 use crate::policy::{KeyInLogs, Mode, Policy, PolicyKind};
 use crate::problem::Problem;
-use crate::telemetry::Case;
 
 impl Exchange {
     /// Decides about a request from its head, and edits it if it is forwarded.

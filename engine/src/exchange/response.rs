@@ -4,14 +4,13 @@
 use super::decision::Decision;
 use super::edits::{bound_retry_after, set, set_body, set_retry_headers, set_status_of};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
-use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, ResponseFlow, State, TrailerEdit};
+use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, Outcome, ResponseFlow, State, TrailerEdit};
 use crate::backend::{Backend, ErrorSource, Protocol, ResponseHead, restate};
 use crate::headers::{Headers, REPLAYED, RETRY, STATUS, distinct};
 use crate::policy::answer::Unmapped;
 use crate::policy::recovery::Wait;
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Retry};
-use crate::telemetry::Outcome;
 
 /// `Retry-After` of a result that is not ready yet, in seconds.
 const PROCESSING_RETRY_AFTER: &[u8] = b"2";

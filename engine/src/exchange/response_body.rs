@@ -3,13 +3,12 @@
 
 use super::decision::Decision;
 use super::edits::{set, set_body, set_content, set_problem, set_status_of};
-use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
+use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, Outcome, State, TrailerEdit, clean};
 use crate::headers::{Headers, REPLAYED, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
 use crate::policy::answer::Unmapped;
 use crate::problem::{Problem, Retry};
-use crate::telemetry::Outcome;
 use serde::Serialize;
 
 /// The longest error body that is read, in bytes. A problem document replaces a longer one.

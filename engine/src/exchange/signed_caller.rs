@@ -7,14 +7,13 @@ use super::refusal::body_can_be_awaited;
 use super::request_head::EditedLines;
 use super::waiting::UnverifiedRequest;
 use super::webhook::secret_values;
-use super::{Effect, Exchange, RequestFlow, State};
+use super::{Case, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
 use crate::policy::document::{CallerHeaders, SignedCaller};
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
 use crate::provider::{Delivery, IdentifierHeaders, Provider, VerifyError};
-use crate::telemetry::Case;
 
 impl Policy {
     /// The index of the first signed caller of the route whose signature header the request has.

@@ -1,18 +1,17 @@
 //! What logs, metrics and problem documents tell about an exchange beside the decision.
 
-use super::Exchange;
 use super::matched_route::wider_scope;
+use super::{Case, Exchange, Outcome};
 use crate::headers::Headers;
 use crate::identity::{self, Attributes, Identity, IdentitySource, Rules};
 use crate::key::KeySyntax;
 use crate::policy::answer::Unmapped;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::Problem;
-use crate::telemetry::{Case, Outcome};
 use crate::uuid::Uuid;
 
-/// What logs, metrics and problem documents tell about the exchange. The outcome also says whether a request can be repeated,
-/// if its answer is lost.
+/// What logs, metrics and problem documents tell about the exchange. Clients see two of them in other places as well: the
+/// invocation in the answer of a one-way target, and the outcome in the retry advice when an answer is lost.
 #[derive(Debug, Default)]
 pub(super) struct TelemetryFields {
     pub(super) policy: Option<&'static str>,

@@ -7,7 +7,7 @@ use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::refusal::body_can_be_awaited;
 use super::request_head::EditedLines;
 use super::waiting::UnverifiedRequest;
-use super::{Effect, Exchange, RequestFlow, State};
+use super::{Case, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
@@ -18,7 +18,6 @@ use crate::problem::Problem;
 use crate::provider::{
     Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, Provider, Verified, VerifyError, body_digest,
 };
-use crate::telemetry::Case;
 use std::sync::Arc;
 
 /// A delivery that waits for lookups, or for its whole body.

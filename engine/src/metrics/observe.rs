@@ -2,11 +2,10 @@
 
 use super::series::{CountSubject, NONE, UNMATCHED};
 use super::{Counter, Histogram, SeriesTable};
-use crate::exchange::{Exchange, KeyPresence};
+use crate::exchange::{Case, Exchange, KeyPresence};
 use crate::host::Host;
 use crate::policy::Policy;
 use crate::problem::Code;
-use crate::telemetry::Case;
 
 /// Counts what is known about the request when it is forwarded or refused.
 pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host: &H, series: &mut SeriesTable) {

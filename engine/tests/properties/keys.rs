@@ -4,7 +4,7 @@ use super::generate::key_value;
 use super::{cases, model};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
-use edge_idempotency_engine::key::{self, KeySyntax, KeyError, KeyGrammar, KeyRules, MAX_NAMESPACED_LENGTH, RawKey};
+use edge_idempotency_engine::key::{self, KeyError, KeyGrammar, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH, RawKey};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
