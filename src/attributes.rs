@@ -5,8 +5,8 @@
 //! these is read again as a part of a protobuf message, which has types.
 
 use crate::abi::{self, Status};
-use edge_idempotency_engine::identity::{AttributeValue, MetadataPath};
-use edge_idempotency_engine::telemetry::RECORD_TYPE;
+use edge_idempotency_engine::RECORD_TYPE;
+use edge_idempotency_engine::{AttributeValue, MetadataPath};
 use std::borrow::Cow;
 use std::cell::RefCell;
 

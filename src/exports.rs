@@ -6,11 +6,9 @@
 #![allow(unsafe_code)]
 
 use crate::abi::{self, AbiLogLevel, Action, MapType};
+use crate::attributes;
 use crate::host::WasmHost;
-use crate::root::Root;
-use edge_idempotency_engine::call::{CallReply, MAX_REPLY_BYTES};
-use edge_idempotency_engine::metrics::SeriesTable;
-use edge_idempotency_engine::{Driver, FilterAction, SharedLookups};
+use edge_idempotency_engine::{CallReply, Configuration, FilterAction, MAX_REPLY_BYTES, Metrics, Stream, TICK_MS};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -18,36 +16,39 @@ use std::collections::BTreeMap;
 /// with the same `vm_id` share a VM, and while a listener is replaced, both its old and its new configuration exist.
 #[derive(Default)]
 struct Contexts {
+    streams: Streams,
     roots: Roots,
-    /// Boxed, since a tree moves its values
-    streams: BTreeMap<u32, Box<Stream>>,
-    /// The metrics of all configurations, also of those that have been replaced: the gateway keeps their series
-    series: SeriesTable,
+    metrics: Metrics,
 }
 
+/// The contexts of requests. They are boxed, because a tree moves its values.
+type Streams = BTreeMap<u32, Box<StreamContext>>;
+
 /// The context of one request.
-struct Stream {
+struct StreamContext {
     /// The context of the configuration
     root: u32,
-    driver: Driver<WasmHost>,
+    stream: Stream,
 }
 
 /// The root contexts, one or two for each listener.
 #[derive(Default)]
-struct Roots(Vec<(u32, Root)>);
+struct Roots(Vec<(u32, Configuration)>);
 
 impl Roots {
-    fn get_mut(&mut self, id: u32) -> Option<&mut Root> {
-        self.0.iter_mut().find(|(other, _)| *other == id).map(|(_, root)| root)
+    fn get_mut(&mut self, id: u32) -> Option<&mut Configuration> {
+        self.0.iter_mut().find(|(other, _)| *other == id).map(|(_, configuration)| configuration)
     }
 
-    fn insert(&mut self, id: u32) {
+    /// Sets the configuration of a root context.
+    fn set(&mut self, id: u32, configuration: Configuration) {
         self.remove(id);
-        self.0.push((id, Root::default()));
+        self.0.push((id, configuration));
     }
 
-    fn remove(&mut self, id: u32) {
-        self.0.retain(|(other, _)| *other != id);
+    fn remove(&mut self, id: u32) -> Option<Configuration> {
+        let index = self.0.iter().position(|(other, _)| *other == id)?;
+        Some(self.0.swap_remove(index).1)
     }
 }
 
@@ -60,43 +61,45 @@ fn with_contexts<T>(event: impl FnOnce(&mut Contexts) -> T) -> Option<T> {
     CONTEXTS.with(|contexts| contexts.try_borrow_mut().ok().map(|mut contexts| event(&mut contexts)))
 }
 
-/// Runs `event` with a request's driver and the lookups of its configuration. Returns `otherwise` if the context has no
-/// driver.
+/// Runs `event` with a stream and its configuration. Returns `otherwise` if there is no such context.
 fn with_stream(
     id: u32,
     otherwise: Action,
-    event: impl FnOnce(&mut Driver<WasmHost>, &WasmHost, Option<&mut SharedLookups>) -> FilterAction,
+    event: impl FnOnce(&mut Stream, &WasmHost, &mut Configuration) -> FilterAction,
 ) -> Action {
     let found = |contexts: &mut Contexts| {
-        let stream = contexts.streams.get_mut(&id)?;
-        let host = WasmHost::new(stream.root, id);
-        let Some(mut shared) = contexts.roots.get_mut(stream.root).map(Root::shared) else {
-            return Some(event(&mut stream.driver, &host, None).into());
+        let StreamContext { root, stream } = contexts.streams.get_mut(&id)?.as_mut();
+        let (root, host) = (*root, WasmHost::new(*root, id));
+        // A configuration may be removed before its last streams.
+        let Some(configuration) = contexts.roots.get_mut(root) else {
+            return Some(event(stream, &host, &mut Configuration::default()).into());
         };
-        let action = event(&mut stream.driver, &host, shared.lookups.as_deref_mut());
-        shared.note(&mut stream.driver, &host, &mut contexts.series);
+        let action = event(stream, &host, configuration);
+        wake(configuration, &mut contexts.streams, root);
         Some(action.into())
     };
     with_contexts(found).flatten().unwrap_or(otherwise)
 }
 
-/// Runs `event` with the lookups of a configuration and the VM's metrics. Then the requests with a new answer continue.
-fn with_lookups(root: u32, event: impl FnOnce(&mut SharedLookups, &WasmHost, &mut SeriesTable)) {
+/// Runs `event` with a configuration.
+fn with_configuration(root: u32, event: impl FnOnce(&mut Configuration, &WasmHost)) {
     with_contexts(|contexts| {
-        let Some(mut shared) = contexts.roots.get_mut(root).map(Root::shared) else { return };
-        let Some(lookups) = shared.lookups.take() else { return };
-        event(lookups, &WasmHost::new(root, root), &mut contexts.series);
-        while let Some((id, answer)) = lookups.next_answer() {
-            // The context of a request that has ended does not exist any more.
-            if let Some(stream) = contexts.streams.get_mut(&id)
-                && abi::act_for(id).is_ok()
-            {
-                let host = WasmHost::new(root, id);
-                stream.driver.on_lookup_answer(&host, answer, lookups);
-                shared.note(&mut stream.driver, &host, &mut contexts.series);
-            }
-        }
+        let Some(configuration) = contexts.roots.get_mut(root) else { return };
+        event(configuration, &WasmHost::new(root, root));
+        wake(configuration, &mut contexts.streams, root);
     });
+}
+
+/// Wakes the streams of a configuration that go on.
+fn wake(configuration: &mut Configuration, streams: &mut Streams, root: u32) {
+    while let Some(id) = configuration.next_to_wake() {
+        // The context of a request that has ended does not exist any more.
+        if let Some(context) = streams.get_mut(&id)
+            && abi::act_for(id).is_ok()
+        {
+            context.stream.on_wake(&WasmHost::new(root, id), configuration);
+        }
+    }
 }
 
 /// This export tells the host the version of the ABI.
@@ -120,123 +123,111 @@ extern "C" fn proxy_on_context_create(id: u32, root_id: u32) {
     with_contexts(|contexts| {
         // A root context has no root.
         if root_id == 0 {
-            contexts.roots.insert(id);
+            contexts.roots.set(id, Configuration::default());
         } else {
-            let root = contexts.roots.get_mut(root_id);
-            let (policy, waits) = root.map(|root| (root.policy(), root.waits())).unwrap_or_default();
-            let driver = Driver::new(id, policy, waits);
-            contexts.streams.insert(id, Box::new(Stream { root: root_id, driver }));
+            let stream = match contexts.roots.get_mut(root_id) {
+                Some(configuration) => Stream::new(id, configuration),
+                None => Stream::new(id, &Configuration::default()),
+            };
+            contexts.streams.insert(id, Box::new(StreamContext { root: root_id, stream }));
         }
     });
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_vm_start(_: u32, _: usize) -> bool {
-    crate::root::log_version();
+    let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
+    abi::log(AbiLogLevel::Info, &format!("edge-idempotency {version} ({hash})"));
     true
 }
 
+/// `false` makes the gateway refuse the configuration; all errors are in its log.
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
     with_contexts(|contexts| {
-        let host = WasmHost::new(root_id, root_id);
-        let configured = contexts.roots.get_mut(root_id).is_some_and(|root| root.configure(&host));
-        if configured {
-            contexts.series.announce(&host);
-        }
-        configured
+        let (host, document) = (WasmHost::new(root_id, root_id), abi::configuration().unwrap_or_default());
+        let environment = abi::environment().unwrap_or_default();
+        let variable = |name: &str| {
+            let value = |line: &Vec<u8>| line.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+            environment.iter().find_map(value)
+        };
+        let Ok(configuration) = Configuration::load(&host, &document, variable, &contexts.metrics) else {
+            return false;
+        };
+        contexts.roots.set(root_id, configuration);
+        // If this fails, access logs show records as bytes.
+        let _ = attributes::declare_record();
+        // If this fails, there are no ticks: no metrics, no refreshes ahead of time, and nothing ends the wait for a body that
+        // the gateway keeps back. Requests and lookups still work.
+        let _ = abi::set_tick_period(TICK_MS);
+        true
     })
     .unwrap_or_default()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |driver, host, lookups| driver.on_request_headers(host, end_of_stream != 0, lookups))
+    with_stream(id, Action::Pause, |stream, host, shared| stream.on_request_headers(host, shared, end_of_stream != 0))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |driver, host, lookups| {
-        driver.on_request_body(host, size, end_of_stream != 0, lookups)
+    with_stream(id, Action::Pause, |stream, host, shared| {
+        stream.on_request_body(host, shared, size, end_of_stream != 0)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Pause, |driver, host, lookups| driver.on_request_trailers(host, lookups))
+    with_stream(id, Action::Pause, Stream::on_request_trailers)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |driver, host, lookups| {
-        driver.on_response_headers(host, end_of_stream != 0, lookups)
+    with_stream(id, Action::Continue, |stream, host, shared| {
+        stream.on_response_headers(host, shared, end_of_stream != 0)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |driver, host, _| driver.on_response_body(host, size, end_of_stream != 0))
+    with_stream(id, Action::Continue, |stream, host, shared| {
+        stream.on_response_body(host, shared, size, end_of_stream != 0)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Continue, |driver, host, _| driver.on_response_trailers(host))
+    with_stream(id, Action::Continue, Stream::on_response_trailers)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_http_call_response(root_id: u32, token: u32, _: usize, size: usize, _: usize) {
-    with_lookups(root_id, |lookups, host, series| {
+    with_configuration(root_id, |configuration, host| {
         let lines = abi::header_map(MapType::CallResponseHeaders).unwrap_or_default();
         let body = if size > MAX_REPLY_BYTES { None } else { abi::call_response_body(MAX_REPLY_BYTES).ok() };
         let status = abi::pairs(&lines).and_then(|lines| status(&lines));
-        lookups.on_call_reply(host, token, &CallReply { status, body: body.as_deref() }, series);
+        configuration.on_call_reply(host, token, &CallReply { status, body: body.as_deref() });
     });
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_tick(root_id: u32) {
-    with_lookups(root_id, |lookups, host, series| lookups.on_tick(host, series));
-    with_contexts(|contexts| {
-        end_stalled_waits(contexts, root_id);
-        let host = WasmHost::new(root_id, root_id);
-        contexts.series.flush(&host);
-        if let Some(root) = contexts.roots.get_mut(root_id) {
-            root.recorder().on_tick(&host);
-        }
-    });
+    with_configuration(root_id, Configuration::on_tick);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_delete(id: u32) {
     with_contexts(|contexts| {
-        if let Some(stream) = contexts.streams.remove(&id)
-            && let Some(lookups) = contexts.roots.get_mut(stream.root).and_then(Root::lookups)
+        if let Some(context) = contexts.streams.remove(&id)
+            && let Some(configuration) = contexts.roots.get_mut(context.root)
         {
-            stream.driver.cancel_lookup(lookups);
+            context.stream.on_end(configuration);
         }
-        if let Some(root) = contexts.roots.get_mut(id) {
-            let host = WasmHost::new(id, id);
-            contexts.series.flush(&host);
-            root.recorder().report(&host);
+        if let Some(configuration) = contexts.roots.remove(id) {
+            configuration.on_end(&WasmHost::new(id, id));
         }
-        contexts.roots.remove(id);
     });
-}
-
-/// Ends the waits for bodies that the gateway keeps back, until a body has arrived.
-fn end_stalled_waits(contexts: &mut Contexts, root_id: u32) {
-    let Some(root) = contexts.roots.get_mut(root_id) else { return };
-    if root.gateway_passes_bodies() {
-        return;
-    }
-    let streams = contexts.streams.iter_mut().filter(|(_, stream)| stream.root == root_id);
-    for (id, stream) in streams {
-        let host = WasmHost::new(root_id, *id);
-        if stream.driver.on_tick() && abi::act_for(*id).is_ok() && stream.driver.end_stalled_wait(&host) {
-            root.report_stall();
-            root.shared().note(&mut stream.driver, &host, &mut contexts.series);
-        }
-    }
 }
 
 /// The status in a reply's header lines.

@@ -2,12 +2,10 @@
 
 use crate::abi::{self, MapType};
 use crate::attributes;
-use edge_idempotency_engine::call::Call;
-use edge_idempotency_engine::exchange::HeaderMapKind;
-use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, RouterHints};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::metrics::MetricKind;
+use edge_idempotency_engine::{
+    AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
+    MetadataPath, MetricId, MetricKind, OperatorAdvice, RouterHints,
+};
 
 /// The host of the current callback.
 pub(crate) struct WasmHost {
@@ -131,11 +129,17 @@ impl Host for WasmHost {
         }
     }
 
+    fn advice(&self) -> &'static OperatorAdvice {
+        &edge_idempotency_envoy::ADVICE
+    }
+
     fn log(&self, level: LogLevel, line: &str) {
         let level = match level {
             LogLevel::Debug => abi::AbiLogLevel::Debug,
             LogLevel::Info => abi::AbiLogLevel::Info,
             LogLevel::Warn => abi::AbiLogLevel::Warn,
+            LogLevel::Error => abi::AbiLogLevel::Error,
+            LogLevel::Critical => abi::AbiLogLevel::Critical,
         };
         abi::log(level, line);
     }

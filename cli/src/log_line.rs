@@ -5,7 +5,7 @@ mod print;
 mod rebuild;
 
 use crate::explain;
-use crate::meaning;
+use crate::explanations;
 use crate::record::record_of;
 use crate::request::Request;
 use edge_idempotency_engine::Policy;
@@ -166,7 +166,7 @@ pub(crate) struct Explanation {
     fate: Fate,
     /// What the log does not have.
     not_in_log: Vec<&'static str>,
-    meaning: Option<meaning::CodeMeaning>,
+    meaning: Option<explanations::CauseAndCure>,
     reason_meaning: Option<String>,
     /// The retry advice of the code.
     retry: Option<&'static str>,
@@ -207,8 +207,8 @@ impl Explanation {
         Self {
             fate,
             not_in_log: not_in_log(&line),
-            meaning: meaning::of_code(&code, line.is_webhook()),
-            reason_meaning: reason.and_then(|reason| meaning::of_reason(&code, &reason)),
+            meaning: explanations::of_code(&code, line.is_webhook()),
+            reason_meaning: reason.and_then(|reason| explanations::of_reason(&code, &reason)),
             retry: advice(&code),
             docs_url: policy
                 .and_then(|policy| policy.answers().docs_url.as_ref())

@@ -9,17 +9,13 @@
 
 mod messages;
 
-use edge_idempotency_engine::call::Call;
-use edge_idempotency_engine::exchange::HeaderMapKind;
-use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, RouterHints};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
-use edge_idempotency_engine::telemetry::Recorder;
-use edge_idempotency_engine::{Driver, Exchange, FilterAction, Policy, RequestFlow, Waits};
+use edge_idempotency_engine::{
+    AttributeValue, Attributes, Call, Configuration, Exchange, FilterAction, HeaderLines, HeaderMapKind, Headers, Host,
+    HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricKind, Policy, RequestFlow, RouterHints, Stream,
+};
 use messages::{Lines, replay, request};
 use std::hint::black_box;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use testkit::attributes::FixedClaims;
 
 /// A gateway that gives the same request and answer each time, and takes every edit.
@@ -107,23 +103,12 @@ impl Host for Gateway {
     fn log(&self, _: LogLevel, _: &str) {}
 }
 
-/// Those of the configuration.
-static WAITS: LazyLock<Waits> = LazyLock::new(Waits::default);
-
 #[inline(never)]
-fn driver_exchange(
-    policy: &Arc<Policy>,
-    host: &Gateway,
-    series: &mut SeriesTable,
-    recorder: &mut Recorder,
-) -> FilterAction {
-    let mut driver = Driver::new(1, Some(Arc::clone(policy)), WAITS.clone());
-    driver.on_request_headers(host, true, None);
-    driver.count(host, series);
-    driver.record(host, recorder);
-    let action = driver.on_response_headers(host, false, None);
-    driver.count(host, series);
-    driver.record(host, recorder);
+fn keyed_stream(shared: &mut Configuration, host: &Gateway) -> FilterAction {
+    let mut stream = Stream::new(1, shared);
+    stream.on_request_headers(host, shared, true);
+    let action = stream.on_response_headers(host, shared, false);
+    stream.on_end(shared);
     action
 }
 
@@ -177,19 +162,11 @@ callbacks!(keyed_request, keyed_response);
 callbacks!(idle_request, idle_response);
 
 #[inline(never)]
-fn idle_driver(
-    policy: &Arc<Policy>,
-    host: &Gateway,
-    series: &mut SeriesTable,
-    recorder: &mut Recorder,
-) -> (u8, FilterAction) {
-    let mut driver = Driver::new(1, Some(Arc::clone(policy)), WAITS.clone());
-    driver.on_request_headers(host, true, None);
-    driver.count(host, series);
-    driver.record(host, recorder);
-    let action = driver.on_response_headers(host, false, None);
-    driver.count(host, series);
-    driver.record(host, recorder);
+fn idle_stream(shared: &mut Configuration, host: &Gateway) -> (u8, FilterAction) {
+    let mut stream = Stream::new(1, shared);
+    stream.on_request_headers(host, shared, true);
+    let action = stream.on_response_headers(host, shared, false);
+    stream.on_end(shared);
     (1, action)
 }
 
@@ -209,10 +186,11 @@ fn main() {
         answer: answer(true),
     };
     let idle_gateway = Gateway { request: request("GET", "/api/v1/projects", None), answer: answer(false) };
-    let (mut series, mut recorder) = (SeriesTable::default(), Recorder::default());
+    let mut keyed_shared = Configuration::of(Arc::clone(&keyed_policy));
+    let mut idle_shared = Configuration::of(Arc::clone(&idle_policy));
     for _ in 0..1000 {
-        black_box(driver_exchange(&keyed_policy, &gateway, &mut series, &mut recorder));
-        black_box(idle_driver(&idle_policy, &idle_gateway, &mut series, &mut recorder));
+        black_box(keyed_stream(&mut keyed_shared, &gateway));
+        black_box(idle_stream(&mut idle_shared, &idle_gateway));
         let mut exchange = Exchange::new();
         black_box(keyed_request(&mut exchange, black_box(&keyed_policy), black_box(&keyed)));
         black_box(keyed_response(&mut exchange, black_box(&keyed_policy), black_box(&stored)));

@@ -24,6 +24,28 @@ pub enum LogLevel {
     Info,
     /// Something failed, and the filter goes on
     Warn,
+    /// The filter cannot start
+    Error,
+    /// The gateway is configured wrongly, and requests are refused for it
+    Critical,
+}
+
+/// What operators have to change in the configuration of a gateway, in the gateway's own terms.
+#[derive(Debug, Clone, Copy)]
+pub struct OperatorAdvice {
+    /// If the filter does not get an environment variable
+    pub environment: &'static str,
+    /// If the gateway keeps back the body that a message waits for
+    pub kept_back_body: &'static str,
+}
+
+impl OperatorAdvice {
+    /// The advice for a gateway of which nothing is known.
+    pub const GENERAL: Self = Self {
+        environment: "set it in the gateway's environment",
+        kept_back_body: "a body that the filter waits for did not come within 5 s. Let the gateway pass bodies to the filter \
+             while it pauses a message",
+    };
 }
 
 /// A metric that the gateway has defined.
@@ -49,8 +71,8 @@ pub struct LocalReply<'r> {
     pub body: &'r [u8],
 }
 
-/// One request and its response in a gateway. [`Attributes`] are what the gateway knows about the request in addition
-/// to its headers. Every method acts on the request of the current callback.
+/// A gateway, at an event of one of its requests or of a configuration. [`Attributes`] are what the gateway knows about the
+/// request in addition to its headers. Every method about a request acts on that of the event.
 pub trait Host: Attributes {
     /// A copy of a header map.
     type Lines: HeaderLines;
@@ -146,6 +168,11 @@ pub trait Host: Attributes {
     /// # Errors
     /// The gateway did not take it.
     fn set_record(&self, record: &[u8]) -> Result<(), HostError>;
+
+    /// What operators of this gateway have to change.
+    fn advice(&self) -> &'static OperatorAdvice {
+        &OperatorAdvice::GENERAL
+    }
 
     /// Writes a line into the gateway's log.
     fn log(&self, level: LogLevel, line: &str);

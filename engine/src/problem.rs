@@ -1,10 +1,9 @@
 //! Problem documents (RFC 9457), the replies to refused requests (docs/contract.md section 8). Their details name the
 //! violated limit and never repeat a value of the request (invariant I6).
 
-mod code;
 mod identity;
 
-pub use code::{Code, Retry};
+pub use crate::codes::{Code, CodeExplanation, Reader, Reason, ReasonTable, Retry};
 pub use identity::IdentityProblem;
 
 use crate::json::to_text;
@@ -32,7 +31,7 @@ pub struct Problem {
     /// The HTTP status, if it is not the default of the code
     pub status: Option<u16>,
     /// The reason, if the code has several
-    pub reason: Option<&'static str>,
+    pub reason: Option<Reason>,
     /// What the client has to change
     pub detail: Cow<'static, str>,
     /// The methods that the path has, for 405
@@ -151,13 +150,25 @@ impl Problem {
         Self { allow: Some(allow), ..Self::new(Code::MethodNotAllowed, detail) }
     }
 
-    /// The gateway names an endpoint that the policy does not know.
+    /// The gateway's configuration and the policy do not agree.
     pub fn policy_invalid() -> Self {
         Self::new(
             Code::PolicyInvalid,
             "The gateway's configuration is inconsistent: its route and its idempotency policy do not fit together. The \
              operator has to mend it.",
         )
+    }
+
+    /// The filter is in a state that should not be possible, or its host has failed. Nothing was forwarded.
+    pub fn internal_error() -> Self {
+        Self {
+            retry_after: Some(BACKEND_RETRY_AFTER),
+            ..Self::new(
+                Code::InternalError,
+                "The gateway has failed to handle the request, and did not forward it. Send the same request again later, with \
+                 the same idempotency key if it had one.",
+            )
+        }
     }
 
     /// The backend does not know the target's service or handler: the policy is wrong, or a node of the backend has just
@@ -378,7 +389,7 @@ impl Problem {
             detail: &self.detail,
             instance: self.instance.map(|id| format!("urn:uuid:{id}")),
             code: name,
-            reason: self.reason,
+            reason: self.reason.map(Reason::name),
             retry: self.retry().name(),
             identity: &self.identity,
             error,
@@ -444,6 +455,7 @@ mod tests {
                 Code::KeyInvalid | Code::KeyReused => Retry::NewKey,
                 Code::KeyInFlight => Retry::Wait,
                 Code::DependencyUnavailable
+                | Code::InternalError
                 | Code::KeyUnknown
                 | Code::OperationUnknown
                 | Code::GatewayTimeout

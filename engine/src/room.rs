@@ -1,5 +1,6 @@
 //! Memory for what requests keep, with a limit for all requests of a VM together.
 
+use crate::codes::Reason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -46,11 +47,11 @@ pub(crate) enum NoRoom {
 }
 
 impl NoRoom {
-    /// The reason as metrics and logs name it.
-    pub(crate) const fn reason(self) -> &'static str {
+    /// The reason of a refusal.
+    pub(crate) const fn reason(self) -> Reason {
         match self {
-            Self::Full => "waiting_full",
-            Self::Share => "waiting_share",
+            Self::Full => Reason::WaitingFull,
+            Self::Share => Reason::WaitingShare,
         }
     }
 }

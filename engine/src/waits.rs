@@ -2,6 +2,7 @@
 //! gateway to the backend for up to `recovery.wait_ms`, so a caller and a tenant may have so many at once and no more
 //! (docs/contract.md section 6).
 
+use crate::codes::Reason;
 use crate::identity::Identity;
 use crate::key;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ pub(crate) struct WaitLimits {
 /// Who waits, shared by all requests of a configuration in a worker. An entry is there only while somebody waits, so there are at
 /// most two for each request.
 #[derive(Debug, Clone, Default)]
-pub struct Waits(Arc<Mutex<Counts>>);
+pub(crate) struct Waits(Arc<Mutex<Counts>>);
 
 /// Numbers of waits, each with the beginning of the keys of a tenant or of a caller; sorted by it
 type Counts = Vec<(String, u64)>;
@@ -37,16 +38,16 @@ impl Waits {
     /// # Errors
     /// The caller, or its tenant, has no place left; the reason for logs.
     #[inline(never)]
-    pub(crate) fn begin(&self, caller: &Identity, limits: WaitLimits) -> Result<WaitPlace, &'static str> {
+    pub(crate) fn begin(&self, caller: &Identity, limits: WaitLimits) -> Result<WaitPlace, Reason> {
         let tenant = key::prefix(&caller.tenant, None);
         let caller = key::prefix(&caller.tenant, Some((&caller.project, Some(&caller.subject))));
         let mut counts = self.counts();
         let waiting = |who: &str| find(&counts, who).ok().and_then(|at| counts.get(at)).map_or(0, |(_, count)| *count);
         if waiting(&caller) >= limits.per_caller {
-            return Err("caller_waits_full");
+            return Err(Reason::CallerWaitsFull);
         }
         if waiting(&tenant) >= limits.per_tenant {
-            return Err("tenant_waits_full");
+            return Err(Reason::TenantWaitsFull);
         }
         let who = [tenant, caller];
         for who in &who {
@@ -104,14 +105,14 @@ mod tests {
         let begin = |tenant, project, user| waits.begin(&identity(tenant, project, user), LIMITS);
         let first = begin("acme", "shop", "alice").unwrap();
         let _second = begin("acme", "shop", "alice").unwrap();
-        assert_eq!(begin("acme", "shop", "alice").unwrap_err(), "caller_waits_full");
+        assert_eq!(begin("acme", "shop", "alice").unwrap_err(), Reason::CallerWaitsFull);
         // The same subject of another project is another caller of the same tenant.
         let _third = begin("acme", "health", "alice").unwrap();
-        assert_eq!(begin("acme", "shop", "bob").unwrap_err(), "tenant_waits_full");
+        assert_eq!(begin("acme", "shop", "bob").unwrap_err(), Reason::TenantWaitsFull);
         let _other = begin("other", "shop", "alice").unwrap();
         drop(first);
         let _again = begin("acme", "shop", "bob").unwrap();
-        assert_eq!(begin("acme", "shop", "alice").unwrap_err(), "tenant_waits_full");
+        assert_eq!(begin("acme", "shop", "alice").unwrap_err(), Reason::TenantWaitsFull);
     }
 
     #[test]

@@ -1,23 +1,20 @@
-//! What the driver does with the bodies of requests that are compared: which part of a body it reads, when the claim is made,
+//! What a stream does with the bodies of requests that are compared: which part of a body it reads, when the claim is made,
 //! and what ends a wait.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common::Gateway;
-use edge_idempotency_engine::call::CallReply;
-use edge_idempotency_engine::metrics::SeriesTable;
-use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};
+use edge_idempotency_engine::{CallReply, Configuration, FilterAction, Policy, Stream};
 use std::cell::Cell;
 use std::sync::Arc;
 
 /// A request in a gateway, with what it shares with others.
-struct World {
+struct TestExchange {
     gateway: Gateway,
-    driver: Driver<Gateway>,
-    lookups: SharedLookups,
-    series: SeriesTable,
+    stream: Stream,
+    shared: Configuration,
 }
 
-impl World {
+impl TestExchange {
     /// A request whose headers have come.
     fn of(gateway: Gateway, end_of_stream: bool) -> (Self, FilterAction) {
         let document = r#"{
@@ -34,18 +31,17 @@ impl World {
             ]
         }"#;
         let policy = Policy::from_json(document.as_bytes()).unwrap();
-        let lookups = SharedLookups::of(&policy).unwrap();
-        let driver = Driver::new(1, Some(Arc::new(policy)), Waits::default());
-        let mut world = Self { gateway, driver, lookups, series: SeriesTable::default() };
-        let action = world.driver.on_request_headers(&world.gateway, end_of_stream, Some(&mut world.lookups));
-        (world, action)
+        let mut shared = Configuration::of(Arc::new(policy));
+        let mut stream = Stream::new(1, &shared);
+        let action = stream.on_request_headers(&gateway, &mut shared, end_of_stream);
+        (Self { gateway, stream, shared }, action)
     }
 
     fn enforced() -> Self {
-        let (world, action) =
+        let (exchange, action) =
             Self::of(Gateway { received_bytes: Cell::new(Some(1000)), ..Gateway::posting(b"/enforced") }, false);
         assert_eq!(action, FilterAction::Pause);
-        world
+        exchange
     }
 
     fn observed() -> Self {
@@ -54,9 +50,9 @@ impl World {
 
     /// A request that is observed on this path.
     fn passing(path: &'static [u8]) -> Self {
-        let (world, action) = Self::of(Gateway::posting(path), false);
+        let (exchange, action) = Self::of(Gateway::posting(path), false);
         assert_eq!(action, FilterAction::Continue);
-        world
+        exchange
     }
 
     /// A part of the body comes; the gateway buffers a request that waits.
@@ -68,7 +64,7 @@ impl World {
         body.extend(part);
         let size = body.len();
         drop(body);
-        self.driver.on_request_body(&self.gateway, size, end_of_stream, Some(&mut self.lookups))
+        self.stream.on_request_body(&self.gateway, &mut self.shared, size, end_of_stream)
     }
 
     /// The guard answers the claim, with this fingerprint or the claim's own.
@@ -76,19 +72,19 @@ impl World {
         let own = self.gateway.calls.borrow().last().unwrap().clone();
         let body = first.map_or(own, |first| format!("\"{first}\""));
         let reply = CallReply { status: Some(200), body: Some(body.as_bytes()) };
-        self.lookups.on_call_reply(&self.gateway, 7, &reply, &mut self.series);
-        while let Some((_, answer)) = self.lookups.next_answer() {
-            self.driver.on_lookup_answer(&self.gateway, answer, &mut self.lookups);
+        self.shared.on_call_reply(&self.gateway, 7, &reply);
+        while self.shared.next_to_wake().is_some() {
+            self.stream.on_wake(&self.gateway, &mut self.shared);
         }
     }
 
     /// The counters of claims and collisions.
     fn counted(&mut self) -> Vec<(String, u64)> {
-        self.lookups.on_tick(&self.gateway, &mut self.series);
-        self.series.flush(&self.gateway);
+        self.shared.on_tick(&self.gateway);
         let short = |(name, count): &(String, u64)| (name.split(";tenant").next().unwrap().to_owned(), *count);
         let metrics = self.gateway.metrics.borrow();
-        metrics.iter().filter(|(name, _)| name.contains("_total;")).map(short).collect()
+        let is_one = |name: &str| name.contains("store=guard") || name.contains("collision_total;");
+        metrics.iter().filter(|(name, _)| name.contains("_total;") && is_one(name)).map(short).collect()
     }
 
     fn calls(&self) -> usize {
@@ -104,21 +100,21 @@ const COLLISION: &str = "idempotency_key_collision_total;mode=observe";
 fn each_part_of_a_body_is_read_once() {
     let mut fingerprints = Vec::new();
     for parts in [&["abc", "de", "f", ""][..], &["abcdef"], &["", "abcdef"]] {
-        let mut world = World::enforced();
+        let mut exchange = TestExchange::enforced();
         for (index, part) in parts.iter().enumerate() {
-            assert_eq!(world.calls(), 0, "a claim before the end");
-            let action = world.part(part.as_bytes(), index + 1 == parts.len());
+            assert_eq!(exchange.calls(), 0, "a claim before the end");
+            let action = exchange.part(part.as_bytes(), index + 1 == parts.len());
             assert_eq!(action, FilterAction::Pause);
         }
         let mut next = 0;
-        for (start, length) in world.gateway.reads.borrow().iter() {
+        for (start, length) in exchange.gateway.reads.borrow().iter() {
             assert_eq!(*start, next, "{parts:?}");
             next += length;
         }
         assert_eq!(next, 6);
-        fingerprints.extend(world.gateway.calls.borrow().clone());
-        world.answer(None);
-        assert_eq!((world.gateway.resumed.get(), world.gateway.replies.borrow().len()), (1, 0));
+        fingerprints.extend(exchange.gateway.calls.borrow().clone());
+        exchange.answer(None);
+        assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().len()), (1, 0));
     }
     assert_eq!(fingerprints.len(), 3);
     fingerprints.dedup();
@@ -127,66 +123,70 @@ fn each_part_of_a_body_is_read_once() {
 
 #[test]
 fn another_request_is_refused() {
-    let mut world = World::enforced();
-    world.part(b"abc", true);
-    world.answer(Some("1r.another"));
-    assert_eq!((world.gateway.resumed.get(), world.gateway.replies.borrow().as_slice()), (0, &[422][..]));
+    let mut exchange = TestExchange::enforced();
+    exchange.part(b"abc", true);
+    exchange.answer(Some("1r.another"));
+    assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().as_slice()), (0, &[422][..]));
 }
 
 #[test]
 fn a_body_above_the_limit_makes_no_claim() {
-    let mut world = World::enforced();
-    assert_eq!(world.part(b"12345678", false), FilterAction::Pause);
-    assert_eq!(world.part(b"9", true), FilterAction::Pause);
-    assert_eq!((world.calls(), world.gateway.replies.borrow().as_slice()), (0, &[413][..]));
+    let mut exchange = TestExchange::enforced();
+    assert_eq!(exchange.part(b"12345678", false), FilterAction::Pause);
+    assert_eq!(exchange.part(b"9", true), FilterAction::Pause);
+    assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().as_slice()), (0, &[413][..]));
 
-    let mut world = World::observed();
+    let mut exchange = TestExchange::observed();
     for part in ["1234", "5678", "9", "0"] {
-        assert_eq!(world.part(part.as_bytes(), part == "0"), FilterAction::Continue);
+        assert_eq!(exchange.part(part.as_bytes(), part == "0"), FilterAction::Continue);
     }
-    assert_eq!((world.calls(), world.gateway.replies.borrow().len()), (0, 0));
-    assert_eq!(world.counted(), [("idempotency_lookup_total;store=guard;result=body_too_large".to_owned(), 1)]);
+    assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().len()), (0, 0));
+    assert_eq!(exchange.counted(), [("idempotency_lookup_total;store=guard;result=body_too_large".to_owned(), 1)]);
 }
 
 /// The gateway has answered by itself. The verdict that comes later changes nothing.
 #[test]
 fn a_verdict_behind_the_gateways_own_response_is_dropped() {
     for first in [None, Some("1r.another")] {
-        let mut world = World::enforced();
-        world.part(b"abc", true);
-        world.driver.on_response_headers(&world.gateway, true, Some(&mut world.lookups));
-        world.answer(first);
-        assert_eq!((world.gateway.resumed.get(), world.gateway.replies.borrow().len()), (0, 0));
+        let mut exchange = TestExchange::enforced();
+        exchange.part(b"abc", true);
+        exchange.stream.on_response_headers(&exchange.gateway, &mut exchange.shared, true);
+        exchange.answer(first);
+        assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().len()), (0, 0));
     }
 }
 
 /// An answer that nobody has asked for does not take the place of a claim that is still to be made.
 #[test]
 fn a_claim_that_waits_for_the_body_is_not_dropped() {
-    let mut other = World::enforced();
+    let mut other = TestExchange::enforced();
     other.part(b"abc", true);
     let own = other.gateway.calls.borrow().last().unwrap().clone();
     let reply = CallReply { status: Some(200), body: Some(own.as_bytes()) };
-    other.lookups.on_call_reply(&other.gateway, 7, &reply, &mut other.series);
-    let (_, answer) = other.lookups.next_answer().unwrap();
+    other.shared.on_call_reply(&other.gateway, 7, &reply);
+    assert_eq!(other.shared.next_to_wake(), Some(1));
 
-    let mut world = World::enforced();
-    world.driver.on_lookup_answer(&world.gateway, answer, &mut world.lookups);
-    world.part(b"def", true);
-    assert_eq!((world.gateway.resumed.get(), world.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+    let mut exchange = TestExchange::enforced();
+    exchange.stream.on_wake(&exchange.gateway, &mut other.shared);
+    exchange.part(b"def", true);
+    assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().as_slice()), (0, &[503][..]));
 }
 
 /// A gateway that keeps the body back ends the wait as for webhooks; while the guard is asked, nothing stalls.
 #[test]
 fn a_body_that_is_kept_back_ends_the_wait() {
-    let mut world = World::enforced();
-    assert_eq!((1..=100).find(|_| world.driver.on_tick()), Some(6));
-    assert!(world.driver.end_stalled_wait(&world.gateway));
-    assert_eq!(world.gateway.replies.borrow().as_slice(), [503]);
+    let mut exchange = TestExchange::enforced();
+    let is_woken = |exchange: &mut TestExchange| {
+        exchange.shared.on_tick(&exchange.gateway);
+        exchange.shared.next_to_wake().is_some()
+    };
+    assert_eq!((1..=100).find(|_| is_woken(&mut exchange)), Some(6));
+    exchange.stream.on_wake(&exchange.gateway, &mut exchange.shared);
+    assert_eq!(exchange.gateway.replies.borrow().as_slice(), [503]);
 
-    let mut world = World::enforced();
-    world.part(b"abc", true);
-    assert!((1..=100).all(|_| !world.driver.on_tick()));
+    let mut exchange = TestExchange::enforced();
+    exchange.part(b"abc", true);
+    assert!((1..=100).all(|_| !is_woken(&mut exchange)));
 }
 
 #[test]
@@ -194,55 +194,55 @@ fn an_observed_request_is_counted_although_it_has_ended() {
     for (first, counted) in
         [(None, vec![(MATCH.to_owned(), 1)]), (Some("1r.x"), vec![(MISMATCH.to_owned(), 1), (COLLISION.to_owned(), 1)])]
     {
-        let mut world = World::observed();
-        assert_eq!(world.part(b"abc", false), FilterAction::Continue);
-        assert_eq!(world.calls(), 0, "a claim before the end");
-        assert_eq!(world.part(b"de", true), FilterAction::Continue);
-        assert_eq!(world.calls(), 1);
-        // The exchange is over, and its driver gone, before the guard has answered.
-        world.driver = Driver::new(2, None, Waits::default());
-        world.answer(first);
-        assert_eq!(world.counted(), counted);
+        let mut exchange = TestExchange::observed();
+        assert_eq!(exchange.part(b"abc", false), FilterAction::Continue);
+        assert_eq!(exchange.calls(), 0, "a claim before the end");
+        assert_eq!(exchange.part(b"de", true), FilterAction::Continue);
+        assert_eq!(exchange.calls(), 1);
+        // The exchange is over, and its stream gone, before the guard has answered.
+        std::mem::replace(&mut exchange.stream, Stream::new(2, &exchange.shared)).on_end(&mut exchange.shared);
+        exchange.answer(first);
+        assert_eq!(exchange.counted(), counted);
     }
 }
 
 #[test]
 fn trailers_end_an_observed_body() {
-    let mut world = World::observed();
-    world.part(b"abc", false);
-    assert_eq!(world.driver.on_request_trailers(&world.gateway, Some(&mut world.lookups)), FilterAction::Continue);
-    assert_eq!(world.calls(), 1);
+    let mut exchange = TestExchange::observed();
+    exchange.part(b"abc", false);
+    assert_eq!(exchange.stream.on_request_trailers(&exchange.gateway, &mut exchange.shared), FilterAction::Continue);
+    assert_eq!(exchange.calls(), 1);
 }
 
 /// The end of the body never comes, or the backend does not get the request.
 #[test]
 fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
-    let mut world = World::observed();
-    world.part(b"abc", false);
-    world.driver.on_response_headers(&world.gateway, false, Some(&mut world.lookups));
-    world.driver = Driver::new(2, None, Waits::default());
-    assert_eq!((world.calls(), world.counted().len()), (0, 0));
+    let mut exchange = TestExchange::observed();
+    exchange.part(b"abc", false);
+    exchange.stream.on_response_headers(&exchange.gateway, &mut exchange.shared, false);
+    std::mem::replace(&mut exchange.stream, Stream::new(2, &exchange.shared)).on_end(&mut exchange.shared);
+    assert_eq!((exchange.calls(), exchange.counted().len()), (0, 0));
 
     for end_of_stream in [false, true] {
         let gateway = Gateway { refuses_edits: true, ..Gateway::posting(b"/observed") };
-        let (mut world, action) = World::of(gateway, end_of_stream);
+        let (mut exchange, action) = TestExchange::of(gateway, end_of_stream);
         assert_eq!(action, FilterAction::Pause);
         if !end_of_stream {
-            world.part(b"abc", true);
+            exchange.part(b"abc", true);
         }
-        assert_eq!((world.calls(), world.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+        assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().as_slice()), (0, &[503][..]));
     }
 }
 
 #[test]
 fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
-    let (mut world, _) = World::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/observed") }, false);
-    world.part(b"abc", true);
-    assert_eq!(world.counted(), [("idempotency_lookup_total;store=guard;result=guard_failed".to_owned(), 1)]);
+    let (mut exchange, _) = TestExchange::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/observed") }, false);
+    exchange.part(b"abc", true);
+    assert_eq!(exchange.counted(), [("idempotency_lookup_total;store=guard;result=guard_failed".to_owned(), 1)]);
 
-    let (mut world, _) = World::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/enforced") }, false);
-    assert_eq!(world.part(b"abc", true), FilterAction::Pause);
-    assert_eq!(world.gateway.replies.borrow().as_slice(), [503]);
+    let (mut exchange, _) = TestExchange::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/enforced") }, false);
+    assert_eq!(exchange.part(b"abc", true), FilterAction::Pause);
+    assert_eq!(exchange.gateway.replies.borrow().as_slice(), [503]);
 }
 
 /// The gateway gives less of the body than has come. What was read is another body, so no fingerprint is made of it.
@@ -250,20 +250,20 @@ fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
 fn a_body_that_the_gateway_does_not_give_whole_makes_no_claim() {
     for path in [&b"/enforced"[..], b"/canonical"] {
         for withheld in [1, 100] {
-            let (mut world, action) = World::of(Gateway { withheld, ..Gateway::posting(path) }, false);
+            let (mut exchange, action) = TestExchange::of(Gateway { withheld, ..Gateway::posting(path) }, false);
             assert_eq!(action, FilterAction::Pause);
-            world.part(b"[1]", false);
-            assert_eq!(world.part(b" ", true), FilterAction::Pause);
-            assert_eq!((world.calls(), world.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+            exchange.part(b"[1]", false);
+            assert_eq!(exchange.part(b" ", true), FilterAction::Pause);
+            assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().as_slice()), (0, &[503][..]));
         }
     }
     for path in [&b"/observed"[..], b"/kept"] {
-        let mut world = World::passing(path);
-        world.gateway.withheld = 1;
-        assert_eq!(world.part(b"[1", false), FilterAction::Continue);
-        world.gateway.withheld = 0;
-        assert_eq!(world.part(b"]", true), FilterAction::Continue);
-        assert_eq!((world.calls(), world.gateway.replies.borrow().len()), (0, 0));
+        let mut exchange = TestExchange::passing(path);
+        exchange.gateway.withheld = 1;
+        assert_eq!(exchange.part(b"[1", false), FilterAction::Continue);
+        exchange.gateway.withheld = 0;
+        assert_eq!(exchange.part(b"]", true), FilterAction::Continue);
+        assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().len()), (0, 0));
     }
 }
 
@@ -273,30 +273,30 @@ fn the_bodies_that_are_kept_for_canonical_json_have_a_limit() {
     const FULL: &str = "idempotency_lookup_total;store=guard;result=observing_full";
     let half = vec![b' '; 512 * 1024 - 1];
     let keep = || {
-        let mut world = World::passing(b"/kept");
+        let mut exchange = TestExchange::passing(b"/kept");
         for _ in 0..2 {
-            assert_eq!(world.part(&half, false), FilterAction::Continue);
+            assert_eq!(exchange.part(&half, false), FilterAction::Continue);
         }
-        world
+        exchange
     };
-    let is_kept = |mut world: World| {
-        let action = world.part(b"1", true);
-        assert_eq!((action, world.calls(), world.counted().len()), (FilterAction::Continue, 1, 0));
+    let is_kept = |mut exchange: TestExchange| {
+        let action = exchange.part(b"1", true);
+        assert_eq!((action, exchange.calls(), exchange.counted().len()), (FilterAction::Continue, 1, 0));
     };
     let is_not_kept = || {
-        let mut world = keep();
-        let action = world.part(b"1", true);
-        assert_eq!((action, world.calls(), world.gateway.replies.borrow().len()), (FilterAction::Continue, 0, 0));
-        assert_eq!(world.counted(), [(FULL.to_owned(), 1)]);
+        let mut exchange = keep();
+        let action = exchange.part(b"1", true);
+        assert_eq!((action, exchange.calls(), exchange.gateway.replies.borrow().len()), (FilterAction::Continue, 0, 0));
+        assert_eq!(exchange.counted(), [(FULL.to_owned(), 1)]);
     };
-    let mut waiting: Vec<World> = (0..16).map(|_| keep()).collect();
+    let mut waiting: Vec<TestExchange> = (0..16).map(|_| keep()).collect();
     is_not_kept();
     is_not_kept();
     // A request without a body, and one whose body is hashed as it comes, need no room.
     for (path, body) in [(&b"/kept"[..], &b""[..]), (b"/observed", b"1")] {
-        let mut world = World::passing(path);
-        world.part(body, true);
-        assert_eq!(world.calls(), 1);
+        let mut exchange = TestExchange::passing(path);
+        exchange.part(body, true);
+        assert_eq!(exchange.calls(), 1);
     }
     // Its client is gone.
     drop(waiting.pop());
@@ -307,10 +307,10 @@ fn the_bodies_that_are_kept_for_canonical_json_have_a_limit() {
     waiting.push(keep());
     is_not_kept();
     // Its body is above the limit.
-    let mut world = waiting.pop().unwrap();
-    world.part(b"123", false);
+    let mut exchange = waiting.pop().unwrap();
+    exchange.part(b"123", false);
     let too_large = "idempotency_lookup_total;store=guard;result=body_too_large";
-    assert_eq!(world.counted(), [(too_large.to_owned(), 1)]);
+    assert_eq!(exchange.counted(), [(too_large.to_owned(), 1)]);
     waiting.push(keep());
     is_not_kept();
     waiting.clear();

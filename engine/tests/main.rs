@@ -3,7 +3,7 @@
 mod allocations;
 mod collision;
 mod common;
-mod driver;
+mod explanations;
 mod lookups;
 mod pausing;
 mod policies;
@@ -11,4 +11,5 @@ mod properties;
 mod schema;
 mod signed_callers;
 mod start_failures;
+mod stream;
 mod waiting;

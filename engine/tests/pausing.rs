@@ -3,9 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common::{Gateway, Line};
-use edge_idempotency_engine::call::CallReply;
-use edge_idempotency_engine::metrics::SeriesTable;
-use edge_idempotency_engine::{Driver, FilterAction, Policy, SharedLookups, Waits};
+use edge_idempotency_engine::{CallReply, Configuration, FilterAction, Policy, Stream};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::sync::{Arc, LazyLock};
@@ -34,20 +32,19 @@ static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| {
 });
 
 /// An exchange in a gateway.
-struct World {
+struct TestExchange {
     gateway: Gateway,
-    driver: Driver<Gateway>,
-    lookups: SharedLookups,
-    series: SeriesTable,
+    stream: Stream,
+    shared: Configuration,
 }
 
-impl World {
+impl TestExchange {
     /// A request whose headers have come.
     fn of(gateway: Gateway, has_body: bool) -> (Self, FilterAction) {
-        let mut lookups = SharedLookups::of(&POLICY).unwrap();
-        let mut driver = Driver::new(1, Some(Arc::clone(&POLICY)), Waits::default());
-        let action = driver.on_request_headers(&gateway, !has_body, Some(&mut lookups));
-        (Self { gateway, driver, lookups, series: SeriesTable::default() }, action)
+        let mut shared = Configuration::of(Arc::clone(&POLICY));
+        let mut stream = Stream::new(1, &shared);
+        let action = stream.on_request_headers(&gateway, &mut shared, !has_body);
+        (Self { gateway, stream, shared }, action)
     }
 
     /// Every call that was made is answered.
@@ -56,9 +53,9 @@ impl World {
         for call in calls {
             let body = call.into_bytes();
             let reply = CallReply { status: Some(200), body: Some(&body) };
-            self.lookups.on_call_reply(&self.gateway, 7, &reply, &mut self.series);
-            while let Some((_, answer)) = self.lookups.next_answer() {
-                self.driver.on_lookup_answer(&self.gateway, answer, &mut self.lookups);
+            self.shared.on_call_reply(&self.gateway, 7, &reply);
+            while self.shared.next_to_wake().is_some() {
+                self.stream.on_wake(&self.gateway, &mut self.shared);
             }
         }
     }
@@ -99,16 +96,20 @@ proptest! {
         ticks in prop::option::of(0..6usize),
     ) {
         let gateway = Gateway { response, ..Gateway::posting(path) };
-        let (mut world, action) = World::of(gateway, false);
+        let (mut exchange, action) = TestExchange::of(gateway, false);
         prop_assert_eq!(action, FilterAction::Continue);
-        let World { gateway, driver, .. } = &mut world;
-        let mut is_paused = driver.on_response_headers(gateway, false, None) == FilterAction::Pause;
+        let TestExchange { gateway, stream, shared } = &mut exchange;
+        let mut is_paused = stream.on_response_headers(gateway, shared, false) == FilterAction::Pause;
         let mut size = 0;
         for (number, (part, _)) in parts.iter().enumerate() {
             if ticks == Some(number) && is_paused {
                 // The gateway may keep back what follows. An answer goes on only if nothing of its body has come.
-                if (0..10).any(|_| driver.on_tick()) {
-                    prop_assert!(driver.end_stalled_wait(gateway));
+                let is_woken = (0..10).any(|_| {
+                    shared.on_tick(gateway);
+                    shared.next_to_wake().is_some()
+                });
+                if is_woken {
+                    stream.on_wake(gateway, shared);
                     prop_assert_eq!((number, gateway.responses_resumed.get()), (0, 1));
                     is_paused = false;
                 }
@@ -119,7 +120,7 @@ proptest! {
             // Of an answer that is not paused the gateway gives each part alone.
             size = if is_paused { size + part.len() } else { part.len() };
             let is_end = number + 1 == parts.len() && !has_trailers;
-            let action = driver.on_response_body(gateway, size, is_end);
+            let action = stream.on_response_body(gateway, shared, size, is_end);
             let is_replaced = !gateway.replies.borrow().is_empty();
             if is_paused && !is_end {
                 prop_assert_eq!(action, FilterAction::Pause, "part {} of {}", number, parts.len());
@@ -129,7 +130,7 @@ proptest! {
             }
         }
         if has_trailers && gateway.replies.borrow().is_empty() {
-            prop_assert_eq!(driver.on_response_trailers(gateway), FilterAction::Continue);
+            prop_assert_eq!(stream.on_response_trailers(gateway, shared), FilterAction::Continue);
         }
     }
 
@@ -139,23 +140,23 @@ proptest! {
         parts in parts(),
         has_trailers in any::<bool>(),
     ) {
-        let (mut world, action) = World::of(Gateway::posting(path), true);
+        let (mut exchange, action) = TestExchange::of(Gateway::posting(path), true);
         let is_paused = action == FilterAction::Pause;
         prop_assert_eq!(is_paused, !matches!(path, b"/shaped" | b"/observed"));
         let mut went_on = 0;
         for (number, (part, is_answered)) in parts.iter().enumerate() {
             if *is_answered {
-                world.answer_calls();
+                exchange.answer_calls();
             }
-            prop_assert_eq!(world.gateway.resumed.get(), 0, "before part {}", number);
+            prop_assert_eq!(exchange.gateway.resumed.get(), 0, "before part {}", number);
             if !is_paused {
-                world.gateway.body.borrow_mut().clear();
+                exchange.gateway.body.borrow_mut().clear();
             }
-            world.gateway.body.borrow_mut().extend(part);
-            let size = world.gateway.body.borrow().len();
+            exchange.gateway.body.borrow_mut().extend(part);
+            let size = exchange.gateway.body.borrow().len();
             let is_end = number + 1 == parts.len() && !has_trailers;
-            let action = world.driver.on_request_body(&world.gateway, size, is_end, Some(&mut world.lookups));
-            if world.replies() > 0 {
+            let action = exchange.stream.on_request_body(&exchange.gateway, &mut exchange.shared, size, is_end);
+            if exchange.replies() > 0 {
                 return Ok(());
             }
             if is_paused && !is_end {
@@ -164,13 +165,13 @@ proptest! {
             went_on += usize::from(is_end && action == FilterAction::Continue);
         }
         if has_trailers {
-            let action = world.driver.on_request_trailers(&world.gateway, Some(&mut world.lookups));
+            let action = exchange.stream.on_request_trailers(&exchange.gateway, &mut exchange.shared);
             went_on += usize::from(action == FilterAction::Continue);
         }
-        world.answer_calls();
-        world.answer_calls();
-        if is_paused && world.replies() == 0 {
-            prop_assert_eq!(went_on + world.gateway.resumed.get(), 1, "it goes on once");
+        exchange.answer_calls();
+        exchange.answer_calls();
+        if is_paused && exchange.replies() == 0 {
+            prop_assert_eq!(went_on + exchange.gateway.resumed.get(), 1, "it goes on once");
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
+use edge_idempotency_engine::problem::Reason;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -58,7 +59,7 @@ fn block(language: &str, index: usize) -> &'static str {
 fn policy() -> Policy {
     let mut policy = Policy::from_json(block("json", 0).as_bytes()).unwrap();
     let variable = |name: &str| SECRETS.iter().find(|(known, _)| *known == name);
-    policy.take_secrets(|name| variable(name).map(|(_, value)| value.as_bytes().to_vec())).unwrap();
+    policy.read_secrets(|name| variable(name).map(|(_, value)| value.as_bytes().to_vec()), "").unwrap();
     policy
 }
 
@@ -119,7 +120,7 @@ fn judge_at(
         exchange.request_body(policy, &headers, parts.body.as_bytes(), now * 1000, &mut effects);
     }
     match exchange.refusal() {
-        Some(problem) => Err((problem.code.name().to_owned(), exchange.reason().unwrap_or_default().to_owned())),
+        Some(problem) => Err((problem.code.name().to_owned(), exchange.reason().map_or("", Reason::name).to_owned())),
         None => Ok(exchange.key().unwrap().to_owned()),
     }
 }
@@ -186,7 +187,7 @@ fn policy_with(template: &str, scope: &str, mode: &str) -> Policy {
     document["routes"][0]["scope"] = scope.into();
     document["routes"][0]["mode"] = mode.into();
     let mut policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
-    policy.take_secrets(|_| Some(SECRETS[0].1.as_bytes().to_vec())).unwrap();
+    policy.read_secrets(|_| Some(SECRETS[0].1.as_bytes().to_vec()), "").unwrap();
     policy
 }
 

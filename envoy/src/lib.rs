@@ -2,7 +2,7 @@
 //! The engine knows no gateway, so hosts in Envoy pass these facts to it. Tests and `explain` do so in place of such a
 //! host.
 
-use edge_idempotency_engine::host::RouterHints;
+use edge_idempotency_engine::{OperatorAdvice, RouterHints};
 
 /// The headers that control Envoy's router for one request
 /// (<https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter>).
@@ -16,12 +16,11 @@ pub static ROUTER: RouterHints = RouterHints {
     ],
 };
 
-/// The advice for operators if the filter does not get an environment variable.
-pub const ENVIRONMENT_ADVICE: &str =
-    "set it in the gateway's environment, and list it in vm_config.environment_variables.host_env_keys";
-
-/// What operators have to change if Envoy keeps back the body that a message waits for.
-pub const STALL_ADVICE: &str = "a body that the filter waits for did not come within 5 s: set \
-     allow_on_headers_stop_iteration: true in the plugin's config (Envoy 1.35 or newer); until then requests whose body \
-     the filter has to read are answered 503 policy_invalid, and the bodies of backend errors are not shown. If it is \
-     set, the backend was slow to send the body of an error";
+/// What operators of Envoy have to change.
+pub static ADVICE: OperatorAdvice = OperatorAdvice {
+    environment: "set it in the gateway's environment, and list it in vm_config.environment_variables.host_env_keys",
+    kept_back_body: "a body that the filter waits for did not come within 5 s: set \
+        allow_on_headers_stop_iteration: true in the plugin's config (Envoy 1.35 or newer); until then requests whose body \
+        the filter has to read are answered 503 policy_invalid, and the bodies of backend errors are not shown. If it is \
+        set, the backend was slow to send the body of an error",
+};

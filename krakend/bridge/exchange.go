@@ -41,8 +41,8 @@ const (
 // owns r.Body and closes it after Exchange, and closes the returned Body, which ends the stream in the guest. The guest does
 // not change r.Header.
 //
-// An instance that traps or takes too long is answered with a 503 problem document, and so is a pause that nothing can end
-// and one that lasts beyond the deadline of ctx. The only error is that of a ctx that was canceled: then the client is gone.
+// An instance that traps or takes too long is answered with the problem document internal_error (503), and so is a pause that
+// nothing can end. One that lasts beyond the deadline of ctx is answered with dependency_unavailable (503). The only error is that of a ctx that was canceled: then the client is gone.
 func (b *Bridge) Exchange(ctx context.Context, r *Request, f Forward) (*Message, error) {
 	x := &exchange{bridge: b, ctx: ctx}
 	x.request = newInlet(&r.Message)
@@ -81,6 +81,7 @@ func (x *exchange) open(header Header) bool {
 	for range attempts {
 		in, err := x.bridge.pick()
 		if err != nil {
+			s.fault = !x.bridge.closed.Load()
 			return false
 		}
 		in.open.Add(1)
@@ -98,6 +99,7 @@ func (x *exchange) open(header Header) bool {
 		in.mu.Unlock()
 		return true
 	}
+	s.fault = true
 	return false
 }
 
@@ -248,7 +250,7 @@ func (x *exchange) giveUp(d direction, waited time.Duration) bool {
 		return false
 	}
 	x.bridge.log(LevelError, "edge-idempotency: the module has paused a request that nothing can resume, so it is answered with 503")
-	s.fail()
+	s.breakDown()
 	return true
 }
 
@@ -332,22 +334,38 @@ func (x *exchange) tell(record []byte) {
 
 // unavailable is the answer of the bridge where the module cannot answer.
 func (x *exchange) unavailable() *Message {
+	s := &x.stream
+	if s.in != nil {
+		s.in.mu.Lock()
+	}
+	fault := s.fault
+	if s.in != nil {
+		s.in.mu.Unlock()
+	}
 	answer := x.bridge.options.Unavailable
 	if answer == nil {
 		answer = unavailable
 	}
-	message := answer()
-	if x.stream.isHead {
+	message := answer(fault)
+	if s.isHead {
 		message.Body = nil
 	}
 	return message
 }
 
-// unavailable is the problem document dependency_unavailable.
-func unavailable() *Message {
-	const document = `{"type":"about:blank","title":"Temporarily unavailable","status":503,` +
-		`"detail":"The service cannot be reached right now, or is busy. Send the same request again later, with the same ` +
-		`idempotency key if it had one: then nothing is done twice.","code":"dependency_unavailable","retry":"same_key"}`
+// unavailable is the problem document internal_error, or else dependency_unavailable.
+func unavailable(fault bool) *Message {
+	const (
+		again = ` Send the same request again later, with the same idempotency key if it had one: then nothing is done twice.`
+		busy  = `{"type":"about:blank","title":"Temporarily unavailable","status":503,"detail":"The service cannot be reached right ` +
+			`now, or is busy.` + again + `","code":"dependency_unavailable","retry":"same_key"}`
+		broken = `{"type":"about:blank","title":"Internal error","status":503,"detail":"The gateway has failed to handle the request.` +
+			again + `","code":"internal_error","retry":"same_key"}`
+	)
+	document := busy
+	if fault {
+		document = broken
+	}
 	return &Message{
 		Header: Header{
 			{":status", "503"},

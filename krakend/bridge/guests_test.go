@@ -40,8 +40,14 @@ func answering(body string) Forward {
 }
 
 func isUnavailable(header Header, body string) bool {
+	return isProblem(header, body, "dependency_unavailable")
+}
+
+func isInternalError(header Header, body string) bool { return isProblem(header, body, "internal_error") }
+
+func isProblem(header Header, body, code string) bool {
 	return value(header, ":status") == "503" && value(header, "idempotency-retry") == "same_key" &&
-		value(header, "retry-after") == "5" && strings.Contains(body, `"code":"dependency_unavailable"`)
+		value(header, "retry-after") == "5" && strings.Contains(body, `"code":"`+code+`"`)
 }
 
 func TestATrapOrALoopClosesTheInstanceAndTheNextRequestWorks(t *testing.T) {
@@ -58,7 +64,7 @@ func TestATrapOrALoopClosesTheInstanceAndTheNextRequestWorks(t *testing.T) {
 			var log logLines
 			b := acts(t, Options{Instances: 1, Deadline: 300 * time.Millisecond, Log: log.add})
 			header, body := mustExchange(t, b, ask(test.path, "body"), answering("answer"))
-			if !isUnavailable(header, body) {
+			if !isInternalError(header, body) {
 				t.Errorf("the client got %v %q", header, body)
 			}
 			stats := b.Stats()
@@ -110,7 +116,7 @@ func TestStreamsOfAClosedInstanceAreAnswered(t *testing.T) {
 	for _, path := range []string{"/z", "/b"} {
 		clients.Go(func() {
 			r := ask(path, "body")
-			if header, body := mustExchange(t, b, r, waiting); !isUnavailable(header, body) {
+			if header, body := mustExchange(t, b, r, waiting); !isInternalError(header, body) {
 				t.Errorf("%s: the client got %v %q", path, header, body)
 			}
 		})
@@ -120,7 +126,7 @@ func TestStreamsOfAClosedInstanceAreAnswered(t *testing.T) {
 	clients.Go(func() {
 		r := ask("/b", "")
 		r.Body = silent
-		if header, body := mustExchange(t, b, r, answering("")); !isUnavailable(header, body) {
+		if header, body := mustExchange(t, b, r, answering("")); !isInternalError(header, body) {
 			t.Errorf("the client that sends nothing got %v %q", header, body)
 		}
 		silent.Close()
@@ -145,7 +151,7 @@ func TestAPauseThatNothingEndsIsAnswered(t *testing.T) {
 	for _, path := range []string{"/p", "/q"} {
 		var log logLines
 		b := acts(t, Options{Log: log.add})
-		if header, body := mustExchange(t, b, ask(path, "body"), answering("answer")); !isUnavailable(header, body) {
+		if header, body := mustExchange(t, b, ask(path, "body"), answering("answer")); !isInternalError(header, body) {
 			t.Errorf("%s: the client got %v %q", path, header, body)
 		}
 		if !log.contains("nothing can resume") || b.Stats().Trapped != 0 {
@@ -161,7 +167,7 @@ func TestAPauseUnderTicksEndsAfterTheLimit(t *testing.T) {
 	}
 	// The ticks go on, and resume nothing.
 	b.pauseLimit = 30 * time.Millisecond
-	if header, body := mustExchange(t, b, ask("/p", "body"), answering("answer")); !isUnavailable(header, body) {
+	if header, body := mustExchange(t, b, ask("/p", "body"), answering("answer")); !isInternalError(header, body) {
 		t.Errorf("the client got %v %q", header, body)
 	}
 }

@@ -272,6 +272,9 @@ func (in *instance) trapped(callback string, err error) {
 	in.bridge.log(LevelCritical, fmt.Sprintf(
 		"edge-idempotency: %s %s; its instance is closed, and the %d open requests of the instance are answered with 503: %v",
 		callback, what, len(in.streams), oneLine(err)))
+	for _, s := range in.streams {
+		s.fault = true
+	}
 	in.end()
 }
 

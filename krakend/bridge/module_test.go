@@ -109,7 +109,7 @@ func TestABrokenPolicyDoesNotStart(t *testing.T) {
 func TestWithoutAnInstanceRequestsAreAnswered(t *testing.T) {
 	var log logLines
 	o := Options{Compiled: compiledModule(t), Policy: []byte(policy), Instances: 1, Log: log.add,
-		Unavailable: func() *Message { return response("503", "the gateway's own") }}
+		Unavailable: func(fault bool) *Message { return response("503", fmt.Sprintf("the gateway's own, fault: %t", fault)) }}
 	b := startBridge(t, o)
 	b.startPause = time.Hour
 	in := b.slots[0].instance.Load()
@@ -119,7 +119,7 @@ func TestWithoutAnInstanceRequestsAreAnswered(t *testing.T) {
 	in.mu.Unlock()
 	for range 3 {
 		header, body := mustExchange(t, b, post("/orders", "k", "{}"), answering(""))
-		if value(header, ":status") != "503" || body != "the gateway's own" {
+		if value(header, ":status") != "503" || body != "the gateway's own, fault: true" {
 			t.Errorf("the client got %v %q", header, body)
 		}
 	}

@@ -61,7 +61,9 @@ type stream struct {
 	// reset says that nothing more can be sent.
 	reset bool
 	// failed says that the guest will not answer: its instance is gone, or nothing can resume the stream.
-	failed  bool
+	failed bool
+	// fault says that the module is why: it trapped, took too long, or has paused what nothing can resume.
+	fault   bool
 	logging bool
 	closed  bool
 }
@@ -92,6 +94,12 @@ func (s *stream) interrupt() {
 func (s *stream) fail() {
 	s.failed = true
 	s.interrupt()
+}
+
+// breakDown gives the stream up because of the module.
+func (s *stream) breakDown() {
+	s.fault = true
+	s.fail()
 }
 
 // notify wakes who waits for a change of this side.

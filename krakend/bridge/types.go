@@ -111,9 +111,10 @@ type Options struct {
 	Log func(level Level, message string)
 	// Record gets the record of each request as a JSON object. It is called from several goroutines. Nil: no records.
 	Record func(record []byte)
-	// Unavailable makes the answer to a request that the module cannot answer. Nil: the problem document
-	// dependency_unavailable without the policy's docs_url. The body of a request with HEAD is left out.
-	Unavailable func() *Message
+	// Unavailable makes the answer to a request that the module cannot answer. fault says that the module has failed. Nil: the
+	// problem document internal_error, or without a fault dependency_unavailable, without the policy's docs_url. The body of a
+	// request with HEAD is left out.
+	Unavailable func(fault bool) *Message
 	// Now is the clock that the guest reads; nil stands for time.Now.
 	Now func() time.Time
 	// Interpreter chooses wazero's interpreter in place of its compiler, for machines that it cannot compile for.

@@ -68,7 +68,7 @@ func (e *Executor) For(extra map[string]any) (run func(ctx context.Context, requ
 			if request.Body != nil {
 				_ = request.Body.Close()
 			}
-			return gateway.Unavailable("The gateway has no valid configuration."), nil
+			return gateway.Misconfigured("The gateway has no valid configuration."), nil
 		}
 		return running.RoundTrip(ctx, endpoint, request)
 	}, true

@@ -231,7 +231,7 @@ func TestWithoutAValidConfigurationNothingIsForwarded(t *testing.T) {
 		t.Errorf("a broken policy: %v", err)
 	}
 	run := factory(e, func(*backend) proxy { return nil })(orders)
-	if response, body := order(t, run, "key-1"); response.StatusCode != 503 || !strings.Contains(body, "dependency_unavailable") {
+	if response, body := order(t, run, "key-1"); response.StatusCode != 503 || !strings.Contains(body, "policy_invalid") {
 		t.Errorf("%d %s", response.StatusCode, body)
 	}
 	if hits != 0 {

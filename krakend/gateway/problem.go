@@ -40,15 +40,26 @@ type documentError struct {
 	DocURL  string `json:"doc_url,omitempty"`
 }
 
-// Unavailable is the answer to a request that cannot be decided: 503 dependency_unavailable, to be sent again with the same
-// key.
-func Unavailable(detail string) *http.Response { return problems{}.unavailable(detail) }
+// Misconfigured is the answer to a request that the configuration leaves undecided: 503 policy_invalid, which the operator has
+// to mend.
+func Misconfigured(detail string) *http.Response { return problems{}.misconfigured(detail) }
 
-// message is the bridge's own answer where the module cannot answer.
-func (p problems) message() *bridge.Message {
-	response := p.unavailable("The service cannot be reached right now, or is busy. Send the same request again later, with the same idempotency key if it had one: then nothing is done twice.")
+// again is the advice of an answer of the bridge's own.
+const again = " Send the same request again later, with the same idempotency key if it had one: then nothing is done twice."
+
+// message is the bridge's own answer where the module cannot answer; fault says that the module has failed.
+func (p problems) message(fault bool) *bridge.Message {
+	response := p.unavailable("The service cannot be reached right now, or is busy." + again)
+	if fault {
+		response = p.make(document{Title: "Internal error", Status: http.StatusServiceUnavailable,
+			Detail: "The gateway has failed to handle the request." + again, Code: "internal_error", Retry: "same_key"})
+	}
 	header := append(bridge.Header{{Name: ":status", Value: strconv.Itoa(response.StatusCode)}}, bridge.HeaderFrom(response.Header)...)
 	return &bridge.Message{Header: header, Body: response.Body}
+}
+
+func (p problems) misconfigured(detail string) *http.Response {
+	return p.make(document{Title: "Gateway misconfigured", Status: http.StatusServiceUnavailable, Detail: detail, Code: "policy_invalid", Retry: "never"})
 }
 
 func (p problems) unavailable(detail string) *http.Response {

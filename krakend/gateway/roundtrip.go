@@ -78,7 +78,7 @@ func (b *cutBody) end() error {
 func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (answer *http.Response, from client, stalled bool, err error) {
 	b := g.bindings[endpoint]
 	if b == nil {
-		return g.problems.unavailable("The gateway's configuration has no such endpoint."), client{}, false, nil
+		return g.problems.misconfigured("The gateway's configuration has no such endpoint."), client{}, false, nil
 	}
 	from, ok := clientOf(ctx)
 	if !ok {

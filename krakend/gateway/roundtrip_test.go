@@ -68,7 +68,7 @@ func TestLocalRepliesAreTheModules(t *testing.T) {
 		"no key":        {"refunds.create", call{method: "POST", path: "/api/refunds", header: noKey}, 400, "idempotency_key_required"},
 		"no identity":   {"refunds.create", call{method: "POST", path: "/api/refunds", header: http.Header{"Idempotency-Key": {"k"}}}, 401, "identity_missing"},
 		"other path":    {"carts.checkout", call{method: "POST", path: "/api/refunds", header: alice()}, 404, "not_found"},
-		"no endpoint":   {"none", call{method: "POST", path: "/api/refunds", header: alice()}, 503, "dependency_unavailable"},
+		"no endpoint":   {"none", call{method: "POST", path: "/api/refunds", header: alice()}, 503, "policy_invalid"},
 		"encoded slash": {"refunds.create", call{method: "POST", path: "/api%2Frefunds", header: alice()}, 400, "path_ambiguous"},
 	} {
 		response, body := exchange(t, g, test.endpoint, test.call)

@@ -42,22 +42,22 @@ func newHandler(ctx context.Context, extra map[string]interface{}) (http.Handler
 	endpoint, _ := gateway.EndpointOf(map[string]any{"plugin/http-client": extra})
 	if !wazeroIsKnown {
 		log(bridge.LevelCritical, gateway.Namespace+": the plugin was built with a wazero that it does not know: build it with the version of its go.mod")
-		return unavailable("The gateway was built wrongly, and its log says how."), nil
+		return misconfigured("The gateway was built wrongly, and its log says how."), nil
 	}
 	running := plugins.get(ctx, os.Args, log)
 	if running == nil {
-		return unavailable("The gateway's configuration is broken, and its log says where."), nil
+		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
 	}
 	if !running.Has(endpoint) {
 		log(bridge.LevelCritical, gateway.Namespace+": a backend is bound to the endpoint "+endpoint+", which krakend.json did not have when the plugin read it: restart KrakenD")
-		return unavailable("The gateway's configuration has no such endpoint."), nil
+		return misconfigured("The gateway's configuration has no such endpoint."), nil
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { running.ServeHTTP(w, r, endpoint) }), nil
 }
 
-func unavailable(detail string) http.Handler {
+func misconfigured(detail string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response := gateway.Unavailable(detail)
+		response := gateway.Misconfigured(detail)
 		body, _ := io.ReadAll(response.Body)
 		gateway.Write(w, response, body)
 	})

@@ -1,20 +1,14 @@
-//! Cases through the engine, natively: its driver runs over a [`Host`] that holds one request and one response, as a gateway
-//! would.
+//! Cases through the engine, natively: the [`Host`] holds one request and one response, as a gateway would.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use edge_idempotency_engine::call::{Call, CallReply};
-use edge_idempotency_engine::headers::Headers as Lines;
-use edge_idempotency_engine::host::{
-    HeaderLines, Host, HostError, LocalReply as EngineReply, LogLevel, MetricId, RouterHints,
-};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::lookup::FakeStores;
-use edge_idempotency_engine::metrics::{MetricKind, SeriesTable};
-use edge_idempotency_engine::telemetry::Recorder;
-use edge_idempotency_engine::{Driver, FilterAction, HeaderMapKind, Policy, PolicyErrors, SharedLookups, Waits};
+use edge_idempotency_engine::{
+    AttributeValue, Attributes, Call, CallReply, Configuration, FilterAction, HeaderLines, HeaderMapKind,
+    Headers as Lines, Host, HostError, LocalReply as EngineReply, LogLevel, MetadataPath, MetricId, MetricKind,
+    Metrics, OperatorAdvice, PolicyErrors, RouterHints, Stream,
+};
 use serde_json::Value;
 
 use crate::attributes::JsonAttributes;
@@ -33,27 +27,28 @@ pub struct Native;
 impl Native {
     /// Runs a case.
     pub fn run(self, case: &Case) -> CaseOutcome {
-        let outcome = policy(&case.policy, &case.environment)
-            .map_err(|errors| errors.to_string())
-            .and_then(|policy| exchange(case, policy));
-        outcome.unwrap_or_else(|error| CaseOutcome { failures: vec![error], ..CaseOutcome::default() })
+        exchange(case).unwrap_or_else(|error| CaseOutcome { failures: vec![error], ..CaseOutcome::default() })
     }
 
     /// The errors of a policy, each as `pointer: message`; none if it starts.
     pub fn start(self, case: &StartErrors) -> Vec<String> {
-        let issues = policy(&case.policy, &case.environment).err().map(|errors| errors.0).unwrap_or_default();
+        let host = NativeHost::default();
+        let issues = load(&host, &case.policy, &case.environment).err().map(|errors| errors.0).unwrap_or_default();
         issues.iter().map(ToString::to_string).collect()
     }
 }
 
-fn policy(document: &[u8], environment: &BTreeMap<String, String>) -> Result<Policy, PolicyErrors> {
-    let mut policy = Policy::from_json(document)?;
+fn load(
+    host: &NativeHost,
+    document: &[u8],
+    environment: &BTreeMap<String, String>,
+) -> Result<Configuration, PolicyErrors> {
     let variable = |name: &str| environment.get(name).map(|value| value.clone().into_bytes());
-    policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE)?;
-    Ok(policy)
+    Configuration::load(host, document, variable, &Metrics::default())
 }
 
 /// A gateway with one request and one response.
+#[derive(Default)]
 struct NativeHost {
     attributes: JsonAttributes,
     request: RefCell<Message>,
@@ -212,6 +207,10 @@ impl Host for NativeHost {
         Ok(())
     }
 
+    fn advice(&self) -> &'static OperatorAdvice {
+        &edge_idempotency_envoy::ADVICE
+    }
+
     fn log(&self, level: LogLevel, line: &str) {
         self.log.borrow_mut().push(format!("{level:?} {line}"));
     }
@@ -221,69 +220,62 @@ impl Host for NativeHost {
     }
 }
 
-/// One request on its way, and what it shares with others of its configuration.
-struct Stream<'h> {
+/// One request and its response on their way.
+struct CaseRun<'h> {
     host: &'h NativeHost,
-    driver: Driver<NativeHost>,
-    lookups: Option<SharedLookups>,
-    series: SeriesTable,
-    recorder: Recorder,
-    /// Whether the request went on.
-    went_on: bool,
+    stream: Stream,
+    configuration: Configuration,
 }
 
-impl Stream<'_> {
-    /// Takes the action of a callback of the request, and lets every call be answered.
-    fn after(&mut self, action: FilterAction) {
-        let Some(lookups) = &mut self.lookups else {
-            self.went_on = action == FilterAction::Continue;
-            return;
-        };
+/// The number of the only stream.
+const STREAM: u32 = 1;
+
+impl CaseRun<'_> {
+    /// Lets every call be answered. Whether the request goes on after an event with this action.
+    fn goes_on(&mut self, action: FilterAction) -> bool {
         while let Some(PendingReply { token, status, body }) = { self.host.calls.borrow_mut().pop() } {
-            let reply = CallReply { status, body: Some(&body) };
-            lookups.on_call_reply(self.host, token, &reply, &mut self.series);
-            while let Some((_, answer)) = lookups.next_answer() {
-                self.driver.on_lookup_answer(self.host, answer, lookups);
+            self.configuration.on_call_reply(self.host, token, &CallReply { status, body: Some(&body) });
+            while self.configuration.next_to_wake().is_some() {
+                self.stream.on_wake(self.host, &mut self.configuration);
             }
         }
-        self.went_on = action == FilterAction::Continue || self.host.resumed.get();
+        action == FilterAction::Continue || self.host.resumed.get()
     }
 
-    fn request(&mut self, message: &Message) {
+    /// Whether the request went on.
+    fn request(&mut self, message: &Message) -> bool {
+        let (host, shared) = (self.host, &mut self.configuration);
         let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
-        let action = self.driver.on_request_headers(self.host, !has_body && !has_trailers, self.lookups.as_mut());
-        self.after(action);
-        if has_body && !self.host.has_replied() {
-            let lookups = self.lookups.as_mut();
-            let action = self.driver.on_request_body(self.host, message.body.len(), !has_trailers, lookups);
-            self.after(action);
+        let action = self.stream.on_request_headers(host, shared, !has_body && !has_trailers);
+        let mut went_on = self.goes_on(action);
+        if has_body && !host.has_replied() {
+            let action = self.stream.on_request_body(host, &mut self.configuration, message.body.len(), !has_trailers);
+            went_on = self.goes_on(action);
         }
-        if has_trailers && !self.host.has_replied() {
-            let action = self.driver.on_request_trailers(self.host, self.lookups.as_mut());
-            self.after(action);
+        if has_trailers && !host.has_replied() {
+            let action = self.stream.on_request_trailers(host, &mut self.configuration);
+            went_on = self.goes_on(action);
         }
-        self.driver.count(self.host, &mut self.series);
-        self.driver.record(self.host, &mut self.recorder);
+        went_on
     }
 
     fn response(&mut self, message: &Message) {
+        let (host, shared, stream) = (self.host, &mut self.configuration, &mut self.stream);
         let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
-        self.driver.on_response_headers(self.host, !has_body && !has_trailers, self.lookups.as_mut());
+        stream.on_response_headers(host, shared, !has_body && !has_trailers);
         let length = message.body.len();
         // As with HTTP/1.1, an empty part ends a body.
-        let waits = has_body && self.driver.on_response_body(self.host, length, false) == FilterAction::Pause;
-        if waits && !has_trailers && !self.host.has_replied() {
-            self.driver.on_response_body(self.host, length, true);
+        let waits = has_body && stream.on_response_body(host, shared, length, false) == FilterAction::Pause;
+        if waits && !has_trailers && !host.has_replied() {
+            stream.on_response_body(host, shared, length, true);
         }
-        if has_trailers && !self.host.has_replied() {
-            self.driver.on_response_trailers(self.host);
+        if has_trailers && !host.has_replied() {
+            stream.on_response_trailers(host, shared);
         }
-        self.driver.count(self.host, &mut self.series);
-        self.driver.record(self.host, &mut self.recorder);
     }
 }
 
-fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
+fn exchange(case: &Case) -> Result<CaseOutcome, String> {
     let host = NativeHost {
         attributes: JsonAttributes::new(
             Value::Object(case.metadata.clone()),
@@ -291,33 +283,27 @@ fn exchange(case: &Case, policy: Policy) -> Result<CaseOutcome, String> {
         ),
         request: RefCell::new(case.request.clone()),
         response: RefCell::new(case.response.clone()),
-        reply: RefCell::new(None),
-        resumed: Cell::new(false),
         stores: fake_stores(case)?,
-        calls: RefCell::new(Vec::new()),
         now_unix_ms: case.now_unix_ms.unwrap_or(DEFAULT_NOW_UNIX_MS),
-        metrics: RefCell::new(Vec::new()),
-        samples: RefCell::new(Vec::new()),
-        record: RefCell::new(None),
-        log: RefCell::new(Vec::new()),
+        ..NativeHost::default()
     };
-    let series = SeriesTable::default();
-    let lookups = SharedLookups::of(&policy);
-    let driver = Driver::new(1, Some(Arc::new(policy)), Waits::default());
-    let mut stream = Stream { host: &host, driver, lookups, series, recorder: Recorder::default(), went_on: false };
-    stream.request(&case.request);
+    let configuration = load(&host, &case.policy, &case.environment).map_err(|errors| errors.to_string())?;
+    // Cases are about the lines of a request.
+    host.log.borrow_mut().clear();
+    let stream = Stream::new(STREAM, &configuration);
+    let mut run = CaseRun { host: &host, stream, configuration };
+    let went_on = run.request(&case.request);
     let is_refused = host.has_replied();
-    if !is_refused && !stream.went_on {
+    if !is_refused && !went_on {
         return Err("the request waits for ever".to_owned());
     }
     if !is_refused {
-        stream.response(&case.response);
+        run.response(&case.response);
     }
-    if let Some(lookups) = &mut stream.lookups {
-        lookups.on_tick(&host, &mut stream.series);
-    }
-    stream.series.flush(&host);
-    drop(stream);
+    let CaseRun { stream, mut configuration, .. } = run;
+    stream.on_end(&mut configuration);
+    configuration.on_tick(&host);
+    configuration.on_end(&host);
 
     let NativeHost { request, response, reply, metrics, samples, record, log, .. } = host;
     let repeated = |(name, count): (String, u64)| vec![name; usize::try_from(count).unwrap_or_default()];

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         }
         let Some((mut read, document)) = read_policy_document(file, args.json)? else { return Ok(BAD_INPUT) };
         // Without them a delivery is refused as the gateway would refuse it: 503.
-        let taken = read.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE);
+        let taken = read.read_secrets(variable, edge_idempotency_envoy::ADVICE.environment);
         // The line of a delivery has no signature that a secret could fit.
         if let (Err(missing), None) = (taken, &args.log_line) {
             missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));

@@ -72,7 +72,7 @@ fn place(message: &str) -> Option<(usize, usize)> {
 /// The start log's warnings, each under the name of a lint, and what the secrets that can be seen lack.
 pub(super) fn warnings(policy: &mut Policy, variable: Variables) -> Vec<PolicyFinding> {
     let mut findings: Vec<PolicyFinding> = policy.warnings().iter().map(warning).collect();
-    let taken = policy.take_secrets_or_advise(variable, edge_idempotency_envoy::ENVIRONMENT_ADVICE);
+    let taken = policy.read_secrets(variable, edge_idempotency_envoy::ADVICE.environment);
     if let Err(PolicyErrors(missing)) = taken {
         findings.extend(missing.into_iter().map(|issue| {
             let message = format!("not set here: {}", issue.message);

@@ -1,8 +1,8 @@
 //! Who the caller is, and what the request needs besides: signatures, identity, stores, the body.
 
 use super::{Decided, Step, StepName};
-use crate::meaning;
-use edge_idempotency_engine::problem::Code;
+use crate::explanations;
+use edge_idempotency_engine::problem::{Code, Reason};
 use serde_json::Value;
 
 const IDENTITY_CODES: [Code; 3] = [Code::IdentityMissing, Code::IdentityInvalid, Code::IdentityReserved];
@@ -33,12 +33,12 @@ impl Decided<'_> {
             return Some(Step::new(StepName::Signature, format!("The signature of {who} fits.")).with(self.lookups()));
         };
         let code = problem.code.name();
-        let reason = self.exchange.reason();
+        let reason = self.exchange.reason().map(Reason::name);
         let text = match reason {
             Some(reason) => format!("Refused ({who}): {code}, reason {reason}."),
             None => format!("Refused ({who}): {code}."),
         };
-        let meaning = reason.and_then(|reason| meaning::of_reason(code, reason));
+        let meaning = reason.and_then(|reason| explanations::of_reason(code, reason));
         Some(Step::new(StepName::Signature, text).with(self.lookups()).with(meaning))
     }
 

@@ -1,9 +1,9 @@
 //! Policy and key: what the route asks for, the form of the key, and the rules for it.
 
 use super::{Decided, Step, StepName};
-use edge_idempotency_engine::key::{self, KeySyntax, KeyError, KeyFormat, KeyGrammar, KeyRules, MAX_NAMESPACED_LENGTH};
+use edge_idempotency_engine::key::{self, KeyError, KeyFormat, KeyGrammar, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH};
 use edge_idempotency_engine::policy::{Mode, PolicyKind};
-use edge_idempotency_engine::problem::Code;
+use edge_idempotency_engine::problem::{Code, Reason};
 
 /// The header with the key.
 const KEY: &str = "idempotency-key";
@@ -78,7 +78,7 @@ impl Decided<'_> {
         let problem = self.is_refused_by(&[Code::KeyInvalid]);
         let step = match (problem, key::read_as(&KeyGrammar::CLIENT, 0, self.key_lines())) {
             (Some(problem), _) => {
-                let reason = problem.reason.unwrap_or_default();
+                let reason = problem.reason.map_or("", Reason::name);
                 Step::new(
                     StepName::Key,
                     format!("`{shown}` is {form} and is refused, reason {reason}: {}", problem.detail),

@@ -1,7 +1,7 @@
 //! The verdict, its steps and what follows from them, as text for people.
 
 use super::{StepResult, Steps, callers::pairs};
-use crate::meaning;
+use crate::explanations;
 use crate::plain::printable;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -68,7 +68,7 @@ impl Steps {
         let is_webhook = verdict.get("policy").and_then(Value::as_str) == Some("REQUIRED_B")
             || verdict.get("case").and_then(Value::as_str) == Some("B");
         let code = problem.get("code").and_then(Value::as_str).unwrap_or_default();
-        if let Some(meaning) = meaning::of_code(code, is_webhook) {
+        if let Some(meaning) = explanations::of_code(code, is_webhook) {
             changes.push(sentence(&meaning.cure));
         }
         changes

@@ -245,7 +245,7 @@ impl SignedDelivery {
             format!(
                 "the filter would refuse this delivery of {}: {}. Check the form of the secret, and a body of your own.",
                 provider.name,
-                why.reason()
+                why.reason().name()
             )
         })?;
         match provider.engine.identifier(&delivery, &verified) {
@@ -253,7 +253,7 @@ impl SignedDelivery {
             Ok(None) => Ok(None),
             Err(why) => Err(format!(
                 "the filter would find no identifier in this delivery: {}. Give a body that has one.",
-                why.reason()
+                why.reason().name()
             )),
         }
     }

@@ -106,7 +106,7 @@ fn test(way: Way, name: &str, reason: &'static str, break_it: fn(&mut Parts)) ->
                     } else {
                         ensure!(reply.status == 503, "{}\n{}", shown(&reply), gateway.log()?);
                         let code = reply.json().get("code").and_then(Value::as_str).map(str::to_owned);
-                        ensure!(code.as_deref() == Some("dependency_unavailable"), "{}", shown(&reply));
+                        ensure!(code.as_deref() == Some("policy_invalid"), "{}", shown(&reply));
                     }
                 }
             }

@@ -3,6 +3,7 @@
 
 use super::fingerprint::{BodyReader, ClaimedRequest, FingerprintHead, VERSION, prefixed};
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::json::{Json, to_text};
 use crate::policy::HandlerAddress;
 use crate::policy::collision::GuardService;
@@ -41,7 +42,7 @@ pub(crate) enum ClaimVerdict {
     /// The first claim had another fingerprint.
     Mismatch,
     /// The fingerprints could not be compared; the reason.
-    Unknown(&'static str),
+    Unknown(Reason),
 }
 
 impl ClaimVerdict {
@@ -50,7 +51,7 @@ impl ClaimVerdict {
         match self {
             Self::Match => "match",
             Self::Mismatch => "mismatch",
-            Self::Unknown(reason) => reason,
+            Self::Unknown(reason) => reason.name(),
         }
     }
 }
@@ -130,28 +131,28 @@ pub(crate) fn call<I>(guard: &GuardService, claim: &Claim, id: I) -> Call<I> {
 ///
 /// # Errors
 /// The reason why there is none.
-pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, &'static str> {
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, Reason> {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
-        (None | Some(429 | 500..), _) => return Err("guard_failed"),
-        (Some(_), _) => return Err("guard_malformed"),
+        (None | Some(429 | 500..), _) => return Err(Reason::GuardFailed),
+        (Some(_), _) => return Err(Reason::GuardMalformed),
     };
     match Json::parse(body) {
         Ok(Json::String(first)) => Ok(first.into()),
-        _ => Err("guard_malformed"),
+        _ => Err(Reason::GuardMalformed),
     }
 }
 
 impl Claim {
     /// Compares the fingerprint with that of the first claim, in constant time. Fingerprints of different versions, and
     /// those of `raw` and `json`, say nothing about each other. `first`: as [`read`] gives it.
-    pub(crate) fn verdict(&self, first: &Result<Box<str>, &'static str>) -> ClaimVerdict {
+    pub(crate) fn verdict(&self, first: &Result<Box<str>, Reason>) -> ClaimVerdict {
         let first = match first {
             Ok(first) => first,
-            Err(reason) => return ClaimVerdict::Unknown(reason),
+            Err(reason) => return ClaimVerdict::Unknown(*reason),
         };
         if kind(first) != kind(&self.fingerprint) {
-            ClaimVerdict::Unknown("guard_incomparable")
+            ClaimVerdict::Unknown(Reason::GuardIncomparable)
         } else if bool::from(first.as_bytes().ct_eq(self.fingerprint.as_bytes())) {
             ClaimVerdict::Match
         } else {

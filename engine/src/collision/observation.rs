@@ -3,6 +3,7 @@
 
 use super::claim::{Claim, OpenClaim};
 use super::fingerprint::BodyReader;
+use crate::codes::Reason;
 use crate::room::Room;
 
 /// The bodies that a VM keeps until their canonical JSON can be made have at most 16 MiB. A client that begins bodies and
@@ -58,7 +59,7 @@ pub(crate) struct ObservedClaim {
 pub(crate) struct Unobserved {
     pub(crate) caller: ObservedCaller,
     /// Why, as metrics write it
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Reason,
 }
 
 impl Observation {
@@ -77,13 +78,13 @@ impl Observation {
     pub(crate) fn push(mut self: Box<Self>, part: &[u8]) -> Result<Box<Self>, Unobserved> {
         self.passed = self.passed.saturating_add(part.len() as u64);
         if self.passed > self.limit {
-            return Err(Unobserved { caller: self.caller, reason: "body_too_large" });
+            return Err(Unobserved { caller: self.caller, reason: Reason::ObservedBodyTooLarge });
         }
         match &mut self.body {
             ObservedBody::Hashed(reader) => reader.push(part),
             ObservedBody::Kept(kept) => {
                 if !kept.push(part, self.limit) {
-                    return Err(Unobserved { caller: self.caller, reason: "observing_full" });
+                    return Err(Unobserved { caller: self.caller, reason: Reason::ObservingFull });
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::identity::{Identity, IdentitySource};
 use crate::policy::answer::Unmapped;
 use crate::policy::routes::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use crate::provider::Provider;
 use crate::uuid::Uuid;
 
@@ -40,7 +40,7 @@ impl Exchange {
 
     /// The reason of a refusal for logs, in more detail than the caller gets. Without a refusal: why the request was
     /// forwarded unchecked, or does not wait for its result.
-    pub fn reason(&self) -> Option<&'static str> {
+    pub fn reason(&self) -> Option<Reason> {
         self.telemetry.reason.or_else(|| match self.problem() {
             Some(problem) => problem.reason,
             None => self.telemetry.forwarded_reason,

@@ -15,7 +15,7 @@ use crate::lookup::{self, InFlightQuestion, PendingLookup, invocation};
 use crate::policy::collision::CollisionRules;
 use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 
 /// A request that is decided and waits for checks before it is forwarded. A check that is done is `None`.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl Exchange {
         let flow = pending.flow(route.max_body_bytes);
         let is_made = pending.claim.is_some();
         self.state = State::AwaitsChecks(pending);
-        if is_made { Ok(flow) } else { Err(Problem::policy_invalid()) }
+        if is_made { Ok(flow) } else { Err(Problem::internal_error()) }
     }
 
     /// Takes the fingerprint of the first claim under the request's key.
@@ -178,19 +178,19 @@ impl Exchange {
         &mut self,
         mut pending: Box<BackendChecks>,
         policy: &Policy,
-        first: &Result<Box<str>, &'static str>,
+        first: &Result<Box<str>, Reason>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
         let checked = match pending.claim.take_if(|claim| matches!(claim, ClaimCheck::Made(_))) {
             Some(ClaimCheck::Made(claim)) => self.compare(&claim, first, route),
             // No claim was made. An answer must not take the place of a claim that waits for the body.
-            Some(ClaimCheck::Open(_)) | None => Err(Problem::policy_invalid()),
+            Some(ClaimCheck::Open(_)) | None => Err(Problem::internal_error()),
         };
         self.end_check(pending, checked, route)
     }
 
     /// Refuses a request whose key was used with another request.
-    fn compare(&mut self, claim: &Claim, first: &Result<Box<str>, &'static str>, route: &Route) -> Result<(), Problem> {
+    fn compare(&mut self, claim: &Claim, first: &Result<Box<str>, Reason>, route: &Route) -> Result<(), Problem> {
         let verdict = claim.verdict(first);
         self.telemetry.lookups.push((collision::STORE, verdict.name()));
         match verdict {
@@ -211,13 +211,13 @@ impl Exchange {
         &mut self,
         mut pending: Box<BackendChecks>,
         policy: &Policy,
-        in_flight: Result<bool, &'static str>,
+        in_flight: Result<bool, Reason>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
         let is_asked = pending.claim.is_none() && pending.in_flight.take().is_some();
         let checked = match in_flight {
             // Nothing was asked.
-            _ if !is_asked => Err(Problem::policy_invalid()),
+            _ if !is_asked => Err(Problem::internal_error()),
             Ok(true) => Err(Problem::key_in_flight()),
             Ok(false) | Err(_) => Ok(()),
         };

@@ -30,7 +30,7 @@ use crate::headers::Headers;
 use crate::identity::Attributes;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
 use crate::policy::{Policy, Unmatched, routes::RouteId};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Reason};
 use crate::waits::{WaitPlace, Waits};
 use checks::BackendChecks;
 use decision::Decision;
@@ -288,7 +288,7 @@ impl Exchange {
                         let answer = stores.answer(lookups.as_mut(), lookup, now_unix_ms);
                         self.on_lookup_answer(policy, answer, effects)
                     }
-                    None => self.flow_of(Err(Problem::policy_invalid()), effects),
+                    None => self.flow_of(Err(Problem::internal_error()), effects),
                 },
                 RequestFlow::Continue | RequestFlow::Replied => return flow,
             };
@@ -334,7 +334,7 @@ impl Exchange {
     /// Refuses an event for which the request does not wait. A host makes none.
     fn no_such_event(&mut self, state: State) -> Result<RequestFlow, Problem> {
         self.state = state;
-        Err(Problem::policy_invalid())
+        Err(Problem::internal_error())
     }
 
     /// What reads the body of a request that waits for its end; `None` if nothing of the body is needed.
@@ -373,7 +373,7 @@ impl Exchange {
 
     /// Refuses a request that has to wait, because the waiting requests use all of the memory that they may use. `reason`
     /// says which of them.
-    pub(crate) fn no_room_to_wait(&mut self, reason: &'static str, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
+    pub(crate) fn no_room_to_wait(&mut self, reason: Reason, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         let problem = self.because(reason, Problem::dependency_unavailable());
         self.flow_of(Err(problem), effects)
     }

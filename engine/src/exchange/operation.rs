@@ -11,7 +11,7 @@ use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, I
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
 use crate::policy::path::NormalPath;
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use std::borrow::Cow;
 
 impl Exchange {
@@ -39,7 +39,7 @@ impl Exchange {
             if operations.has_key() {
                 return Err(Problem::operation_unknown());
             }
-            return Err(self.because("secret_invalid", Problem::dependency_unavailable()));
+            return Err(self.because(Reason::SecretInvalid, Problem::dependency_unavailable()));
         };
         let caller = Identity { project, ..caller };
         let wait = self.granted(policy, wait, &caller);

@@ -15,7 +15,7 @@ use crate::percent::percent_decode;
 use crate::policy::Policy;
 use crate::policy::path::NormalPath;
 use crate::policy::recovery::{RecoveryPath, Wait};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use std::borrow::Cow;
 
 impl Exchange {
@@ -102,7 +102,7 @@ impl Exchange {
         &mut self,
         mut pending: Box<PendingRecovery>,
         policy: &Policy,
-        id: Result<Box<str>, &'static str>,
+        id: Result<Box<str>, Reason>,
     ) -> Result<RequestFlow, Problem> {
         self.telemetry.lookups.push((invocation::STORE, lookup::call_name(&id)));
         let found = match id {
@@ -127,7 +127,7 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let PendingRecovery { key, wait, path, operation, router, .. } = pending;
-        let path = path.ok_or_else(Problem::policy_invalid)?;
+        let path = path.ok_or_else(Problem::internal_error)?;
         self.operation = operation;
         let decision = Decision::Recovery(key, wait);
         self.edit_recovery(policy, &EditedLines::default(), decision, path, router, effects);

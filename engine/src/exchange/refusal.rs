@@ -4,7 +4,7 @@ use super::Exchange;
 use crate::headers::{FieldValue, Headers};
 use crate::policy::path::PathError;
 use crate::policy::{Policy, Route};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use crate::provider::VerifyError;
 
 impl Exchange {
@@ -15,14 +15,14 @@ impl Exchange {
     }
 
     /// The problem, with a reason that only logs and metrics show.
-    pub(super) fn because(&mut self, reason: &'static str, problem: Problem) -> Problem {
+    pub(super) fn because(&mut self, reason: Reason, problem: Problem) -> Problem {
         self.telemetry.reason = Some(reason);
         problem
     }
 
     /// The route of a request that was found to have one.
     pub(super) fn known_route<'p>(&self, policy: &'p Policy) -> Result<&'p Route, Problem> {
-        self.route(policy).ok_or_else(Problem::policy_invalid)
+        self.route(policy).ok_or_else(Problem::internal_error)
     }
 }
 

@@ -57,7 +57,7 @@ impl Exchange {
         let RoutedRequest { matched, headers, .. } = *request;
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
-        let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::policy_invalid)?;
+        let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::internal_error)?;
         if policy.signers(route, headers).count() > 1 {
             return Err(self.unverified(VerifyError::AmbiguousHeader, Problem::signature_invalid));
         }
@@ -81,7 +81,7 @@ impl Exchange {
         let WaitingSigned { caller: id, request: unverified } = waiting;
         let route = self.known_route(policy)?;
         let (caller, header_names) =
-            policy.callers().get(id).zip(policy.caller_headers()).ok_or_else(Problem::policy_invalid)?;
+            policy.callers().get(id).zip(policy.caller_headers()).ok_or_else(Problem::internal_error)?;
 
         let url = unverified.url(policy);
         let delivery = Delivery { method: unverified.request.line().method, url: &url, headers, body };
@@ -91,7 +91,7 @@ impl Exchange {
         self.strip_unsigned(&mut edited, policy, headers);
         let matched = unverified.request.matched(route);
 
-        let source = policy.caller_source(id).ok_or_else(Problem::policy_invalid)?;
+        let source = policy.caller_source(id).ok_or_else(Problem::internal_error)?;
         let resolve = || identity(caller, (header_names, source), matched.wider_scope(), headers);
         let keys = KeyReading::of_caller(&caller.keys);
         let decision = self.apply_key_policy(policy, &edited, &matched, &keys, &resolve);

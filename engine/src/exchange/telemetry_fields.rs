@@ -7,7 +7,7 @@ use crate::identity::{self, Attributes, Identity, IdentitySource, Rules};
 use crate::key::KeySyntax;
 use crate::policy::answer::Unmapped;
 use crate::policy::{Policy, PolicyKind, Route};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use crate::uuid::Uuid;
 
 /// What logs, metrics and problem documents tell about the exchange. Clients see two of them in other places as well: the
@@ -40,9 +40,9 @@ pub(super) struct TelemetryFields {
     /// Whether the path is that of an operation
     pub(super) is_operation: bool,
     /// The detailed reason, which the problem document does not show.
-    pub(super) reason: Option<&'static str>,
+    pub(super) reason: Option<Reason>,
     /// Why a forwarded request is not treated as asked for: its claim could not be checked, or it does not wait for a result
-    pub(super) forwarded_reason: Option<&'static str>,
+    pub(super) forwarded_reason: Option<Reason>,
     pub(super) outcome: Outcome,
     /// The id of the invocation in Restate
     pub(super) invocation: Option<String>,

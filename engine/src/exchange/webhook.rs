@@ -14,7 +14,7 @@ use crate::key;
 use crate::lookup::{LookupFailure, LookupRequest, StoreAnswer, StoreKind};
 use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
 use crate::policy::{Policy, PolicyKind, Route};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use crate::provider::{
     Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, Provider, Verified, VerifyError, body_digest,
 };
@@ -156,7 +156,7 @@ impl Exchange {
         self.telemetry.lookups.push((StoreKind::Bindings.name(), answer.name()));
         let binding = answer.result.map_err(|why| self.not_found(why))?;
         if binding.provider != delivery.provider {
-            return Err(self.because("provider_mismatch", Problem::webhook_unknown()));
+            return Err(self.because(Reason::ProviderMismatch, Problem::webhook_unknown()));
         }
         if let Err(error) = delivery.request {
             return Err(self.unverified(error, Problem::webhook_signature_invalid));
@@ -206,9 +206,9 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
-        let provider = policy.provider(&waiting.provider).ok_or_else(Problem::policy_invalid)?;
-        let binding = waiting.binding.clone().ok_or_else(Problem::policy_invalid)?;
-        let unverified = waiting.request.as_ref().map_err(|_| Problem::policy_invalid())?;
+        let provider = policy.provider(&waiting.provider).ok_or_else(Problem::internal_error)?;
+        let binding = waiting.binding.clone().ok_or_else(Problem::internal_error)?;
+        let unverified = waiting.request.as_ref().map_err(|_| Problem::internal_error())?;
         let secrets = waiting.secrets.as_deref().unwrap_or(&binding.secrets);
         let bound = BoundWebhook { id: &waiting.webhook_id, binding: &binding, secrets, provider };
 
@@ -236,7 +236,7 @@ impl Exchange {
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),
-            subject: policy.webhook_subject().cloned().ok_or_else(Problem::policy_invalid)?,
+            subject: policy.webhook_subject().cloned().ok_or_else(Problem::internal_error)?,
         };
         let key_of = |identifier: Identifier| bound.key(&identity, &identifier, &verified, body);
         let decision = match identifier.and_then(|identifier| identifier.map(key_of).transpose()) {

@@ -1,6 +1,7 @@
 //! Key grammars. A client's key is `^[A-Za-z0-9._~\-]{1,255}$` and does not begin with `t-` (docs/contract.md section
 //! 3). A signed caller's keys have a prefix, and may contain a few more characters (docs/contract.md section 7).
 
+use crate::codes::Reason;
 use crate::percent::is_unreserved;
 use std::borrow::Cow;
 
@@ -57,18 +58,18 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// The reason as problem documents, metrics and logs name it.
-    pub const fn reason(self) -> &'static str {
+    /// The reason of a refusal.
+    pub const fn reason(self) -> Reason {
         match self {
-            Self::Multiple => "multiple",
-            Self::Empty => "empty",
-            Self::Syntax | Self::CallerPrefix => "syntax",
-            Self::Length | Self::TooShort => "length",
-            Self::Charset => "charset",
-            Self::ReservedPrefix => "reserved_prefix",
-            Self::Format | Self::Pattern | Self::Ahead => "format",
-            Self::Expired => "expired",
-            Self::NamespacedLength => "namespaced_length",
+            Self::Multiple => Reason::KeyMultiple,
+            Self::Empty => Reason::KeyEmpty,
+            Self::Syntax | Self::CallerPrefix => Reason::KeySyntax,
+            Self::Length | Self::TooShort => Reason::KeyLength,
+            Self::Charset => Reason::KeyCharset,
+            Self::ReservedPrefix => Reason::KeyReservedPrefix,
+            Self::Format | Self::Pattern | Self::Ahead => Reason::KeyFormat,
+            Self::Expired => Reason::KeyExpired,
+            Self::NamespacedLength => Reason::KeyNamespacedLength,
         }
     }
 

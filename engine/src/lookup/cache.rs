@@ -5,6 +5,7 @@
 
 use super::pacing::{CallPart, Pacing, SenderNetwork};
 use super::{CallId, LookupFailure, LookupOrigin, StoreAnswer, StoreKind};
+use crate::codes::Reason;
 use crate::policy::document::{Secret, Service};
 use std::sync::Arc;
 
@@ -29,19 +30,19 @@ const LOST_AFTER_MS: u64 = 5000;
 #[derive(Debug)]
 pub(super) enum LookupOutcome<T> {
     /// A positive result; `partial` is the reason why a part of it is missing
-    Found { value: T, partial: Option<&'static str> },
+    Found { value: T, partial: Option<Reason> },
     /// The store says that there is no usable value. This is cached, and replaces a positive result.
     Negative(LookupFailure),
     /// No result that could be cached; `down` means that the store is down, so that a stale result may be served
-    Failed { reason: &'static str, down: bool },
+    Failed { reason: Reason, down: bool },
 }
 
 impl<T> LookupOutcome<T> {
     /// The outcome of a call without an HTTP response.
     pub(super) const fn unreachable(kind: StoreKind) -> Self {
         let reason = match kind {
-            StoreKind::Bindings => "registry_unreachable",
-            StoreKind::Secrets => "secret_store_unreachable",
+            StoreKind::Bindings => Reason::RegistryUnreachable,
+            StoreKind::Secrets => Reason::SecretStoreUnreachable,
         };
         Self::Failed { reason, down: true }
     }
@@ -103,7 +104,7 @@ struct CacheEntry<T> {
     /// A positive result may be served for `stale_ms` longer while the store is down
     expires_at: u64,
     /// The reason why the last call failed, or gave a part of the result only
-    failed: Option<&'static str>,
+    failed: Option<Reason>,
     /// Whether that call failed because the store is down
     down: bool,
     /// No call is made for the key before this time
@@ -140,8 +141,8 @@ pub(super) struct LookupCache<T> {
     /// The keys of negative results, oldest first, each with the time of its result. A pair whose time differs from that
     /// of the cached result is outdated.
     negatives: Vec<(Arc<str>, u64)>,
-    trouble: Option<&'static str>,
-    reported: Option<&'static str>,
+    trouble: Option<Reason>,
+    reported: Option<Reason>,
 }
 
 /// Whether `now` is in `since..since + length`; false if the clock went back to before `since`.
@@ -339,7 +340,7 @@ impl<T: Clone> LookupCache<T> {
         key: &Arc<str>,
         result: Result<T, LookupFailure>,
         ttl_ms: u64,
-        failed: Option<&'static str>,
+        failed: Option<Reason>,
         now: u64,
     ) {
         let negative = result.is_err();
@@ -414,7 +415,7 @@ impl<T: Clone> LookupCache<T> {
     }
 
     /// Records a failed call. Gives the cached result if it may still be served, or else the failure.
-    fn record_failure(&mut self, key: &str, reason: &'static str, down: bool, now: u64) -> StoreAnswer<T> {
+    fn record_failure(&mut self, key: &str, reason: Reason, down: bool, now: u64) -> StoreAnswer<T> {
         let stale_ms = self.stale_ms;
         if let Some(cached) = self.entry(key).and_then(|entry| entry.cached.as_mut()) {
             cached.retry_at = now.saturating_add(RETRY_DELAY_MS);
@@ -452,7 +453,7 @@ impl<T: Clone> LookupCache<T> {
 
     /// The store's health if it has changed since the last call of this: `Some(Some(reason))` for a store that has begun to
     /// fail, `Some(None)` for one that works again.
-    pub(super) fn changed_health(&mut self) -> Option<Option<&'static str>> {
+    pub(super) fn changed_health(&mut self) -> Option<Option<Reason>> {
         let changed = self.trouble != self.reported;
         self.reported = self.trouble;
         changed.then_some(self.trouble)

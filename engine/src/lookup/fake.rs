@@ -3,6 +3,7 @@
 
 use super::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, in_flight, invocation};
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::collision::{self, Claim};
 use crate::json::{Json, to_text};
 use sha2::{Digest as _, Sha256};
@@ -105,13 +106,13 @@ impl FakeStores {
     ///
     /// # Errors
     /// The reason why there is no id.
-    pub fn look_up_invocation(&self, body: &str) -> Result<Box<str>, &'static str> {
+    pub fn look_up_invocation(&self, body: &str) -> Result<Box<str>, Reason> {
         let (status, body) = self.invocation_reply(body.as_bytes());
         invocation::read(&CallReply { status, body: Some(&body) })
     }
 
     /// The fingerprint of the first claim under the key of this one.
-    fn claim(&self, claim: &Claim) -> Result<Box<str>, &'static str> {
+    fn claim(&self, claim: &Claim) -> Result<Box<str>, Reason> {
         let (status, body) = self.guard_reply(to_text(&claim.fingerprint).as_bytes());
         collision::read(&CallReply { status, body: Some(&body) })
     }
@@ -126,7 +127,7 @@ impl FakeStores {
     }
 
     /// The answer to the question whether a key is in flight.
-    fn ask_in_flight(&self) -> Result<bool, &'static str> {
+    fn ask_in_flight(&self) -> Result<bool, Reason> {
         let (status, body) = self.in_flight_reply();
         in_flight::read(&CallReply { status, body: Some(&body) })
     }

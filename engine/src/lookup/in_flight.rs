@@ -5,6 +5,7 @@
 use super::invocation;
 use crate::backend::restate;
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::identity::Identity;
 use crate::json::Json;
 use crate::policy::Target;
@@ -31,7 +32,7 @@ pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call
 ///
 /// # Errors
 /// The reason why nobody knows.
-pub(crate) fn read(reply: &CallReply<'_>) -> Result<bool, &'static str> {
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<bool, Reason> {
     let is_ingress =
         |body: &[u8]| Json::parse(body).is_ok_and(|body| body.at(&["source"]).and_then(Json::text) == Some("ingress"));
     match reply.status {
@@ -57,7 +58,7 @@ mod tests {
             assert_eq!(read(Some(status), ingress), Ok(false), "{status}");
         }
         for status in [None, Some(429), Some(500), Some(503), Some(504)] {
-            assert_eq!(read(status, ingress), Err("invocation_lookup_failed"), "{status:?}");
+            assert_eq!(read(status, ingress), Err(invocation::FAILED), "{status:?}");
         }
     }
 }

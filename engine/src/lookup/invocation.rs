@@ -6,6 +6,7 @@
 
 use crate::backend::restate;
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::json::{Json, to_text};
 use crate::policy::HandlerAddress;
 use crate::policy::document::InvocationStore;
@@ -18,9 +19,9 @@ pub(crate) const STORE: &str = "restate";
 const TIMEOUT_MS: u32 = 1000;
 
 /// The reason of a call without a usable reply.
-pub(super) const FAILED: &str = "invocation_lookup_failed";
+pub(super) const FAILED: Reason = Reason::InvocationLookupFailed;
 /// The reason of a reply that names no invocation.
-const MALFORMED: &str = "invocation_lookup_malformed";
+const MALFORMED: Reason = Reason::InvocationLookupMalformed;
 
 /// The body of `POST /restate/lookup`.
 #[derive(Serialize)]
@@ -65,7 +66,7 @@ pub(super) fn request(store: &InvocationStore, path: &str, body: &str) -> Call<(
 ///
 /// # Errors
 /// The reason why there is no id.
-pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, &'static str> {
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, Reason> {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
         (None | Some(429 | 500..), _) => return Err(FAILED),
@@ -86,7 +87,7 @@ mod tests {
     fn only_a_plain_id_is_taken() {
         let read = |status, body: &str| {
             let read = read(&CallReply { status, body: Some(body.as_bytes()) });
-            read.unwrap_or_else(str::into).to_string()
+            read.unwrap_or_else(|reason| reason.name().into()).to_string()
         };
         let real = "inv_1dtk9UiTgj376Apf48SpfMZ6YDsThy0N22";
         assert_eq!(read(Some(200), &format!(r#"{{"invocationId":"{real}"}}"#)), real);

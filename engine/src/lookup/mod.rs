@@ -27,14 +27,12 @@ pub use in_flight::InFlightQuestion;
 pub use pacing::SenderNetwork;
 
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::collision::{self, Claim};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
 use cache::{CacheDecision, LookupCache, LookupOutcome, RequestedCall, StoreCalls};
 use std::sync::Arc;
-
-/// How often [`Lookups::tick`] wants to be called, in milliseconds.
-pub const TICK_MS: u32 = 1000;
 
 /// The two stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,13 +81,13 @@ pub enum PendingLookup<'r> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupFailure {
     /// The store has no valid value for the key; the reason
-    Unknown(&'static str),
+    Unknown(Reason),
     /// The value could not be fetched, or is malformed; the reason
-    Unavailable(&'static str),
+    Unavailable(Reason),
 }
 
 /// The reason of a lookup whose call was not made, or whose reply was lost.
-const LOST: &str = "lookup_lost";
+const LOST: Reason = Reason::LookupLost;
 
 impl PendingLookup<'_> {
     /// The store as metrics write it.
@@ -129,14 +127,14 @@ impl<T> StoreAnswer<T> {
     }
 
     /// The answer without a value.
-    const fn unavailable(reason: &'static str) -> Self {
+    const fn unavailable(reason: Reason) -> Self {
         Self::fetched(Err(LookupFailure::Unavailable(reason)))
     }
 
     /// The answer as metrics write it: `hit`, `stale`, `miss`, `not_found`, or the reason of a failure.
     pub const fn name(&self) -> &'static str {
         match (&self.result, self.origin) {
-            (Err(LookupFailure::Unavailable(reason)), _) => reason,
+            (Err(LookupFailure::Unavailable(reason)), _) => reason.name(),
             (Err(LookupFailure::Unknown(_)), _) => "not_found",
             (Ok(_), LookupOrigin::Cache) => "hit",
             (Ok(_), LookupOrigin::Stale) => "stale",
@@ -153,21 +151,21 @@ pub enum LookupAnswer {
     /// Secrets, in the order in which they are tried
     Secrets(StoreAnswer<Arc<Vec<Secret>>>),
     /// The invocation's id, `inv_[A-Za-z0-9]+`
-    Invocation(Result<Box<str>, &'static str>),
+    Invocation(Result<Box<str>, Reason>),
     /// The fingerprint of the first claim under the key
-    FirstClaim(Result<Box<str>, &'static str>),
+    FirstClaim(Result<Box<str>, Reason>),
     /// Whether the first request with a key is in flight
-    InFlight(Result<bool, &'static str>),
+    InFlight(Result<bool, Reason>),
 }
 
 /// A call was made, and it gave a value; as metrics write it.
 const FETCHED: &str = "miss";
 
 /// The result of a call without a cache, as metrics write it: `miss`, or the reason of a failure.
-pub(crate) const fn call_name<T>(result: &Result<T, &'static str>) -> &'static str {
+pub(crate) const fn call_name<T>(result: &Result<T, Reason>) -> &'static str {
     match result {
         Ok(_) => FETCHED,
-        Err(reason) => reason,
+        Err(reason) => reason.name(),
     }
 }
 
@@ -204,7 +202,7 @@ pub struct StoreHealth {
     /// Which store
     pub kind: StoreKind,
     /// The reason why the last call failed; `None` if it succeeded
-    pub trouble: Option<&'static str>,
+    pub trouble: Option<Reason>,
 }
 
 /// The stores of one policy and VM.

@@ -6,6 +6,7 @@
 use super::cache::LookupOutcome;
 use super::{CallId, LookupFailure, StoreKind};
 use crate::call::{Call, CallReply, credential, request_lines};
+use crate::codes::Reason;
 use crate::json::{Json, is_json};
 use crate::policy::document::{OpenBao, Secret};
 use crate::time::{self, Unit};
@@ -70,7 +71,7 @@ pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> 
     found(current, partial)
 }
 
-fn found(secrets: Vec<Secret>, partial: Option<&'static str>) -> SecretsOutcome {
+fn found(secrets: Vec<Secret>, partial: Option<Reason>) -> SecretsOutcome {
     LookupOutcome::Found { value: Arc::new(secrets), partial }
 }
 
@@ -87,25 +88,25 @@ fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), Secret
     let json = reply.body.map(Json::parse);
     let is_json = json.as_ref().is_some_and(is_json);
     match (status, json) {
-        (504, _) => Err(LookupOutcome::Failed { reason: "secret_store_timeout", down: true }),
+        (504, _) => Err(LookupOutcome::Failed { reason: Reason::SecretStoreTimeout, down: true }),
         // OpenBao's own errors are JSON, the gateway's are not.
         (500.., _) if !is_json => Err(LookupOutcome::unreachable(StoreKind::Secrets)),
         (503, Some(Ok(json))) if is_sealed(&json) => {
-            Err(LookupOutcome::Failed { reason: "secret_store_sealed", down: true })
+            Err(LookupOutcome::Failed { reason: Reason::SecretStoreSealed, down: true })
         }
-        (500.., _) => Err(LookupOutcome::Failed { reason: "secret_store_error", down: true }),
-        (401 | 403, _) => failed("secret_store_forbidden"),
-        (429, _) => failed("secret_store_throttled"),
-        (300..=399, _) => failed("secret_store_moved"),
+        (500.., _) => Err(LookupOutcome::Failed { reason: Reason::SecretStoreError, down: true }),
+        (401 | 403, _) => failed(Reason::SecretStoreForbidden),
+        (429, _) => failed(Reason::SecretStoreThrottled),
+        (300..=399, _) => failed(Reason::SecretStoreMoved),
         (404, Some(Ok(json))) if is_gone(&json) => {
-            Err(LookupOutcome::Negative(LookupFailure::Unavailable("secret_missing")))
+            Err(LookupOutcome::Negative(LookupFailure::Unavailable(Reason::SecretMissing)))
         }
-        (404, _) => failed("secret_store_refused"),
+        (404, _) => failed(Reason::SecretStoreRefused),
         (200, Some(Ok(json))) => read_data(&json),
         // The JSON has a duplicate member. Parsers disagree about which one counts.
-        (200, _) if is_json => Err(LookupOutcome::Negative(LookupFailure::Unavailable("secret_malformed"))),
-        (200, _) => failed("secret_store_reply_malformed"),
-        _ => failed("secret_store_refused"),
+        (200, _) if is_json => Err(LookupOutcome::Negative(LookupFailure::Unavailable(Reason::SecretMalformed))),
+        (200, _) => failed(Reason::SecretStoreReplyMalformed),
+        _ => failed(Reason::SecretStoreRefused),
     }
 }
 
@@ -125,7 +126,7 @@ fn is_gone(json: &Json) -> bool {
 
 fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), SecretsOutcome> {
     let Some(data @ Json::Object(_)) = json.at(&["data", "data"]) else {
-        return Err(LookupOutcome::Failed { reason: "secret_store_reply_malformed", down: false });
+        return Err(LookupOutcome::Failed { reason: Reason::SecretStoreReplyMalformed, down: false });
     };
     let texts: Option<Vec<&str>> = match (data.at(&["secret"]), data.at(&["secrets"])) {
         (Some(Json::String(text)), None) => Some(vec![text]),
@@ -133,7 +134,7 @@ fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), SecretsOutco
         _ => None,
     };
     let Some(texts) = texts.filter(|texts| (1..=MAX_SECRETS).contains(&texts.len())) else {
-        return Err(LookupOutcome::Negative(LookupFailure::Unavailable("secret_malformed")));
+        return Err(LookupOutcome::Negative(LookupFailure::Unavailable(Reason::SecretMalformed)));
     };
     let secrets = texts.iter().map(|text| Secret::Value(text.as_bytes().to_vec())).collect();
     let of = |name| json.at(&["data", "metadata", name]);

@@ -2,6 +2,7 @@
 //! Most of the calls go to whoever comes first; a reserve is left for senders that have not asked for unknown keys lately. So one sender that
 //! makes keys up cannot use up the calls for the others.
 
+use crate::codes::Reason;
 use crate::policy::authority::ipv6;
 use foldhash::fast::FixedState;
 use std::hash::{BuildHasher, Hasher};
@@ -93,11 +94,11 @@ impl Misses {
 
 impl PartOfCalls {
     /// The reason why no call may be added.
-    fn limit(&mut self, now: u64) -> Option<&'static str> {
+    fn limit(&mut self, now: u64) -> Option<Reason> {
         if self.under_way >= MAX_CALLS {
-            return Some("lookups_exhausted");
+            return Some(Reason::LookupsExhausted);
         }
-        (self.under_way + self.misses.drain(now) >= MAX_CALLS).then_some("lookups_paced")
+        (self.under_way + self.misses.drain(now) >= MAX_CALLS).then_some(Reason::LookupsPaced)
     }
 }
 
@@ -106,7 +107,7 @@ impl Pacing {
     ///
     /// # Errors
     /// The reason why there may be none.
-    pub(super) fn part(&mut self, sender: Option<SenderNetwork>, now: u64) -> Result<CallPart, &'static str> {
+    pub(super) fn part(&mut self, sender: Option<SenderNetwork>, now: u64) -> Result<CallPart, Reason> {
         match self.shared.limit(now) {
             None => Ok(CallPart::Shared),
             Some(_) if self.may_use_reserve(sender, now) && self.reserved.limit(now).is_none() => {

@@ -7,6 +7,7 @@
 use super::cache::LookupOutcome;
 use super::{CallId, LookupFailure, StoreKind};
 use crate::call::{Call, CallReply, credential, request_lines};
+use crate::codes::Reason;
 use crate::identity::{Project, Tenant};
 use crate::json::{Json, is_json, to_text};
 use crate::policy::document::{Binding, Unkey};
@@ -46,39 +47,39 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome<Arc<Binding>> {
     let failed = |reason| LookupOutcome::Failed { reason, down: false };
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
-        (Some(200), None) => return failed("registry_reply_malformed"),
+        (Some(200), None) => return failed(Reason::RegistryReplyMalformed),
         (None, _) => return LookupOutcome::unreachable(StoreKind::Bindings),
-        (Some(504), _) => return LookupOutcome::Failed { reason: "registry_timeout", down: true },
+        (Some(504), _) => return LookupOutcome::Failed { reason: Reason::RegistryTimeout, down: true },
         // Unkey's own errors are JSON, the gateway's are not.
         (Some(500..), body) if !body.is_some_and(|body| is_json(&Json::parse(body))) => {
             return LookupOutcome::unreachable(StoreKind::Bindings);
         }
-        (Some(500..), _) => return LookupOutcome::Failed { reason: "registry_error", down: true },
-        (Some(401 | 403), _) => return failed("registry_forbidden"),
-        (Some(429), _) => return failed("registry_throttled"),
-        (Some(_), _) => return failed("registry_refused"),
+        (Some(500..), _) => return LookupOutcome::Failed { reason: Reason::RegistryError, down: true },
+        (Some(401 | 403), _) => return failed(Reason::RegistryForbidden),
+        (Some(429), _) => return failed(Reason::RegistryThrottled),
+        (Some(_), _) => return failed(Reason::RegistryRefused),
     };
-    let malformed = LookupOutcome::Negative(LookupFailure::Unavailable("binding_malformed"));
+    let malformed = LookupOutcome::Negative(LookupFailure::Unavailable(Reason::BindingMalformed));
     let reply = match Json::parse(body) {
         Ok(reply) => reply,
         // Parsers disagree about which one of two duplicate members counts.
         Err(error) if error.is_duplicate() => return malformed,
-        Err(_) => return failed("registry_reply_malformed"),
+        Err(_) => return failed(Reason::RegistryReplyMalformed),
     };
     let of = |names: &[&str]| reply.at(&["data"]).and_then(|data| data.at(names));
     let (Some(Json::Bool(valid)), Some(Json::String(code))) = (of(&["valid"]), of(&["code"])) else {
-        return failed("registry_reply_malformed");
+        return failed(Reason::RegistryReplyMalformed);
     };
     match (valid, code.as_ref()) {
         (true, "VALID") => {}
         // Unkey says this too if the root key belongs to another API.
-        (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupFailure::Unknown("binding_not_found")),
-        (_, "RATE_LIMITED") => return failed("registry_throttled"),
+        (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupFailure::Unknown(Reason::BindingNotFound)),
+        (_, "RATE_LIMITED") => return failed(Reason::RegistryThrottled),
         // The key is disabled, expired, forbidden or used up, or the code is one of a later version of Unkey.
-        _ => return LookupOutcome::Negative(LookupFailure::Unknown("binding_not_valid")),
+        _ => return LookupOutcome::Negative(LookupFailure::Unknown(Reason::BindingNotValid)),
     }
     if of(&["meta", "kind"]).and_then(Json::text) != Some("webhook") {
-        return LookupOutcome::Negative(LookupFailure::Unknown("binding_of_another_kind"));
+        return LookupOutcome::Negative(LookupFailure::Unknown(Reason::BindingOfAnotherKind));
     }
     match binding(of) {
         Some(binding) => LookupOutcome::Found { value: Arc::new(binding), partial: None },

@@ -6,7 +6,7 @@ use crate::collision::{self, ClaimVerdict, ObservedCaller, ObservedClaim, Unobse
 impl Unobserved {
     /// Counts that no claim was made.
     pub(crate) fn count(&self, series: &mut SeriesTable, max_series: usize) {
-        add(&self.caller, Counter::Lookup, [collision::STORE, self.reason], series, max_series);
+        add(&self.caller, Counter::Lookup, [collision::STORE, self.reason.name()], series, max_series);
     }
 }
 

@@ -17,9 +17,19 @@ pub use counters::{Counter, Histogram, MetricKind};
 pub(crate) use observe::{count_request, count_response};
 pub(crate) use series::NONE;
 pub use series::SeriesTable;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often [`SeriesTable::flush`] has to be called, in milliseconds.
-pub const FLUSH_MS: u32 = 1000;
+/// The metrics of one worker of a gateway. All of its configurations share them, also those that have been replaced, because
+/// the gateway keeps their series.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<Mutex<SeriesTable>>);
+
+impl Metrics {
+    /// Runs `event` with the series.
+    pub(crate) fn with<T>(&self, event: impl FnOnce(&mut SeriesTable) -> T) -> T {
+        event(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// One increment of a counter. A value that is absent is `_none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::{Counter, Histogram, SeriesTable};
 use crate::exchange::{Case, Exchange, KeyPresence};
 use crate::host::Host;
 use crate::policy::Policy;
-use crate::problem::Code;
+use crate::problem::{Code, Reason};
 
 /// Counts what is known about the request when it is forwarded or refused.
 pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host: &H, series: &mut SeriesTable) {
@@ -31,11 +31,11 @@ pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host:
     if let Some(problem) = exchange.problem() {
         match problem.code {
             Code::KeyInvalid => {
-                counting.add(Counter::KeyInvalid, [problem.reason.unwrap_or(NONE), NONE]);
+                counting.add(Counter::KeyInvalid, [problem.reason.map_or(NONE, Reason::name), NONE]);
             }
             Code::KeyReused => counting.add(Counter::KeyCollision, ["enforce", NONE]),
             Code::SignatureInvalid => {
-                let values = [exchange.signer(policy).unwrap_or(NONE), exchange.reason().unwrap_or(NONE)];
+                let values = [exchange.signer(policy).unwrap_or(NONE), exchange.reason().map_or(NONE, Reason::name)];
                 counting.add(Counter::SignatureFailed, values);
             }
             _ => {}
@@ -56,7 +56,7 @@ pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host:
 /// Counts a delivery of a webhook.
 fn count_delivery(exchange: &Exchange, counting: &mut Counting<'_>) {
     let provider = exchange.provider_name().unwrap_or(NONE);
-    let reason = exchange.reason().unwrap_or(NONE);
+    let reason = exchange.reason().map_or(NONE, Reason::name);
     let (counter, values) = match exchange.refusal().map(|problem| problem.code) {
         Some(Code::WebhookSignatureInvalid) => (Counter::SignatureFailed, [provider, reason]),
         Some(Code::TransportTranslationFailed) => (Counter::TranslationFailed, [provider, reason]),
@@ -78,7 +78,7 @@ pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut 
         counting.add(Counter::HandlerHit, [NONE; 2]);
     }
     if let Some(why) = exchange.unmapped() {
-        counting.add(Counter::Unshaped, [why.name(), NONE]);
+        counting.add(Counter::Unshaped, [why.reason().name(), NONE]);
     }
     let answer = exchange.answer();
     if let Some(answer) = answer.filter(|_| exchange.is_replayed()) {

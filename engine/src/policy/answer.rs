@@ -3,6 +3,7 @@
 
 use super::path::NormalPath;
 use super::target::is_plain;
+use crate::codes::Reason;
 use crate::json::cursor::suggestion;
 use crate::json::scan::{self, JsonScalar, NotJson, Pointer, PointerResult};
 use crate::percent::percent_encode;
@@ -52,15 +53,15 @@ pub(crate) enum Unmapped {
 }
 
 impl Unmapped {
-    /// The reason as metrics name it.
-    pub(crate) const fn name(self) -> &'static str {
+    /// The reason that metrics have.
+    pub(crate) const fn reason(self) -> Reason {
         match self {
-            Self::KeptBack => "body_kept_back",
-            Self::NotJson => "body_not_json",
-            Self::Encoded => "body_encoded",
-            Self::TooLong => "body_too_long",
-            Self::MemberMissing => "member_missing",
-            Self::MemberUnusable => "member_unusable",
+            Self::KeptBack => Reason::AnswerKeptBack,
+            Self::NotJson => Reason::AnswerNotJson,
+            Self::Encoded => Reason::AnswerEncoded,
+            Self::TooLong => Reason::AnswerTooLong,
+            Self::MemberMissing => Reason::AnswerMemberMissing,
+            Self::MemberUnusable => Reason::AnswerMemberUnusable,
         }
     }
 }

@@ -358,15 +358,7 @@ impl Policy {
     ///
     /// # Errors
     /// All missing variables (`variable` returns `None`) and malformed credentials, each with its JSON pointer.
-    pub fn take_secrets(&mut self, variable: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), PolicyErrors> {
-        self.take_secrets_or_advise(variable, "set it in the gateway's environment")
-    }
-
-    /// [`Policy::take_secrets`] for a gateway of which it is known how the filter gets to see a variable: `advice` says it.
-    ///
-    /// # Errors
-    /// Every variable that `variable` does not know, with its place in the document and the advice.
-    pub fn take_secrets_or_advise(
+    pub fn read_secrets(
         &mut self,
         variable: impl Fn(&str) -> Option<Vec<u8>>,
         advice: &str,
@@ -562,11 +554,11 @@ mod tests {
     #[test]
     fn secrets_come_from_the_environment_and_are_never_shown() {
         let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-        let missing = policy.take_secrets(|name| (name == "NEW").then(|| b"planted".to_vec())).unwrap_err();
+        let missing = policy.read_secrets(|name| (name == "NEW").then(|| b"planted".to_vec()), "").unwrap_err();
         let places: Vec<&str> = missing.0.iter().map(|issue| issue.pointer.as_str()).collect();
         assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets/1"]);
         assert!(!format!("{policy:?} {missing}").contains("planted"));
-        policy.take_secrets(|_| Some(b"planted".to_vec())).unwrap();
+        policy.read_secrets(|_| Some(b"planted".to_vec()), "").unwrap();
         assert_eq!(policy.bindings["wh_01JABC"].secrets, vec![Secret::Value(b"planted".to_vec()); 2]);
         assert!(!format!("{policy:?}").contains("planted"));
     }
@@ -575,7 +567,7 @@ mod tests {
     fn weak_secrets_are_told_by_their_places() {
         let places = |new: &str, old: &str| -> Vec<String> {
             let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-            policy.take_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec())).unwrap();
+            policy.read_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec()), "").unwrap();
             let issues = policy.weak_secrets();
             assert!(issues.iter().all(|issue| !issue.message.contains("planted")), "{issues:?}");
             issues.into_iter().map(|issue| issue.pointer).collect()
@@ -594,7 +586,7 @@ mod tests {
         let document = DOCUMENT.replace(r#""webhooks": {"static""#, &format!(r#"{webhooks}"static""#));
         let places = |token: &[u8]| {
             let variable = |name: &str| (name != "KEY").then(|| token.to_vec());
-            let errors = Policy::from_json(document.as_bytes()).unwrap().take_secrets(variable).unwrap_err();
+            let errors = Policy::from_json(document.as_bytes()).unwrap().read_secrets(variable, "").unwrap_err();
             assert!(!errors.to_string().contains("planted"));
             errors.0.into_iter().map(|issue| issue.pointer).collect::<Vec<_>>()
         };

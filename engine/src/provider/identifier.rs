@@ -2,6 +2,7 @@
 
 use super::form;
 use super::{Delivery, Header};
+use crate::codes::Reason;
 use crate::json::scan::{self, JsonScalar, Pointer, PointerResult};
 
 /// The longest identifier that is used literally in a key, in bytes.
@@ -116,15 +117,15 @@ pub enum NoIdentifier {
 }
 
 impl NoIdentifier {
-    /// The reason as metrics and logs name it.
-    pub const fn reason(self) -> &'static str {
+    /// The reason of a refusal.
+    pub const fn reason(self) -> Reason {
         match self {
-            Self::Missing => "delivery_id_missing",
-            Self::Empty => "delivery_id_empty",
-            Self::Ambiguous => "delivery_id_ambiguous",
-            Self::WrongType => "delivery_id_not_string",
-            Self::NotJson | Self::OtherType => "body_not_json",
-            Self::Several => "multiple_events",
+            Self::Missing => Reason::DeliveryIdMissing,
+            Self::Empty => Reason::DeliveryIdEmpty,
+            Self::Ambiguous => Reason::DeliveryIdAmbiguous,
+            Self::WrongType => Reason::DeliveryIdNotString,
+            Self::NotJson | Self::OtherType => Reason::DeliveryBodyNotJson,
+            Self::Several => Reason::MultipleEvents,
         }
     }
 

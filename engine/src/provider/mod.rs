@@ -44,6 +44,7 @@ pub use key::body_digest;
 pub use read_headers::IdentifierHeaders;
 pub use weakness::Weakness;
 
+use crate::codes::Reason;
 use crate::headers::{Headers, NameSet};
 use identifier::{IdentifierPlace, IdentifierSource, Slot};
 use scheme::{Scheme, SignatureSource};
@@ -138,22 +139,22 @@ pub enum VerifyError {
 }
 
 impl VerifyError {
-    /// The reason as metrics and logs name it.
-    pub const fn reason(self) -> &'static str {
+    /// The reason of a refusal.
+    pub const fn reason(self) -> Reason {
         match self {
-            Self::MissingHeader => "missing_header",
-            Self::AmbiguousHeader => "ambiguous_header",
-            Self::MalformedHeader => "malformed_header",
-            Self::UnsupportedScheme => "unsupported_scheme",
-            Self::NoSupportedSignature => "no_supported_signature",
-            Self::SecretInvalid => "secret_invalid",
-            Self::TimestampExpired => "timestamp_expired",
-            Self::TimestampFuture => "timestamp_future",
-            Self::SignatureMismatch => "signature_mismatch",
-            Self::MissingBodyHash => "missing_body_hash",
-            Self::AmbiguousBodyHash => "ambiguous_body_hash",
-            Self::BodyHashMismatch => "body_hash_mismatch",
-            Self::BodyNotJson => "body_not_json",
+            Self::MissingHeader => Reason::MissingHeader,
+            Self::AmbiguousHeader => Reason::AmbiguousHeader,
+            Self::MalformedHeader => Reason::MalformedHeader,
+            Self::UnsupportedScheme => Reason::UnsupportedScheme,
+            Self::NoSupportedSignature => Reason::NoSupportedSignature,
+            Self::SecretInvalid => Reason::SecretInvalid,
+            Self::TimestampExpired => Reason::TimestampExpired,
+            Self::TimestampFuture => Reason::TimestampFuture,
+            Self::SignatureMismatch => Reason::SignatureMismatch,
+            Self::MissingBodyHash => Reason::MissingBodyHash,
+            Self::AmbiguousBodyHash => Reason::AmbiguousBodyHash,
+            Self::BodyHashMismatch => Reason::BodyHashMismatch,
+            Self::BodyNotJson => Reason::SignedBodyNotJson,
         }
     }
 

@@ -13,7 +13,7 @@ mod recorder;
 mod struct_message;
 
 pub use record::Record;
-pub(crate) use recorder::GivenRecord;
+pub(crate) use recorder::{GivenRecord, PREFIX};
 pub use recorder::{RECORD_TYPE, Recorder};
 
 use crate::policy::KeyInLogs;

@@ -6,6 +6,7 @@ use crate::json::to_text;
 use crate::policy::operations::Operations;
 use crate::policy::recovery::SEGMENT;
 use crate::policy::{KeyInLogs, Policy};
+use crate::problem::Reason;
 
 /// The record of one exchange, for logs. A member without a value is left out.
 #[derive(Clone, Copy)]
@@ -83,7 +84,7 @@ impl<'a> Record<'a> {
                 let outcome = exchange.outcome();
                 put_text(put, "idempotency_outcome", Some(exchange.logged_outcome()));
                 put_text(put, "idempotency_code", exchange.problem().map(|problem| problem.code.name()));
-                put_text(put, "idempotency_reason", exchange.reason());
+                put_text(put, "idempotency_reason", exchange.reason().map(Reason::name));
                 put_text(put, "restate_invocation_id", exchange.invocation());
                 if matches!(outcome, Outcome::Replayed | Outcome::Stored) {
                     put("restate_cache_hit", MemberValue::Flag(outcome == Outcome::Replayed));

@@ -12,7 +12,7 @@ use crate::policy::Policy;
 pub const RECORD_TYPE: &str = "type.googleapis.com/google.protobuf.Struct";
 
 /// The prefix of the filter's lines in the gateway's log.
-const PREFIX: &str = "edge-idempotency:";
+pub(crate) const PREFIX: &str = "edge-idempotency:";
 
 /// What the requests of one configuration share for their records.
 pub struct Recorder {
@@ -32,8 +32,6 @@ impl Default for Recorder {
 /// The record of one request, as the gateway has it.
 #[derive(Debug, Default)]
 pub(crate) struct GivenRecord {
-    /// The stage of the exchange that it shows
-    stage: Stage,
     message: Vec<u8>,
     /// The length of the part that the response does not change
     fixed: usize,
@@ -62,13 +60,15 @@ impl Recorder {
         });
     }
 
-    /// Gives the record of an exchange to the gateway and writes its log lines, if the exchange has reached a new stage.
-    pub(crate) fn record<H: Host>(&mut self, host: &H, exchange: &Exchange, policy: &Policy, given: &mut GivenRecord) {
-        let (stage, before) = (exchange.stage(), given.stage);
-        if stage == before {
-            return;
-        }
-        given.stage = stage;
+    /// Gives the record of an exchange that has reached a new stage to the gateway, and writes its log lines. `before` is the
+    /// stage of the last call.
+    pub(crate) fn record<H: Host>(
+        &mut self,
+        host: &H,
+        (exchange, policy): (&Exchange, &Policy),
+        before: Stage,
+        given: &mut GivenRecord,
+    ) {
         let is_first = before < Stage::RequestDecided;
         if is_first {
             given.message.reserve(512);

@@ -1,12 +1,10 @@
 //! A stand-in for a gateway that has one request: it notes what it is asked to do.
 #![allow(clippy::unwrap_used, dead_code, reason = "tests, each of which uses a part of it")]
 
-use edge_idempotency_engine::HeaderMapKind;
-use edge_idempotency_engine::call::Call;
-use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId};
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::metrics::MetricKind;
+use edge_idempotency_engine::{
+    AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
+    MetadataPath, MetricId, MetricKind,
+};
 use std::cell::{Cell, RefCell};
 
 /// A header's name and value.
@@ -42,6 +40,7 @@ pub(crate) struct Gateway {
     pub(crate) bodies: Cell<usize>,
     /// The path that was set last
     pub(crate) path: RefCell<String>,
+    pub(crate) log: RefCell<Vec<String>>,
 }
 
 impl Gateway {
@@ -61,6 +60,11 @@ impl Gateway {
             (b"idempotency-key", b"k"),
         ];
         Self { request, ..Self::default() }
+    }
+
+    /// How many lines of its log contain a text.
+    pub(crate) fn logged(&self, text: &str) -> usize {
+        self.log.borrow().iter().filter(|line| line.contains(text)).count()
     }
 
     /// The path of the request as it came.
@@ -182,7 +186,9 @@ impl Host for Gateway {
         Ok(())
     }
 
-    fn log(&self, _: LogLevel, _: &str) {}
+    fn log(&self, _: LogLevel, line: &str) {
+        self.log.borrow_mut().push(line.to_owned());
+    }
 
     fn log_level(&self) -> LogLevel {
         LogLevel::Info

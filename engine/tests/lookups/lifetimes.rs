@@ -2,6 +2,7 @@
 
 use super::{HOOK, OWNER, START, World, not_found, secret, verified, version};
 use edge_idempotency_engine::lookup::{SenderNetwork, StoreHealth, StoreKind};
+use edge_idempotency_engine::problem::Reason;
 use serde_json::{Value, json};
 
 const SEALED: &str = "unavailable:secret_store_sealed";
@@ -531,7 +532,7 @@ fn the_health_of_a_store_is_told_when_it_changes() {
     assert_eq!(world.lookups.changed_health(), None);
     world.fetch(StoreKind::Secrets, OWNER, 503, &sealed());
     world.fetch(StoreKind::Bindings, HOOK, 200, &not_found());
-    let sealed_now = StoreHealth { kind: StoreKind::Secrets, trouble: Some("secret_store_sealed") };
+    let sealed_now = StoreHealth { kind: StoreKind::Secrets, trouble: Some(Reason::SecretStoreSealed) };
     assert_eq!(world.lookups.changed_health(), Some(sealed_now));
     world.fetch(StoreKind::Secrets, OWNER, 503, &sealed());
     assert_eq!(world.lookups.changed_health(), None);

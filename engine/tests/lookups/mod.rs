@@ -162,8 +162,8 @@ fn shown(answer: &LookupAnswer) -> String {
         }
         LookupAnswer::Binding(StoreAnswer { result: Err(why), .. })
         | LookupAnswer::Secrets(StoreAnswer { result: Err(why), .. }) => match why {
-            LookupFailure::Unknown(reason) => format!("unknown:{reason}"),
-            LookupFailure::Unavailable(reason) => format!("unavailable:{reason}"),
+            LookupFailure::Unknown(reason) => format!("unknown:{}", reason.name()),
+            LookupFailure::Unavailable(reason) => format!("unavailable:{}", reason.name()),
         },
         other => panic!("no store gives {other:?}"),
     };

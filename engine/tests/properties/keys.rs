@@ -19,7 +19,7 @@ proptest! {
     #[test]
     fn the_header_is_read_as_the_grammar_says(lines in prop_oneof![9 => vec(key_value(), 1), 1 => vec(key_value(), 0..4)]) {
         let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
-        let found = key::read(lines.iter().copied()).map_err(|invalid| invalid.reason());
+        let found = key::read(lines.iter().copied()).map_err(|invalid| invalid.reason().name());
         let text = found.map(|found| found.map(|(raw, _)| raw.as_str().to_owned()));
         prop_assert_eq!(&text, &model::read_key(&lines, 0));
         if let (Ok(Some((_, form))), [line]) = (found, lines.as_slice()) {

@@ -52,12 +52,12 @@ impl Sent {
         let delivery = Delivery { method: self.method.as_bytes(), url, headers: &headers, body };
         let verified = match provider.verify(&delivery, &[SECRET], NOW_MS) {
             Ok(verified) => verified,
-            Err(why) => return CutOutcome::Refused(why.reason()),
+            Err(why) => return CutOutcome::Refused(why.reason().name()),
         };
         match provider.identifier(&delivery, &verified) {
             Ok(Some(identifier)) => CutOutcome::Key(provider.raw_key(&identifier, None, None)),
             Ok(None) => CutOutcome::None("no_delivery_id"),
-            Err(why) => CutOutcome::None(why.reason()),
+            Err(why) => CutOutcome::None(why.reason().name()),
         }
     }
 }

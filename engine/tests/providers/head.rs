@@ -10,7 +10,7 @@ fn check(vector: &Vector, provider: &Provider, with_secrets: bool) -> Result<(),
     let secrets: Vec<&[u8]> = vector.secrets.iter().map(Vec::as_slice).collect();
     let secrets = with_secrets.then_some(secrets.as_slice());
     let head = Vector { body: Vec::new(), method: String::new(), url: String::new(), ..vector.clone() };
-    head.deliver(|head| provider.check_head(head, secrets, &|| vector.now_ms).map_err(|why| why.reason()))
+    head.deliver(|head| provider.check_head(head, secrets, &|| vector.now_ms).map_err(|why| why.reason().name()))
 }
 
 /// A delivery that verifies is never refused from its headers, and what is refused does not verify.

@@ -131,7 +131,7 @@ impl TestScheme {
         Some(match self.provider.identifier(&delivery, &verified) {
             Ok(Some(identifier)) => self.provider.raw_key(&identifier, None, None),
             Ok(None) => "no key".to_owned(),
-            Err(why) => why.reason().to_owned(),
+            Err(why) => why.reason().name().to_owned(),
         })
     }
 

@@ -132,7 +132,9 @@ impl Vector {
     /// The reason why it does not.
     pub fn verify(&self, provider: &Provider) -> Result<(), &'static str> {
         let secrets: Vec<&[u8]> = self.secrets.iter().map(Vec::as_slice).collect();
-        self.deliver(|delivery| provider.verify(delivery, &secrets, self.now_ms).map(drop).map_err(|why| why.reason()))
+        self.deliver(|delivery| {
+            provider.verify(delivery, &secrets, self.now_ms).map(drop).map_err(|why| why.reason().name())
+        })
     }
 
     /// The values of a header.

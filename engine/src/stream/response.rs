@@ -1,6 +1,7 @@
-//! The response's callbacks.
+//! The response's way.
 
-use super::{Driver, FilterAction, SharedLookups, edit};
+use super::{FilterAction, Stream, edit};
+use crate::configuration::Configuration;
 use crate::exchange::{Effect, HeaderMapKind, ResponseFlow};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, LocalReply};
@@ -24,17 +25,15 @@ pub(super) enum ResponseBody {
     Replaced(Vec<u8>),
 }
 
-impl<H: Host> Driver<H> {
+impl Stream {
     /// Handles the response's headers; `end_of_stream`: neither a body nor trailers follow.
-    pub fn on_response_headers(
+    pub(super) fn response_headers<H: Host>(
         &mut self,
         host: &H,
+        configuration: &mut Configuration,
         end_of_stream: bool,
-        lookups: Option<&mut SharedLookups>,
     ) -> FilterAction {
-        if let Some(lookups) = lookups {
-            self.cancel_lookup(lookups);
-        }
+        self.cancel_lookup(configuration);
         // A request that still waits gets no response of the backend, so this one is the gateway's own.
         self.ended_by_gateway |= self.pending.take().is_some();
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };
@@ -50,6 +49,7 @@ impl<H: Host> Driver<H> {
             } else {
                 let _ = edit(host, &effects);
                 self.response = ResponseBody::Awaited { limit: usize::try_from(limit).unwrap_or(usize::MAX), size: 0 };
+                configuration.body_watch().begin(self.id);
                 return FilterAction::Pause;
             }
         }
@@ -67,7 +67,13 @@ impl<H: Host> Driver<H> {
     /// Handles a part of the response's body; `size` is the number of bytes so far, buffered ones included.
     ///
     /// A response that waits for its body goes on at the body's end and never before it.
-    pub fn on_response_body(&mut self, host: &H, size: usize, end_of_stream: bool) -> FilterAction {
+    pub(super) fn response_body<H: Host>(
+        &mut self,
+        host: &H,
+        configuration: &mut Configuration,
+        size: usize,
+        end_of_stream: bool,
+    ) -> FilterAction {
         match std::mem::take(&mut self.response) {
             ResponseBody::Streamed => {}
             ResponseBody::Replaced(body) => {
@@ -75,17 +81,17 @@ impl<H: Host> Driver<H> {
                 self.response = ResponseBody::Replaced(Vec::new());
             }
             ResponseBody::Awaited { limit, .. } if size <= limit && !end_of_stream => {
-                self.body_wait.arrived();
+                configuration.body_watch().arrived();
                 self.response = ResponseBody::Awaited { limit, size };
                 return FilterAction::Pause;
             }
             ResponseBody::Awaited { limit, .. } if end_of_stream => {
-                self.body_wait.arrived();
+                configuration.body_watch().arrived();
                 self.evaluate_response_body(host, size, limit);
             }
             ResponseBody::Discarded if end_of_stream => self.replace_discarded(host),
             ResponseBody::Awaited { .. } | ResponseBody::Discarded => {
-                self.body_wait.arrived();
+                configuration.body_watch().arrived();
                 let _ = host.set_response_body(&[]);
                 self.response = ResponseBody::Discarded;
                 return FilterAction::Pause;
@@ -95,10 +101,10 @@ impl<H: Host> Driver<H> {
     }
 
     /// Handles the response's trailers. If the body was awaited, it is complete now.
-    pub fn on_response_trailers(&mut self, host: &H) -> FilterAction {
+    pub(super) fn response_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
         match std::mem::take(&mut self.response) {
             ResponseBody::Awaited { limit, size } => {
-                self.body_wait.arrived();
+                configuration.body_watch().arrived();
                 self.evaluate_response_body(host, size, limit);
             }
             ResponseBody::Discarded => self.replace_discarded(host),
@@ -114,7 +120,7 @@ impl<H: Host> Driver<H> {
     }
 
     /// Evaluates the response's body at its end; `size` is the number of bytes that have come.
-    fn evaluate_response_body(&mut self, host: &H, size: usize, limit: usize) {
+    fn evaluate_response_body<H: Host>(&mut self, host: &H, size: usize, limit: usize) {
         let Some(policy) = self.policy.clone() else { return };
         let body = if size > limit { None } else { host.response_body(limit).ok() };
         let mut effects = Vec::new();
@@ -126,7 +132,7 @@ impl<H: Host> Driver<H> {
     }
 
     /// Replaces a response whose body was discarded, at the body's end.
-    fn replace_discarded(&mut self, host: &H) {
+    fn replace_discarded<H: Host>(&mut self, host: &H) {
         let Some(policy) = self.policy.clone() else { return };
         let mut effects = Vec::new();
         self.exchange.response_body_lost(&policy, &mut effects);
@@ -134,7 +140,7 @@ impl<H: Host> Driver<H> {
     }
 
     /// Carries out what was decided at the body's end.
-    fn finish_body(&mut self, host: &H, effects: Vec<Effect<'_>>) {
+    fn finish_body<H: Host>(&mut self, host: &H, effects: Vec<Effect<'_>>) {
         let _ = edit(host, &effects);
         if let Some(body) = body_of(effects) {
             let _ = host.set_response_body(&body);
@@ -142,7 +148,7 @@ impl<H: Host> Driver<H> {
     }
 
     /// Sends a local reply in the place of the response. A host does not let a filter add a body to one that has none.
-    fn reply_instead(&mut self, host: &H, response: &Headers<'_>, effects: &[Effect<'_>]) -> FilterAction {
+    fn reply_instead<H: Host>(&mut self, host: &H, response: &Headers<'_>, effects: &[Effect<'_>]) -> FilterAction {
         let number = |value: &[u8]| std::str::from_utf8(value).ok().and_then(|status| status.parse().ok());
         let status_line = response.iter().find(|(name, _)| *name == b":status");
         let mut status = status_line.and_then(|(_, value)| number(value)).unwrap_or(502);

@@ -1,5 +1,5 @@
-//! The lookups of one configuration: the caches, and the calls that the host makes for them. A call belongs to the
-//! configuration and not to a request, so its reply comes even if the request has ended.
+//! What the requests of one configuration need from outside: the caches of the stores, and the calls that the host makes. A
+//! call belongs to the configuration and not to a request, so its reply comes even if the request has ended.
 
 use crate::call::{Call, CallReply, CallsUnderWay};
 use crate::collision::{self, ObservedClaim, Unobserved};
@@ -11,9 +11,10 @@ use crate::metrics::{Histogram, SeriesTable};
 use crate::policy::Policy;
 use crate::policy::collision::GuardService;
 use crate::policy::document::InvocationStore;
+use crate::telemetry::PREFIX;
 
 /// Caches and calls, shared by all requests of a configuration.
-pub struct SharedLookups {
+pub(crate) struct Dependencies {
     /// The stores of bindings and secrets
     stores: Option<Lookups>,
     /// Where the ids of invocations are looked up, and whether keys are in flight
@@ -59,9 +60,9 @@ enum SharedCallId {
     Observed(Box<ObservedClaim>),
 }
 
-impl SharedLookups {
-    /// The lookups of a policy; `None` if no request needs one.
-    pub fn of(policy: &Policy) -> Option<Self> {
+impl Dependencies {
+    /// The dependencies of a policy; `None` if no request needs a call.
+    pub(super) fn of(policy: &Policy) -> Option<Self> {
         let (stores, invocations) = (Lookups::of(policy), policy.invocations().cloned());
         let guard = policy.guard().cloned();
         if stores.is_none() && invocations.is_none() && guard.is_none() {
@@ -72,7 +73,7 @@ impl SharedLookups {
     }
 
     /// Looks something up for the request with the number `stream`; `None` if the request has to wait.
-    pub(super) fn look_up<H: Host>(
+    pub(crate) fn look_up<H: Host>(
         &mut self,
         host: &H,
         stream: u32,
@@ -125,7 +126,7 @@ impl SharedLookups {
     }
 
     /// Makes the claim of an observed request. Its verdict is counted when the reply comes.
-    pub(super) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim) {
+    pub(crate) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim) {
         let call = self.guard.as_ref().map(|guard| collision::call(guard, &observed.claim, ()));
         let id = SharedCallId::Observed(Box::new(observed));
         if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, collision::STORE) {
@@ -134,7 +135,7 @@ impl SharedLookups {
     }
 
     /// Notes an observed request for which no claim is made.
-    pub(super) fn note_unobserved(&mut self, unobserved: Unobserved) {
+    pub(crate) fn note_unobserved(&mut self, unobserved: Unobserved) {
         self.unclaimed.push(Unclaimed::Unobserved(unobserved));
     }
 
@@ -148,7 +149,7 @@ impl SharedLookups {
     }
 
     /// Forgets the request with the number `stream`, which waits for a lookup.
-    pub(super) fn cancel(&mut self, stream: u32, lookup: PendingLookup<'_>) {
+    pub(crate) fn cancel(&mut self, stream: u32, lookup: PendingLookup<'_>) {
         self.answers.retain(|(waiter, _)| *waiter != stream);
         if let (PendingLookup::Store(request), Some(stores)) = (lookup, &mut self.stores) {
             stores.cancel(stream, request);
@@ -156,8 +157,14 @@ impl SharedLookups {
     }
 
     /// Takes the reply to a call, or its failure, and records the call's time in `series`. Then
-    /// [`SharedLookups::next_answer`] gives the requests that continue.
-    pub fn on_call_reply<H: Host>(&mut self, host: &H, token: u32, reply: &CallReply<'_>, series: &mut SeriesTable) {
+    /// [`Dependencies::next_answer`] gives the requests that continue.
+    pub(super) fn on_call_reply<H: Host>(
+        &mut self,
+        host: &H,
+        token: u32,
+        reply: &CallReply<'_>,
+        series: &mut SeriesTable,
+    ) {
         let Some(SharedCall { id, store, started_at }) = self.calls.end(token) else { return };
         let now = host.now_unix_ms();
         series.record(host, Histogram::LookupTime, store, now.saturating_sub(started_at));
@@ -182,9 +189,8 @@ impl SharedLookups {
         }
     }
 
-    /// Has to be called every [`crate::lookup::TICK_MS`] milliseconds, before [`SeriesTable::flush`]. Then [`SharedLookups::next_answer`] gives the
-    /// requests that continue.
-    pub fn on_tick<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
+    /// Takes a tick, before [`SeriesTable::flush`]. Then [`Dependencies::next_answer`] gives the requests that continue.
+    pub(super) fn on_tick<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
         for unclaimed in self.unclaimed.drain(..) {
             match unclaimed {
                 Unclaimed::Unobserved(request) => request.count(series, self.max_series),
@@ -204,15 +210,15 @@ impl SharedLookups {
             };
             match health.trouble {
                 Some(why) => {
-                    host.log(LogLevel::Warn, &format!("edge-idempotency: {store} gives no answers: {why}"));
+                    host.log(LogLevel::Warn, &format!("{PREFIX} {store} gives no answers: {}", why.name()));
                 }
-                None => host.log(LogLevel::Info, &format!("edge-idempotency: {store} answers again")),
+                None => host.log(LogLevel::Info, &format!("{PREFIX} {store} answers again")),
             }
         }
     }
 
     /// The next request that has waited, and the answer to its lookup.
-    pub fn next_answer(&mut self) -> Option<(u32, LookupAnswer)> {
+    pub(super) fn next_answer(&mut self) -> Option<(u32, LookupAnswer)> {
         self.answers.pop().or_else(|| self.stores.as_mut()?.next_answer())
     }
 

@@ -61,6 +61,8 @@ pub enum Code {
     MethodNotAllowed,
     /// The gateway's configuration and the policy do not agree.
     PolicyInvalid,
+    /// The filter or its host has failed.
+    InternalError,
     /// No such webhook.
     WebhookUnknown,
     /// The webhook's signature does not verify.
@@ -95,7 +97,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::KeyRequired,
         Self::KeyInvalid,
         Self::KeyProhibited,
@@ -107,6 +109,7 @@ impl Code {
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::PolicyInvalid,
+        Self::InternalError,
         Self::WebhookUnknown,
         Self::WebhookSignatureInvalid,
         Self::SignatureInvalid,
@@ -125,7 +128,7 @@ impl Code {
     ];
 
     /// Name, HTTP status, title and advice.
-    pub(super) const fn facts(self) -> (&'static str, u16, &'static str, Retry) {
+    pub(crate) const fn facts(self) -> (&'static str, u16, &'static str, Retry) {
         match self {
             Self::KeyRequired => ("idempotency_key_required", 400, "Idempotency key required", Retry::NewRequest),
             Self::KeyInvalid => ("idempotency_key_invalid", 400, "Idempotency key invalid", Retry::NewKey),
@@ -140,6 +143,7 @@ impl Code {
             Self::NotFound => ("not_found", 404, "Not found", Retry::Never),
             Self::MethodNotAllowed => ("method_not_allowed", 405, "Method not allowed", Retry::Never),
             Self::PolicyInvalid => ("policy_invalid", 503, "Gateway misconfigured", Retry::Never),
+            Self::InternalError => ("internal_error", 503, "Internal error", Retry::SameKey),
             Self::WebhookUnknown => ("webhook_unknown", 404, "Webhook unknown", Retry::Never),
             Self::WebhookSignatureInvalid => {
                 ("webhook_signature_invalid", 401, "Webhook signature invalid", Retry::Never)

@@ -1,12 +1,12 @@
-//! What the driver does if a gateway ends a request's wait with a response of its own, and if it keeps a body back.
+//! What a stream does if a gateway ends a request's wait with a response of its own, and if it keeps a body back.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Gateway, Line};
-use edge_idempotency_engine::call::CallReply;
-use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::metrics::SeriesTable;
-use edge_idempotency_engine::problem::Retry;
-use edge_idempotency_engine::{Driver, Exchange, FilterAction, Policy, ResponseFlow, SharedLookups, Waits};
+use edge_idempotency_engine::problem::{Reason, Retry};
+use edge_idempotency_engine::{
+    CallReply, Configuration, Exchange, FilterAction, Headers, Policy, ResponseFlow, Stream,
+};
+use std::cell::Cell;
 use std::sync::Arc;
 use testkit::attributes::NoAttributes;
 
@@ -49,35 +49,34 @@ const RECOVERY: [Line; 6] = [
     (b"x-s", b"u1"),
 ];
 
+/// The configuration of a document.
+fn configuration(document: &str) -> Configuration {
+    Configuration::of(Arc::new(Policy::from_json(document.as_bytes()).unwrap()))
+}
+
 /// The client gets the gateway's response. The lookup's result that comes later changes nothing, and nothing of the request
 /// goes to the backend.
 #[test]
 fn a_result_behind_the_gateways_own_response_is_dropped() {
-    let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
-    let mut lookups = SharedLookups::of(&policy).unwrap();
+    let mut shared = configuration(POLICY);
     let gateway = Gateway::with(&DELIVERY);
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
-    assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
-    assert_eq!(driver.on_response_headers(&gateway, true, Some(&mut lookups)), FilterAction::Continue);
+    let mut stream = Stream::new(1, &shared);
+    assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Pause);
+    assert_eq!(stream.on_response_headers(&gateway, &mut shared, true), FilterAction::Continue);
 
-    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, &mut SeriesTable::default());
-    assert!(lookups.next_answer().is_none(), "the request waits for the lookup still");
-    assert_eq!(driver.on_request_body(&gateway, 2, true, Some(&mut lookups)), FilterAction::Pause);
-    assert_eq!(driver.on_request_trailers(&gateway, Some(&mut lookups)), FilterAction::Pause);
+    shared.on_call_reply(&gateway, 7, &CallReply { status: None, body: None });
+    assert!(shared.next_to_wake().is_none(), "the request waits for the lookup still");
+    assert_eq!(stream.on_request_body(&gateway, &mut shared, 2, true), FilterAction::Pause);
+    assert_eq!(stream.on_request_trailers(&gateway, &mut shared), FilterAction::Pause);
     assert_eq!((gateway.replies.borrow().len(), gateway.resumed.get()), (0, 0));
 }
 
 /// Begins a request with a long path on a stream of its own, and gives the statuses of the filter's replies.
-fn begin(
-    policy: &Arc<Policy>,
-    lookups: &mut SharedLookups,
-    stream: u32,
-    gateway: &Gateway,
-) -> (Driver<Gateway>, Vec<u16>) {
-    let mut driver = Driver::<Gateway>::new(stream, Some(Arc::clone(policy)), Waits::default());
-    assert_eq!(driver.on_request_headers(gateway, false, Some(lookups)), FilterAction::Pause);
+fn begin(shared: &mut Configuration, id: u32, gateway: &Gateway) -> (Stream, Vec<u16>) {
+    let mut stream = Stream::new(id, shared);
+    assert_eq!(stream.on_request_headers(gateway, shared, false), FilterAction::Pause);
     let replies = gateway.replies.borrow().clone();
-    (driver, replies)
+    (stream, replies)
 }
 
 /// As much as fits eight times into a half of the room.
@@ -88,8 +87,7 @@ fn long(path: &str) -> &'static [u8] {
 /// A delivery whose webhook has to be looked up needs room, and one whose webhook is in the cache does not.
 #[test]
 fn a_cached_answer_needs_no_room() {
-    let policy = Arc::new(Policy::from_json(POLICY.as_bytes()).unwrap());
-    let mut lookups = SharedLookups::of(&policy).unwrap();
+    let mut shared = configuration(POLICY);
     let to = |path: &'static [u8]| {
         Gateway::with(&DELIVERY.map(|(name, value)| (name, if name == b":path" { path } else { value })))
     };
@@ -97,19 +95,20 @@ fn a_cached_answer_needs_no_room() {
 
     // The registry knows no such webhook.
     let gateway = to(unknown);
-    let (mut driver, _) = begin(&policy, &mut lookups, 1, &gateway);
+    let (mut stream, _) = begin(&mut shared, 1, &gateway);
     let body = br#"{"meta":{"requestId":"req_1"},"data":{"valid":false,"code":"NOT_FOUND"}}"#;
-    lookups.on_call_reply(&gateway, 7, &CallReply { status: Some(200), body: Some(body) }, &mut SeriesTable::default());
-    driver.on_lookup_answer(&gateway, lookups.next_answer().unwrap().1, &mut lookups);
+    shared.on_call_reply(&gateway, 7, &CallReply { status: Some(200), body: Some(body) });
+    assert_eq!(shared.next_to_wake(), Some(1));
+    stream.on_wake(&gateway, &mut shared);
     assert_eq!(*gateway.replies.borrow(), [404]);
 
-    let waiting: Vec<_> = (10..18).map(|stream| begin(&policy, &mut lookups, stream, &to(looked_up))).collect();
+    let waiting: Vec<_> = (10..18).map(|id| begin(&mut shared, id, &to(looked_up))).collect();
     assert!(waiting.iter().all(|(_, replies)| replies.is_empty()));
-    assert_eq!(begin(&policy, &mut lookups, 20, &to(looked_up)).1, [503]);
-    assert_eq!(begin(&policy, &mut lookups, 21, &to(unknown)).1, [404]);
+    assert_eq!(begin(&mut shared, 20, &to(looked_up)).1, [503]);
+    assert_eq!(begin(&mut shared, 21, &to(unknown)).1, [404]);
     // Who was refused does not wait for the answer.
-    lookups.on_call_reply(&gateway, 7, &CallReply { status: None, body: None }, &mut SeriesTable::default());
-    let mut answered: Vec<u32> = std::iter::from_fn(|| lookups.next_answer()).map(|(stream, _)| stream).collect();
+    shared.on_call_reply(&gateway, 7, &CallReply { status: None, body: None });
+    let mut answered: Vec<u32> = std::iter::from_fn(|| shared.next_to_wake()).collect();
     answered.sort_unstable();
     assert_eq!(answered, [10, 11, 12, 13, 14, 15, 16, 17]);
     drop(waiting);
@@ -121,79 +120,101 @@ fn without_room_nothing_is_asked() {
     let guarded = recovery_policy("").replace(r#""cluster": "restate"}"#, r#""cluster": "restate", "guard": {}}"#);
     let guarded =
         guarded.replace(r#""target": "Refunds/create"}"#, r#""target": "Refunds/create", "in_flight": "conflict"}"#);
-    let policy = Arc::new(Policy::from_json(guarded.as_bytes()).unwrap());
-    let mut lookups = SharedLookups::of(&policy).unwrap();
+    let mut shared = configuration(&guarded);
     let posting = || Gateway::posting(long("/refunds"));
     let mut waiting = Vec::new();
     loop {
         let gateway = posting();
-        let (mut driver, replies) = begin(&policy, &mut lookups, 1, &gateway);
+        let (mut stream, replies) = begin(&mut shared, 1, &gateway);
         if replies == [503] {
             assert_eq!(gateway.calls.borrow().len(), 0);
             break;
         }
         // Its body has come, and the filter asks whether the key is in flight.
         gateway.body.replace(b"{}".to_vec());
-        driver.on_request_body(&gateway, 2, true, Some(&mut lookups));
+        stream.on_request_body(&gateway, &mut shared, 2, true);
         assert_eq!(gateway.calls.borrow().len(), 1);
-        waiting.push(driver);
+        waiting.push(stream);
         assert!(waiting.len() < 100);
     }
     assert!(waiting.len() >= 8, "{}", waiting.len());
 }
 
-/// A driver without a lookup store that has paused its request. Its headers have 49 bytes without the token, which is removed before
-/// the wait.
-fn awaits_body(gateway: &Gateway) -> Driver<Gateway> {
+/// A stream that waits for the body of its request. Its headers have 49 bytes without the token, which is removed before the
+/// wait.
+fn awaits_body(gateway: &Gateway) -> (Stream, Configuration) {
     let binding = r#"{"tenant": "acme", "project": "shop", "provider": "gitlab", "secrets": ["token"]}"#;
     let webhooks = format!(r#""allow_inline_secrets": true, "webhooks": {{"static": {{"wh_looked_up": {binding}}}, "#);
-    let policy = Policy::from_json(POLICY.replace(r#""webhooks": {"#, &webhooks).as_bytes()).unwrap();
-    let mut lookups = SharedLookups::of(&policy).unwrap();
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
-    assert_eq!(driver.on_request_headers(gateway, false, Some(&mut lookups)), FilterAction::Pause);
-    driver
+    let mut shared = configuration(&POLICY.replace(r#""webhooks": {"#, &webhooks));
+    let mut stream = Stream::new(1, &shared);
+    assert_eq!(stream.on_request_headers(gateway, &mut shared, false), FilterAction::Pause);
+    (stream, shared)
 }
 
-/// How many ticks pass until the driver says that a wait has stalled.
-fn ticks(driver: &mut Driver<Gateway>) -> Option<usize> {
-    (1..=100).find(|_| driver.on_tick())
+/// How many ticks pass until a stream is woken.
+fn ticks(shared: &mut Configuration, gateway: &Gateway) -> Option<usize> {
+    (1..=100).find(|_| {
+        shared.on_tick(gateway);
+        shared.next_to_wake().is_some()
+    })
 }
 
 #[test]
 fn a_request_is_refused_if_its_body_has_come_and_is_kept_back() {
     let gateway = Gateway::with(&DELIVERY);
-    let mut driver = awaits_body(&gateway);
-    assert_eq!(ticks(&mut driver), Some(6));
+    let (mut stream, mut shared) = awaits_body(&gateway);
+    assert_eq!(ticks(&mut shared, &gateway), Some(6));
     for received in [None, Some(49)] {
         gateway.received_bytes.set(received);
-        assert!(!driver.end_stalled_wait(&gateway), "the client has sent no body yet");
-        assert_eq!(ticks(&mut driver), Some(1));
+        stream.on_wake(&gateway, &mut shared);
+        assert!(gateway.replies.borrow().is_empty(), "the client has sent no body yet");
+        assert_eq!(ticks(&mut shared, &gateway), Some(1));
     }
     gateway.received_bytes.set(Some(50));
-    assert!(driver.end_stalled_wait(&gateway));
-    assert_eq!((gateway.replies.borrow().len(), gateway.resumed.get(), ticks(&mut driver)), (1, 0, None));
-    assert!(!driver.awaited_body_arrived());
+    stream.on_wake(&gateway, &mut shared);
+    assert_eq!((gateway.replies.borrow().len(), gateway.resumed.get()), (1, 0));
+    assert_eq!(ticks(&mut shared, &gateway), None);
+    assert_eq!(gateway.logged("did not come within 5 s"), 1);
+    // The log says so once.
+    let mut other = Stream::new(2, &shared);
+    other.on_request_headers(&gateway, &mut shared, false);
+    assert_eq!(ticks(&mut shared, &gateway), Some(6));
+    other.on_wake(&gateway, &mut shared);
+    assert_eq!((gateway.replies.borrow().len(), gateway.logged("did not come within 5 s")), (2, 1));
 }
 
+/// No later wait is ended, and none that began before.
 #[test]
 fn a_body_that_arrives_proves_that_bodies_arrive() {
     let gateway = Gateway::with(&DELIVERY);
-    let mut driver = awaits_body(&gateway);
-    assert!(!driver.awaited_body_arrived());
-    assert_eq!(driver.on_request_body(&gateway, 2, false, None), FilterAction::Pause);
-    assert!(driver.awaited_body_arrived());
-    assert_eq!(ticks(&mut driver), None);
+    let (mut stream, mut shared) = awaits_body(&gateway);
+    let mut other = Stream::new(2, &shared);
+    other.on_request_headers(&gateway, &mut shared, false);
+    assert_eq!(stream.on_request_body(&gateway, &mut shared, 2, false), FilterAction::Pause);
+    Stream::new(3, &shared).on_request_headers(&gateway, &mut shared, false);
+    assert_eq!(ticks(&mut shared, &gateway), None);
+}
+
+/// A stream whose wait has ended in another way is left alone.
+#[test]
+fn a_wait_that_has_ended_is_not_ended_again() {
+    let gateway = Gateway { received_bytes: Cell::new(Some(50)), ..Gateway::with(&DELIVERY) };
+    let (mut stream, mut shared) = awaits_body(&gateway);
+    assert_eq!(stream.on_response_headers(&gateway, &mut shared, true), FilterAction::Continue);
+    assert_eq!(ticks(&mut shared, &gateway), Some(6));
+    stream.on_wake(&gateway, &mut shared);
+    assert_eq!((gateway.replies.borrow().len(), gateway.logged("did not come")), (0, 0));
+    assert_eq!(ticks(&mut shared, &gateway), None);
 }
 
 /// A request that waits for a lookup is no sign either.
 #[test]
 fn a_lookup_may_take_its_time() {
-    let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
-    let mut lookups = SharedLookups::of(&policy).unwrap();
+    let mut shared = configuration(POLICY);
     let gateway = Gateway::with(&DELIVERY);
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
-    assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
-    assert_eq!(ticks(&mut driver), None);
+    let mut stream = Stream::new(1, &shared);
+    assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Pause);
+    assert_eq!(ticks(&mut shared, &gateway), None);
 }
 
 /// The same for a recovery whose invocation is looked up, and what happens without such a response.
@@ -201,22 +222,21 @@ fn a_lookup_may_take_its_time() {
 fn a_recovery_goes_on_when_its_invocation_is_known() {
     let reply = CallReply { status: Some(200), body: Some(br#"{"invocationId":"inv_1"}"#) };
     for ended_by_gateway in [false, true] {
-        let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
-        let mut lookups = SharedLookups::of(&policy).unwrap();
+        let mut shared = configuration(&recovery_policy(""));
         let gateway = Gateway::with(&RECOVERY);
-        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
-        assert_eq!(driver.on_request_headers(&gateway, true, Some(&mut lookups)), FilterAction::Pause);
+        let mut stream = Stream::new(1, &shared);
+        assert_eq!(stream.on_request_headers(&gateway, &mut shared, true), FilterAction::Pause);
         assert_eq!(gateway.calls.borrow().len(), 1);
         if ended_by_gateway {
-            driver.on_response_headers(&gateway, true, Some(&mut lookups));
+            stream.on_response_headers(&gateway, &mut shared, true);
         }
-        lookups.on_call_reply(&gateway, 7, &reply, &mut SeriesTable::default());
-        while let Some((stream, answer)) = lookups.next_answer() {
-            assert_eq!(stream, 1);
-            driver.on_lookup_answer(&gateway, answer, &mut lookups);
+        shared.on_call_reply(&gateway, 7, &reply);
+        while let Some(id) = shared.next_to_wake() {
+            assert_eq!(id, 1);
+            stream.on_wake(&gateway, &mut shared);
         }
-        lookups.on_call_reply(&gateway, 7, &reply, &mut SeriesTable::default());
-        assert!(lookups.next_answer().is_none(), "one reply is enough");
+        shared.on_call_reply(&gateway, 7, &reply);
+        assert!(shared.next_to_wake().is_none(), "one reply is enough");
         let expected = if ended_by_gateway { (0, "") } else { (1, "/restate/attach/inv_1") };
         assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
         assert_eq!((gateway.replies.borrow().len(), gateway.calls.borrow().len()), (0, 1));
@@ -224,8 +244,8 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
 }
 
 /// The counters that the gateway has after a flush, with their values.
-fn counted(gateway: &Gateway, series: &mut SeriesTable) -> Vec<(String, u64)> {
-    series.flush(gateway);
+fn counted(gateway: &Gateway, shared: &mut Configuration) -> Vec<(String, u64)> {
+    shared.on_tick(gateway);
     gateway.metrics.borrow().clone()
 }
 
@@ -234,55 +254,49 @@ fn counted(gateway: &Gateway, series: &mut SeriesTable) -> Vec<(String, u64)> {
 fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
     for request in [DELIVERY.as_slice(), &RECOVERY] {
         let policy = if request == RECOVERY { recovery_policy("") } else { POLICY.to_owned() };
-        let policy = Policy::from_json(policy.as_bytes()).unwrap();
-        let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::default());
+        let mut shared = configuration(&policy);
         let gateway = Gateway::with(request);
-        let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
-        assert_eq!(driver.on_request_headers(&gateway, false, Some(&mut lookups)), FilterAction::Pause);
-        driver.count(&gateway, &mut series);
-        driver.on_response_headers(&gateway, true, Some(&mut lookups));
-        driver.count(&gateway, &mut series);
-        assert_eq!(counted(&gateway, &mut series), []);
+        let mut stream = Stream::new(1, &shared);
+        assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Pause);
+        stream.on_response_headers(&gateway, &mut shared, true);
+        assert_eq!(counted(&gateway, &mut shared), []);
     }
 }
 
 /// The filter has decided to forward the request, and the gateway refuses an edit.
 #[test]
 fn a_refusal_after_the_decision_is_one_problem() {
-    let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
-    let (mut lookups, mut series) = (SharedLookups::of(&policy).unwrap(), SeriesTable::default());
+    let mut shared = configuration(&recovery_policy(""));
     let mut gateway = Gateway { refuses_edits: true, ..Gateway::with(&RECOVERY) };
     gateway.request[0].1 = b"POST";
     gateway.request[2].1 = b"/refunds";
     gateway.request.push((b"idempotency-key", b"k"));
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
-    assert_eq!(driver.on_request_headers(&gateway, true, Some(&mut lookups)), FilterAction::Pause);
-    driver.count(&gateway, &mut series);
+    let mut stream = Stream::new(1, &shared);
+    assert_eq!(stream.on_request_headers(&gateway, &mut shared, true), FilterAction::Pause);
     // The reply passes the response's callbacks.
-    driver.on_response_headers(&gateway, true, Some(&mut lookups));
-    driver.count(&gateway, &mut series);
+    stream.on_response_headers(&gateway, &mut shared, true);
     let labels = "tenant=acme;project=shop;endpoint=refunds";
     let expected = [
         (format!("idempotency_key_present_total;case=A;form=bare;{labels}"), 1),
-        (format!("idempotency_problem_total;code=policy_invalid;{labels}"), 1),
+        (format!("idempotency_problem_total;code=internal_error;{labels}"), 1),
     ];
-    assert_eq!((gateway.replies.borrow().len(), counted(&gateway, &mut series).as_slice()), (1, expected.as_slice()));
+    assert_eq!((gateway.replies.borrow().len(), counted(&gateway, &mut shared).as_slice()), (1, expected.as_slice()));
 }
 
 /// The backend answers before the request has ended, and the gateway refuses an edit of the request's trailers.
 #[test]
 fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
-    let policy = Policy::from_json(recovery_policy("").as_bytes()).unwrap();
+    let mut shared = configuration(&recovery_policy(""));
     let mut gateway = Gateway { request_trailers: vec![(b"idempotency-key", b"x")], ..Gateway::with(&RECOVERY) };
     gateway.request[0].1 = b"POST";
     gateway.request[2].1 = b"/refunds";
     gateway.request.push((b"idempotency-key", b"k"));
-    let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
-    assert_eq!(driver.on_request_headers(&gateway, false, None), FilterAction::Continue);
-    assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
+    let mut stream = Stream::new(1, &shared);
+    assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Continue);
+    assert_eq!(stream.on_response_headers(&gateway, &mut shared, false), FilterAction::Pause);
     gateway.refuses_edits = true;
-    assert_eq!(driver.on_request_trailers(&gateway, None), FilterAction::Pause);
-    driver.on_response_body(&gateway, 2, true);
+    assert_eq!(stream.on_request_trailers(&gateway, &mut shared), FilterAction::Pause);
+    stream.on_response_body(&gateway, &mut shared, 2, true);
     assert_eq!((gateway.replies.borrow().len(), gateway.bodies.get()), (1, 1));
 }
 
@@ -303,21 +317,15 @@ fn success(more: &[Line]) -> Gateway {
 /// A success whose `Location` needs a body that the gateway keeps back passes as it is.
 #[test]
 fn a_success_whose_body_is_kept_back_passes_unshaped() {
-    let mut series = SeriesTable::default();
     let gateway = success(&[]);
-    let mut driver = Driver::<Gateway>::new(
-        1,
-        Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())),
-        Waits::default(),
-    );
-    assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
-    driver.count(&gateway, &mut series);
-    assert_eq!(driver.on_response_headers(&gateway, false, None), FilterAction::Pause);
-    assert_eq!(ticks(&mut driver), Some(6));
-    assert!(driver.end_stalled_wait(&gateway));
-    driver.count(&gateway, &mut series);
+    let mut shared = configuration(&shaped_policy());
+    let mut stream = Stream::new(1, &shared);
+    assert_eq!(stream.on_request_headers(&gateway, &mut shared, true), FilterAction::Continue);
+    assert_eq!(stream.on_response_headers(&gateway, &mut shared, false), FilterAction::Pause);
+    assert_eq!(ticks(&mut shared, &gateway), Some(6));
+    stream.on_wake(&gateway, &mut shared);
     let unshaped = "idempotency_answer_unshaped_total;reason=body_kept_back;tenant=acme;project=shop;endpoint=refunds";
-    assert!(counted(&gateway, &mut series).contains(&(unshaped.to_owned(), 1)), "{:?}", gateway.metrics);
+    assert!(counted(&gateway, &mut shared).contains(&(unshaped.to_owned(), 1)), "{:?}", gateway.metrics);
     assert_eq!((gateway.responses_resumed.get(), gateway.replies.borrow().len(), gateway.bodies.get()), (1, 0, 0));
 }
 
@@ -326,13 +334,10 @@ fn a_success_whose_body_is_kept_back_passes_unshaped() {
 fn a_success_that_is_known_to_be_too_long_is_not_awaited() {
     for (length, expected) in [(b"1048576", FilterAction::Pause), (b"1048577", FilterAction::Continue)] {
         let gateway = success(&[(b"content-length", length)]);
-        let mut driver = Driver::<Gateway>::new(
-            1,
-            Some(Arc::new(Policy::from_json(shaped_policy().as_bytes()).unwrap())),
-            Waits::default(),
-        );
-        assert_eq!(driver.on_request_headers(&gateway, true, None), FilterAction::Continue);
-        assert_eq!(driver.on_response_headers(&gateway, false, None), expected);
+        let mut shared = configuration(&shaped_policy());
+        let mut stream = Stream::new(1, &shared);
+        assert_eq!(stream.on_request_headers(&gateway, &mut shared, true), FilterAction::Continue);
+        assert_eq!(stream.on_response_headers(&gateway, &mut shared, false), expected);
     }
 }
 
@@ -342,12 +347,11 @@ fn route_metadata_is_read_on_demand() {
     let others = [b"/refunds".as_slice(), b"/elsewhere", b"/refunds/by-idempotency-key/k"];
     for (more, asked) in [("", 0), (r#""gateway_routes": false,"#, 0), (r#""gateway_routes": true,"#, 1)] {
         for path in others {
-            let policy = Policy::from_json(recovery_policy(more).as_bytes()).unwrap();
-            let mut lookups = SharedLookups::of(&policy).unwrap();
+            let mut shared = configuration(&recovery_policy(more));
             let mut gateway = Gateway::with(&RECOVERY);
             gateway.request[2].1 = path;
-            let mut driver = Driver::<Gateway>::new(1, Some(Arc::new(policy)), Waits::default());
-            driver.on_request_headers(&gateway, true, Some(&mut lookups));
+            let mut stream = Stream::new(1, &shared);
+            stream.on_request_headers(&gateway, &mut shared, true);
             assert_eq!(gateway.endpoints.get(), asked, "{more} {}", path.escape_ascii());
         }
     }
@@ -357,23 +361,21 @@ fn route_metadata_is_read_on_demand() {
 #[test]
 fn a_request_beyond_the_bound_does_not_wait() {
     let document = recovery_policy(r#""recovery": {"max_waits_per_caller": 1},"#);
-    let policy = Arc::new(Policy::from_json(document.as_bytes()).unwrap());
-    let waits = Waits::default();
-    let asked = |waits: &Waits| {
-        let mut lookups = SharedLookups::of(&policy).unwrap();
+    let asked = |shared: &mut Configuration| {
         let gateway = Gateway::with(&RECOVERY);
-        let mut driver = Driver::<Gateway>::new(1, Some(Arc::clone(&policy)), waits.clone());
-        driver.on_request_headers(&gateway, true, Some(&mut lookups));
-        driver
+        let mut stream = Stream::new(1, shared);
+        stream.on_request_headers(&gateway, shared, true);
+        stream
     };
-    let reason = |driver: &Driver<Gateway>| driver.exchange().reason();
-    let first = asked(&waits);
+    let (mut shared, mut other) = (configuration(&document), configuration(&document));
+    let reason = |stream: &Stream| stream.exchange().reason();
+    let first = asked(&mut shared);
     assert_eq!(reason(&first), None);
-    assert_eq!(reason(&asked(&waits)), Some("caller_waits_full"));
+    assert_eq!(reason(&asked(&mut shared)), Some(Reason::CallerWaitsFull));
     // Another configuration has its own.
-    assert_eq!(reason(&asked(&Waits::default())), None);
-    drop(first);
-    assert_eq!(reason(&asked(&waits)), None);
+    assert_eq!(reason(&asked(&mut other)), None);
+    first.on_end(&mut shared);
+    assert_eq!(reason(&asked(&mut shared)), None);
 }
 
 /// A success that has become too long while it came. A request that the backend has stored gets it when it is sent again.

@@ -1,31 +1,32 @@
 //! A request that is checked beside its way to the backend: it passes as it comes, and the claim is made at its end.
 
-use super::{Driver, FilterAction, SharedLookups};
+use super::{FilterAction, Stream};
+use crate::configuration::Configuration;
 use crate::host::Host;
 
-impl<H: Host> Driver<H> {
+impl Stream {
     /// Begins to observe a request for which `action` was decided; `ended`: nothing of it follows.
-    pub(super) fn begin_observation(
+    pub(super) fn begin_observation<H: Host>(
         &mut self,
         host: &H,
+        configuration: &mut Configuration,
         action: FilterAction,
         ended: bool,
-        lookups: Option<&mut SharedLookups>,
     ) {
         // An edit may have failed after the decision. Then the backend does not get the request.
         self.observation = self.exchange.take_observation().filter(|_| action == FilterAction::Continue);
         if ended {
-            self.end_observation(host, lookups);
+            self.end_observation(host, configuration);
         }
     }
 
     /// Reads a part of the body, of `size` bytes, that goes to the backend now.
-    pub(super) fn observe_part(
+    pub(super) fn observe_part<H: Host>(
         &mut self,
         host: &H,
+        configuration: &mut Configuration,
         size: usize,
         end_of_stream: bool,
-        mut lookups: Option<&mut SharedLookups>,
     ) {
         if size > 0
             && let Some(observation) = self.observation.take()
@@ -36,21 +37,21 @@ impl<H: Host> Driver<H> {
             match observation.push(&part) {
                 Ok(observation) => self.observation = Some(observation),
                 Err(unobserved) => {
-                    if let Some(lookups) = lookups.as_deref_mut() {
-                        lookups.note_unobserved(unobserved);
+                    if let Some(dependencies) = configuration.dependencies() {
+                        dependencies.note_unobserved(unobserved);
                     }
                 }
             }
         }
         if end_of_stream {
-            self.end_observation(host, lookups);
+            self.end_observation(host, configuration);
         }
     }
 
     /// Makes the claim of a request that has ended.
-    pub(super) fn end_observation(&mut self, host: &H, lookups: Option<&mut SharedLookups>) {
-        if let (Some(observation), Some(lookups)) = (self.observation.take(), lookups) {
-            lookups.observe(host, observation.finish());
+    pub(super) fn end_observation<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
+        if let (Some(observation), Some(dependencies)) = (self.observation.take(), configuration.dependencies()) {
+            dependencies.observe(host, observation.finish());
         }
     }
 }

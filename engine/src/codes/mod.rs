@@ -1,0 +1,10 @@
+//! The codes of problem documents, and the reasons that refine them: their names, what they mean, and what to do. The tables of
+//! docs/errors.md and docs/webhooks.md are made of this.
+
+mod code;
+mod explanation;
+mod reason;
+
+pub use code::{Code, Retry};
+pub use explanation::{CodeExplanation, Reader};
+pub use reason::{Reason, ReasonTable};

@@ -1,0 +1,146 @@
+//! One configuration of the filter in a worker of a gateway: the policy, and what all of its requests share.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `dependencies` | the caches of the stores, and the calls to the stores, to Restate and to the guard |
+//! | `body_watch` | a gateway that keeps back the bodies that messages wait for |
+
+mod body_watch;
+mod dependencies;
+
+pub(crate) use dependencies::Dependencies;
+
+use crate::call::CallReply;
+use crate::host::{Host, LogLevel};
+use crate::lookup::LookupAnswer;
+use crate::metrics::Metrics;
+use crate::policy::{Policy, PolicyErrors};
+use crate::telemetry::{PREFIX, Recorder};
+use crate::waits::Waits;
+use body_watch::BodyWatch;
+use std::sync::Arc;
+
+/// How often a host has to call [`Configuration::on_tick`], in milliseconds.
+pub const TICK_MS: u32 = 1000;
+
+/// A configuration of the filter in one worker of a gateway, which its [streams](crate::Stream) share.
+///
+/// After every event of a configuration or of a stream, the host wakes the streams that
+/// [`Configuration::next_to_wake`] names. The default configuration has no policy: its streams refuse every request.
+#[derive(Default)]
+pub struct Configuration {
+    policy: Option<Arc<Policy>>,
+    /// `None` if no request needs a call
+    dependencies: Option<Dependencies>,
+    waits: Waits,
+    recorder: Recorder,
+    metrics: Metrics,
+    body_watch: BodyWatch,
+    /// The answer for the stream that was named last, until it is woken
+    answer: Option<LookupAnswer>,
+}
+
+impl Configuration {
+    /// Reads a policy document (JSON) and makes its configuration. `variable` gives the value of an environment variable of
+    /// the gateway. `metrics` are those of the worker, because a gateway keeps the metrics of an earlier configuration.
+    ///
+    /// The log of the gateway gets a summary and warnings, or all errors.
+    ///
+    /// # Errors
+    /// All errors of the document, each with its JSON pointer. The gateway should not take such a configuration.
+    pub fn load<H: Host>(
+        host: &H,
+        document: &[u8],
+        variable: impl Fn(&str) -> Option<Vec<u8>>,
+        metrics: &Metrics,
+    ) -> Result<Self, PolicyErrors> {
+        let with_secrets =
+            |mut policy: Policy| policy.read_secrets(variable, host.advice().environment).map(|()| policy);
+        let policy = Policy::from_json(document).and_then(with_secrets).inspect_err(|errors| {
+            host.log(LogLevel::Error, &format!("{PREFIX} {}", errors.headline()));
+            for error in &errors.0 {
+                host.log(LogLevel::Error, &format!("{PREFIX} policy {error}"));
+            }
+        })?;
+        host.log(LogLevel::Info, &format!("{PREFIX} {}", policy.summary()));
+        for warning in policy.warnings() {
+            host.log(LogLevel::Warn, &format!("{PREFIX} policy {warning}"));
+        }
+        let mut configuration = Self { metrics: metrics.clone(), ..Self::of(Arc::new(policy)) };
+        configuration.recorder.read_level(host);
+        metrics.with(|series| series.announce(host));
+        Ok(configuration)
+    }
+
+    /// The configuration of a compiled policy, with metrics of its own.
+    #[doc(hidden)]
+    pub fn of(policy: Arc<Policy>) -> Self {
+        Self { dependencies: Dependencies::of(&policy), policy: Some(policy), ..Self::default() }
+    }
+
+    /// Takes the reply to a call ([`Host::call`]), or its failure. An unknown token changes nothing.
+    pub fn on_call_reply<H: Host>(&mut self, host: &H, token: u32, reply: &CallReply<'_>) {
+        if let Some(dependencies) = &mut self.dependencies {
+            self.metrics.with(|series| dependencies.on_call_reply(host, token, reply, series));
+        }
+    }
+
+    /// Takes a tick, of which there has to be one every [`TICK_MS`] milliseconds: results expire, metrics and log lines are
+    /// written.
+    pub fn on_tick<H: Host>(&mut self, host: &H) {
+        if let Some(dependencies) = &mut self.dependencies {
+            self.metrics.with(|series| dependencies.on_tick(host, series));
+        }
+        self.body_watch.on_tick();
+        self.metrics.with(|series| series.flush(host));
+        self.recorder.on_tick(host);
+    }
+
+    /// The number of the next stream that goes on; its [`Stream::on_wake`](crate::Stream::on_wake) has to follow. A stream
+    /// that has ended can be passed over.
+    pub fn next_to_wake(&mut self) -> Option<u32> {
+        let (stream, answer) = match self.dependencies.as_mut().and_then(Dependencies::next_answer) {
+            Some((stream, answer)) => (stream, Some(answer)),
+            None => (self.body_watch.next_stalled()?, None),
+        };
+        self.answer = answer;
+        Some(stream)
+    }
+
+    /// Writes the metrics and log lines that are left when the gateway removes the configuration.
+    pub fn on_end<H: Host>(mut self, host: &H) {
+        self.metrics.with(|series| series.flush(host));
+        self.recorder.report(host);
+    }
+
+    /// The policy; `None` in the default configuration.
+    pub(crate) fn policy(&self) -> Option<Arc<Policy>> {
+        self.policy.clone()
+    }
+
+    /// Who waits for results.
+    pub(crate) fn waits(&self) -> Waits {
+        self.waits.clone()
+    }
+
+    /// The answer for the stream that is woken; `None` if its wait for a body has stalled.
+    pub(crate) const fn answer(&mut self) -> Option<LookupAnswer> {
+        self.answer.take()
+    }
+
+    pub(crate) const fn dependencies(&mut self) -> Option<&mut Dependencies> {
+        self.dependencies.as_mut()
+    }
+
+    pub(crate) const fn body_watch(&mut self) -> &mut BodyWatch {
+        &mut self.body_watch
+    }
+
+    pub(crate) const fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
+    pub(crate) const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}

@@ -1,0 +1,225 @@
+//! One request and its response in a gateway: reads headers and bodies from the [`Host`], gives them to the [`Exchange`],
+//! carries out the effects, and pauses a message until its body and its lookups are complete.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `request` | the request's way until it is decided |
+//! | `response` | the response's way |
+//! | `held` | the header lines of requests that wait, bounded in bytes |
+//! | `observed` | the body and the claim of a request that is checked beside its way |
+//! | `stalled` | a message whose body the gateway keeps back |
+
+mod held;
+mod observed;
+mod request;
+mod response;
+mod stalled;
+
+use crate::collision::Observation;
+use crate::configuration::Configuration;
+use crate::exchange::{Effect, Exchange, Stage};
+use crate::host::{Host, HostError, LocalReply};
+use crate::metrics::{SeriesTable, count_request, count_response};
+use crate::policy::{Answers, Policy};
+use crate::problem::Problem;
+use crate::telemetry::GivenRecord;
+use request::PendingRequest;
+use response::ResponseBody;
+use std::sync::Arc;
+
+/// What an event of a stream returns to the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterAction {
+    /// The message goes to the next filter
+    Continue,
+    /// The message waits, or the filter has replied
+    Pause,
+}
+
+/// One request and its response.
+///
+/// Each event takes the host of this stream and the configuration that the stream was made for. After each event the host
+/// wakes the streams that [`Configuration::next_to_wake`] names.
+pub struct Stream {
+    /// The number that [`Configuration::next_to_wake`] gives
+    id: u32,
+    policy: Option<Arc<Policy>>,
+    exchange: Exchange,
+    /// Whether the response is a local reply. A local reply passes the response's events too.
+    replied: bool,
+    /// Whether the gateway has ended the request's wait with a response of its own; the request never goes on.
+    ended_by_gateway: bool,
+    pending: Option<PendingRequest>,
+    /// A forwarded request whose body is read as it passes.
+    observation: Option<Box<Observation>>,
+    response: ResponseBody,
+    /// How far the exchange was when it was last counted and recorded.
+    noted: Stage,
+    record: GivenRecord,
+}
+
+impl Stream {
+    /// A new stream. No other stream of the configuration has ever had this number.
+    pub fn new(id: u32, configuration: &Configuration) -> Self {
+        Self {
+            id,
+            policy: configuration.policy(),
+            exchange: Exchange::sharing(configuration.waits()),
+            replied: false,
+            ended_by_gateway: false,
+            pending: None,
+            observation: None,
+            response: ResponseBody::default(),
+            noted: Stage::default(),
+            record: GivenRecord::default(),
+        }
+    }
+
+    /// The state of the exchange.
+    #[doc(hidden)]
+    pub const fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// Handles the request's headers; `end_of_stream`: neither a body nor trailers follow.
+    pub fn on_request_headers<H: Host>(
+        &mut self,
+        host: &H,
+        configuration: &mut Configuration,
+        end_of_stream: bool,
+    ) -> FilterAction {
+        let action = self.request_headers(host, configuration, end_of_stream);
+        self.note(host, configuration);
+        action
+    }
+
+    /// Handles a part of the request's body; `size` is the number of bytes buffered so far, or the size of the part if the
+    /// request is not paused.
+    pub fn on_request_body<H: Host>(
+        &mut self,
+        host: &H,
+        configuration: &mut Configuration,
+        size: usize,
+        end_of_stream: bool,
+    ) -> FilterAction {
+        let action = self.request_body(host, configuration, size, end_of_stream);
+        self.note(host, configuration);
+        action
+    }
+
+    /// Handles the request's trailers.
+    pub fn on_request_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
+        let action = self.request_trailers(host, configuration);
+        self.note(host, configuration);
+        action
+    }
+
+    /// Handles the response's headers; `end_of_stream`: neither a body nor trailers follow.
+    pub fn on_response_headers<H: Host>(
+        &mut self,
+        host: &H,
+        configuration: &mut Configuration,
+        end_of_stream: bool,
+    ) -> FilterAction {
+        let action = self.response_headers(host, configuration, end_of_stream);
+        self.note(host, configuration);
+        action
+    }
+
+    /// Handles a part of the response's body; `size` is the number of bytes so far, buffered ones included.
+    ///
+    /// A response that waits for its body goes on at the body's end and never before it.
+    pub fn on_response_body<H: Host>(
+        &mut self,
+        host: &H,
+        configuration: &mut Configuration,
+        size: usize,
+        end_of_stream: bool,
+    ) -> FilterAction {
+        let action = self.response_body(host, configuration, size, end_of_stream);
+        self.note(host, configuration);
+        action
+    }
+
+    /// Handles the response's trailers.
+    pub fn on_response_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
+        let action = self.response_trailers(host, configuration);
+        self.note(host, configuration);
+        action
+    }
+
+    /// Goes on after [`Configuration::next_to_wake`] has named the stream: the answer that it waits for is there, or the
+    /// gateway keeps back the body that it waits for. If the message goes to the next filter, the host is told so
+    /// ([`Host::resume_request`], [`Host::resume_response`]).
+    pub fn on_wake<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
+        match configuration.answer() {
+            Some(answer) => self.lookup_answer(host, configuration, answer),
+            None => self.stalled_wait(host, configuration),
+        }
+        self.note(host, configuration);
+    }
+
+    /// Ends the stream. It is the last event of each stream, also if the client went away.
+    pub fn on_end(self, configuration: &mut Configuration) {
+        self.cancel_lookup(configuration);
+    }
+
+    /// Counts and records what the exchange has decided since the last event.
+    fn note<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
+        let (stage, before) = (self.exchange.stage(), self.noted);
+        let Some(policy) = self.policy.as_deref().filter(|_| stage != before) else { return };
+        configuration.metrics().with(|series| self.count(stage, policy, host, series));
+        configuration.recorder().record(host, (&self.exchange, policy), before, &mut self.record);
+        self.noted = stage;
+    }
+
+    fn count<H: Host>(&self, stage: Stage, policy: &Policy, host: &H, series: &mut SeriesTable) {
+        // A request that the gateway has ended during its wait is not decided.
+        if self.noted < Stage::RequestDecided && !self.ended_by_gateway {
+            count_request(&self.exchange, policy, host, series);
+        }
+        if stage == Stage::ResponseDecided {
+            count_response(&self.exchange, policy, series);
+        }
+    }
+
+    /// Carries out the effects of an event of the request.
+    fn apply<H: Host>(&mut self, host: &H, effects: &[Effect<'_>]) -> FilterAction {
+        if let Some(Effect::Reply(problem)) = effects.first() {
+            return self.reply(host, problem);
+        }
+        match edit(host, effects) {
+            Ok(()) => FilterAction::Continue,
+            // A header that could not be set or removed must not reach the backend as it is (invariant I1).
+            Err(HostError) => self.reply(host, &Problem::internal_error()),
+        }
+    }
+
+    /// Sends a problem document as a local reply.
+    fn reply<H: Host>(&mut self, host: &H, problem: &Problem) -> FilterAction {
+        let problem = self.exchange.refuse(problem.clone());
+        let default = Answers::default();
+        let answers = self.policy.as_ref().map_or(&default, |policy| policy.answers());
+        let document = problem.document(answers);
+        let details = match self.exchange.reason() {
+            Some(reason) => format!("{}.{}", problem.code.name(), reason.name()),
+            None => problem.code.name().to_owned(),
+        };
+        self.replied = true;
+        self.pending = None;
+        let headers = problem.headers(answers);
+        let (status, body) = (problem.status(), document.as_bytes());
+        // If the host cannot send the reply, it has ended the stream. Pausing makes sure that nothing is forwarded.
+        let _ = host.reply(&LocalReply { status, details: &details, headers: &headers, body });
+        FilterAction::Pause
+    }
+}
+
+/// Carries out edits, up to the first one that fails.
+fn edit<H: Host>(host: &H, effects: &[Effect<'_>]) -> Result<(), HostError> {
+    effects.iter().try_for_each(|effect| match effect {
+        Effect::Set { map, name, value } => host.set_header(*map, name, value),
+        Effect::Remove { map, name } => host.remove_header(*map, name),
+        Effect::Body(_) | Effect::Reply(_) => Ok(()),
+    })
+}

@@ -1,0 +1,119 @@
+//! The tables of docs/ about codes and reasons are what `engine/src/codes/` says.
+
+use edge_idempotency_engine::problem::{Code, CodeExplanation, Reader, Reason, ReasonTable};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A table: its name in the page, its head, its rows.
+type Table = (&'static str, &'static [&'static str], Vec<Vec<String>>);
+
+/// With `UPDATE_DOCS=1` the tables are written anew.
+#[test]
+fn the_pages_have_the_tables_of_the_code() {
+    for (page, tables) in [("errors.md", errors()), ("webhooks.md", webhooks())] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+        let before = std::fs::read_to_string(&file).unwrap();
+        let mut text = before.clone();
+        for (name, head, rows) in tables {
+            let begin = format!("<!-- The test `explanations` writes this table: {name}. -->\n");
+            let (above, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("{page} has no place for: {name}"));
+            let (_, below) = rest.split_once(END).unwrap_or_else(|| panic!("{page}: no end of: {name}"));
+            text = format!("{above}{begin}{}{END}{below}", written(head, &rows, page));
+        }
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&file, &text).unwrap();
+        } else {
+            let command = "UPDATE_DOCS=1 cargo test --workspace --test engine explanations::";
+            assert_eq!(before, text, "docs/{page} is stale: {command}");
+        }
+    }
+}
+
+const END: &str = "<!-- The end of the table. -->\n";
+
+fn errors() -> Vec<Table> {
+    const CODES: &[&str] = &["code", "status", "cause", "cure"];
+    let codes = |reader| {
+        let explained = Code::ALL.into_iter().flat_map(move |code| {
+            let of_reader = code.explanations().iter().filter(move |explanation| explanation.reader == reader);
+            of_reader.map(move |CodeExplanation { cause, cure, .. }| {
+                vec![quoted(code.name()), code.status_in_words(), (*cause).to_owned(), (*cure).to_owned()]
+            })
+        });
+        explained.collect()
+    };
+    vec![
+        ("codes for callers", CODES, codes(Reader::Caller)),
+        ("codes in the place of errors of the backend", CODES, codes(Reader::CallerOfBackend)),
+        ("codes for webhook senders", CODES, codes(Reader::WebhookSender)),
+        ("codes for callers that sign", CODES, codes(Reader::SignedCaller)),
+        ("codes for operators", CODES, codes(Reader::Operator)),
+        ("reasons of keys", &["reason", "what is wrong"], reasons(&[ReasonTable::Keys], |_| vec![])),
+        (
+            "reasons that only logs have",
+            &["reason", "code", "what is wrong"],
+            reasons(&[ReasonTable::Logs], |reason| {
+                let codes: Vec<String> = reason.codes().iter().map(|code| quoted(code.name())).collect();
+                vec![if codes.is_empty() { "none: the request is not refused".to_owned() } else { codes.join(", ") }]
+            }),
+        ),
+        (
+            "reasons that only metrics have",
+            &["reason", "of", "what is wrong"],
+            reasons(&[ReasonTable::Unshaped, ReasonTable::Observed], |reason| {
+                vec![if reason.table() == ReasonTable::Observed { "the guard" } else { "the answer" }.to_owned()]
+            }),
+        ),
+    ]
+}
+
+fn webhooks() -> Vec<Table> {
+    let answer = |reason: Reason| {
+        let codes = reason.codes().iter().map(|code| format!("{} {}", code.status(), quoted(code.name())));
+        vec![codes.collect::<Vec<_>>().join(", ")]
+    };
+    vec![
+        ("reasons of signatures", &["reason", "what is wrong"], reasons(&[ReasonTable::Signatures], |_| vec![])),
+        ("reasons of lookups", &["reason", "answer", "what is wrong"], reasons(&[ReasonTable::Lookups], answer)),
+    ]
+}
+
+/// The rows of all reasons of these tables; `between` gives the cells between the reason and its meaning.
+fn reasons(tables: &[ReasonTable], between: impl Fn(Reason) -> Vec<String>) -> Vec<Vec<String>> {
+    let of = |table: ReasonTable| Reason::ALL.iter().filter(move |reason| reason.table() == table);
+    let row =
+        |reason: Reason| [vec![quoted(reason.name())], between(reason), vec![reason.meaning().to_owned()]].concat();
+    tables.iter().copied().flat_map(of).copied().map(row).collect()
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{name}`")
+}
+
+/// The table as Markdown, with links as they lead from the page.
+fn written(head: &[&str], rows: &[Vec<String>], page: &str) -> String {
+    let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(head.to_vec()) + &format!("|{}\n", "---|".repeat(head.len()));
+    for row in rows {
+        text += &line(row.iter().map(String::as_str).collect());
+    }
+    text.replace(&format!("]({page}#"), "](#")
+}
+
+#[test]
+fn every_code_and_every_reason_is_explained_once() {
+    for code in Code::ALL {
+        let readers = code.explanations();
+        assert!(!readers.is_empty(), "{}", code.name());
+        for (at, explanation) in readers.iter().enumerate() {
+            assert!(readers[at + 1..].iter().all(|other| other.reader != explanation.reader), "{}", code.name());
+            assert!(!explanation.cause.is_empty() && !explanation.cure.is_empty(), "{}", code.name());
+        }
+    }
+    let meanings: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.meaning()).collect();
+    assert_eq!(meanings.len(), Reason::ALL.len());
+    let texts = Code::ALL.iter().flat_map(|code| code.explanations()).flat_map(|one| [one.cause, one.cure]);
+    for text in texts.chain(meanings) {
+        assert!(!text.contains('|') && !text.contains("  ") && !text.ends_with('.') && !text.is_empty(), "{text}");
+    }
+}
