@@ -3,9 +3,9 @@
 use crate::request::Request;
 use crate::sources::{self, SourceView};
 use crate::steps::{self, Step, Steps};
+use edge_idempotency_engine::exchange::Case;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::problem::Problem;
-use edge_idempotency_engine::telemetry::Case;
 use edge_idempotency_engine::{Effect, Exchange, Policy};
 use serde_json::{Map, Value, json};
 

@@ -11,6 +11,13 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The other names of request headers that the exchange reads in every request.
 pub(crate) const REQUEST_NAMES: [&str; 6] =
     [":method", ":path", ":authority", IDEMPOTENCY_KEY, "x-request-id", "x-retry-attempt"];
+/// Marks a replayed response.
+pub(crate) const REPLAYED: &str = "idempotent-replayed";
+/// The status of the request's key, in a response.
+pub(crate) const STATUS: &str = "idempotency-status";
+/// The retry advice of an error.
+pub(crate) const RETRY: &str = "idempotency-retry";
+
 /// The names of response headers that the exchange reads in every response, beside those of the policy.
 pub(crate) const RESPONSE_NAMES: [&str; 12] = [
     ":status",
@@ -23,9 +30,9 @@ pub(crate) const RESPONSE_NAMES: [&str; 12] = [
     "retry-after",
     "vary",
     // Marks of the filter, which a backend's own are hidden for
-    "idempotent-replayed",
-    "idempotency-status",
-    "idempotency-retry",
+    REPLAYED,
+    STATUS,
+    RETRY,
 ];
 
 /// The lines of one header map, borrowed from the host's buffer.

@@ -32,6 +32,7 @@
 //! | `json` | reading and writing JSON |
 #![deny(unsafe_code)]
 
+mod backend;
 mod bytes;
 mod codes;
 mod configuration;

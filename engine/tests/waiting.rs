@@ -96,27 +96,39 @@ fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
     let unverified = |name: &str| Waiter::Unverified(name.into());
     let acme = || Waiter::Tenant("acme".into());
     // Of several lines as many are kept as tell absent, one and ambiguous values apart.
-    let delivery = ":path :method x-gitlab-token :authority :scheme content-type=a content-type= a  content-type=b";
-    let signed = ":path :method x-date x-signature x-tenant x-project idempotency-key :authority :scheme";
+    let delivery = "x-gitlab-token content-type=a content-type= a  content-type=b";
+    let signed = "x-date x-signature x-tenant x-project idempotency-key";
     let some_types = "content-type=a content-type= a  content-type=b";
     let all_types = "content-type=a content-type= a  content-type=a content-type=b content-type=c";
     let get = [&CALLER[1..4], &[(":method", "GET")]].concat();
-    for (path, sent, kept, waiter) in [
-        ("/h/gitlab/wh_listed01", &DELIVERY[..], delivery.to_owned(), unverified("wh_listed01")),
-        ("/h/gitlab/wh_stored01", &DELIVERY, delivery.to_owned(), unverified("wh_stored01")),
-        ("/h/gitlab/wh_unknown1", &DELIVERY, delivery.to_owned(), unverified("")),
+    // What the exchange keeps itself: method, target and a path that normalisation has changed, and until a signature is verified also scheme and authority.
+    let respelled = |path: &str| "POST".len() + path.len() + "/raw".len();
+    let (line, url) = (|path: &str| "POST".len() + path.len(), |path: &str| format!("POSThttp://a{path}").len());
+    for (path, sent, kept, carried, waiter) in [
+        (
+            "/h/gitlab/wh_listed01",
+            &DELIVERY[..],
+            delivery.to_owned(),
+            Some(&url as &dyn Fn(&str) -> usize),
+            unverified("wh_listed01"),
+        ),
+        ("/h/gitlab/wh_stored01", &DELIVERY, delivery.to_owned(), Some(&url), unverified("wh_stored01")),
+        ("/h/gitlab/wh_unknown1", &DELIVERY, delivery.to_owned(), Some(&url), unverified("")),
         // It cannot be verified, whatever the registry says.
-        ("/h/gitlab/wh_unknown1", &DELIVERY[..1], String::new(), unverified("")),
-        ("/signed", &SIGNED, format!("{signed} {some_types}"), unverified("caller:scheduler")),
-        ("/compared", &SIGNED, format!("{signed} {all_types}"), unverified("caller:scheduler")),
-        ("/raw", &CALLER, ":path :method".to_owned(), acme()),
-        ("/asked", &CALLER, ":path :method".to_owned(), acme()),
-        ("/raw/by-idempotency-key/k", &get, String::new(), acme()),
+        ("/h/gitlab/wh_unknown1", &DELIVERY[..1], String::new(), None, unverified("")),
+        ("/signed", &SIGNED, format!("{signed} {some_types}"), Some(&url), unverified("caller:scheduler")),
+        ("/compared", &SIGNED, format!("{signed} {all_types}"), Some(&url), unverified("caller:scheduler")),
+        ("/raw", &CALLER, String::new(), Some(&line), acme()),
+        ("/raw?q=%41", &CALLER, String::new(), Some(&line), acme()),
+        ("/%72aw", &CALLER, String::new(), Some(&respelled), acme()),
+        ("/asked", &CALLER, String::new(), Some(&line), acme()),
+        ("/raw/by-idempotency-key/k", &get, String::new(), None, acme()),
     ] {
         let headers = lines(path, sent);
         let (exchange, flow) = begun(&headers);
         assert!(flow.waits(), "{path}: {:?}", exchange.refusal());
         assert_eq!(exchange.waiter(&POLICY), waiter, "{path}");
+        assert_eq!(exchange.carried_bytes(), carried.map_or(0, |carried| carried(path)), "{path}");
         let shown = |(name, value): (&[u8], &[u8])| {
             let (name, value) = (name.escape_ascii().to_string(), value.escape_ascii().to_string());
             if name == "content-type" { format!("{name}={value}") } else { name }
@@ -140,7 +152,7 @@ fn a_request_waits_for_as_little_as_its_steps_need() {
         let (mut exchange, flow) = begun(&lines(path, &CALLER));
         assert_eq!(flow, first, "{path}");
         if let Some(last) = last {
-            let answer = stores.ask_in_flight().into();
+            let answer = stores.answer(None, exchange.pending_lookup().unwrap(), NOW.0);
             assert_eq!(exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new()), last, "{path}");
         }
     }

@@ -1,7 +1,7 @@
 //! Policy and key: what the route asks for, the form of the key, and the rules for it.
 
 use super::{Decided, Step, StepName};
-use edge_idempotency_engine::key::{self, Form, KeyError, KeyFormat, KeyGrammar, KeyRules, MAX_NAMESPACED_LENGTH};
+use edge_idempotency_engine::key::{self, KeyError, KeyFormat, KeyGrammar, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH};
 use edge_idempotency_engine::policy::{Mode, PolicyKind};
 use edge_idempotency_engine::problem::{Code, Reason};
 
@@ -67,11 +67,11 @@ impl Decided<'_> {
 
     /// The key of a client, or of a signed caller.
     fn client_key(&self, lines: &[String], rules: Option<&KeyRules>) -> Step {
-        let form = Form::of(lines.iter().map(|line| line.as_bytes()));
+        let form = KeySyntax::of(lines.iter().map(|line| line.as_bytes()));
         let shown = lines.join(", ");
         let form = match form {
-            Some(Form::Quoted) => "a Structured Field string",
-            Some(Form::Repeated) => "more than one value",
+            Some(KeySyntax::Quoted) => "a Structured Field string",
+            Some(KeySyntax::Repeated) => "more than one value",
             _ => "a bare text",
         };
         let signed = self.exchange.signer(self.policy).is_some();

@@ -5,7 +5,6 @@ use super::fingerprint::{BodyReader, ClaimedRequest, FingerprintHead, VERSION, p
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::json::{Json, to_text};
-use crate::lookup::LookupResult;
 use crate::policy::HandlerAddress;
 use crate::policy::collision::GuardService;
 use base64::Engine as _;
@@ -13,6 +12,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+/// The guard as metrics name it.
+pub(crate) const STORE: &str = "guard";
 /// The time for a reply, in milliseconds.
 const TIMEOUT_MS: u32 = 1000;
 
@@ -127,26 +128,28 @@ pub(crate) fn call<I>(guard: &GuardService, claim: &Claim, id: I) -> Call<I> {
 }
 
 /// Reads the reply to [`call`]: the fingerprint of the first claim.
-pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+///
+/// # Errors
+/// The reason why there is none.
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, Reason> {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
-        (None | Some(429 | 500..), _) => return LookupResult::Unavailable(Reason::GuardFailed),
-        (Some(_), _) => return LookupResult::Unavailable(Reason::GuardMalformed),
+        (None | Some(429 | 500..), _) => return Err(Reason::GuardFailed),
+        (Some(_), _) => return Err(Reason::GuardMalformed),
     };
     match Json::parse(body) {
-        Ok(Json::String(first)) => LookupResult::FirstClaim(first.into()),
-        _ => LookupResult::Unavailable(Reason::GuardMalformed),
+        Ok(Json::String(first)) => Ok(first.into()),
+        _ => Err(Reason::GuardMalformed),
     }
 }
 
 impl Claim {
     /// Compares the fingerprint with that of the first claim, in constant time. Fingerprints of different versions, and
-    /// those of `raw` and `json`, say nothing about each other.
-    pub(crate) fn verdict(&self, result: &LookupResult) -> ClaimVerdict {
-        let first = match result {
-            LookupResult::FirstClaim(first) => first,
-            LookupResult::Unavailable(reason) => return ClaimVerdict::Unknown(*reason),
-            _ => return ClaimVerdict::Unknown(Reason::GuardMalformed),
+    /// those of `raw` and `json`, say nothing about each other. `first`: as [`read`] gives it.
+    pub(crate) fn verdict(&self, first: &Result<Box<str>, Reason>) -> ClaimVerdict {
+        let first = match first {
+            Ok(first) => first,
+            Err(reason) => return ClaimVerdict::Unknown(*reason),
         };
         if kind(first) != kind(&self.fingerprint) {
             ClaimVerdict::Unknown(Reason::GuardIncomparable)

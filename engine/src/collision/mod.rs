@@ -11,6 +11,6 @@ mod fingerprint;
 mod observation;
 
 pub use claim::{Claim, claim_key};
-pub(crate) use claim::{ClaimVerdict, OpenClaim, call, read};
+pub(crate) use claim::{ClaimVerdict, OpenClaim, STORE, call, read};
 pub(crate) use fingerprint::{BodyReader, ClaimedRequest};
 pub(crate) use observation::{Observation, ObservedCaller, ObservedClaim, Unobserved};

@@ -1,10 +1,9 @@
 //! A request that is checked beside its way to the backend (`collision: observe`). Its body is read as it passes, and the
 //! claim is made when the whole body has passed. Nothing of the request waits for it.
 
-use super::claim::{Claim, ClaimVerdict, OpenClaim};
+use super::claim::{Claim, OpenClaim};
 use super::fingerprint::BodyReader;
 use crate::codes::Reason;
-use crate::metrics::{Count, Counter, NONE, SeriesTable};
 use crate::room::Room;
 
 /// The bodies that a VM keeps until their canonical JSON can be made have at most 16 MiB. A client that begins bodies and
@@ -52,15 +51,15 @@ pub(crate) struct ObservedCaller {
 #[derive(Debug)]
 pub(crate) struct ObservedClaim {
     pub(crate) claim: Claim,
-    caller: ObservedCaller,
+    pub(crate) caller: ObservedCaller,
 }
 
 /// An observed request for which no claim is made.
 #[derive(Debug)]
 pub(crate) struct Unobserved {
-    caller: ObservedCaller,
+    pub(crate) caller: ObservedCaller,
     /// Why, as metrics write it
-    reason: Reason,
+    pub(crate) reason: Reason,
 }
 
 impl Observation {
@@ -124,29 +123,5 @@ impl KeptBody {
 impl Drop for KeptBody {
     fn drop(&mut self) {
         KEPT.give_back(self.room);
-    }
-}
-
-impl Unobserved {
-    /// Counts that no claim was made.
-    pub(crate) fn count(&self, series: &mut SeriesTable, max_series: usize) {
-        self.caller.count(Counter::Lookup, ["guard", self.reason.name()], series, max_series);
-    }
-}
-
-impl ObservedClaim {
-    /// Counts the verdict.
-    pub(crate) fn count(&self, verdict: ClaimVerdict, series: &mut SeriesTable, max_series: usize) {
-        self.caller.count(Counter::Lookup, ["guard", verdict.name()], series, max_series);
-        if verdict == ClaimVerdict::Mismatch {
-            self.caller.count(Counter::KeyCollision, ["observe", NONE], series, max_series);
-        }
-    }
-}
-
-impl ObservedCaller {
-    fn count(&self, counter: Counter, values: [&str; 2], series: &mut SeriesTable, max_series: usize) {
-        let (tenant, project) = (Some(self.tenant.as_str()), Some(self.project.as_str()));
-        series.add(&Count { counter, values, tenant, project, endpoint: Some(&self.endpoint) }, max_series);
     }
 }

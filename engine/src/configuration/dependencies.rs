@@ -85,21 +85,21 @@ impl Dependencies {
                 let call = self.invocations.as_ref().map(|store| invocation::call(store, body));
                 match self.begin(host, call, SharedCallId::Invocation(stream), lookup.store_name()) {
                     Ok(()) => None,
-                    Err(_) => Some(invocation::read(&CallReply::NONE).into()),
+                    Err(_) => Some(LookupAnswer::Invocation(invocation::read(&CallReply::NONE))),
                 }
             }
             PendingLookup::InFlight(question) => {
                 let call = self.invocations.as_ref().map(|store| in_flight::call(store, question));
                 match self.begin(host, call, SharedCallId::InFlight(stream), lookup.store_name()) {
                     Ok(()) => None,
-                    Err(_) => Some(in_flight::read(&CallReply::NONE).into()),
+                    Err(_) => Some(LookupAnswer::InFlight(in_flight::read(&CallReply::NONE))),
                 }
             }
             PendingLookup::Claim(claim) => {
                 let call = self.guard.as_ref().map(|guard| collision::call(guard, claim, ()));
                 match self.begin(host, call, SharedCallId::Claim(stream), lookup.store_name()) {
                     Ok(()) => None,
-                    Err(_) => Some(collision::read(&CallReply::NONE).into()),
+                    Err(_) => Some(LookupAnswer::FirstClaim(collision::read(&CallReply::NONE))),
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Dependencies {
     pub(crate) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim) {
         let call = self.guard.as_ref().map(|guard| collision::call(guard, &observed.claim, ()));
         let id = SharedCallId::Observed(Box::new(observed));
-        if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, "guard") {
+        if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, collision::STORE) {
             self.unclaimed.push(Unclaimed::Failed(observed));
         }
     }
@@ -140,7 +140,7 @@ impl Dependencies {
     }
 
     fn look_up_in_store<H: Host>(&mut self, host: &H, stream: u32, request: &LookupRequest) -> Option<LookupAnswer> {
-        let Some(stores) = &mut self.stores else { return Some(LookupAnswer::lost()) };
+        let Some(stores) = &mut self.stores else { return Some(request.lost()) };
         let sender = || SenderNetwork::parse(&host.sender_address()?);
         let answer = stores.look_up(stream, request, &sender, host.now_unix_ms());
         self.make_calls(host);
@@ -169,9 +169,15 @@ impl Dependencies {
         let now = host.now_unix_ms();
         series.record(host, Histogram::LookupTime, store, now.saturating_sub(started_at));
         match (id, &mut self.stores) {
-            (SharedCallId::Invocation(stream), _) => self.answers.push((stream, invocation::read(reply).into())),
-            (SharedCallId::InFlight(stream), _) => self.answers.push((stream, in_flight::read(reply).into())),
-            (SharedCallId::Claim(stream), _) => self.answers.push((stream, collision::read(reply).into())),
+            (SharedCallId::Invocation(stream), _) => {
+                self.answers.push((stream, LookupAnswer::Invocation(invocation::read(reply))));
+            }
+            (SharedCallId::InFlight(stream), _) => {
+                self.answers.push((stream, LookupAnswer::InFlight(in_flight::read(reply))));
+            }
+            (SharedCallId::Claim(stream), _) => {
+                self.answers.push((stream, LookupAnswer::FirstClaim(collision::read(reply))));
+            }
             (SharedCallId::Observed(observed), _) => {
                 observed.count(observed.claim.verdict(&collision::read(reply)), series, self.max_series);
             }

@@ -1,16 +1,11 @@
-//! Edits of a response: headers and bodies that are set, and header names that are hidden from clients.
+//! Edits of a response: headers and bodies that are set.
 
 use super::{Effect, HeaderMapKind};
+use crate::headers::RETRY;
 use crate::policy::Policy;
 use crate::problem::{Problem, Retry};
 use std::borrow::Cow;
 
-/// Marks a replayed response.
-pub(super) const REPLAYED: &str = "idempotent-replayed";
-/// The status of the request's key.
-pub(super) const STATUS: &str = "idempotency-status";
-/// The retry advice of an error.
-pub(super) const RETRY: &str = "idempotency-retry";
 /// The longest `Retry-After` beside `/answers/retry_headers`, in seconds.
 const MAX_RETRY_AFTER: u32 = 60;
 
@@ -32,6 +27,12 @@ pub(super) fn set_problem<'a>(policy: &'a Policy, problem: &Problem, effects: &m
         set(name, value.into_bytes(), effects);
     }
     set_content(problem.document(policy.answers()).into_bytes(), effects);
+}
+
+/// Gives a response the status and the retry advice of the problem that takes its place.
+pub(super) fn set_status_of(problem: &Problem, effects: &mut Vec<Effect<'_>>) {
+    set(":status", problem.status().to_string().into_bytes(), effects);
+    set(RETRY, problem.retry().name().as_bytes(), effects);
 }
 
 /// Repeats the retry advice of an error in the headers that existing clients obey.
@@ -57,17 +58,4 @@ pub(super) fn set_content(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
     effects.push(Effect::Remove { map: HeaderMapKind::Response, name: b"content-encoding" });
     set("content-length", body.len().to_string().into_bytes(), effects);
     effects.push(Effect::Body(body));
-}
-
-/// Whether header lines of the backend with this name are hidden from clients.
-pub(super) fn is_hidden(policy: &Policy, name: &[u8]) -> bool {
-    // With Restate the filter sets these headers itself, so the backend's own are hidden.
-    let marks = [REPLAYED, STATUS, RETRY];
-    policy.hide().contains(name)
-        || policy.operation_id().as_ref().is_some_and(|id| id.from.as_bytes() == name)
-        || policy.restate() && marks.iter().any(|mark| mark.as_bytes() == name)
-}
-
-pub(super) fn is_replay_header(policy: &Policy, name: &[u8]) -> bool {
-    policy.replay_headers().iter().any(|known| known.as_bytes() == name)
 }

@@ -1,8 +1,8 @@
 //! Reads the key of a request: clients' keys by the grammar and the route's rules, signed callers' keys by a grammar of
 //! their own.
 
-use super::request::RequestHead;
-use crate::key::{self, Form, KeyError, KeyGrammar, KeyRules, RawKey};
+use super::request_head::EditedLines;
+use crate::key::{self, KeyError, KeyGrammar, KeyRules, KeySyntax, RawKey};
 use crate::problem::Problem;
 
 /// How the keys of a request's caller are read.
@@ -24,9 +24,9 @@ impl<'k> KeyReading<'k> {
     }
 
     /// The key of a request; `None` if it has none.
-    pub(super) fn read<'a>(&self, head: &RequestHead<'a>) -> Result<Option<(RawKey<'a>, Form)>, KeyError> {
-        let Some((rules, now_unix_ms)) = self.rules else { return key::read_as(self.grammar, 0, head.key_lines()) };
-        let read = key::read_as(self.grammar, rules.min_length, head.key_lines())?;
+    pub(super) fn read<'a>(&self, edited: &EditedLines<'a>) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
+        let Some((rules, now_unix_ms)) = self.rules else { return key::read_as(self.grammar, 0, edited.key_lines()) };
+        let read = key::read_as(self.grammar, rules.min_length, edited.key_lines())?;
         if let Some((raw, _)) = &read {
             rules.check(*raw, Some(now_unix_ms))?;
         }

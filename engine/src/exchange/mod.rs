@@ -2,41 +2,48 @@
 //! lookup results), its outputs are effects (edits and replies). It has no clock, no I/O and no host, so the same code
 //! runs in the gateway, in `explain` and in tests.
 
-mod caller;
+mod accessors;
+mod answer_mapping;
+mod checks;
 mod clean;
+mod decision;
 mod edits;
+mod forward;
 mod keys;
-mod observed;
+mod matched_route;
 mod operation;
+mod outcome;
 mod paths;
 mod recovery;
+mod refusal;
 mod request;
+mod request_head;
 mod response;
 mod response_body;
-mod shaping;
-mod steps;
-mod view;
+mod signed_caller;
+mod telemetry_fields;
 mod waiting;
 mod webhook;
 
 use crate::collision::{BodyReader, Observation};
 use crate::headers::Headers;
-use crate::identity::{Attributes, Identity};
-use crate::key::Form;
+use crate::identity::Attributes;
 use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
-use crate::policy::answer::Unshaped;
-use crate::policy::{Policy, Unmatched, recovery::Wait, routes::RouteId};
+use crate::policy::{Policy, Unmatched, routes::RouteId};
 use crate::problem::{Code, Problem, Reason};
-use crate::telemetry::{Case, Outcome};
-use crate::uuid::Uuid;
 use crate::waits::{WaitPlace, Waits};
+use checks::BackendChecks;
+use decision::Decision;
 use recovery::PendingRecovery;
-use request::KeyLines;
 use response_body::AwaitedBody;
+use signed_caller::WaitingSigned;
 use std::borrow::Cow;
-use steps::PendingForward;
-use webhook::DeliveryLookup;
+use webhook::WaitingDelivery;
 
+use telemetry_fields::TelemetryFields;
+
+pub use outcome::{Case, Outcome};
+pub(crate) use telemetry_fields::{BackendAnswer, KeyPresence};
 pub use waiting::Waiter;
 
 /// The header map that an edit changes.
@@ -130,11 +137,19 @@ pub enum ResponseFlow {
 #[derive(Debug, Default)]
 pub struct Exchange {
     state: State,
-    facts: Facts,
+    /// The matched route
+    route_id: Option<RouteId>,
+    /// The provider of a delivery
+    provider: Option<Box<str>>,
+    /// The signed caller, as an index
+    signed_caller: Option<usize>,
+    telemetry: TelemetryFields,
     /// The values of the path's parameters, decoded, if the route's `Location` needs them
     path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend
     observation: Option<Box<Observation>>,
+    /// The operation id that the client sees, if the policy has operations and it is known
+    operation: Option<String>,
     /// Who waits for results, this request included
     waits: Waits,
     /// The place of this request among them, which it keeps until it ends
@@ -147,14 +162,14 @@ enum State {
     /// The request's headers have not come yet.
     #[default]
     Begun,
-    /// The request waits for its whole body. Its signature has to be that of the signed caller with this index.
-    AwaitsSignedBody(usize),
+    /// The request waits for its whole body. Its signature has to be that of a signed caller.
+    AwaitsSignedBody(Box<WaitingSigned>),
     /// A webhook delivery waits for a lookup, or for its whole body.
-    AwaitsDelivery(Box<DeliveryLookup>),
+    AwaitsDelivery(Box<WaitingDelivery>),
     /// A recovery request waits for the id of its invocation, or for its whole body.
     AwaitsInvocation(Box<PendingRecovery>),
-    /// The request is decided, and waits for steps before it goes to the backend.
-    AwaitsSteps(Box<PendingForward>),
+    /// The request is decided, and waits for checks before it goes to the backend.
+    AwaitsChecks(Box<BackendChecks>),
     /// The request goes to the backend.
     Forwarded(Decision),
     /// The response's headers have come, and the exchange waits for its whole body.
@@ -165,36 +180,6 @@ enum State {
     Refused(Decision, Box<Problem>),
 }
 
-/// The decision about a request that is forwarded.
-#[derive(Debug, Default)]
-struct Decision {
-    /// The caller's identity, if the route needs one.
-    identity: Option<Identity>,
-    /// The namespaced key, also in shadow mode, where the request keeps the client's.
-    key: Option<String>,
-    /// The edit of the `Idempotency-Key` lines.
-    lines: KeyLines,
-    /// Whether the backend gets a key: a namespaced one, or in shadow mode the client's.
-    keyed: bool,
-    /// In shadow mode, the decision that has no effect.
-    shadow: Option<ShadowDecision>,
-    /// If the request asks for a stored result, whether to wait for it.
-    recovery: Option<Wait>,
-    /// Whether it asks by an operation id.
-    is_operation: bool,
-    /// The operation id that the client sees, if the policy has operations and it is known.
-    operation: Option<String>,
-}
-
-/// What the filter would have done with a request's key without shadow mode.
-#[derive(Debug)]
-enum ShadowDecision {
-    /// The request would have been forwarded, with its key rewritten if it has one.
-    Forward,
-    /// The request would have been refused.
-    Refuse(Box<Problem>),
-}
-
 /// How a response's trailers are edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TrailerEdit {
@@ -202,49 +187,6 @@ enum TrailerEdit {
     Clean,
     /// All of them are removed, since they belong to a replaced body or to an error of Restate.
     Remove,
-}
-
-/// Facts for logs, metrics and problem documents. No decision depends on them.
-#[derive(Debug, Default)]
-struct Facts {
-    policy: Option<&'static str>,
-    case: Option<Case>,
-    /// Whether the request's key lines were read
-    key_read: bool,
-    /// The form of the key lines, valid or not
-    form: Option<Form>,
-    /// The provider of a delivery
-    provider: Option<Box<str>>,
-    /// The signed caller, as an index
-    caller: Option<usize>,
-    /// The verified identity where the decision has none: the request was refused, or would be without shadow mode
-    verified_identity: Option<Box<Identity>>,
-    /// The lookups that the request needed: their stores and results, as metrics write them
-    lookups: Vec<(&'static str, &'static str)>,
-    /// Which attempt the client says the request is
-    attempt: Option<u8>,
-    /// The backend's answer to a request with a key
-    answer: Option<AnswerFact>,
-    /// Whether a handler reported that it had deduplicated the request
-    handler_hit: bool,
-    /// Why the backend's answer keeps its status 200 although the route shapes its answers
-    unshaped: Option<Unshaped>,
-    source: Option<&'static str>,
-    /// The path as the client sent it, without its query, if logs show it
-    sent_path: Option<String>,
-    /// Whether the path is a recovery path of the route
-    is_recovery: bool,
-    /// Whether the path is that of an operation
-    is_operation: bool,
-    /// The detailed reason, which the problem document does not show.
-    reason: Option<Reason>,
-    /// Why a forwarded request is not treated as asked for: its claim could not be checked, or it does not wait for a result
-    forwarded_reason: Option<Reason>,
-    outcome: Outcome,
-    invocation: Option<String>,
-    route: Option<RouteId>,
-    /// The text of the gateway's id of the request, which problem documents repeat if it is a UUID
-    request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
 }
 
 /// How far an exchange is.
@@ -257,26 +199,6 @@ pub(crate) enum Stage {
     RequestDecided,
     /// The response is decided, too.
     ResponseDecided,
-}
-
-/// What is known about the key of a request in Case A.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeyFact {
-    /// The request was decided without a look at its key.
-    Unread,
-    /// It has no key.
-    Absent,
-    /// It has a key, valid or not.
-    Sent(Form),
-}
-
-/// The backend's answer to a request with a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AnswerFact {
-    /// `stored`, `replayed`, `processing`, `recovered` or `passed`
-    pub(crate) outcome: &'static str,
-    /// Whether its status is 400 or higher
-    pub(crate) error: bool,
 }
 
 impl Exchange {
@@ -321,15 +243,16 @@ impl Exchange {
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
-        let result = match self.state {
-            State::AwaitsSignedBody(caller) => {
-                self.verify_signed_request(caller, policy, headers, body, now_unix_ms, effects)
+        let result = match std::mem::take(&mut self.state) {
+            State::AwaitsSignedBody(waiting) => {
+                self.verify_signed_request(*waiting, policy, headers, (body, now_unix_ms), effects)
             }
-            State::AwaitsDelivery(_) => self.verify_delivery(policy, headers, body, now_unix_ms, effects),
-            State::AwaitsInvocation(_) => self.forward_recovery(policy, headers, effects),
-            State::AwaitsSteps(_) => self.take_whole_body(policy, headers, body, effects),
-            // A host calls this only after `AwaitBody`.
-            _ => Err(Problem::internal_error()),
+            State::AwaitsDelivery(waiting) => {
+                self.verify_delivery(waiting, policy, headers, (body, now_unix_ms), effects)
+            }
+            State::AwaitsInvocation(pending) => self.forward_recovery(*pending, policy, effects),
+            State::AwaitsChecks(pending) => self.on_whole_body(pending, policy, headers, body, effects),
+            other => self.no_such_event(other),
         };
         self.flow_of(result, effects)
     }
@@ -360,18 +283,13 @@ impl Exchange {
                     });
                     self.request_ended(policy, headers, read, effects)
                 }
-                RequestFlow::AwaitCall { .. } => {
-                    let result = match self.pending_lookup() {
-                        Some(PendingLookup::Invocation(body)) => Some(stores.look_up_invocation(body).into()),
-                        Some(PendingLookup::Claim(claim)) => Some(stores.claim(claim).into()),
-                        Some(PendingLookup::InFlight(_)) => Some(stores.ask_in_flight().into()),
-                        Some(PendingLookup::Store(request)) => {
-                            lookups.as_mut().map(|lookups| stores.look_up(lookups, request, now_unix_ms))
-                        }
-                        None => None,
-                    };
-                    self.on_lookup_answer(policy, result.unwrap_or_else(LookupAnswer::lost), effects)
-                }
+                RequestFlow::AwaitCall { .. } => match self.pending_lookup() {
+                    Some(lookup) => {
+                        let answer = stores.answer(lookups.as_mut(), lookup, now_unix_ms);
+                        self.on_lookup_answer(policy, answer, effects)
+                    }
+                    None => self.flow_of(Err(Problem::internal_error()), effects),
+                },
                 RequestFlow::Continue | RequestFlow::Replied => return flow,
             };
         }
@@ -382,7 +300,7 @@ impl Exchange {
         match &self.state {
             State::AwaitsDelivery(delivery) => delivery.pending.as_ref().map(PendingLookup::Store),
             State::AwaitsInvocation(recovery) => recovery.pending().map(PendingLookup::Invocation),
-            State::AwaitsSteps(pending) => pending.lookup(),
+            State::AwaitsChecks(pending) => pending.lookup(),
             _ => None,
         }
     }
@@ -394,30 +312,35 @@ impl Exchange {
         answer: LookupAnswer,
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
-        let result = match self.state {
-            State::AwaitsSteps(_) => self.take_step_answer(policy, answer),
-            State::AwaitsInvocation(_) => {
-                self.note_lookup(answer.name());
-                self.take_invocation(policy, answer.result)
+        let result = match (std::mem::take(&mut self.state), answer) {
+            (State::AwaitsChecks(pending), LookupAnswer::FirstClaim(first)) => {
+                self.on_first_claim(pending, policy, &first)
             }
-            _ => {
-                self.note_lookup(answer.name());
-                self.take_lookup_result(policy, answer.result)
+            (State::AwaitsChecks(pending), LookupAnswer::InFlight(in_flight)) => {
+                self.on_in_flight(pending, policy, in_flight)
             }
+            (State::AwaitsInvocation(pending), LookupAnswer::Invocation(id)) => self.on_invocation(pending, policy, id),
+            (State::AwaitsDelivery(waiting), LookupAnswer::Binding(binding)) => {
+                self.on_binding(waiting, policy, binding)
+            }
+            (State::AwaitsDelivery(waiting), LookupAnswer::Secrets(secrets)) => {
+                self.on_secrets(waiting, policy, secrets)
+            }
+            (other, _) => self.no_such_event(other),
         };
         self.flow_of(result, effects)
     }
 
-    /// Notes the lookup that the request has waited for, with its result.
-    fn note_lookup(&mut self, result: &'static str) {
-        let lookup = self.pending_lookup().map(|lookup| (lookup.store_name(), result));
-        self.facts.lookups.extend(lookup);
+    /// Refuses an event for which the request does not wait. A host makes none.
+    fn no_such_event(&mut self, state: State) -> Result<RequestFlow, Problem> {
+        self.state = state;
+        Err(Problem::internal_error())
     }
 
     /// What reads the body of a request that waits for its end; `None` if nothing of the body is needed.
     pub(crate) fn body_reader(&self) -> Option<BodyReader> {
         match &self.state {
-            State::AwaitsSteps(pending) => pending.body_reader(),
+            State::AwaitsChecks(pending) => pending.body_reader(),
             _ => None,
         }
     }
@@ -431,7 +354,10 @@ impl Exchange {
         body: Option<BodyReader>,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
-        let result = self.take_end(policy, headers, body, effects);
+        let result = match std::mem::take(&mut self.state) {
+            State::AwaitsChecks(pending) => self.on_request_end(pending, policy, headers, body, effects),
+            other => self.no_such_event(other),
+        };
         self.flow_of(result, effects)
     }
 
@@ -448,8 +374,8 @@ impl Exchange {
     /// Refuses a request that has to wait, because the waiting requests use all of the memory that they may use. `reason`
     /// says which of them.
     pub(crate) fn no_room_to_wait(&mut self, reason: Reason, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
-        self.facts.reason = Some(reason);
-        self.flow_of(Err(Problem::dependency_unavailable()), effects)
+        let problem = self.because(reason, Problem::dependency_unavailable());
+        self.flow_of(Err(problem), effects)
     }
 
     fn flow_of(&mut self, result: Result<RequestFlow, Problem>, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
@@ -466,8 +392,8 @@ impl Exchange {
         let problem = self.about_request(problem);
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) | State::Refused(decision, _) => decision,
-            State::AwaitsSteps(pending) => pending.decision,
-            State::AwaitsInvocation(recovery) => Decision { identity: Some(recovery.identity), ..Decision::default() },
+            State::AwaitsChecks(pending) => pending.decision,
+            State::AwaitsInvocation(recovery) => Decision::Unkeyed(Some(recovery.key.caller)),
             State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
             // The response has begun before the request has ended.
             answered @ (State::AwaitsResponseBody(..) | State::Responded(..)) => {
@@ -476,7 +402,7 @@ impl Exchange {
             }
         };
         let is_conflict = problem.code == Code::KeyInFlight;
-        self.facts.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
+        self.telemetry.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
         self.state = State::Refused(decision, Box::new(problem.clone()));
         problem
     }

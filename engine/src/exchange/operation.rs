@@ -1,9 +1,12 @@
 //! Operations: a caller asks for the answer of an earlier request by its operation id (docs/contract.md section 6). The
 //! id's tag fits its own caller only, so a caller cannot reach another caller's answer.
 
-use super::request::{RequestHead, wider_scope};
-use super::{Decision, Effect, Exchange, RequestFlow};
-use crate::headers::{FieldValue, Headers};
+use super::decision::Decision;
+use super::matched_route::wider_scope;
+use super::refusal::{only_finite, only_get};
+use super::request_head::RequestHead;
+use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
+use crate::headers::{Headers, distinct};
 use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project, Rules};
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
@@ -25,37 +28,33 @@ impl Exchange {
     ) -> Result<Option<RequestFlow>, Problem> {
         let Some(operations) = policy.operations() else { return Ok(None) };
         let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
-        self.facts.is_operation = true;
-        if head.method != b"GET" {
-            return Err(Problem::method_not_allowed(&["GET"]));
-        }
-        if headers.field("upgrade") != FieldValue::Absent {
-            return Err(Problem::upgrade_refused());
-        }
+        self.telemetry.is_operation = true;
+        only_get(head.line.method)?;
+        only_finite(headers)?;
         let (caller, projects) =
             callers(policy, operations, headers, attributes).map_err(|why| Problem::identity(&why))?;
         let verified = operations.verify(id, &caller, &projects);
         let Some((invocation, project)) = verified else {
-            self.facts.verified_identity = Some(Box::new(caller));
+            self.telemetry.verified_identity = Some(Box::new(caller));
             if operations.has_key() {
                 return Err(Problem::operation_unknown());
             }
-            self.facts.reason = Some(Reason::SecretInvalid);
-            return Err(Problem::dependency_unavailable());
+            return Err(self.because(Reason::SecretInvalid, Problem::dependency_unavailable()));
         };
         let caller = Identity { project, ..caller };
         let wait = self.granted(policy, wait, &caller);
-        self.facts.invocation = Some(invocation.to_owned());
-        let operation = operations.operation_id(invocation, &caller);
+        self.telemetry.invocation = Some(invocation.to_owned());
+        self.operation = operations.operation_id(invocation, &caller);
         let path = wait.result_path(invocation);
-        let decision = Decision {
-            identity: Some(caller),
-            recovery: Some(wait),
-            is_operation: true,
-            operation,
-            ..Decision::default()
-        };
-        self.edit_recovery(policy, (head, headers), decision, path, attributes.router(), effects);
+        let decision = Decision::Operation(caller, wait);
+        let router = attributes.router();
+        // The filter decides how long the router waits, so the client's headers for the router are removed.
+        if let Some(router) = router {
+            let steers = |name: &&[u8]| name.starts_with(router.prefix.as_bytes());
+            let steering = distinct(headers.iter().map(|(name, _)| name).filter(steers).collect());
+            effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        }
+        self.edit_recovery(policy, &head.edited, decision, path, router, effects);
         Ok(Some(RequestFlow::Continue))
     }
 
@@ -69,25 +68,25 @@ impl Exchange {
         status: u16,
     ) -> Option<Cow<'a, [u8]>> {
         let Some(operations) = policy.operations() else { return Some(Cow::Borrowed(invocation)) };
-        if let Some(operation) = &decision.operation {
+        if let Some(operation) = &self.operation {
             return Some(Cow::Owned(operation.clone().into_bytes()));
         }
-        let is_shared = match decision.keyed {
+        let is_shared = match decision.sends_key() {
             // In shadow mode the backend has the client's key, which another caller can send as well.
-            true => decision.shadow.is_some(),
+            true => decision.shadowed().is_some(),
             // A workflow answers so, with the id of its one run, if another request has started it.
-            false => status == 409 && decision.recovery.is_none(),
+            false => status == 409 && decision.stored_result().is_none(),
         };
         let to_target = self.route(policy).is_some_and(|route| route.target.is_some());
-        let caller = decision.identity.as_ref().filter(|_| to_target && !is_shared)?;
+        let caller = decision.identity().filter(|_| to_target && !is_shared)?;
         let invocation = std::str::from_utf8(invocation).ok()?;
         operations.operation_id(invocation, caller).map(|id| Cow::Owned(id.into_bytes()))
     }
 
     /// The path at which the request's caller can ask for an operation. The sender of a webhook and a signed caller cannot.
-    pub(super) fn operation_path(policy: &Policy, decision: &Decision) -> Option<String> {
-        let (operations, operation) = (policy.operations()?, decision.operation.as_ref()?);
-        let subject = decision.identity.as_ref()?.subject.as_str();
+    pub(super) fn operation_path(&self, policy: &Policy, decision: &Decision) -> Option<String> {
+        let (operations, operation) = (policy.operations()?, self.operation.as_ref()?);
+        let subject = decision.identity()?.subject.as_str();
         let is_reserved = policy.reserved_subjects().iter().any(|reserved| reserved == subject);
         (!is_reserved).then(|| operations.path(operation))
     }

@@ -2,18 +2,20 @@
 //! (docs/contract.md section 6). The key gets the namespace of the caller, so a caller cannot reach another caller's
 //! result.
 
-use super::request::{MatchedRoute, RequestHead, refuse_dots};
-use super::{Decision, Effect, Exchange, HeaderMapKind, RequestFlow, State};
-use crate::headers::{FieldValue, Headers, RouterHints, distinct};
+use super::decision::{CallerKey, Decision};
+use super::matched_route::{MatchedRoute, refuse_dots};
+use super::refusal::{misplaced_slash, no_segment, only_finite, only_get};
+use super::request_head::{EditedLines, RequestHead};
+use super::{Case, Effect, Exchange, HeaderMapKind, RequestFlow, State};
+use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
-use crate::lookup::{LookupResult, invocation};
+use crate::lookup::{self, invocation};
 use crate::percent::percent_decode;
 use crate::policy::Policy;
-use crate::policy::path::{NormalPath, PathError};
+use crate::policy::path::NormalPath;
 use crate::policy::recovery::{RecoveryPath, Wait};
-use crate::problem::Problem;
-use crate::telemetry::Case;
+use crate::problem::{Problem, Reason};
 use std::borrow::Cow;
 
 impl Exchange {
@@ -35,17 +37,15 @@ impl Exchange {
         let found = policy.recovered(authority, endpoint.as_deref(), &recovery_path);
         let Some((route, values)) = found else { return Ok(None) };
         if recovery_path.base.contains("%2F") && !route.encoded_slash {
-            return Err(Problem::path_ambiguous(PathError::EncodedSlash));
+            return Err(misplaced_slash());
         }
         refuse_dots(&values)?;
         let Some(target) = &route.recovery else { return Ok(None) };
-        self.facts.route = Some(route.id);
-        self.facts.is_recovery = true;
-        self.facts.policy = Some(route.policy.name());
-        self.facts.case = Some(Case::A);
-        if head.method != b"GET" {
-            return Err(Problem::method_not_allowed(&["GET"]));
-        }
+        self.route_id = Some(route.id);
+        self.telemetry.is_recovery = true;
+        self.telemetry.policy = Some(route.policy.name());
+        self.telemetry.case = Some(Case::A);
+        only_get(head.line.method)?;
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
         let matched = MatchedRoute::of(route, values);
@@ -55,14 +55,15 @@ impl Exchange {
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
             .map_err(|why| Problem::identity(&why))?;
-        let key = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
+        let text = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
         let wait = self.granted(policy, recovery_path.wait, &identity);
         let values = matched.decoded();
         let address = target.handler_address(&values, &identity);
-        let address = address.ok_or_else(|| Problem::path_ambiguous(PathError::DotSegment))?;
-        let lookup = invocation::body(&address, &key).ok_or_else(|| Problem::request_invalid(400))?;
+        let address = address.ok_or_else(no_segment)?;
+        let lookup = invocation::body(&address, &text).ok_or_else(|| Problem::request_invalid(400))?;
         let router = attributes.router();
-        Ok(Some(PendingRecovery { identity, key, wait, lookup, path: None, operation: None, router }))
+        let key = CallerKey { caller: identity, text };
+        Ok(Some(PendingRecovery { key, wait, lookup, path: None, operation: None, router }))
     }
 
     /// Whether the request waits for its result: only if the policy lets requests wait, and the caller has a place left.
@@ -77,7 +78,7 @@ impl Exchange {
                 Wait::Attach
             }
             Err(reason) => {
-                self.facts.forwarded_reason = Some(reason);
+                self.telemetry.forwarded_reason = Some(reason);
                 Wait::Output
             }
         }
@@ -91,57 +92,45 @@ impl Exchange {
         headers: &Headers<'_>,
     ) -> Result<RequestFlow, Problem> {
         // Its body never ends, and it is waited for.
-        if headers.field("upgrade") != FieldValue::Absent {
-            return Err(Problem::upgrade_refused());
-        }
+        only_finite(headers)?;
         self.state = State::AwaitsInvocation(Box::new(request));
         Ok(RequestFlow::AwaitCall { limit: self.body_limit(policy) })
     }
 
     /// Takes the id of the invocation. The request is forwarded when its body, if it has one, is there.
-    pub(super) fn take_invocation(&mut self, policy: &Policy, result: LookupResult) -> Result<RequestFlow, Problem> {
-        let limit = self.body_limit(policy);
-        let State::AwaitsInvocation(pending) = &mut self.state else { return Err(Problem::internal_error()) };
-        let reason = match result {
-            LookupResult::Invocation(id) => {
+    pub(super) fn on_invocation(
+        &mut self,
+        mut pending: Box<PendingRecovery>,
+        policy: &Policy,
+        id: Result<Box<str>, Reason>,
+    ) -> Result<RequestFlow, Problem> {
+        self.telemetry.lookups.push((invocation::STORE, lookup::call_name(&id)));
+        let found = match id {
+            Ok(id) => {
                 pending.path = Some(pending.wait.result_path(&id));
                 let operations = policy.operations();
-                pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.identity));
-                return Ok(RequestFlow::AwaitBody { limit });
+                pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.key.caller));
+                Ok(RequestFlow::AwaitBody { limit: self.body_limit(policy) })
             }
-            LookupResult::Unavailable(reason) | LookupResult::Unknown(reason) => reason,
-            LookupResult::Binding(_)
-            | LookupResult::Secrets(_)
-            | LookupResult::FirstClaim(_)
-            | LookupResult::InFlight(_) => {
-                return Err(Problem::internal_error());
-            }
+            Err(reason) => Err(self.because(reason, Problem::backend_check_failed())),
         };
-        self.facts.reason = Some(reason);
-        Err(Problem::backend_check_failed())
+        // A refusal keeps the caller for telemetry.
+        self.state = State::AwaitsInvocation(pending);
+        found
     }
 
-    /// Forwards a request whose invocation was looked up.
+    /// Forwards a request whose invocation was looked up. Its header lines were edited before the wait.
     pub(super) fn forward_recovery<'a>(
         &mut self,
+        pending: PendingRecovery,
         policy: &'a Policy,
-        headers: &Headers<'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let State::AwaitsInvocation(pending) = std::mem::take(&mut self.state) else {
-            return Err(Problem::internal_error());
-        };
-        let PendingRecovery { identity, key, wait, path, operation, router, .. } = *pending;
+        let PendingRecovery { key, wait, path, operation, router, .. } = pending;
         let path = path.ok_or_else(Problem::internal_error)?;
-        let head = RequestHead::read_kept(policy, headers);
-        let decision = Decision {
-            identity: Some(identity),
-            key: Some(key),
-            recovery: Some(wait),
-            operation,
-            ..Decision::default()
-        };
-        self.edit_recovery(policy, (&head, headers), decision, path, router, effects);
+        self.operation = operation;
+        let decision = Decision::Recovery(key, wait);
+        self.edit_recovery(policy, &EditedLines::default(), decision, path, router, effects);
         Ok(RequestFlow::Continue)
     }
 
@@ -153,21 +142,15 @@ impl Exchange {
     pub(super) fn edit_recovery<'a>(
         &mut self,
         policy: &'a Policy,
-        (head, headers): (&RequestHead<'a>, &Headers<'a>),
+        edited: &EditedLines<'a>,
         decision: Decision,
         path: String,
         router: Option<&'static RouterHints>,
         effects: &mut Vec<Effect<'a>>,
     ) {
-        let waits = decision.recovery == Some(Wait::Attach);
-        // The filter decides how long the router waits, so the client's headers for the router are removed.
-        if let Some(router) = router {
-            let steers = |name: &&[u8]| name.starts_with(router.prefix.as_bytes());
-            let steering = distinct(headers.iter().map(|(name, _)| name).filter(steers).collect());
-            effects.extend(steering.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
-        }
+        let waits = decision.stored_result() == Some(Wait::Attach);
         let forward = &policy.identity_of(self.route(policy)).forward;
-        decision.edit_headers(head, forward, Some("1"), Vec::new(), effects);
+        decision.edit_headers(edited, forward, Some("1"), Vec::new(), effects);
         self.state = State::Forwarded(decision);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
@@ -185,9 +168,8 @@ impl Exchange {
 /// A recovery request that waits for the id of its invocation.
 #[derive(Debug)]
 pub(super) struct PendingRecovery {
-    pub(super) identity: Identity,
-    /// The namespaced key of the earlier request
-    key: String,
+    /// The key of the earlier request
+    pub(super) key: CallerKey,
     wait: Wait,
     /// The body of the lookup
     lookup: String,

@@ -1,15 +1,14 @@
 //! The responses whose body is read: errors, from which stack traces and file paths are removed, Restate's response
 //! to a one-way request, and successes whose `Location` names members of the body.
 
-use super::edits::{REPLAYED, RETRY, is_hidden, set, set_body, set_content, set_problem};
-use super::response::set_operation;
-use super::{AnswerFact, Decision, Effect, Exchange, HeaderMapKind, State, TrailerEdit, clean};
-use crate::headers::{Headers, distinct};
+use super::decision::Decision;
+use super::edits::{set, set_body, set_content, set_problem, set_status_of};
+use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, Outcome, State, TrailerEdit, clean};
+use crate::headers::{Headers, REPLAYED, distinct};
 use crate::json::{Json, to_text};
 use crate::policy::Policy;
-use crate::policy::answer::Unshaped;
+use crate::policy::answer::Unmapped;
 use crate::problem::{Problem, Retry};
-use crate::telemetry::Outcome;
 use serde::Serialize;
 
 /// The longest error body that is read, in bytes. A problem document replaces a longer one.
@@ -25,7 +24,7 @@ pub(super) enum AwaitedBody {
     /// The body of a one-way target's response.
     OneWay,
     /// The body of a success, whose members the route's `Location` needs. The body passes unchanged.
-    Shaped,
+    Mapped,
 }
 
 /// What becomes of a body that was not read.
@@ -43,7 +42,7 @@ impl Exchange {
     /// Handles the whole body of a response that waits for it ([`super::ResponseFlow::AwaitBody`]). The effects edit
     /// its headers too.
     pub fn response_body<'a>(&mut self, policy: &'a Policy, body: &[u8], effects: &mut Vec<Effect<'a>>) {
-        let Some((mut decision, awaited, trailers)) = self.take_awaited() else { return };
+        let Some((decision, awaited, trailers)) = self.end_body_wait() else { return };
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => match clean::error(body) {
@@ -55,16 +54,16 @@ impl Exchange {
             },
             AwaitedBody::OneWay => {
                 let accepted = Accepted::read(body);
-                if decision.keyed && accepted == Accepted::Before {
-                    self.facts.outcome = Outcome::Replayed;
-                    self.facts.answer = Some(AnswerFact { outcome: Outcome::Replayed.name(), error: false });
+                if decision.sends_key() && accepted == Accepted::Before {
+                    self.telemetry.outcome = Outcome::Replayed;
+                    self.telemetry.answer = Some(BackendAnswer { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
                 }
-                self.accept(&mut decision, accepted, policy, effects);
+                self.accept(&decision, accepted, policy, effects);
             }
-            AwaitedBody::Shaped => {
-                if let Some(shape) = self.answer_shape(policy) {
-                    self.shape(shape, body, effects);
+            AwaitedBody::Mapped => {
+                if let Some(mapping) = self.answer_mapping(policy) {
+                    self.map_answer(mapping, body, effects);
                 }
             }
         }
@@ -76,18 +75,18 @@ impl Exchange {
     /// A request without a key has an operation only if the invocation is its own: an invocation that was there before, as
     /// a workflow's can be, may be another caller's.
     fn accept<'a>(
-        &self,
-        decision: &mut Decision,
+        &mut self,
+        decision: &Decision,
         accepted: Accepted,
         policy: &'a Policy,
         effects: &mut Vec<Effect<'a>>,
     ) {
-        if !decision.keyed && accepted != Accepted::New {
-            decision.operation = None;
+        if !decision.sends_key() && accepted != Accepted::New {
+            self.operation = None;
         }
-        set_operation(policy, decision, effects);
-        let untagged = self.facts.invocation.as_deref().filter(|_| policy.operations().is_none());
-        set_body(processing(decision.operation.as_deref().or(untagged)), effects);
+        self.set_operation(policy, decision, effects);
+        let untagged = self.telemetry.invocation.as_deref().filter(|_| policy.operations().is_none());
+        set_body(processing(self.operation.as_deref().or(untagged)), effects);
     }
 
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`], and that nothing has held back
@@ -108,22 +107,21 @@ impl Exchange {
     }
 
     fn response_body_unread<'a>(&mut self, unread: UnreadBody, policy: &'a Policy, effects: &mut Vec<Effect<'a>>) {
-        let Some((mut decision, awaited, trailers)) = self.take_awaited() else { return };
+        let Some((decision, awaited, trailers)) = self.end_body_wait() else { return };
         let mut replaced = None;
         match (awaited, unread) {
             (AwaitedBody::Error(status, retry), _) => replaced = Some(Problem::backend_error(status, retry)),
-            (AwaitedBody::OneWay, _) => self.accept(&mut decision, Accepted::Unknown, policy, effects),
-            (AwaitedBody::Shaped, UnreadBody::Passes) => self.leave_unshaped(Unshaped::TooLong),
-            (AwaitedBody::Shaped, UnreadBody::IsKeptBack) => self.leave_unshaped(Unshaped::KeptBack),
-            (AwaitedBody::Shaped, UnreadBody::IsLost) => {
+            (AwaitedBody::OneWay, _) => self.accept(&decision, Accepted::Unknown, policy, effects),
+            (AwaitedBody::Mapped, UnreadBody::Passes) => self.leave_unmapped(Unmapped::TooLong),
+            (AwaitedBody::Mapped, UnreadBody::IsKeptBack) => self.leave_unmapped(Unmapped::KeptBack),
+            (AwaitedBody::Mapped, UnreadBody::IsLost) => {
                 // A backend that did not store the answer would run the request again.
-                let is_stored = matches!(self.facts.outcome, Outcome::Stored | Outcome::Replayed);
-                let can_repeat = is_stored || decision.recovery.is_some();
+                let is_stored = matches!(self.telemetry.outcome, Outcome::Stored | Outcome::Replayed);
+                let can_repeat = is_stored || decision.stored_result().is_some();
                 let problem = Problem::answer_unavailable(can_repeat);
-                set(":status", problem.status().to_string().into_bytes(), effects);
-                set(RETRY, problem.retry().name().as_bytes(), effects);
-                // The path of the operation gives the answer unshaped, so nothing waits for its body there.
-                set_operation(policy, &decision, effects);
+                set_status_of(&problem, effects);
+                // The path of the operation gives the answer as it came, so nothing waits for its body there.
+                self.set_operation(policy, &decision, effects);
                 replaced = Some(problem);
             }
         }
@@ -137,14 +135,15 @@ impl Exchange {
             self.state,
             State::Responded(_, _, TrailerEdit::Remove) | State::AwaitsResponseBody(_, _, TrailerEdit::Remove)
         );
-        let is_removed = |name: &[u8]| without_trailers || is_hidden(policy, name);
+        let backend = policy.backend_of(self.route(policy));
+        let is_removed = |name: &[u8]| without_trailers || backend.hides(name);
         let names = trailers.iter().map(|(name, _)| name).filter(|name| is_removed(name)).collect();
         let removed = distinct(names).into_iter();
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::ResponseTrailers, name }));
     }
 
     /// Ends the wait for the response's body.
-    fn take_awaited(&mut self) -> Option<(Decision, AwaitedBody, TrailerEdit)> {
+    fn end_body_wait(&mut self) -> Option<(Decision, AwaitedBody, TrailerEdit)> {
         match std::mem::take(&mut self.state) {
             State::AwaitsResponseBody(decision, body, trailers) => Some((decision, body, trailers)),
             other => {
@@ -155,7 +154,7 @@ impl Exchange {
     }
 
     /// Passes the response to the client, with a problem document as its body if there is one.
-    fn respond<'a>(
+    pub(super) fn respond<'a>(
         &mut self,
         decision: Decision,
         replaced: Option<Problem>,

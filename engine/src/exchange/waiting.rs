@@ -2,10 +2,12 @@
 //! (docs/contract.md section 2, "Waiting"). The headers that the backend must not get are removed before the wait, so
 //! they are not kept, however many a sender makes.
 
-use super::request::is_stripped;
+use super::matched_route::{MatchedRoute, RoutedRequest};
+use super::request_head::{EditedLines, RequestLine, is_stripped};
 use super::{Effect, Exchange, HeaderMapKind, State};
-use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct};
-use crate::policy::Policy;
+use crate::headers::{FieldValue, Headers, IDEMPOTENCY_KEY, distinct};
+use crate::policy::path::split_query;
+use crate::policy::{Policy, Route};
 use std::sync::Arc;
 
 /// Who takes the memory that a waiting request needs.
@@ -18,13 +20,114 @@ pub enum Waiter {
     Tenant(Arc<str>),
 }
 
+/// What was read and decided of a request before it waits, so that nothing is decided again when the wait is over.
+///
+/// All of it but the values is counted as memory that the request takes ([`Exchange::carried_bytes`]). The values are parts
+/// of the path, so with them it takes less than twice the bytes that are counted.
+#[derive(Debug)]
+pub(super) struct WaitingRequest {
+    method: Box<[u8]>,
+    /// The path with its query, as the client sent it
+    target: Box<[u8]>,
+    /// The normalised path, where the client has spelled it in another way
+    normal_path: Option<Box<str>>,
+    /// The values of the path's parameters, with a slash between two of them. No value has one.
+    values: Box<str>,
+}
+
+impl WaitingRequest {
+    /// What is kept of a request with its route.
+    #[inline(never)]
+    pub(super) fn of(request: &RoutedRequest<'_, '_>) -> Self {
+        let RoutedRequest { line, path, matched, .. } = request;
+        let is_normal = split_query(line.target).0 == path.as_bytes();
+        Self {
+            method: line.method.into(),
+            target: line.target.into(),
+            normal_path: (!is_normal).then(|| (*path).into()),
+            values: matched.values.join("/").into(),
+        }
+    }
+
+    pub(super) fn line(&self) -> RequestLine<'_> {
+        RequestLine { method: &self.method, target: &self.target }
+    }
+
+    /// The route of the request, with the values of the path's parameters.
+    pub(super) fn matched<'p>(&self, route: &'p Route) -> MatchedRoute<'p, '_> {
+        let values = if self.values.is_empty() { Vec::new() } else { self.values.split('/').collect() };
+        MatchedRoute::of(route, values)
+    }
+
+    /// The request as it goes on. `headers` are the lines that were kept of it.
+    pub(super) fn routed<'r, 'a>(
+        &'r self,
+        matched: &'r MatchedRoute<'a, 'r>,
+        edited: &'r EditedLines<'a>,
+        headers: &'r Headers<'a>,
+    ) -> RoutedRequest<'r, 'a> {
+        let as_sent = || std::str::from_utf8(split_query(&self.target).0).unwrap_or_default();
+        let path = self.normal_path.as_deref().unwrap_or_else(as_sent);
+        RoutedRequest { line: self.line(), path, matched, edited, headers }
+    }
+
+    fn counted(&self) -> usize {
+        self.method.len() + self.target.len() + self.normal_path.as_deref().map_or(0, str::len)
+    }
+}
+
+/// A request that waits until its signature can be verified.
+#[derive(Debug)]
+pub(super) struct UnverifiedRequest {
+    pub(super) request: WaitingRequest,
+    /// The beginning of the URL that the sender used, `https://api.example.com`; `None` if the policy has it
+    origin: Option<Box<[u8]>>,
+}
+
+impl UnverifiedRequest {
+    /// What is kept of a request to this authority.
+    #[inline(never)]
+    pub(super) fn of(policy: &Policy, request: &RoutedRequest<'_, '_>, authority: &[u8]) -> Self {
+        let origin = || {
+            let is_http = matches!(request.headers.field(":scheme"), FieldValue::One(b"http"));
+            let scheme: &[u8] = if is_http { b"http://" } else { b"https://" };
+            // The authority was checked: if it could contain a slash, the signed path could begin in it.
+            [scheme, authority].concat().into()
+        };
+        let origin = policy.public_base_url().is_none().then(origin);
+        Self { request: WaitingRequest::of(request), origin }
+    }
+
+    /// The URL that the sender used. `public_base_url` corrects scheme and host if a proxy in front of the gateway changed
+    /// them.
+    pub(super) fn url(&self, policy: &Policy) -> Vec<u8> {
+        let base = || policy.public_base_url().unwrap_or_default().as_bytes();
+        [self.origin.as_deref().unwrap_or_else(base), &self.request.target].concat()
+    }
+
+    fn counted(&self) -> usize {
+        self.request.counted() + self.origin.as_deref().map_or(0, <[u8]>::len)
+    }
+}
+
 impl Exchange {
+    /// How many bytes of the request's head the exchange itself keeps while the request waits.
+    pub fn carried_bytes(&self) -> usize {
+        match &self.state {
+            State::AwaitsDelivery(delivery) => delivery.request.as_ref().map_or(0, UnverifiedRequest::counted),
+            State::AwaitsSignedBody(waiting) => waiting.request.counted(),
+            State::AwaitsChecks(pending) => pending.request.counted(),
+            // The path of the result takes the place of the request's own.
+            _ => 0,
+        }
+    }
+
     /// Who takes the memory for the request, which waits.
     #[inline(never)]
     pub fn waiter(&self, policy: &Policy) -> Waiter {
         let identity = match &self.state {
-            State::AwaitsSteps(pending) => pending.decision.identity.as_ref(),
-            State::AwaitsInvocation(recovery) => Some(&recovery.identity),
+            State::AwaitsChecks(pending) => pending.decision.identity(),
+            State::AwaitsInvocation(recovery) => Some(&recovery.key.caller),
             _ => None,
         };
         if let Some(identity) = identity {
@@ -32,8 +135,9 @@ impl Exchange {
         }
         Waiter::Unverified(match &self.state {
             State::AwaitsDelivery(delivery) => delivery.webhook_id.clone(),
-            State::AwaitsSignedBody(caller) => {
-                let name = policy.callers().get(*caller).map(|caller| caller.signature.name()).unwrap_or_default();
+            State::AwaitsSignedBody(waiting) => {
+                let name =
+                    policy.callers().get(waiting.caller).map(|caller| caller.signature.name()).unwrap_or_default();
                 // No webhook id has a colon.
                 format!("caller:{name}").into()
             }
@@ -45,30 +149,28 @@ impl Exchange {
     #[inline(never)]
     pub fn kept_lines<'a>(&self, policy: &Policy, headers: &Headers<'a>) -> Headers<'a> {
         let caller = match &self.state {
-            State::AwaitsSignedBody(id) => policy.callers().get(*id),
+            State::AwaitsSignedBody(waiting) => policy.callers().get(waiting.caller),
             _ => None,
         };
         let signature = match &self.state {
-            State::AwaitsDelivery(delivery) if delivery.unverifiable.is_some() => return Headers::default(),
+            State::AwaitsDelivery(delivery) if delivery.request.is_err() => return Headers::default(),
             State::AwaitsDelivery(delivery) => policy.provider(&delivery.provider),
             // It covers the headers with tenant and project, too.
             State::AwaitsSignedBody(_) => caller.map(|caller| &caller.signature),
             // A verified request's repeated lines become one.
-            State::AwaitsSteps(_) => {
-                self.facts.caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature)
+            State::AwaitsChecks(_) => {
+                self.signed_caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature)
             }
-            // The path of the result takes the place of the request's own.
             _ => return Headers::default(),
         };
+        let Some(signature) = signature else { return Headers::default() };
         // A fingerprint holds every line.
         let counts_types = caller.is_some() && self.route(policy).is_some_and(|route| route.collision.is_some());
         let mut kept: Vec<(&[u8], &[u8])> = Vec::new();
         for (name, value) in headers.iter() {
             let is_kept = match name {
-                b":method" | b":path" => true,
-                b":authority" | b":scheme" => signature.is_some(),
                 b"content-type" if counts_types => true,
-                _ => signature.is_some_and(|signature| signature.reads_line(name)) && adds(&kept, (name, value)),
+                _ => signature.reads_line(name) && adds(&kept, (name, value)),
             };
             if is_kept {
                 kept.push((name, value));
@@ -93,7 +195,7 @@ impl Exchange {
         let steers = |name: &[u8]| router.is_some_and(|router| name.starts_with(router.prefix.as_bytes()));
         let signature = match &self.state {
             State::AwaitsDelivery(delivery) => policy.provider(&delivery.provider),
-            _ => self.facts.caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature),
+            _ => self.signed_caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature),
         };
         // Other spellings of what verification reads.
         let looks_signed = |name: &[u8]| {

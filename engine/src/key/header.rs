@@ -5,7 +5,7 @@ use super::grammar::{KeyError, KeyGrammar, RawKey, check_length};
 
 /// The form of the key in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum KeySyntax {
     /// `abc`
     Bare,
     /// `"abc"`, with or without parameters
@@ -14,7 +14,7 @@ pub enum Form {
     Repeated,
 }
 
-impl Form {
+impl KeySyntax {
     /// The form as metrics name it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Form {
 ///
 /// # Errors
 /// The first [`KeyError`] that applies; never [`KeyError::NamespacedLength`].
-pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, Form)>, KeyError> {
+pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
     read_as(&KeyGrammar::CLIENT, 0, lines)
 }
 
@@ -54,7 +54,7 @@ pub fn read_as<'a>(
     grammar: &KeyGrammar,
     min_length: usize,
     lines: impl IntoIterator<Item = &'a [u8]>,
-) -> Result<Option<(RawKey<'a>, Form)>, KeyError> {
+) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
     let mut lines = lines.into_iter();
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() || has_comma_outside_quotes(line) {
@@ -65,7 +65,7 @@ pub fn read_as<'a>(
         return Err(KeyError::Empty);
     }
     let Some(rest) = value.strip_prefix(b"\"") else {
-        return grammar.parse_from(min_length, value).map(|key| Some((key, Form::Bare)));
+        return grammar.parse_from(min_length, value).map(|key| Some((key, KeySyntax::Bare)));
     };
     let string = Quoted::parse(rest).ok_or(KeyError::Syntax)?;
     skip_parameters(string.rest).ok_or(KeyError::Syntax)?;
@@ -74,7 +74,7 @@ pub fn read_as<'a>(
         let length = string.content.len().saturating_sub(string.escapes);
         return check_length(length, min_length).and(Err(KeyError::Charset));
     }
-    grammar.parse_from(min_length, string.content).map(|key| Some((key, Form::Quoted)))
+    grammar.parse_from(min_length, string.content).map(|key| Some((key, KeySyntax::Quoted)))
 }
 
 /// Removes all whitespace and quotes from the beginning of a header value, for the check in shadow mode
@@ -216,14 +216,14 @@ fn skip_while(mut input: &[u8], wanted: impl Fn(u8) -> bool) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn one(line: &[u8]) -> Result<(String, Form), KeyError> {
+    fn one(line: &[u8]) -> Result<(String, KeySyntax), KeyError> {
         read([line]).map(|key| key.map(|(key, form)| (key.as_str().to_owned(), form)).unwrap())
     }
 
     #[test]
     fn both_forms_mean_the_same_key() {
         for line in ["abc", " abc\t", "  abc"] {
-            assert_eq!(one(line.as_bytes()), Ok(("abc".into(), Form::Bare)), "{line}");
+            assert_eq!(one(line.as_bytes()), Ok(("abc".into(), KeySyntax::Bare)), "{line}");
         }
         for line in [
             "\"abc\"",
@@ -235,7 +235,7 @@ mod tests {
             "\"abc\";a=\"x,\\\"y\"",
             "\"abc\";a=?1;b=tok/en:x;c=:aGk=:;*d=*",
         ] {
-            assert_eq!(one(line.as_bytes()), Ok(("abc".into(), Form::Quoted)), "{line}");
+            assert_eq!(one(line.as_bytes()), Ok(("abc".into(), KeySyntax::Quoted)), "{line}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! a sorted list and not a hash map: clients choose the keys, and the wasm target has no random seed for a hash.
 
 use super::pacing::{CallPart, Pacing, SenderNetwork};
-use super::{CallId, LookupAnswer, LookupOrigin, LookupResult, StoreKind};
+use super::{CallId, LookupFailure, LookupOrigin, StoreAnswer, StoreKind};
 use crate::codes::Reason;
 use crate::policy::document::{Secret, Service};
 use std::sync::Arc;
@@ -28,16 +28,16 @@ const LOST_AFTER_MS: u64 = 5000;
 
 /// The outcome of a call, read from its reply.
 #[derive(Debug)]
-pub(super) enum LookupOutcome {
+pub(super) enum LookupOutcome<T> {
     /// A positive result; `partial` is the reason why a part of it is missing
-    Found { result: LookupResult, partial: Option<Reason> },
+    Found { value: T, partial: Option<Reason> },
     /// The store says that there is no usable value. This is cached, and replaces a positive result.
-    Negative(LookupResult),
+    Negative(LookupFailure),
     /// No result that could be cached; `down` means that the store is down, so that a stale result may be served
     Failed { reason: Reason, down: bool },
 }
 
-impl LookupOutcome {
+impl<T> LookupOutcome<T> {
     /// The outcome of a call without an HTTP response.
     pub(super) const fn unreachable(kind: StoreKind) -> Self {
         let reason = match kind {
@@ -49,11 +49,36 @@ impl LookupOutcome {
 }
 
 /// The cache's decision about a lookup.
-pub(super) enum CacheDecision {
+pub(super) enum CacheDecision<A> {
     /// The answer; with `refresh` a call is begun that no request waits for
-    Answer { answer: LookupAnswer, refresh: bool },
+    Answer { answer: A, refresh: bool },
     /// The request waits, for a call that is to be begun or for the one under way
     Wait(Option<RequestedCall>),
+}
+
+impl<A> CacheDecision<A> {
+    /// The decision with its answer in another form.
+    pub(super) fn map<B>(self, form: impl FnOnce(A) -> B) -> CacheDecision<B> {
+        match self {
+            Self::Answer { answer, refresh } => CacheDecision::Answer { answer: form(answer), refresh },
+            Self::Wait(call) => CacheDecision::Wait(call),
+        }
+    }
+}
+
+/// The calls of a store, whatever it stores.
+pub(super) trait StoreCalls {
+    /// Records a new call. `requested`: a request waits for it.
+    fn begin(&mut self, id: &CallId, now: u64, requested: Option<RequestedCall>);
+
+    /// Adds a request that waits for the call of a key.
+    fn add_waiter(&mut self, key: &str, stream: u32, force_refresh: bool);
+
+    /// Forgets a request that waits.
+    fn remove_waiter(&mut self, key: &str, stream: u32);
+
+    /// Removes expired results. Gives the keys to refresh, and the keys whose call is lost (`true`).
+    fn tick(&mut self, now: u64) -> Vec<(Arc<str>, bool)>;
 }
 
 /// A call that a request waits for.
@@ -65,14 +90,14 @@ pub(super) struct RequestedCall {
 }
 
 /// The cached result of a key and the call under way for it.
-struct KeyState {
-    cached: Option<CacheEntry>,
+struct KeyState<T> {
+    cached: Option<CacheEntry<T>>,
     pending: Option<PendingCall>,
 }
 
 /// A cached result. All times are Unix time in milliseconds.
-struct CacheEntry {
-    result: LookupResult,
+struct CacheEntry<T> {
+    result: Result<T, LookupFailure>,
     /// Whether the result came as [`LookupOutcome::Negative`]
     negative: bool,
     fetched_at: u64,
@@ -103,13 +128,13 @@ struct PendingCall {
     current: Vec<Secret>,
 }
 
-pub(super) struct LookupCache {
+pub(super) struct LookupCache<T> {
     cache_ms: u64,
     negative_ms: u64,
     stale_ms: u64,
     timeout_ms: u64,
     /// Sorted by key. A `BTreeMap` would add more code to the module than the slower insertion costs.
-    entries: Vec<(Arc<str>, Box<KeyState>)>,
+    entries: Vec<(Arc<str>, Box<KeyState<T>>)>,
     positive_count: usize,
     negative_count: usize,
     pacing: Pacing,
@@ -125,7 +150,7 @@ const fn within(since: u64, length: u64, now: u64) -> bool {
     since <= now && now < since.saturating_add(length)
 }
 
-impl CacheEntry {
+impl<T> CacheEntry<T> {
     /// Whether the value is dropped, and only the key is known.
     const fn is_expired(&self) -> bool {
         self.expires_at == 0
@@ -152,7 +177,7 @@ impl CacheEntry {
     }
 }
 
-impl LookupCache {
+impl<T: Clone> LookupCache<T> {
     /// The cache for a service; `None` for a service that the policy does not name, which is never called.
     pub(super) fn new(service: Option<&Service>) -> Self {
         Self {
@@ -180,13 +205,13 @@ impl LookupCache {
         self.entries.binary_search_by(|(known, _)| known.as_ref().cmp(key))
     }
 
-    fn entry(&mut self, key: &str) -> Option<&mut KeyState> {
+    fn entry(&mut self, key: &str) -> Option<&mut KeyState<T>> {
         let index = self.position(key).ok()?;
         self.entries.get_mut(index).map(|(_, entry)| entry.as_mut())
     }
 
     /// Sets the cached result or the call under way of a key; `None` leaves it as it is.
-    fn insert(&mut self, key: &Arc<str>, cached: Option<CacheEntry>, pending: Option<PendingCall>) {
+    fn insert(&mut self, key: &Arc<str>, cached: Option<CacheEntry<T>>, pending: Option<PendingCall>) {
         if let Some(entry) = self.entry(key) {
             entry.cached = cached.or_else(|| entry.cached.take());
             entry.pending = pending.or_else(|| entry.pending.take());
@@ -207,7 +232,7 @@ impl LookupCache {
         force_refresh: bool,
         sender: &dyn Fn() -> Option<SenderNetwork>,
         now: u64,
-    ) -> CacheDecision {
+    ) -> CacheDecision<StoreAnswer<T>> {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let (mut under_way, mut known) = (false, false);
         if let Some(entry) = self.entry(key) {
@@ -226,12 +251,12 @@ impl LookupCache {
                 if use_cached {
                     let result = match cached.failed {
                         // The missing part may be the one that the request needs.
-                        Some(reason) if force_refresh => LookupResult::Unavailable(reason),
+                        Some(reason) if force_refresh => Err(LookupFailure::Unavailable(reason)),
                         _ => cached.result.clone(),
                     };
                     let refresh = !force_refresh && fresh && !under_way && cached.is_due(now, ahead_ms);
                     let origin = if fresh { LookupOrigin::Cache } else { LookupOrigin::Stale };
-                    return CacheDecision::Answer { answer: LookupAnswer { result, origin }, refresh };
+                    return CacheDecision::Answer { answer: StoreAnswer { result, origin }, refresh };
                 }
                 if force_refresh {
                     cached.forced_refresh_at = now;
@@ -247,17 +272,7 @@ impl LookupCache {
         let sender = sender();
         match self.pacing.part(sender, now) {
             Ok(part) => CacheDecision::Wait(Some(RequestedCall { part, sender })),
-            Err(reason) => CacheDecision::Answer { answer: LookupResult::Unavailable(reason).into(), refresh: false },
-        }
-    }
-
-    /// Records a new call. `requested`: a request waits for it.
-    pub(super) fn begin(&mut self, id: &CallId, now: u64, requested: Option<RequestedCall>) {
-        let pending =
-            PendingCall { number: id.number, started_at: now, requested, waiters: Vec::new(), current: Vec::new() };
-        self.insert(&id.key, None, Some(pending));
-        if let Some(call) = requested {
-            self.pacing.begin(call.part, call.sender, now);
+            Err(reason) => CacheDecision::Answer { answer: StoreAnswer::unavailable(reason), refresh: false },
         }
     }
 
@@ -283,20 +298,13 @@ impl LookupCache {
         self.timeout_ms.saturating_add(LOST_AFTER_MS)
     }
 
-    pub(super) fn add_waiter(&mut self, key: &str, stream: u32, force_refresh: bool) {
-        if let Some(pending) = self.pending(key) {
-            pending.waiters.push((stream, force_refresh));
-        }
-    }
-
-    pub(super) fn remove_waiter(&mut self, key: &str, stream: u32) {
-        if let Some(pending) = self.pending(key) {
-            pending.waiters.retain(|(waiter, _)| *waiter != stream);
-        }
-    }
-
     /// Ends the call of a key. Gives the streams that waited for it, each with its answer.
-    pub(super) fn complete(&mut self, key: &Arc<str>, outcome: LookupOutcome, now: u64) -> Vec<(u32, LookupAnswer)> {
+    pub(super) fn complete(
+        &mut self,
+        key: &Arc<str>,
+        outcome: LookupOutcome<T>,
+        now: u64,
+    ) -> Vec<(u32, StoreAnswer<T>)> {
         let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
         let is_miss = matches!(outcome, LookupOutcome::Negative(_));
         match pending.requested {
@@ -305,19 +313,21 @@ impl LookupCache {
             None => {}
         }
         self.trouble = None;
-        let (answer, forced_answer): (LookupAnswer, LookupAnswer) = match outcome {
-            LookupOutcome::Found { result, partial } => {
+        let (answer, forced_answer) = match outcome {
+            LookupOutcome::Found { value, partial } => {
                 let ttl_ms = if partial.is_none() { self.cache_ms } else { self.cache_ms.min(PARTIAL_MS) };
-                self.store(key, &result, ttl_ms, false, partial, now);
-                (result.clone().into(), result.into())
+                let answer = StoreAnswer::fetched(Ok(value));
+                self.store(key, answer.result.clone(), ttl_ms, partial, now);
+                (answer.clone(), answer)
             }
-            LookupOutcome::Negative(result) => {
-                self.store(key, &result, self.negative_ms, true, None, now);
-                (result.clone().into(), result.into())
+            LookupOutcome::Negative(failure) => {
+                let answer = StoreAnswer::fetched(Err(failure));
+                self.store(key, answer.result.clone(), self.negative_ms, None, now);
+                (answer.clone(), answer)
             }
             LookupOutcome::Failed { reason, down } => {
                 self.trouble = Some(reason);
-                (self.record_failure(key, reason, down, now), LookupResult::Unavailable(reason).into())
+                (self.record_failure(key, reason, down, now), StoreAnswer::unavailable(reason))
             }
         };
         let of = |(stream, forced): (u32, bool)| (stream, if forced { forced_answer.clone() } else { answer.clone() });
@@ -328,19 +338,19 @@ impl LookupCache {
     fn store(
         &mut self,
         key: &Arc<str>,
-        result: &LookupResult,
+        result: Result<T, LookupFailure>,
         ttl_ms: u64,
-        negative: bool,
         failed: Option<Reason>,
         now: u64,
     ) {
+        let negative = result.is_err();
         let before = self.remove(key);
         let full = if negative { self.negative_count >= MAX_NEGATIVE } else { self.positive_count >= MAX_POSITIVE };
         if full {
             self.evict_one(negative);
         }
         let cached = CacheEntry {
-            result: result.clone(),
+            result,
             negative,
             fetched_at: now,
             expires_at: now.saturating_add(ttl_ms),
@@ -367,7 +377,7 @@ impl LookupCache {
     }
 
     /// Removes the cached result of a key.
-    fn remove(&mut self, key: &str) -> Option<CacheEntry> {
+    fn remove(&mut self, key: &str) -> Option<CacheEntry<T>> {
         let index = self.position(key).ok()?;
         let (_, entry) = self.entries.get_mut(index)?;
         let cached = entry.cached.take();
@@ -390,8 +400,9 @@ impl LookupCache {
                 return;
             }
         }
-        let positive =
-            |entry: &KeyState| entry.cached.as_ref().filter(|cached| !cached.negative).map(|cached| cached.last_used);
+        let positive = |entry: &KeyState<T>| {
+            entry.cached.as_ref().filter(|cached| !cached.negative).map(|cached| cached.last_used)
+        };
         let positives = self.entries.iter().filter_map(|(key, entry)| Some((positive(entry)?, key)));
         if let Some(key) = positives.min().filter(|_| !negative).map(|(_, key)| Arc::clone(key)) {
             self.remove(&key);
@@ -404,7 +415,7 @@ impl LookupCache {
     }
 
     /// Records a failed call. Gives the cached result if it may still be served, or else the failure.
-    fn record_failure(&mut self, key: &str, reason: Reason, down: bool, now: u64) -> LookupAnswer {
+    fn record_failure(&mut self, key: &str, reason: Reason, down: bool, now: u64) -> StoreAnswer<T> {
         let stale_ms = self.stale_ms;
         if let Some(cached) = self.entry(key).and_then(|entry| entry.cached.as_mut()) {
             cached.retry_at = now.saturating_add(RETRY_DELAY_MS);
@@ -413,18 +424,18 @@ impl LookupCache {
             let fresh = cached.is_fresh(now);
             if fresh || (down && cached.is_usable(now, stale_ms)) {
                 let origin = if fresh { LookupOrigin::Cache } else { LookupOrigin::Stale };
-                return LookupAnswer { result: cached.result.clone(), origin };
+                return StoreAnswer { result: cached.result.clone(), origin };
             }
         }
         self.expire(key);
-        LookupResult::Unavailable(reason).into()
+        StoreAnswer::unavailable(reason)
     }
 
     /// Drops the value of a key. A key that had one is still known: its next lookup is not one for an unknown key.
     fn expire(&mut self, key: &str) {
         match self.entry(key).and_then(|entry| entry.cached.as_mut()) {
             Some(cached) if !cached.negative => {
-                cached.result = LookupResult::Unavailable(Reason::LookupLost);
+                cached.result = Err(LookupFailure::Unavailable(super::LOST));
                 cached.expires_at = 0;
                 cached.failed = None;
                 cached.in_use = false;
@@ -433,8 +444,53 @@ impl LookupCache {
         }
     }
 
-    /// Removes expired results. Gives the keys to refresh, and the keys whose call is lost (`true`).
-    pub(super) fn tick(&mut self, now: u64) -> Vec<(Arc<str>, bool)> {
+    /// Removes outdated pairs from the list of negative results.
+    fn prune_negatives(&mut self) {
+        let mut negatives = std::mem::take(&mut self.negatives);
+        negatives.retain(|(key, fetched_at)| self.is_negative_since(key, *fetched_at));
+        self.negatives = negatives;
+    }
+
+    /// The store's health if it has changed since the last call of this: `Some(Some(reason))` for a store that has begun to
+    /// fail, `Some(None)` for one that works again.
+    pub(super) fn changed_health(&mut self) -> Option<Option<Reason>> {
+        let changed = self.trouble != self.reported;
+        self.reported = self.trouble;
+        changed.then_some(self.trouble)
+    }
+
+    /// The numbers of positive results, of negative results and of calls under way.
+    pub(super) fn sizes(&self) -> [usize; 3] {
+        let calls = self.entries.iter().filter(|(_, entry)| entry.pending.is_some()).count();
+        let expired = |entry: &KeyState<T>| entry.cached.as_ref().is_some_and(CacheEntry::is_expired);
+        let expired = self.entries.iter().filter(|(_, entry)| expired(entry)).count();
+        [self.positive_count.saturating_sub(expired), self.negative_count, calls]
+    }
+}
+
+impl<T: Clone> StoreCalls for LookupCache<T> {
+    fn begin(&mut self, id: &CallId, now: u64, requested: Option<RequestedCall>) {
+        let pending =
+            PendingCall { number: id.number, started_at: now, requested, waiters: Vec::new(), current: Vec::new() };
+        self.insert(&id.key, None, Some(pending));
+        if let Some(call) = requested {
+            self.pacing.begin(call.part, call.sender, now);
+        }
+    }
+
+    fn add_waiter(&mut self, key: &str, stream: u32, force_refresh: bool) {
+        if let Some(pending) = self.pending(key) {
+            pending.waiters.push((stream, force_refresh));
+        }
+    }
+
+    fn remove_waiter(&mut self, key: &str, stream: u32) {
+        if let Some(pending) = self.pending(key) {
+            pending.waiters.retain(|(waiter, _)| *waiter != stream);
+        }
+    }
+
+    fn tick(&mut self, now: u64) -> Vec<(Arc<str>, bool)> {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let limit = self.lost_after_ms();
         let (mut expired, mut due, mut refreshes) = (Vec::new(), Vec::new(), 0);
@@ -459,28 +515,5 @@ impl LookupCache {
         }
         self.prune_negatives();
         due
-    }
-
-    /// Removes outdated pairs from the list of negative results.
-    fn prune_negatives(&mut self) {
-        let mut negatives = std::mem::take(&mut self.negatives);
-        negatives.retain(|(key, fetched_at)| self.is_negative_since(key, *fetched_at));
-        self.negatives = negatives;
-    }
-
-    /// The store's health if it has changed since the last call of this: `Some(Some(reason))` for a store that has begun to
-    /// fail, `Some(None)` for one that works again.
-    pub(super) fn changed_health(&mut self) -> Option<Option<Reason>> {
-        let changed = self.trouble != self.reported;
-        self.reported = self.trouble;
-        changed.then_some(self.trouble)
-    }
-
-    /// The numbers of positive results, of negative results and of calls under way.
-    pub(super) fn sizes(&self) -> [usize; 3] {
-        let calls = self.entries.iter().filter(|(_, entry)| entry.pending.is_some()).count();
-        let expired = |entry: &KeyState| entry.cached.as_ref().is_some_and(CacheEntry::is_expired);
-        let expired = self.entries.iter().filter(|(_, entry)| expired(entry)).count();
-        [self.positive_count.saturating_sub(expired), self.negative_count, calls]
     }
 }

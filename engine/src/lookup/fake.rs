@@ -1,9 +1,10 @@
 //! Stores with given content, for `explain` and for tests. They reply in the formats of Unkey and OpenBao, so that the
 //! code that reads those formats runs too.
 
-use super::{CallId, Claim, LookupAnswer, LookupRequest, LookupResult, Lookups, StoreKind, in_flight, invocation};
+use super::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, in_flight, invocation};
 use crate::call::{Call, CallReply};
-use crate::collision;
+use crate::codes::Reason;
+use crate::collision::{self, Claim};
 use crate::json::{Json, to_text};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -88,14 +89,30 @@ impl FakeStores {
         Ok(Self { entries: Some(Entries { bindings, secrets }), invocations, guard, in_flight })
     }
 
+    /// The answer to any lookup, with an immediate reply to every call. `lookups` are those of the policy.
+    pub fn answer(&self, lookups: Option<&mut Lookups>, lookup: PendingLookup<'_>, now: u64) -> LookupAnswer {
+        match lookup {
+            PendingLookup::Store(request) => match lookups {
+                Some(lookups) => self.look_up(lookups, request, now),
+                None => request.lost(),
+            },
+            PendingLookup::Invocation(body) => LookupAnswer::Invocation(self.look_up_invocation(body)),
+            PendingLookup::Claim(claim) => LookupAnswer::FirstClaim(self.claim(claim)),
+            PendingLookup::InFlight(_) => LookupAnswer::InFlight(self.ask_in_flight()),
+        }
+    }
+
     /// The result of the lookup of an invocation with this body.
-    pub fn look_up_invocation(&self, body: &str) -> LookupResult {
+    ///
+    /// # Errors
+    /// The reason why there is no id.
+    pub fn look_up_invocation(&self, body: &str) -> Result<Box<str>, Reason> {
         let (status, body) = self.invocation_reply(body.as_bytes());
         invocation::read(&CallReply { status, body: Some(&body) })
     }
 
-    /// The result of a claim.
-    pub fn claim(&self, claim: &Claim) -> LookupResult {
+    /// The fingerprint of the first claim under the key of this one.
+    fn claim(&self, claim: &Claim) -> Result<Box<str>, Reason> {
         let (status, body) = self.guard_reply(to_text(&claim.fingerprint).as_bytes());
         collision::read(&CallReply { status, body: Some(&body) })
     }
@@ -110,7 +127,7 @@ impl FakeStores {
     }
 
     /// The answer to the question whether a key is in flight.
-    pub fn ask_in_flight(&self) -> LookupResult {
+    fn ask_in_flight(&self) -> Result<bool, Reason> {
         let (status, body) = self.in_flight_reply();
         in_flight::read(&CallReply { status, body: Some(&body) })
     }
@@ -146,7 +163,7 @@ impl FakeStores {
             let (status, body) = self.reply(&call);
             lookups.replied(&call.id, &CallReply { status, body: Some(&body) }, now);
         }
-        lookups.answer_for(STREAM).unwrap_or_else(LookupAnswer::lost)
+        lookups.answer_for(STREAM).unwrap_or_else(|| request.lost())
     }
 
     /// The store's reply to a call: the status (`None` for no response) and the body.

@@ -2,16 +2,14 @@
 //! section 6). Restate is asked for the output under the key: while there is none, its answer is 470 and comes from its
 //! ingress. A handler's own error can have this status, too.
 
-use super::LookupResult;
 use super::invocation;
+use crate::backend::restate;
 use crate::call::{Call, CallReply};
+use crate::codes::Reason;
 use crate::identity::Identity;
 use crate::json::Json;
 use crate::policy::Target;
 use crate::policy::document::InvocationStore;
-
-/// Restate's status for "The invocation exists but has not completed yet".
-pub(crate) const NOT_COMPLETED: u16 = 470;
 
 /// What Restate is asked: the body that names the invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,17 +25,20 @@ impl InFlightQuestion {
 
 /// The call that asks.
 pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call<()> {
-    invocation::request(store, "/restate/output", &question.0)
+    invocation::request(store, restate::OUTPUT, &question.0)
 }
 
-/// Reads the reply to [`call`].
-pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+/// Reads the reply to [`call`]: whether the first request is in flight.
+///
+/// # Errors
+/// The reason why nobody knows.
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<bool, Reason> {
     let is_ingress =
         |body: &[u8]| Json::parse(body).is_ok_and(|body| body.at(&["source"]).and_then(Json::text) == Some("ingress"));
     match reply.status {
-        Some(NOT_COMPLETED) => LookupResult::InFlight(reply.body.is_some_and(is_ingress)),
-        None | Some(429 | 500..) => LookupResult::Unavailable(invocation::FAILED),
-        Some(_) => LookupResult::InFlight(false),
+        Some(restate::NOT_COMPLETED) => Ok(reply.body.is_some_and(is_ingress)),
+        None | Some(429 | 500..) => Err(invocation::FAILED),
+        Some(_) => Ok(false),
     }
 }
 
@@ -47,11 +48,7 @@ mod tests {
 
     #[test]
     fn only_the_ingress_says_that_a_request_is_in_flight() {
-        let read = |status: Option<u16>, body: &str| match read(&CallReply { status, body: Some(body.as_bytes()) }) {
-            LookupResult::InFlight(in_flight) => Ok(in_flight),
-            LookupResult::Unavailable(reason) => Err(reason),
-            other => panic!("{other:?}"),
-        };
+        let read = |status, body: &str| read(&CallReply { status, body: Some(body.as_bytes()) });
         let ingress = r#"{"code":470,"message":"the invocation exists but has not completed yet","source":"ingress"}"#;
         assert_eq!(read(Some(470), ingress), Ok(true));
         for body in ["", "{}", "[", r#"{"code":470,"source":"invocation"}"#] {

@@ -4,7 +4,7 @@
 //!
 //! Request and reply were taken from Restate 1.7.12 (docs/decisions/0013-restates-newer-paths.md).
 
-use super::LookupResult;
+use crate::backend::restate;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::json::{Json, to_text};
@@ -13,11 +13,15 @@ use crate::policy::document::InvocationStore;
 use crate::policy::operations::is_invocation_id;
 use serde::Serialize;
 
+/// Restate as metrics name it, when it is asked before a request is forwarded.
+pub(crate) const STORE: &str = "restate";
 /// The time for a reply, in milliseconds.
 const TIMEOUT_MS: u32 = 1000;
 
 /// The reason of a call without a usable reply.
 pub(super) const FAILED: Reason = Reason::InvocationLookupFailed;
+/// The reason of a reply that names no invocation.
+const MALFORMED: Reason = Reason::InvocationLookupMalformed;
 
 /// The body of `POST /restate/lookup`.
 #[derive(Serialize)]
@@ -42,7 +46,7 @@ pub(crate) fn body(address: &HandlerAddress<'_>, key: &str) -> Option<String> {
 
 /// The call with this body.
 pub(crate) fn call(store: &InvocationStore, body: &str) -> Call<()> {
-    request(store, "/restate/lookup", body)
+    request(store, restate::LOOKUP, body)
 }
 
 /// A call to Restate.
@@ -59,16 +63,19 @@ pub(super) fn request(store: &InvocationStore, path: &str, body: &str) -> Call<(
 }
 
 /// Reads the reply to [`call`].
-pub(crate) fn read(reply: &CallReply<'_>) -> LookupResult {
+///
+/// # Errors
+/// The reason why there is no id.
+pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, Reason> {
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
-        (None | Some(429 | 500..), _) => return LookupResult::Unavailable(FAILED),
-        (Some(_), _) => return LookupResult::Unavailable(Reason::InvocationLookupMalformed),
+        (None | Some(429 | 500..), _) => return Err(FAILED),
+        (Some(_), _) => return Err(MALFORMED),
     };
     let reply = Json::parse(body).ok();
     match reply.as_ref().and_then(|reply| reply.at(&["invocationId"])).and_then(Json::text) {
-        Some(id) if is_invocation_id(id) => LookupResult::Invocation(id.into()),
-        _ => LookupResult::Unavailable(Reason::InvocationLookupMalformed),
+        Some(id) if is_invocation_id(id) => Ok(id.into()),
+        _ => Err(MALFORMED),
     }
 }
 
@@ -78,10 +85,9 @@ mod tests {
 
     #[test]
     fn only_a_plain_id_is_taken() {
-        let read = |status: Option<u16>, body: &str| match read(&CallReply { status, body: Some(body.as_bytes()) }) {
-            LookupResult::Invocation(id) => id.to_string(),
-            LookupResult::Unavailable(reason) => reason.name().to_owned(),
-            other => panic!("{other:?}"),
+        let read = |status, body: &str| {
+            let read = read(&CallReply { status, body: Some(body.as_bytes()) });
+            read.unwrap_or_else(|reason| reason.name().into()).to_string()
         };
         let real = "inv_1dtk9UiTgj376Apf48SpfMZ6YDsThy0N22";
         assert_eq!(read(Some(200), &format!(r#"{{"invocationId":"{real}"}}"#)), real);
@@ -114,7 +120,7 @@ mod tests {
                 "{status:?}"
             );
         }
-        assert!(matches!(super::read(&CallReply { status: Some(200), body: None }), LookupResult::Unavailable(_)));
+        assert!(super::read(&CallReply { status: Some(200), body: None }).is_err());
     }
 
     #[test]

@@ -22,16 +22,16 @@ mod openbao;
 mod pacing;
 mod unkey;
 
-pub use crate::collision::Claim;
 pub use fake::FakeStores;
 pub use in_flight::InFlightQuestion;
 pub use pacing::SenderNetwork;
 
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
+use crate::collision::{self, Claim};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
-use cache::{CacheDecision, LookupCache, RequestedCall};
+use cache::{CacheDecision, LookupCache, LookupOutcome, RequestedCall, StoreCalls};
 use std::sync::Arc;
 
 /// The two stores.
@@ -77,32 +77,25 @@ pub enum PendingLookup<'r> {
     InFlight(&'r InFlightQuestion),
 }
 
-/// The result of a lookup.
-#[derive(Debug, Clone)]
-pub enum LookupResult {
-    /// The webhook's binding; it lists no secrets
-    Binding(Arc<Binding>),
-    /// Secrets, in the order in which they are tried
-    Secrets(Arc<Vec<Secret>>),
-    /// The invocation's id, `inv_[A-Za-z0-9]+`
-    Invocation(Box<str>),
-    /// The fingerprint of the first claim under the key
-    FirstClaim(Box<str>),
-    /// Whether the first request with a key is in flight
-    InFlight(bool),
-    /// The store has no valid binding for the webhook id; the reason
+/// Why a store gives no value. The reasons are log values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupFailure {
+    /// The store has no valid value for the key; the reason
     Unknown(Reason),
     /// The value could not be fetched, or is malformed; the reason
     Unavailable(Reason),
 }
+
+/// The reason of a lookup whose call was not made, or whose reply was lost.
+const LOST: Reason = Reason::LookupLost;
 
 impl PendingLookup<'_> {
     /// The store as metrics write it.
     pub(crate) const fn store_name(self) -> &'static str {
         match self {
             Self::Store(request) => request.kind.name(),
-            Self::Invocation(_) | Self::InFlight(_) => "restate",
-            Self::Claim(_) => "guard",
+            Self::Invocation(_) | Self::InFlight(_) => invocation::STORE,
+            Self::Claim(_) => collision::STORE,
         }
     }
 }
@@ -118,36 +111,71 @@ pub enum LookupOrigin {
     Call,
 }
 
-/// The answer to a lookup.
+/// What a store answers.
 #[derive(Debug, Clone)]
-pub struct LookupAnswer {
-    /// The result
-    pub result: LookupResult,
+pub struct StoreAnswer<T> {
+    /// The value, or why there is none
+    pub result: Result<T, LookupFailure>,
     /// Where the result came from
     pub origin: LookupOrigin,
 }
 
-impl LookupAnswer {
-    /// The answer to a lookup whose call was not made, or whose reply was lost.
-    pub(crate) fn lost() -> Self {
-        LookupResult::Unavailable(Reason::LookupLost).into()
+impl<T> StoreAnswer<T> {
+    /// The answer of a call that a request waited for.
+    const fn fetched(result: Result<T, LookupFailure>) -> Self {
+        Self { result, origin: LookupOrigin::Call }
+    }
+
+    /// The answer without a value.
+    const fn unavailable(reason: Reason) -> Self {
+        Self::fetched(Err(LookupFailure::Unavailable(reason)))
     }
 
     /// The answer as metrics write it: `hit`, `stale`, `miss`, `not_found`, or the reason of a failure.
     pub const fn name(&self) -> &'static str {
         match (&self.result, self.origin) {
-            (LookupResult::Unavailable(reason), _) => reason.name(),
-            (LookupResult::Unknown(_), _) => "not_found",
-            (_, LookupOrigin::Cache) => "hit",
-            (_, LookupOrigin::Stale) => "stale",
-            (_, LookupOrigin::Call) => "miss",
+            (Err(LookupFailure::Unavailable(reason)), _) => reason.name(),
+            (Err(LookupFailure::Unknown(_)), _) => "not_found",
+            (Ok(_), LookupOrigin::Cache) => "hit",
+            (Ok(_), LookupOrigin::Stale) => "stale",
+            (Ok(_), LookupOrigin::Call) => FETCHED,
         }
     }
 }
 
-impl From<LookupResult> for LookupAnswer {
-    fn from(result: LookupResult) -> Self {
-        Self { result, origin: LookupOrigin::Call }
+/// The answer to a [`PendingLookup`]. The reasons of failures are log values.
+#[derive(Debug, Clone)]
+pub enum LookupAnswer {
+    /// The webhook's binding; it lists no secrets
+    Binding(StoreAnswer<Arc<Binding>>),
+    /// Secrets, in the order in which they are tried
+    Secrets(StoreAnswer<Arc<Vec<Secret>>>),
+    /// The invocation's id, `inv_[A-Za-z0-9]+`
+    Invocation(Result<Box<str>, Reason>),
+    /// The fingerprint of the first claim under the key
+    FirstClaim(Result<Box<str>, Reason>),
+    /// Whether the first request with a key is in flight
+    InFlight(Result<bool, Reason>),
+}
+
+/// A call was made, and it gave a value; as metrics write it.
+const FETCHED: &str = "miss";
+
+/// The result of a call without a cache, as metrics write it: `miss`, or the reason of a failure.
+pub(crate) const fn call_name<T>(result: &Result<T, Reason>) -> &'static str {
+    match result {
+        Ok(_) => FETCHED,
+        Err(reason) => reason.name(),
+    }
+}
+
+impl LookupRequest {
+    /// The answer if the call was not made, or its reply was lost.
+    pub(crate) const fn lost(&self) -> LookupAnswer {
+        match self.kind {
+            StoreKind::Bindings => LookupAnswer::Binding(StoreAnswer::unavailable(LOST)),
+            StoreKind::Secrets => LookupAnswer::Secrets(StoreAnswer::unavailable(LOST)),
+        }
     }
 }
 
@@ -181,8 +209,8 @@ pub struct StoreHealth {
 pub struct Lookups {
     unkey: Option<Unkey>,
     openbao: Option<OpenBao>,
-    bindings: LookupCache,
-    secrets: LookupCache,
+    bindings: LookupCache<Arc<Binding>>,
+    secrets: LookupCache<Arc<Vec<Secret>>>,
     last_call: u32,
     calls: Vec<Call<CallId>>,
     answers: Vec<(u32, LookupAnswer)>,
@@ -215,7 +243,12 @@ impl Lookups {
         sender: &dyn Fn() -> Option<SenderNetwork>,
         now: u64,
     ) -> Option<LookupAnswer> {
-        match self.store(request.kind).decide(&request.key, request.force_refresh, sender, now) {
+        let LookupRequest { key, force_refresh, .. } = request;
+        let decision = match request.kind {
+            StoreKind::Bindings => self.bindings.decide(key, *force_refresh, sender, now).map(LookupAnswer::Binding),
+            StoreKind::Secrets => self.secrets.decide(key, *force_refresh, sender, now).map(LookupAnswer::Secrets),
+        };
+        match decision {
             CacheDecision::Answer { answer, refresh } => {
                 if refresh {
                     self.call(request.kind, &request.key, now, None);
@@ -251,35 +284,45 @@ impl Lookups {
     /// Takes the reply to a call. A call that failed has a reply without [`CallReply::status`].
     pub fn replied(&mut self, id: &CallId, reply: &CallReply<'_>, now: u64) {
         let CallId { kind, key, number, previous } = id;
-        let Some(in_time) = self.store(*kind).match_reply(key, *number, now) else { return };
-        let outcome = match (in_time, kind, previous) {
-            (None, ..) => cache::LookupOutcome::unreachable(*kind),
-            (_, StoreKind::Bindings, _) => unkey::read(reply),
-            (Some(current), StoreKind::Secrets, true) => openbao::with_previous(current, reply),
-            (_, StoreKind::Secrets, false) => {
-                let grace = self.openbao.as_ref().map_or(0, |openbao| openbao.grace_ms);
-                match openbao::read(reply, now, grace) {
-                    openbao::Read::Outcome(outcome) => outcome,
-                    // During the rotation grace the previous version is valid too.
-                    openbao::Read::AlsoVersion(version, current) => {
-                        let id = self.call_id(StoreKind::Secrets, key, true);
-                        self.secrets.replace_call(&id, current, now);
-                        return self.calls.extend(self.openbao.as_ref().map(|bao| openbao::call(bao, id, version)));
-                    }
+        match kind {
+            StoreKind::Bindings => match self.bindings.match_reply(key, *number, now) {
+                Some(Some(_)) => self.complete_binding(key, unkey::read(reply), now),
+                Some(None) => self.complete_binding(key, LookupOutcome::unreachable(*kind), now),
+                None => {}
+            },
+            StoreKind::Secrets => match self.secrets.match_reply(key, *number, now) {
+                Some(Some(current)) if *previous => {
+                    self.complete_secrets(key, openbao::with_previous(current, reply), now);
                 }
+                Some(Some(_)) => self.newest_secrets(key, reply, now),
+                Some(None) => self.complete_secrets(key, LookupOutcome::unreachable(*kind), now),
+                None => {}
+            },
+        }
+    }
+
+    /// Takes the reply with the newest version of secrets.
+    fn newest_secrets(&mut self, key: &Arc<str>, reply: &CallReply<'_>, now: u64) {
+        let grace = self.openbao.as_ref().map_or(0, |openbao| openbao.grace_ms);
+        match openbao::read(reply, now, grace) {
+            openbao::Read::Outcome(outcome) => self.complete_secrets(key, outcome, now),
+            // During the rotation grace the previous version is valid too.
+            openbao::Read::AlsoVersion(version, current) => {
+                let id = self.call_id(StoreKind::Secrets, key, true);
+                self.secrets.replace_call(&id, current, now);
+                self.calls.extend(self.openbao.as_ref().map(|bao| openbao::call(bao, id, version)));
             }
-        };
-        self.complete(*kind, key, outcome, now);
+        }
     }
 
     /// Removes expired results, begins refreshes and gives up lost calls.
     pub fn tick(&mut self, now: u64) {
         for kind in [StoreKind::Bindings, StoreKind::Secrets] {
             for (key, is_lost) in self.store(kind).tick(now) {
-                if is_lost {
-                    self.complete(kind, &key, cache::LookupOutcome::unreachable(kind), now);
-                } else {
-                    self.call(kind, &key, now, None);
+                match kind {
+                    _ if !is_lost => self.call(kind, &key, now, None),
+                    StoreKind::Bindings => self.complete_binding(&key, LookupOutcome::unreachable(kind), now),
+                    StoreKind::Secrets => self.complete_secrets(&key, LookupOutcome::unreachable(kind), now),
                 }
             }
         }
@@ -293,9 +336,9 @@ impl Lookups {
 
     /// A store whose health has changed since the last call of this.
     pub fn changed_health(&mut self) -> Option<StoreHealth> {
-        let change =
-            |kind, store: &mut LookupCache| store.changed_health().map(|trouble| StoreHealth { kind, trouble });
-        change(StoreKind::Bindings, &mut self.bindings).or_else(|| change(StoreKind::Secrets, &mut self.secrets))
+        let of = |kind| move |trouble| StoreHealth { kind, trouble };
+        let bindings = self.bindings.changed_health().map(of(StoreKind::Bindings));
+        bindings.or_else(|| self.secrets.changed_health().map(of(StoreKind::Secrets)))
     }
 
     /// The numbers of cached positive results, of cached negative results and of calls under way, of both stores.
@@ -304,7 +347,7 @@ impl Lookups {
         std::array::from_fn(|index| bindings.get(index).unwrap_or(&0) + secrets.get(index).unwrap_or(&0))
     }
 
-    const fn store(&mut self, kind: StoreKind) -> &mut LookupCache {
+    fn store(&mut self, kind: StoreKind) -> &mut dyn StoreCalls {
         match kind {
             StoreKind::Bindings => &mut self.bindings,
             StoreKind::Secrets => &mut self.secrets,
@@ -327,9 +370,15 @@ impl Lookups {
         });
     }
 
-    /// Ends a call and queues the answers of the requests that wait for it.
-    fn complete(&mut self, kind: StoreKind, key: &Arc<str>, outcome: cache::LookupOutcome, now: u64) {
-        let answers = self.store(kind).complete(key, outcome, now);
-        self.answers.extend(answers);
+    /// Ends the call for a binding and queues the answers of the requests that wait for it.
+    fn complete_binding(&mut self, key: &Arc<str>, outcome: LookupOutcome<Arc<Binding>>, now: u64) {
+        let answers = self.bindings.complete(key, outcome, now).into_iter();
+        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupAnswer::Binding(answer))));
+    }
+
+    /// As [`Lookups::complete_binding`], for secrets.
+    fn complete_secrets(&mut self, key: &Arc<str>, outcome: LookupOutcome<Arc<Vec<Secret>>>, now: u64) {
+        let answers = self.secrets.complete(key, outcome, now).into_iter();
+        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupAnswer::Secrets(answer))));
     }
 }

@@ -4,13 +4,16 @@
 //! A secret's data is `{"secret": "…"}`, or `{"secrets": ["…", …]}` with the newest first.
 
 use super::cache::LookupOutcome;
-use super::{CallId, LookupResult, StoreKind};
+use super::{CallId, LookupFailure, StoreKind};
 use crate::call::{Call, CallReply, credential, request_lines};
 use crate::codes::Reason;
 use crate::json::{Json, is_json};
 use crate::policy::document::{OpenBao, Secret};
 use crate::time::{self, Unit};
 use std::sync::Arc;
+
+/// The outcome of a call for secrets.
+type SecretsOutcome = LookupOutcome<Arc<Vec<Secret>>>;
 
 /// The most items that `secrets` may have.
 const MAX_SECRETS: usize = 8;
@@ -37,7 +40,7 @@ pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> Call<CallId> 
 
 /// What follows from the reply for the newest version.
 pub(super) enum Read {
-    Outcome(LookupOutcome),
+    Outcome(SecretsOutcome),
     /// Within the rotation grace: the number of the previous version, to be fetched too, and the current secrets.
     AlsoVersion(u64, Vec<Secret>),
 }
@@ -56,7 +59,7 @@ pub(super) fn read(reply: &CallReply<'_>, now: u64, grace_ms: u64) -> Read {
 
 /// Reads the reply for the previous version and adds its secrets to `current`. A deleted version adds none. If the call
 /// failed, the result is partial, so that it is fetched again soon.
-pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> LookupOutcome {
+pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> SecretsOutcome {
     let partial = match parse(reply) {
         Ok((previous, _)) => {
             current.extend(previous);
@@ -68,8 +71,8 @@ pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> 
     found(current, partial)
 }
 
-fn found(secrets: Vec<Secret>, partial: Option<Reason>) -> LookupOutcome {
-    LookupOutcome::Found { result: LookupResult::Secrets(Arc::new(secrets)), partial }
+fn found(secrets: Vec<Secret>, partial: Option<Reason>) -> SecretsOutcome {
+    LookupOutcome::Found { value: Arc::new(secrets), partial }
 }
 
 /// A version of a secret.
@@ -79,7 +82,7 @@ struct Version {
     created: u64,
 }
 
-fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
+fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), SecretsOutcome> {
     let failed = |reason| Err(LookupOutcome::Failed { reason, down: false });
     let Some(status) = reply.status else { return Err(LookupOutcome::unreachable(StoreKind::Secrets)) };
     let json = reply.body.map(Json::parse);
@@ -96,12 +99,12 @@ fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), Lookup
         (429, _) => failed(Reason::SecretStoreThrottled),
         (300..=399, _) => failed(Reason::SecretStoreMoved),
         (404, Some(Ok(json))) if is_gone(&json) => {
-            Err(LookupOutcome::Negative(LookupResult::Unavailable(Reason::SecretMissing)))
+            Err(LookupOutcome::Negative(LookupFailure::Unavailable(Reason::SecretMissing)))
         }
         (404, _) => failed(Reason::SecretStoreRefused),
         (200, Some(Ok(json))) => read_data(&json),
         // The JSON has a duplicate member. Parsers disagree about which one counts.
-        (200, _) if is_json => Err(LookupOutcome::Negative(LookupResult::Unavailable(Reason::SecretMalformed))),
+        (200, _) if is_json => Err(LookupOutcome::Negative(LookupFailure::Unavailable(Reason::SecretMalformed))),
         (200, _) => failed(Reason::SecretStoreReplyMalformed),
         _ => failed(Reason::SecretStoreRefused),
     }
@@ -121,7 +124,7 @@ fn is_gone(json: &Json) -> bool {
     is_empty || is_deleted
 }
 
-fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
+fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), SecretsOutcome> {
     let Some(data @ Json::Object(_)) = json.at(&["data", "data"]) else {
         return Err(LookupOutcome::Failed { reason: Reason::SecretStoreReplyMalformed, down: false });
     };
@@ -131,7 +134,7 @@ fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), LookupOutcom
         _ => None,
     };
     let Some(texts) = texts.filter(|texts| (1..=MAX_SECRETS).contains(&texts.len())) else {
-        return Err(LookupOutcome::Negative(LookupResult::Unavailable(Reason::SecretMalformed)));
+        return Err(LookupOutcome::Negative(LookupFailure::Unavailable(Reason::SecretMalformed)));
     };
     let secrets = texts.iter().map(|text| Secret::Value(text.as_bytes().to_vec())).collect();
     let of = |name| json.at(&["data", "metadata", name]);

@@ -5,7 +5,7 @@
 //! (<https://www.unkey.com/docs/api-reference/v2/keys/verify-api-key>).
 
 use super::cache::LookupOutcome;
-use super::{CallId, LookupResult, StoreKind};
+use super::{CallId, LookupFailure, StoreKind};
 use crate::call::{Call, CallReply, credential, request_lines};
 use crate::codes::Reason;
 use crate::identity::{Project, Tenant};
@@ -43,7 +43,7 @@ pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
 }
 
 /// Reads the reply to [`call`].
-pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
+pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome<Arc<Binding>> {
     let failed = |reason| LookupOutcome::Failed { reason, down: false };
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
@@ -59,7 +59,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
         (Some(429), _) => return failed(Reason::RegistryThrottled),
         (Some(_), _) => return failed(Reason::RegistryRefused),
     };
-    let malformed = LookupOutcome::Negative(LookupResult::Unavailable(Reason::BindingMalformed));
+    let malformed = LookupOutcome::Negative(LookupFailure::Unavailable(Reason::BindingMalformed));
     let reply = match Json::parse(body) {
         Ok(reply) => reply,
         // Parsers disagree about which one of two duplicate members counts.
@@ -73,16 +73,16 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
     match (valid, code.as_ref()) {
         (true, "VALID") => {}
         // Unkey says this too if the root key belongs to another API.
-        (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupResult::Unknown(Reason::BindingNotFound)),
+        (_, "NOT_FOUND") => return LookupOutcome::Negative(LookupFailure::Unknown(Reason::BindingNotFound)),
         (_, "RATE_LIMITED") => return failed(Reason::RegistryThrottled),
         // The key is disabled, expired, forbidden or used up, or the code is one of a later version of Unkey.
-        _ => return LookupOutcome::Negative(LookupResult::Unknown(Reason::BindingNotValid)),
+        _ => return LookupOutcome::Negative(LookupFailure::Unknown(Reason::BindingNotValid)),
     }
     if of(&["meta", "kind"]).and_then(Json::text) != Some("webhook") {
-        return LookupOutcome::Negative(LookupResult::Unknown(Reason::BindingOfAnotherKind));
+        return LookupOutcome::Negative(LookupFailure::Unknown(Reason::BindingOfAnotherKind));
     }
     match binding(of) {
-        Some(binding) => LookupOutcome::Found { result: LookupResult::Binding(Arc::new(binding)), partial: None },
+        Some(binding) => LookupOutcome::Found { value: Arc::new(binding), partial: None },
         None => malformed,
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | `claims` | what the claim of an observed request counts |
 //! | `counters` | the names of the counters and histograms, and of their labels |
 //! | `observe` | what an exchange counts |
 //! | `series` | the series of one VM, bounded, with counts that wait for the next flush |
 
+mod claims;
 mod counters;
 mod observe;
 mod series;

@@ -2,11 +2,10 @@
 
 use super::series::{CountSubject, NONE, UNMATCHED};
 use super::{Counter, Histogram, SeriesTable};
-use crate::exchange::{Exchange, KeyFact};
+use crate::exchange::{Case, Exchange, KeyPresence};
 use crate::host::Host;
 use crate::policy::Policy;
 use crate::problem::{Code, Reason};
-use crate::telemetry::Case;
 
 /// Counts what is known about the request when it is forwarded or refused.
 pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host: &H, series: &mut SeriesTable) {
@@ -18,14 +17,14 @@ pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host:
     for (store, result) in exchange.lookups() {
         counting.add(Counter::Lookup, [store, result]);
     }
-    match (exchange.case(), exchange.key_fact()) {
+    match (exchange.case(), exchange.key_presence()) {
         (Some(Case::B), _) => count_delivery(exchange, counting),
-        (_, KeyFact::Unread) => {}
-        (_, KeyFact::Absent) => {
+        (_, KeyPresence::Unread) => {}
+        (_, KeyPresence::Absent) => {
             let class = exchange.policy_name().unwrap_or(NONE);
             counting.add(Counter::KeyMissing, [class, NONE]);
         }
-        (_, KeyFact::Sent(form)) => {
+        (_, KeyPresence::Sent(form)) => {
             counting.add(Counter::KeyPresent, [Case::A.name(), form.name()]);
         }
     }
@@ -78,7 +77,7 @@ pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut 
     if exchange.handler_hit() {
         counting.add(Counter::HandlerHit, [NONE; 2]);
     }
-    if let Some(why) = exchange.unshaped() {
+    if let Some(why) = exchange.unmapped() {
         counting.add(Counter::Unshaped, [why.reason().name(), NONE]);
     }
     let answer = exchange.answer();

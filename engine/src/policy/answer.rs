@@ -1,4 +1,4 @@
-//! The shape of a route's answers, because a backend such as Restate answers every success with 200
+//! The mapping of a route's answers, because a backend such as Restate answers every success with 200
 //! (docs/contract.md section 6).
 
 use super::path::NormalPath;
@@ -13,7 +13,7 @@ const MAX_LOCATION: usize = 2048;
 
 /// What becomes of a target's answer with status 200.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AnswerShape {
+pub(crate) struct AnswerMapping {
     /// The status, as digits
     pub(crate) status: Option<String>,
     /// The header `Location`
@@ -37,7 +37,7 @@ enum LocationPiece {
 
 /// The reason why an answer keeps its status 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unshaped {
+pub(crate) enum Unmapped {
     /// The gateway keeps the body back.
     KeptBack,
     /// The body is no JSON, or there is no body.
@@ -52,7 +52,7 @@ pub(crate) enum Unshaped {
     MemberUnusable,
 }
 
-impl Unshaped {
+impl Unmapped {
     /// The reason that metrics have.
     pub(crate) const fn reason(self) -> Reason {
         match self {
@@ -66,7 +66,7 @@ impl Unshaped {
     }
 }
 
-impl AnswerShape {
+impl AnswerMapping {
     /// Whether the answer's body is needed.
     pub(crate) fn reads_body(&self) -> bool {
         self.location.as_ref().is_some_and(|location| location.pointers().next().is_some())
@@ -127,10 +127,10 @@ impl LocationTemplate {
     ///
     /// # Errors
     /// The reason why there is none.
-    pub(crate) fn path(&self, values: &[Vec<u8>], body: &[u8]) -> Result<String, Unshaped> {
+    pub(crate) fn path(&self, values: &[Vec<u8>], body: &[u8]) -> Result<String, Unmapped> {
         let pointers: Vec<&Pointer> = self.pointers().collect();
         let found = if pointers.is_empty() { Ok(Vec::new()) } else { scan::find(body, &pointers) };
-        let mut found = found.map_err(|NotJson| Unshaped::NotJson)?.into_iter();
+        let mut found = found.map_err(|NotJson| Unmapped::NotJson)?.into_iter();
         let mut path = String::new();
         for piece in &self.0 {
             let before = path.len();
@@ -147,16 +147,16 @@ impl LocationTemplate {
                     Some(PointerResult::Value(JsonScalar::Number(number))) if is_integer(number) => {
                         percent_encode(number, &mut path);
                     }
-                    Some(PointerResult::Missing) => return Err(Unshaped::MemberMissing),
-                    _ => return Err(Unshaped::MemberUnusable),
+                    Some(PointerResult::Missing) => return Err(Unmapped::MemberMissing),
+                    _ => return Err(Unmapped::MemberUnusable),
                 },
             }
             if path.len() == before {
-                return Err(Unshaped::MemberUnusable);
+                return Err(Unmapped::MemberUnusable);
             }
         }
         // A client that follows a path of another form would be refused.
-        if path.len() <= MAX_LOCATION && is_normal(&path) { Ok(path) } else { Err(Unshaped::MemberUnusable) }
+        if path.len() <= MAX_LOCATION && is_normal(&path) { Ok(path) } else { Err(Unmapped::MemberUnusable) }
     }
 
     fn pointers(&self) -> impl Iterator<Item = &Pointer> {
@@ -184,7 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the member's text is, it is one segment that says the same, or the answer is not shaped.
+        /// Whatever the member's text is, it is one segment that says the same, or the answer passes as it came.
         #[test]
         fn a_value_never_leaves_its_segment(id in "[a-z./%?#;:\\\\ é\u{0}\u{1f600}-]{0,6}|.{0,20}") {
             let body = serde_json::json!({ "id": id }).to_string();
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    fn path(template: &str, body: &str) -> Result<String, Unshaped> {
+    fn path(template: &str, body: &str) -> Result<String, Unmapped> {
         let template = LocationTemplate::parse(template, &["cart_id"]).unwrap();
         template.path(&["a/b é%".as_bytes().to_vec()], body.as_bytes())
     }
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_segment_leaves_the_answer_as_it_is() {
-        use Unshaped::{MemberMissing, MemberUnusable, NotJson};
+        use Unmapped::{MemberMissing, MemberUnusable, NotJson};
         for (template, body, why) in [
             ("/r/{body:/id}", "", NotJson),
             ("/r/{body:/id}", r#"{"id":"a"} x"#, NotJson),

@@ -11,7 +11,6 @@ mod readings;
 mod recovery;
 mod webhooks;
 
-use super::backend_kind::BackendKind;
 use super::document::{
     CallerHeaders, Document, GUARD, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
 };
@@ -20,7 +19,8 @@ use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::text_index::TextIndex;
 use super::{CLOSED, CLOSED_UNDECLARED, ENDPOINTS, Policy, PolicyErrors, REWRITE_MARK, Route, SERVICES};
-use crate::headers::{IDEMPOTENCY_KEY, NameGate, NameSet, REQUEST_NAMES, RESPONSE_NAMES, canonical};
+use crate::backend::{Backend, BackendKind, restate};
+use crate::headers::{IDEMPOTENCY_KEY, NameGate, NameSet, REQUEST_NAMES, canonical};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, slip};
 use crate::percent::is_below;
@@ -28,23 +28,9 @@ use crate::provider::Provider;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Request headers that Restate does not get unless `keep_headers` lists them, since it stores requests in its journal.
-const CREDENTIALS: [&str; 7] = [
-    "authorization",
-    "cookie",
-    "proxy-authorization",
-    "x-api-key",
-    "origin",
-    "access-control-request-*",
-    "x-restate-*",
-];
-
 /// Headers with which a client can override the method that was checked.
 const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
-
-/// The first segment under which Restate keeps the description of its handlers. Restate 1.7 answers 404 there.
-const OPENAPI: &str = "openapi";
 
 /// The method of a route that lists none.
 const DEFAULT_METHOD: &str = "POST";
@@ -158,13 +144,8 @@ impl Compiler<'_> {
         let providers = self.providers();
         let strip = self.strip(&identities, caller_headers.as_ref());
         let strip = self.strip_signatures(strip, &providers);
-        let mut hide = NameSet::default();
-        backend.hide_headers.iter().for_each(|name| hide.insert(name));
-        let of_backend = backend.operation_id.iter().map(|id| &id.from).chain(&backend.replay_headers);
-        let response_names: Vec<&str> = RESPONSE_NAMES.into_iter().chain(of_backend.map(String::as_str)).collect();
         Policy {
             request_names: NameGate::new(&strip, &REQUEST_NAMES),
-            response_names: NameGate::new(&hide, &response_names),
             unmatched: document.unmatched,
             mode: document.mode,
             max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),
@@ -189,14 +170,16 @@ impl Compiler<'_> {
             strip,
             keep_headers: backend.keep_headers.clone(),
             gateway_routes: document.gateway_routes,
-            hide,
-            operation_id: backend.operation_id.clone(),
-            restate: backend.kind == BackendKind::Restate,
+            backend: Backend::new(
+                backend.kind,
+                &backend.hide_headers,
+                backend.operation_id.clone(),
+                backend.replay_headers.clone(),
+            ),
             callers: Vec::new(),
             caller_sources: self.caller_sources(caller_headers.as_ref()),
             caller_headers,
             strips_prohibited: document.strips_prohibited,
-            replay_headers: backend.replay_headers.clone(),
             recovery: document.recovery,
             bindings: BTreeMap::new(),
             providers,
@@ -413,7 +396,7 @@ impl Compiler<'_> {
             targets.chain(retained).for_each(|service| _ = names.get_or_insert(SERVICES, service, number));
         }
         if self.is_restate() {
-            names.get_or_insert(SERVICES, OPENAPI, CLOSED_UNDECLARED);
+            names.get_or_insert(SERVICES, restate::OPENAPI, CLOSED_UNDECLARED);
             // Another policy before the same Restate may have a guard.
             names.get_or_insert(SERVICES, GUARD, CLOSED_UNDECLARED);
         }
@@ -466,11 +449,11 @@ impl Compiler<'_> {
             .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
             .collect();
         let always = METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(identity.iter().copied());
-        let credentials = CREDENTIALS.into_iter().filter(|_| self.is_restate());
+        let credentials = restate::CREDENTIALS.into_iter().filter(|_| self.is_restate());
         for name in credentials.chain(always.clone()) {
             strip.insert(name);
         }
-        let known = METHOD_OVERRIDES.into_iter().chain(CREDENTIALS).chain(identity.iter().copied());
+        let known = METHOD_OVERRIDES.into_iter().chain(restate::CREDENTIALS).chain(identity.iter().copied());
         self.check_prefix(signatures.iter().map(String::as_str).chain(known));
         let prefix = self.document.parameter_prefix.as_deref();
         prefix.into_iter().for_each(|prefix| strip.insert(&format!("{prefix}*")));

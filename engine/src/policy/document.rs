@@ -16,8 +16,8 @@ mod webhooks;
 
 pub use answers::Answers;
 pub(in crate::policy) use backend::GUARD;
-pub(crate) use backend::{Backend, InvocationStore, OperationId};
-pub(crate) use callers::{Caller, CallerHeaders};
+pub(crate) use backend::{BackendDocument, InvocationStore};
+pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityRules};
 pub(crate) use recovery::RecoverySettings;
 pub(crate) use retention::ServiceRetention;
@@ -92,7 +92,7 @@ pub(crate) struct Document<'j> {
     /// `identity`
     pub identity: Option<IdentityRules>,
     /// `backend`
-    pub backend: Backend,
+    pub backend: BackendDocument,
     /// `gateway_routes`
     pub gateway_routes: bool,
     /// `routes`, each with its index in the document
@@ -100,7 +100,7 @@ pub(crate) struct Document<'j> {
     /// `webhooks`
     pub webhooks: Option<Webhooks>,
     /// `callers`
-    pub callers: Vec<Caller>,
+    pub callers: Vec<SignedCaller>,
     /// `recovery`
     pub recovery: RecoverySettings,
     /// `telemetry`
@@ -159,7 +159,7 @@ impl<'j> Document<'j> {
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             backend: fields
                 .need_or_advise("backend", backend::KINDS, issues)
-                .and_then(|at| Backend::read(&at, inline, issues))
+                .and_then(|at| BackendDocument::read(&at, inline, issues))
                 .unwrap_or_default(),
             gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
             routes: {

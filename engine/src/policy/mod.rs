@@ -1,11 +1,10 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
 //! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery`, `operations` and
-//! `target` evaluate requests, and `answer` shapes responses.
+//! `target` evaluate requests, and `answer` maps responses.
 
 pub(crate) mod answer;
 pub(crate) mod authority;
-mod backend_kind;
 pub(crate) mod collision;
 mod compile;
 pub(crate) mod document;
@@ -18,7 +17,7 @@ pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
-pub use backend_kind::BackendKind;
+pub use crate::backend::BackendKind;
 pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
 pub use path::{NormalPath, PathError, split_query};
 pub use routes::RouteId;
@@ -26,6 +25,7 @@ pub use secrets::SecretList;
 pub use target::{HandlerAddress, Target};
 pub use template::Template;
 
+use crate::backend::Backend;
 use crate::headers::{NameGate, NameSet};
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::Issue;
@@ -33,11 +33,11 @@ use crate::key::KeyRules;
 use crate::percent::is_below;
 use crate::provider::Provider;
 use crate::waits::WaitLimits;
-use answer::AnswerShape;
+use answer::AnswerMapping;
 use collision::{CollisionRules, GuardService};
 use document::{
-    Binding, Caller, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, OperationId, RecoverySettings,
-    Unkey, WebhookBlock,
+    Binding, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, RecoverySettings, SignedCaller, Unkey,
+    WebhookBlock,
 };
 use operations::Operations;
 use routes::{PathLookup, RouteTable};
@@ -88,32 +88,24 @@ pub struct Policy {
     strip: NameSet,
     /// Lets the names of request headers pass that concern the filter.
     request_names: NameGate,
-    /// Lets the names of response headers pass that concern the filter.
-    response_names: NameGate,
     /// Names of request headers that the backend gets although the filter would remove them; lower case.
     keep_headers: Vec<String>,
     /// Whether routes of the gateway may name endpoints.
     gateway_routes: bool,
-    /// Response headers that are hidden from clients.
-    hide: NameSet,
-    /// The response header with the operation id.
-    operation_id: Option<OperationId>,
-    /// Whether the backend is Restate.
-    restate: bool,
+    /// The backend of every route.
+    backend: Backend,
     /// Callers that sign their requests.
-    callers: Vec<Caller>,
+    callers: Vec<SignedCaller>,
     /// The headers in which signed callers name tenant and project; `None` without signed callers.
     caller_headers: Option<CallerHeaders>,
     /// For each signed caller, where its identity stands.
     caller_sources: Vec<IdentitySource>,
     /// Whether a key is removed, and not refused, on a request that no route declares.
     strips_prohibited: bool,
-    /// The response headers that mark a replay of a generic backend; lower case.
-    replay_headers: Vec<String>,
     /// `recovery`
     recovery: RecoverySettings,
     /// Bindings of webhook ids.
-    bindings: BTreeMap<String, Binding>,
+    bindings: BTreeMap<String, Arc<Binding>>,
     /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
     invocations: Option<InvocationStore>,
     /// The operations that callers can ask for.
@@ -177,7 +169,7 @@ pub struct Route {
     /// without `forward.parameters`
     pub parameter_headers: Vec<String>,
     /// What becomes of the target's answers with status 200
-    pub(crate) answer: Option<AnswerShape>,
+    pub(crate) answer: Option<AnswerMapping>,
     /// Whether the value of a path parameter may contain `%2F`
     pub encoded_slash: bool,
     /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself
@@ -239,10 +231,15 @@ impl Policy {
         self.max_series
     }
 
-    /// Whether errors in JSON lose stack traces and paths of files, on this route or where no route was found. A generic backend's
-    /// errors are its API's own.
+    /// The backend of a route, or of requests that no route declares.
+    pub(crate) fn backend_of(&self, _route: Option<&Route>) -> &Backend {
+        &self.backend
+    }
+
+    /// Whether errors in JSON lose stack traces and paths of files, on this route or where no route was found.
     pub(crate) fn cleans_errors(&self, route: Option<&Route>) -> bool {
-        route.and_then(|route| route.clean_errors).or(self.answers.clean_errors).unwrap_or(self.restate)
+        let said = route.and_then(|route| route.clean_errors).or(self.answers.clean_errors);
+        said.unwrap_or_else(|| self.backend_of(route).cleans_errors())
     }
 
     /// How keys appear in logs.
@@ -270,11 +267,6 @@ impl Policy {
         &self.request_names
     }
 
-    /// Lets the names of response headers pass that concern the filter.
-    pub(crate) fn response_names(&self) -> &NameGate {
-        &self.response_names
-    }
-
     /// Whether the backend gets a header with this very name although the filter would remove it.
     pub(crate) fn keeps_header(&self, name: &[u8]) -> bool {
         self.keep_headers.iter().any(|kept| kept.as_bytes() == name)
@@ -285,23 +277,8 @@ impl Policy {
         if self.gateway_routes { attributes.route_endpoint() } else { AttributeValue::Absent }
     }
 
-    /// Response headers that are hidden from clients.
-    pub(crate) fn hide(&self) -> &NameSet {
-        &self.hide
-    }
-
-    /// The response header with the operation id.
-    pub(crate) fn operation_id(&self) -> Option<&OperationId> {
-        self.operation_id.as_ref()
-    }
-
-    /// Whether the backend is Restate.
-    pub(crate) fn restate(&self) -> bool {
-        self.restate
-    }
-
     /// Callers that sign their requests.
-    pub(crate) fn callers(&self) -> &[Caller] {
+    pub(crate) fn callers(&self) -> &[SignedCaller] {
         &self.callers
     }
 
@@ -318,11 +295,6 @@ impl Policy {
     /// Whether a key is removed, and not refused, on a request that no route declares.
     pub(crate) fn strips_prohibited(&self) -> bool {
         self.strips_prohibited
-    }
-
-    /// The response headers that mark a replay of a generic backend; lower case.
-    pub(crate) fn replay_headers(&self) -> &[String] {
-        &self.replay_headers
     }
 
     /// The maximum wait of a recovery request, in milliseconds.
@@ -366,7 +338,7 @@ impl Policy {
     }
 
     /// The binding of a webhook id that the document lists.
-    pub(crate) fn binding(&self, webhook_id: &str) -> Option<&Binding> {
+    pub(crate) fn binding(&self, webhook_id: &str) -> Option<&Arc<Binding>> {
         self.bindings.get(webhook_id)
     }
 
@@ -426,10 +398,10 @@ impl Policy {
     }
 
     /// Whether `path` (normalised), which the backend gets as it is, is that of a closed service for a backend that ignores letter
-    /// case. Restate does not.
+    /// case.
     pub fn is_closed_respelled(&self, path: &str) -> bool {
         let is_service = |first: &str| self.names.find(SERVICES, first).is_some();
-        !self.restate && path::segments(path).next().is_some_and(is_service)
+        self.backend.may_ignore_case() && path::segments(path).next().is_some_and(is_service)
     }
 
     /// How the paths of the service are closed that the first segment of a path names.

@@ -3,6 +3,7 @@
 
 use super::template::{Template, TemplateSegment};
 use super::{Policy, Route};
+use crate::backend::restate;
 
 /// The segment between a route's path and the key.
 pub(crate) const SEGMENT: &str = "by-idempotency-key";
@@ -22,8 +23,7 @@ pub enum Wait {
 impl Wait {
     /// Restate's path of the result of an invocation.
     pub(crate) fn result_path(self, invocation: &str) -> String {
-        let what = if self == Self::Attach { "attach" } else { OUTPUT };
-        format!("/restate/{what}/{invocation}")
+        restate::result_path(self == Self::Attach, invocation)
     }
 }
 

@@ -4,7 +4,9 @@ use super::operations::SECRET;
 use super::{Policy, PolicyErrors, Secret};
 use crate::json::Issues;
 use crate::json::cursor::child;
+use crate::policy::document::Binding;
 use crate::provider::Provider;
+use std::sync::Arc;
 
 /// Secrets that stand in one list of the document. `Debug` does not show their values (invariant I6).
 #[derive(Debug)]
@@ -44,7 +46,8 @@ impl Policy {
                 issues.add(pointer(), "expected visible ASCII characters, without spaces or line breaks");
             }
         };
-        let bindings = self.bindings.iter_mut().map(|(id, binding)| ("/webhooks/static", id, &mut binding.secrets));
+        let secrets_of = |(id, binding)| ("/webhooks/static", id, &mut Arc::<Binding>::make_mut(binding).secrets);
+        let bindings = self.bindings.iter_mut().map(secrets_of);
         let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
         for (list, name, secrets) in bindings.chain(callers) {
             for (index, secret) in secrets.iter_mut().enumerate() {
@@ -67,7 +70,7 @@ impl Policy {
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
     }
 
-    /// The secrets of bindings, signed callers and operation ids, for checks before a start. [`Policy::take_secrets`] comes
+    /// The secrets of bindings, signed callers and operation ids, for checks before a start. [`Policy::read_secrets`] comes
     /// first, or secrets of the environment are still names.
     pub fn secret_lists(&self) -> Vec<SecretList<'_>> {
         let bindings = self.bindings.iter().filter_map(|(id, binding)| {

@@ -1,9 +1,9 @@
 //! The target of a route in the backend, `Service/handler` or `Service/{object key}/handler`, and its path.
 
+use crate::backend::{BackendKind, restate};
 use crate::identity::Identity;
 use crate::json::cursor::suggestion;
 use crate::percent::{percent_decode, percent_encode};
-use crate::policy::backend_kind::BackendKind;
 use std::borrow::Cow;
 
 /// The service and the handler for a route's requests.
@@ -71,11 +71,7 @@ impl Target {
             return Err(NAME.to_owned());
         }
         let object_key = key.map(|key| parse_pieces(key, parameters)).transpose()?;
-        let prefix = match (kind, one_way) {
-            (BackendKind::Generic, _) => "",
-            (BackendKind::Restate, false) => CALL,
-            (BackendKind::Restate, true) => "/restate/send",
-        };
+        let prefix = kind.target_prefix(one_way);
         let fixed = match object_key {
             Some(_) => String::new(),
             None => [prefix, "/", service, "/", handler].concat(),
@@ -85,7 +81,7 @@ impl Target {
 
     /// Restate's path of a handler without an object key, for a call of the filter itself.
     pub(crate) fn call_path(service: &str, handler: &str) -> String {
-        format!("{CALL}/{service}/{handler}")
+        [restate::CALL, "/", service, "/", handler].concat()
     }
 
     /// Parses the name of a service.
@@ -156,9 +152,6 @@ impl Target {
         (!matches!(key.as_str(), "/" | "/." | "/..")).then_some(key)
     }
 }
-
-/// The first segments of Restate's path for a call.
-const CALL: &str = "/restate/call";
 
 const NAME: &str = "service and handler are [A-Za-z_][A-Za-z0-9._-]*";
 

@@ -6,7 +6,7 @@ use crate::room::{NoRoom, SharedRoom};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// What a waiting request takes beside its header lines, in bytes: its decision, the key at the guard, the entry of its
+/// What a waiting request takes beside what is counted of its head, in bytes: its decision, the key at the guard, the entry of its
 /// sender.
 const REQUEST: usize = 512;
 
@@ -41,13 +41,16 @@ fn with_room<T>(waiter: &Waiter, event: impl FnOnce(&mut SharedRoom, &Arc<str>) 
 pub(super) struct HeldLines {
     /// Each line: the lengths of its name and of its value, four bytes each, then both
     bytes: Vec<u8>,
+    /// How many bytes of the request's head the exchange keeps itself
+    carried: usize,
     counted_for: Option<Waiter>,
 }
 
 impl HeldLines {
-    /// Keeps the lines, which nobody counts yet.
+    /// Keeps the lines, which nobody counts yet. They are counted together with the bytes that the exchange
+    /// carries ([`crate::Exchange::carried_bytes`]).
     #[inline(never)]
-    pub(super) fn keep(headers: &Headers<'_>) -> Self {
+    pub(super) fn keep(headers: &Headers<'_>, carried: usize) -> Self {
         let size = headers.iter().map(|(name, value)| 8 + name.len() + value.len()).sum();
         let mut bytes = Vec::with_capacity(size);
         for (name, value) in headers.iter() {
@@ -57,7 +60,7 @@ impl HeldLines {
             bytes.extend_from_slice(name);
             bytes.extend_from_slice(value);
         }
-        Self { bytes, counted_for: None }
+        Self { bytes, carried, counted_for: None }
     }
 
     /// The lines.
@@ -89,7 +92,7 @@ impl HeldLines {
     }
 
     const fn size(&self) -> usize {
-        REQUEST + self.bytes.len()
+        REQUEST + self.carried + self.bytes.len()
     }
 
     #[inline(never)]
@@ -125,9 +128,9 @@ mod tests {
     fn lines_come_back_as_they_were() {
         let long = vec![b'v'; 300];
         let lines: Vec<Line<'_>> = vec![(b":path", b"/a"), (b"", b""), (b"x", &long), (b"x", b"\0\xff")];
-        let held = HeldLines::keep(&Headers::new(lines.clone()));
+        let held = HeldLines::keep(&Headers::new(lines.clone()), 0);
         assert_eq!(held.headers().iter().collect::<Vec<_>>(), lines);
-        let none = HeldLines::keep(&Headers::default());
+        let none = HeldLines::keep(&Headers::default(), 0);
         assert_eq!(none.headers().iter().count(), 0);
     }
 }

@@ -67,7 +67,7 @@ impl Stream {
             RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } | RequestFlow::AwaitCall { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 let kept = self.exchange.kept_lines(&policy, &headers);
-                let lines = HeldLines::keep(&kept);
+                let lines = HeldLines::keep(&kept, self.exchange.carried_bytes());
                 // The edits before the wait.
                 if self.apply(host, &effects) == FilterAction::Pause {
                     return FilterAction::Pause;
@@ -269,7 +269,8 @@ impl Stream {
         };
         if flow.waits() {
             // A signed request that is verified waits for less.
-            pending.lines = HeldLines::keep(&self.exchange.kept_lines(policy, &headers));
+            let kept = self.exchange.kept_lines(policy, &headers);
+            pending.lines = HeldLines::keep(&kept, self.exchange.carried_bytes());
             self.pending = Some(pending);
             return Ok(flow);
         }

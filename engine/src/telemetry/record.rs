@@ -1,7 +1,7 @@
 //! The record of one exchange: its members, under the names of docs/contract.md section 9.
 
-use super::{Case, Outcome, digest};
-use crate::exchange::Exchange;
+use super::digest;
+use crate::exchange::{Case, Exchange, Outcome};
 use crate::json::to_text;
 use crate::policy::operations::Operations;
 use crate::policy::recovery::SEGMENT;
@@ -41,12 +41,14 @@ fn put_text(put: &mut dyn FnMut(&'static str, MemberValue<'_>), name: &'static s
     }
 }
 
-impl<'a> Record<'a> {
-    /// The record as it is now.
-    pub(crate) const fn of(exchange: &'a Exchange, policy: &'a Policy) -> Self {
-        Self { exchange, policy }
+impl Exchange {
+    /// The record of the exchange for logs, as it is now.
+    pub const fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
+        Record { exchange: self, policy }
     }
+}
 
+impl<'a> Record<'a> {
     /// Gives each member of a part to `put`: its name and its value. A namespaced key is hashed here, if the policy wants
     /// its digest.
     pub(super) fn members(self, part: RecordPart, put: &mut dyn FnMut(&'static str, MemberValue<'_>)) {

@@ -8,7 +8,7 @@ mod replies;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::call::{Call, CallReply};
 use edge_idempotency_engine::lookup::{
-    CallId, LookupAnswer, LookupRequest, LookupResult, Lookups, SenderNetwork, StoreKind,
+    CallId, LookupAnswer, LookupFailure, LookupRequest, Lookups, SenderNetwork, StoreAnswer, StoreKind,
 };
 use edge_idempotency_engine::policy::Secret;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ impl World {
         let ask = LookupRequest { kind, key: key.into(), force_refresh };
         let answer = self.lookups.look_up(self.streams, &ask, &|| self.sender, self.now);
         // Only a request that waited for a call counts as a miss.
-        assert!(answer.as_ref().is_none_or(|answer| answer.name() != "miss"), "{answer:?}");
+        assert!(answer.as_ref().is_none_or(|answer| name(answer) != "miss"), "{answer:?}");
         (self.streams, answer.as_ref().map(shown))
     }
 
@@ -143,13 +143,8 @@ fn header<'c>(call: &'c Call<CallId>, name: &str) -> Option<&'c str> {
 /// An answer as a text: `tenant:project:provider`, secrets with `+` between them, or `unknown:` and `unavailable:` with
 /// the reason. A result beyond its time begins with `stale `.
 fn shown(answer: &LookupAnswer) -> String {
-    let text = shown_result(&answer.result);
-    if answer.name() == "stale" { format!("stale {text}") } else { text }
-}
-
-fn shown_result(result: &LookupResult) -> String {
-    match result {
-        LookupResult::Binding(binding) => {
+    let text = match answer {
+        LookupAnswer::Binding(StoreAnswer { result: Ok(binding), .. }) => {
             let scope = binding.key_scope.map(|scope| format!(" {scope:?}")).unwrap_or_default();
             let body = match binding.bind_body {
                 Some(true) => " body",
@@ -158,18 +153,28 @@ fn shown_result(result: &LookupResult) -> String {
             };
             format!("{}:{}:{}{scope}{body}", binding.tenant.as_str(), binding.project.as_str(), binding.provider)
         }
-        LookupResult::Secrets(secrets) => {
+        LookupAnswer::Secrets(StoreAnswer { result: Ok(secrets), .. }) => {
             let text = |secret: &Secret| match secret {
                 Secret::Value(value) => String::from_utf8_lossy(value).into_owned(),
                 Secret::Env(_) => panic!("a looked-up secret is a value"),
             };
             secrets.iter().map(text).collect::<Vec<_>>().join("+")
         }
-        LookupResult::Invocation(id) => format!("invocation:{id}"),
-        LookupResult::FirstClaim(first) => format!("first:{first}"),
-        LookupResult::InFlight(in_flight) => format!("in flight:{in_flight}"),
-        LookupResult::Unknown(reason) => format!("unknown:{}", reason.name()),
-        LookupResult::Unavailable(reason) => format!("unavailable:{}", reason.name()),
+        LookupAnswer::Binding(StoreAnswer { result: Err(why), .. })
+        | LookupAnswer::Secrets(StoreAnswer { result: Err(why), .. }) => match why {
+            LookupFailure::Unknown(reason) => format!("unknown:{}", reason.name()),
+            LookupFailure::Unavailable(reason) => format!("unavailable:{}", reason.name()),
+        },
+        other => panic!("no store gives {other:?}"),
+    };
+    if name(answer) == "stale" { format!("stale {text}") } else { text }
+}
+
+fn name(answer: &LookupAnswer) -> &'static str {
+    match answer {
+        LookupAnswer::Binding(answer) => answer.name(),
+        LookupAnswer::Secrets(answer) => answer.name(),
+        other => panic!("no store gives {other:?}"),
     }
 }
 

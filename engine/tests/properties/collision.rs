@@ -2,9 +2,10 @@
 //! request, and what the guard answers decides as the contract says (docs/contract.md section 6).
 
 use super::cases;
+use edge_idempotency_engine::collision::Claim;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json as EngineJson;
-use edge_idempotency_engine::lookup::{Claim, FakeStores, PendingLookup};
+use edge_idempotency_engine::lookup::{FakeStores, PendingLookup};
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -4,7 +4,7 @@ use super::generate::key_value;
 use super::{cases, model};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
-use edge_idempotency_engine::key::{self, Form, KeyError, KeyGrammar, KeyRules, MAX_NAMESPACED_LENGTH, RawKey};
+use edge_idempotency_engine::key::{self, KeyError, KeyGrammar, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH, RawKey};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -23,7 +23,7 @@ proptest! {
         let text = found.map(|found| found.map(|(raw, _)| raw.as_str().to_owned()));
         prop_assert_eq!(&text, &model::read_key(&lines, 0));
         if let (Ok(Some((_, form))), [line]) = (found, lines.as_slice()) {
-            prop_assert_eq!(form == Form::Quoted, line.contains(&b'"'));
+            prop_assert_eq!(form == KeySyntax::Quoted, line.contains(&b'"'));
         }
     }
 }

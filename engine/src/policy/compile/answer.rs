@@ -1,12 +1,12 @@
-//! The shape of a route's answers: which routes can have one.
+//! The mapping of a route's answers: which routes can have one.
 
 use super::{Compiler, RouteDocument};
-use crate::policy::answer::{AnswerShape, LocationTemplate};
+use crate::policy::answer::{AnswerMapping, LocationTemplate};
 
 impl Compiler<'_> {
-    /// The shape of the route's answers, checked against its path and target.
+    /// The mapping of the route's answers, checked against its path and target.
     #[inline(never)]
-    pub(super) fn answer(&mut self, index: usize, route: &RouteDocument) -> Option<AnswerShape> {
+    pub(super) fn answer(&mut self, index: usize, route: &RouteDocument) -> Option<AnswerMapping> {
         let answer = route.answer.as_ref()?;
         let at = format!("/routes/{index}/answer");
         if route.target.is_none() || !self.document.backend.rewrite_path {
@@ -19,6 +19,6 @@ impl Compiler<'_> {
             let parsed = LocationTemplate::parse(text, &parameters);
             parsed.map_err(|message| self.issues.add(format!("{at}/location"), message)).ok()
         });
-        Some(AnswerShape { status: answer.status.clone(), location })
+        Some(AnswerMapping { status: answer.status.clone(), location })
     }
 }

@@ -3,7 +3,7 @@
 use super::{Compiler, methods_of};
 use crate::identity::{IdentityPlace, IdentitySource, SubjectRule};
 use crate::json::cursor::{child, suggestion};
-use crate::policy::document::{Caller, CallerHeaders, IdentityRules, RouteDocument};
+use crate::policy::document::{CallerHeaders, IdentityRules, RouteDocument, SignedCaller};
 use crate::policy::{PolicyKind, Route};
 
 /// The defaults of `identity.forward`.
@@ -29,7 +29,7 @@ impl Compiler<'_> {
     /// For each caller, where its identity stands: tenant and project in headers that it signs, the subject in the
     /// document.
     pub(super) fn caller_sources(&self, headers: Option<&CallerHeaders>) -> Vec<IdentitySource> {
-        let source = |(caller, headers): (&Caller, &CallerHeaders)| IdentitySource {
+        let source = |(caller, headers): (&SignedCaller, &CallerHeaders)| IdentitySource {
             name: caller.name.clone(),
             tenant: IdentityPlace::Header(headers.tenant.clone()),
             project: Some(IdentityPlace::Header(headers.project.clone())),
@@ -81,7 +81,7 @@ impl Compiler<'_> {
     /// Reports two routes of a caller that differ in their hosts only, if the signature does not cover the host. One
     /// signed request could be sent to both routes with another `Host`.
     #[inline(never)]
-    fn one_route_per_signature(&mut self, at: &str, caller: &Caller) {
+    fn one_route_per_signature(&mut self, at: &str, caller: &SignedCaller) {
         let webhooks = self.document.webhooks.as_ref();
         let has_fixed_base = webhooks.is_some_and(|webhooks| webhooks.public_base_url.is_some());
         if caller.signature.signs_url() && !has_fixed_base {
@@ -115,7 +115,7 @@ impl Compiler<'_> {
 
     /// Reports a subject that another caller or the webhooks have: each caller needs a namespace of its own.
     #[inline(never)]
-    fn subject(&mut self, at: &str, id: usize, caller: &Caller) {
+    fn subject(&mut self, at: &str, id: usize, caller: &SignedCaller) {
         let taken = |other: String| format!("{other} has this subject already: keys of the two could be the same");
         if let Some(other) = self.document.callers.iter().take(id).find(|other| other.subject == caller.subject) {
             self.issues.add(format!("{at}/subject"), taken(child("/callers", &other.name)));
@@ -127,7 +127,7 @@ impl Compiler<'_> {
 
     /// Reports two callers of one route with the same signature header, since the header tells the callers apart.
     #[inline(never)]
-    fn shared_header(&mut self, at: &str, caller: &Caller, route: &Route) {
+    fn shared_header(&mut self, at: &str, caller: &SignedCaller, route: &Route) {
         let own = caller.signature.signature_headers();
         let others = route.callers.iter().filter_map(|id| self.document.callers.get(*id));
         for other in others {

@@ -1,15 +1,13 @@
 //! Operations: what the paths and ids of operations need in the rest of a document.
 
 use super::Compiler;
+use crate::backend::restate;
 use crate::policy::document::Scope;
 use crate::policy::operations::Operations;
 use crate::policy::recovery::{OUTPUT, SEGMENT};
 use crate::policy::template::TemplateSegment;
 use crate::policy::text_index::TextIndex;
 use crate::policy::{CLOSED, Route, SERVICES, Template, path};
-
-/// The response header with the id of an invocation.
-const INVOCATION: &str = "x-restate-id";
 
 impl Compiler<'_> {
     /// The operations of the document, checked against everything else in it.
@@ -22,7 +20,7 @@ impl Compiler<'_> {
     ) -> Option<Operations> {
         let backend = &self.document.backend;
         let declared = backend.operations.as_ref()?;
-        let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == INVOCATION);
+        let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == restate::INVOCATION);
         for (fulfilled, message) in [
             (self.is_restate(), "only a backend of kind `restate` can be asked for operations"),
             (backend.rewrite_path, "operations are the calls of targets: they need `rewrite_path`"),

@@ -1,13 +1,10 @@
 //! Recovery: the routes with recovery paths, and the report of paths with two meanings.
 
 use super::{Compiler, RouteDocument};
+use crate::backend::restate;
 use crate::policy::Route;
-use crate::policy::backend_kind::BackendKind;
 use crate::policy::document::{Collision, InvocationStore, Mode};
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
-
-/// The prefix of the paths with which Restate calls every handler, returns the result of any caller and resolves awakeables.
-const RESTATE_PATHS: &str = "/restate";
 
 /// Whether the backend stores results under the keys of the route's callers.
 pub(super) fn has_results(route: &RouteDocument) -> bool {
@@ -28,7 +25,7 @@ impl Compiler<'_> {
     pub(super) fn recovers(&self, route: &RouteDocument) -> bool {
         has_results(route)
             && route.recovery.unwrap_or(true)
-            && self.document.backend.kind == BackendKind::Restate
+            && self.is_restate()
             && route.mode.unwrap_or(self.document.mode) == Mode::Enforce
     }
 
@@ -40,7 +37,7 @@ impl Compiler<'_> {
         let at = format!("/routes/{index}/recovery");
         if !has_results(route) {
             self.issues.add(at, "only a REQUIRED_A or ACCEPTED route with a `target` can be recovered from");
-        } else if self.document.backend.kind != BackendKind::Restate {
+        } else if !self.is_restate() {
             self.issues.add(at, "only a backend of kind `restate` can be asked for what it has stored");
         } else {
             self.warnings.add(at, "not given in shadow mode, where keys are not kept apart");
@@ -88,7 +85,7 @@ impl Compiler<'_> {
     #[inline(never)]
     pub(super) fn reserved_paths(&self) -> Vec<String> {
         let asks_guard = || self.document.routes.iter().any(|(_, route)| route.collision != Collision::Off);
-        let own = (self.is_restate() || asks_guard()).then(|| RESTATE_PATHS.to_owned());
+        let own = (self.is_restate() || asks_guard()).then(|| restate::PATHS.to_owned());
         own.into_iter().chain(self.document.backend.reserved_paths.iter().cloned()).collect()
     }
 }

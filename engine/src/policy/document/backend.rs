@@ -2,19 +2,10 @@
 
 use super::operations::OperationsDocument;
 use super::{parse_duration, parse_header_name, parse_text};
+use crate::backend::{BackendKind, OperationId, restate};
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::policy::backend_kind::BackendKind;
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
-
-/// The response header with the backend's operation id, and its public name; lower case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OperationId {
-    /// As the backend sends it
-    pub from: String,
-    /// As clients see it
-    pub to: String,
-}
 
 /// Where the ids of invocations are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +30,7 @@ pub(in crate::policy) const GUARD: &str = "IdempotencyGuard";
 
 /// A `backend` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Backend {
+pub(crate) struct BackendDocument {
     /// `kind`
     pub kind: BackendKind,
     /// Whether paths are rewritten to targets
@@ -70,25 +61,25 @@ pub(super) const KINDS: &str = ": `\"backend\": {\"kind\": \"generic\"}` is an A
 
 /// Stands for the backend of a document that does not say its kind, and so does not start. It makes no further issues, so
 /// its cluster is not missing.
-impl Default for Backend {
+impl Default for BackendDocument {
     fn default() -> Self {
         Self { cluster: Some(String::new()), ..Self::of_kind(BackendKind::Restate) }
     }
 }
 
-impl Backend {
+impl BackendDocument {
     fn of_kind(kind: BackendKind) -> Self {
-        let restate = kind == BackendKind::Restate;
-        let names = |names: &[&str]| names.iter().filter(|_| restate).map(|name| (*name).to_owned()).collect();
+        let is_restate = kind == BackendKind::Restate;
+        let names = |names: &[&str]| names.iter().filter(|_| is_restate).map(|name| (*name).to_owned()).collect();
         Self {
             kind,
             rewrite_path: false,
             reserved_paths: Vec::new(),
-            operation_id: restate
-                .then(|| OperationId { from: "x-restate-id".to_owned(), to: "x-operation-id".to_owned() }),
-            hide_headers: names(&["x-restate-*", "access-control-*"]),
+            operation_id: is_restate
+                .then(|| OperationId { from: restate::INVOCATION.to_owned(), to: "x-operation-id".to_owned() }),
+            hide_headers: names(&restate::HIDDEN),
             keep_headers: Vec::new(),
-            replay_headers: if restate { Vec::new() } else { vec!["idempotent-replayed".to_owned()] },
+            replay_headers: if is_restate { Vec::new() } else { vec!["idempotent-replayed".to_owned()] },
             cluster: None,
             authority: None,
             guard: None,

@@ -10,7 +10,7 @@ use crate::provider::Provider;
 
 /// An item of `callers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct SignedCaller {
     /// Its name
     pub name: String,
     /// The subject of its keys
@@ -36,7 +36,7 @@ pub(crate) struct CallerHeaders {
 
 /// Reads the `callers` object.
 #[inline(never)]
-pub(super) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Vec<Caller> {
+pub(super) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Vec<SignedCaller> {
     let mut callers = Vec::new();
     let Some(map) = at.map(issues) else { return callers };
     for (name, at) in map.entries() {
@@ -46,7 +46,7 @@ pub(super) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Ve
 }
 
 #[inline(never)]
-fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Caller> {
+fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<SignedCaller> {
     let known = ["subject", "key_prefix", "key_extra_chars", "routes", "signature", "secrets"];
     let fields = at.fields(&known, issues)?;
     let extra = match fields.get("key_extra_chars") {
@@ -67,7 +67,7 @@ fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
         }
         Some(routes)
     });
-    Some(Caller {
+    Some(SignedCaller {
         name: name.to_owned(),
         subject: subject?,
         keys: keys?,

@@ -7,6 +7,7 @@ use crate::identity::{Project, Subject, Tenant};
 use crate::json::cursor::{Issues, JsonCursor, suggestion};
 use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The owner of a webhook id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub(crate) struct Webhooks {
     /// The API's public URL without a path; `None` if it follows from each request
     pub public_base_url: Option<String>,
     /// Bindings by webhook id
-    pub bindings: BTreeMap<String, Binding>,
+    pub bindings: BTreeMap<String, Arc<Binding>>,
     /// Providers that the document describes
     pub providers: BTreeMap<String, Provider>,
     /// The store of bindings that the document does not list
@@ -58,7 +59,7 @@ impl Webhooks {
                     issues.add(at.pointer.clone(), message);
                 }
                 if let Some(binding) = read_binding(&at, inline, stored, issues) {
-                    bindings.insert(id.to_owned(), binding);
+                    bindings.insert(id.to_owned(), Arc::new(binding));
                 }
             }
         }

@@ -1,14 +1,14 @@
 //! What others may ask an exchange: telemetry, `explain` and tests. Nothing here changes it.
 
-use super::{AnswerFact, Decision, Exchange, KeyFact, ShadowDecision, Stage, State};
+use super::decision::{Decision, EnforcedDecision};
+use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, Stage, State};
 use crate::headers::Headers;
 use crate::identity::{Identity, IdentitySource};
-use crate::policy::answer::Unshaped;
+use crate::policy::answer::Unmapped;
 use crate::policy::routes::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{Problem, Reason};
 use crate::provider::Provider;
-use crate::telemetry::{Case, Outcome, Record};
 use crate::uuid::Uuid;
 
 /// The endpoint of requests for operations. The name of an endpoint of a policy cannot begin so.
@@ -22,7 +22,7 @@ impl Exchange {
             | State::AwaitsSignedBody(_)
             | State::AwaitsDelivery(_)
             | State::AwaitsInvocation(_)
-            | State::AwaitsSteps(_) => None,
+            | State::AwaitsChecks(_) => None,
             State::Forwarded(decision)
             | State::AwaitsResponseBody(decision, ..)
             | State::Responded(decision, ..)
@@ -41,9 +41,9 @@ impl Exchange {
     /// The reason of a refusal for logs, in more detail than the caller gets. Without a refusal: why the request was
     /// forwarded unchecked, or does not wait for its result.
     pub fn reason(&self) -> Option<Reason> {
-        self.facts.reason.or_else(|| match self.problem() {
+        self.telemetry.reason.or_else(|| match self.problem() {
             Some(problem) => problem.reason,
-            None => self.facts.forwarded_reason,
+            None => self.telemetry.forwarded_reason,
         })
     }
 
@@ -60,94 +60,94 @@ impl Exchange {
     /// The decision that had no effect in shadow mode. `None`: not in shadow mode. `Some(None)`: the request would have
     /// been forwarded. `Some(Some(problem))`: it would have been refused.
     pub fn shadow(&self) -> Option<Option<&Problem>> {
-        match self.decision()?.shadow.as_ref()? {
-            ShadowDecision::Forward => Some(None),
-            ShadowDecision::Refuse(problem) => Some(Some(problem)),
+        match self.decision()?.shadowed()? {
+            EnforcedDecision::Keyed(_) | EnforcedDecision::Unkeyed(_) => Some(None),
+            EnforcedDecision::Refused(problem, _) => Some(Some(problem)),
         }
     }
 
     /// The namespaced key. In shadow mode the request does not carry it.
     pub fn key(&self) -> Option<&str> {
-        self.decision()?.key.as_deref()
+        self.decision()?.key()
     }
 
     /// The verified identity of the caller, or of the webhook's binding: if the decision needed one, or if the request was
     /// refused, or would be without shadow mode.
     pub fn identity(&self) -> Option<&Identity> {
-        let decided = self.decision().and_then(|decision| decision.identity.as_ref());
-        decided.or(self.facts.verified_identity.as_deref())
+        let decided = self.decision().and_then(Decision::identity);
+        decided.or(self.telemetry.verified_identity.as_deref())
     }
 
     /// The lookups that the request needed: for each its store and its result.
     pub fn lookups(&self) -> &[(&'static str, &'static str)] {
-        &self.facts.lookups
+        &self.telemetry.lookups
     }
 
     /// Which attempt the client says the request is, at most 100.
     pub(crate) const fn attempt(&self) -> Option<u8> {
-        self.facts.attempt
+        self.telemetry.attempt
     }
 
     /// Whether the backend replayed a stored response.
     pub(crate) fn is_replayed(&self) -> bool {
-        self.facts.outcome == Outcome::Replayed
+        self.telemetry.outcome == Outcome::Replayed
     }
 
     /// The matched route.
     pub(super) fn route<'p>(&self, policy: &'p Policy) -> Option<&'p Route> {
-        policy.route(self.facts.route?)
+        policy.route(self.route_id?)
     }
 
     /// What is known about the key of a request in Case A.
-    pub(crate) const fn key_fact(&self) -> KeyFact {
-        match (self.facts.key_read, self.facts.form) {
-            (false, _) => KeyFact::Unread,
-            (true, None) => KeyFact::Absent,
-            (true, Some(form)) => KeyFact::Sent(form),
+    pub(crate) const fn key_presence(&self) -> KeyPresence {
+        match (self.telemetry.key_read, self.telemetry.key_syntax) {
+            (false, _) => KeyPresence::Unread,
+            (true, None) => KeyPresence::Absent,
+            (true, Some(form)) => KeyPresence::Sent(form),
         }
     }
 
     /// The place of the key: `header`, or what the identifier of a delivery was made of.
     pub(crate) const fn source_name(&self) -> Option<&'static str> {
-        self.facts.source
+        self.telemetry.source
     }
 
     /// The provider of a delivery.
     pub fn provider_name(&self) -> Option<&str> {
-        self.facts.provider.as_deref()
+        self.provider.as_deref()
     }
 
     /// The name of the signed caller.
     pub fn signer<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
-        policy.callers().get(self.facts.caller?).map(|caller| caller.name.as_str())
+        policy.callers().get(self.signed_caller?).map(|caller| caller.name.as_str())
     }
 
     /// What verifies the request: the provider of a delivery, or the signature of a signed caller.
     pub(super) fn verifier<'p>(&self, policy: &'p Policy) -> Option<&'p Provider> {
-        match self.facts.caller {
+        match self.signed_caller {
             Some(caller) => policy.callers().get(caller).map(|caller| &caller.signature),
-            None => policy.provider(self.facts.provider.as_deref()?),
+            None => policy.provider(self.provider.as_deref()?),
         }
     }
 
     /// The backend's answer to a request with a key.
-    pub(crate) const fn answer(&self) -> Option<AnswerFact> {
-        self.facts.answer
+    pub(crate) const fn answer(&self) -> Option<BackendAnswer> {
+        self.telemetry.answer
     }
 
-    /// Why the backend's answer is not shaped although the route asks for it.
-    pub(crate) const fn unshaped(&self) -> Option<Unshaped> {
-        self.facts.unshaped
+    /// Why the backend's answer passes as it came although the route maps its answers.
+    pub(crate) const fn unmapped(&self) -> Option<Unmapped> {
+        self.telemetry.unmapped
     }
 
     /// Whether the handler deduplicates, so that the filter makes no key.
     pub(crate) fn leaves_keys_to_handler(&self) -> bool {
-        self.facts.policy == Some(PolicyKind::HandlerInternalC.name())
+        self.telemetry.policy == Some(PolicyKind::HandlerInternalC.name())
     }
 
     /// Whether a handler reported that it had deduplicated the request.
     pub(crate) const fn handler_hit(&self) -> bool {
-        self.facts.handler_hit
+        self.telemetry.handler_hit
     }
 
     /// How far the exchange is.
@@ -157,7 +157,7 @@ impl Exchange {
             | State::AwaitsSignedBody(_)
             | State::AwaitsDelivery(_)
             | State::AwaitsInvocation(_)
-            | State::AwaitsSteps(_) => Stage::Undecided,
+            | State::AwaitsChecks(_) => Stage::Undecided,
             State::Forwarded(_) | State::AwaitsResponseBody(..) | State::Refused(..) => Stage::RequestDecided,
             State::Responded(..) => Stage::ResponseDecided,
         }
@@ -166,7 +166,7 @@ impl Exchange {
     /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its
     /// identity comes from its binding; nor has a request whose path no route has.
     pub fn identity_sources<'p>(&self, policy: &'p Policy, headers: &Headers<'_>) -> &'p [IdentitySource] {
-        if self.facts.is_operation {
+        if self.telemetry.is_operation {
             return &policy.identity_of(None).sources;
         }
         let Some(route) = self.route(policy).filter(|route| route.webhook.is_none()) else { return &[] };
@@ -178,36 +178,31 @@ impl Exchange {
 
     /// The case, if it is known.
     pub const fn case(&self) -> Option<Case> {
-        self.facts.case
-    }
-
-    /// The record of the exchange for logs.
-    pub const fn record<'r>(&'r self, policy: &'r Policy) -> Record<'r> {
-        Record::of(self, policy)
+        self.telemetry.case
     }
 
     /// The outcome so far.
     pub(crate) const fn outcome(&self) -> Outcome {
-        self.facts.outcome
+        self.telemetry.outcome
     }
 
     /// The outcome as the record writes it.
     pub(crate) fn logged_outcome(&self) -> &'static str {
-        match self.facts.answer {
+        match self.telemetry.answer {
             // An answer that is neither stored nor replayed is that of a forwarded request.
-            Some(answer) if answer.outcome != "passed" && self.facts.outcome != Outcome::Rejected => answer.outcome,
-            _ => self.facts.outcome.name(),
+            Some(answer) if answer.outcome != "passed" && self.telemetry.outcome != Outcome::Rejected => answer.outcome,
+            _ => self.telemetry.outcome.name(),
         }
     }
 
     /// The id of the invocation in Restate.
     pub(crate) fn invocation(&self) -> Option<&str> {
-        self.facts.invocation.as_deref()
+        self.telemetry.invocation.as_deref()
     }
 
     /// The path as the client sent it, without its query, if logs show it.
     pub(crate) fn sent_path(&self) -> Option<&str> {
-        self.facts.sent_path.as_deref()
+        self.telemetry.sent_path.as_deref()
     }
 
     /// What shadow mode has found: `rewrite` if the key would have been rewritten, `refuse` if the request would have
@@ -221,27 +216,27 @@ impl Exchange {
 
     /// The index of the matched route.
     pub(crate) const fn route_index(&self) -> Option<RouteId> {
-        self.facts.route
+        self.route_id
     }
 
     /// Whether the path is a recovery path.
     pub const fn is_recovery(&self) -> bool {
-        self.facts.is_recovery
+        self.telemetry.is_recovery
     }
 
     /// The gateway's id of the request.
     pub(crate) fn request_id(&self) -> Option<Uuid> {
-        Uuid::parse(&self.facts.request_id?)
+        Uuid::parse(&self.telemetry.request_id?)
     }
 
     /// Whether the path is that of an operation.
     pub const fn is_operation(&self) -> bool {
-        self.facts.is_operation
+        self.telemetry.is_operation
     }
 
     /// The endpoint of the matched route, or what stands for it in a request for an operation.
     pub fn endpoint<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
-        if self.facts.is_operation {
+        if self.telemetry.is_operation {
             return Some(OPERATIONS);
         }
         self.route(policy).map(|route| route.endpoint.as_str())
@@ -249,6 +244,6 @@ impl Exchange {
 
     /// The name of the policy that applied.
     pub const fn policy_name(&self) -> Option<&'static str> {
-        self.facts.policy
+        self.telemetry.policy
     }
 }

@@ -2,18 +2,18 @@
 //! with the subject and the key grammar of the caller (docs/contract.md section 7).
 
 use super::keys::KeyReading;
-use super::request::{MatchedRoute, RequestHead};
-use super::steps::DecidedRequest;
-use super::webhook::{body_can_be_awaited, public_url, secret_values};
-use super::{Effect, Exchange, RequestFlow, State};
+use super::matched_route::RoutedRequest;
+use super::refusal::body_can_be_awaited;
+use super::request_head::EditedLines;
+use super::waiting::UnverifiedRequest;
+use super::webhook::secret_values;
+use super::{Case, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
-use crate::policy::document::{Caller, CallerHeaders};
-use crate::policy::path::{NormalPath, split_query};
+use crate::policy::document::{CallerHeaders, SignedCaller};
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
 use crate::provider::{Delivery, IdentifierHeaders, Provider, VerifyError};
-use crate::telemetry::Case;
 
 impl Policy {
     /// The index of the first signed caller of the route whose signature header the request has.
@@ -27,10 +27,18 @@ impl Policy {
     }
 }
 
-impl Caller {
+impl SignedCaller {
     fn secret_values(&self) -> Vec<&[u8]> {
         secret_values(&self.secrets)
     }
+}
+
+/// A request of a signed caller, which waits for its whole body.
+#[derive(Debug)]
+pub(super) struct WaitingSigned {
+    /// The caller, as an index
+    pub(super) caller: usize,
+    pub(super) request: UnverifiedRequest,
 }
 
 impl Exchange {
@@ -40,73 +48,68 @@ impl Exchange {
         &mut self,
         id: usize,
         policy: &Policy,
-        matched: &MatchedRoute<'_, '_>,
-        headers: &Headers<'_>,
+        request: &RoutedRequest<'_, '_>,
+        authority: &[u8],
         now_unix_ms: &dyn Fn() -> u64,
     ) -> Result<RequestFlow, Problem> {
-        self.facts.case = Some(Case::A);
-        self.facts.caller = Some(id);
+        self.telemetry.case = Some(Case::A);
+        self.signed_caller = Some(id);
+        let RoutedRequest { matched, headers, .. } = *request;
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         body_can_be_awaited(headers, limit)?;
         let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::internal_error)?;
         if policy.signers(route, headers).count() > 1 {
-            return Err(self.unverified(VerifyError::AmbiguousHeader));
+            return Err(self.unverified(VerifyError::AmbiguousHeader, Problem::signature_invalid));
         }
         let head = Delivery { method: b"", url: b"", headers, body: b"" };
         let checked = caller.signature.check_head(&head, Some(&caller.secret_values()), now_unix_ms);
-        checked.map_err(|error| self.unverified(error))?;
-        self.state = State::AwaitsSignedBody(id);
+        checked.map_err(|error| self.unverified(error, Problem::signature_invalid))?;
+        let request = UnverifiedRequest::of(policy, request, authority);
+        self.state = State::AwaitsSignedBody(Box::new(WaitingSigned { caller: id, request }));
         Ok(RequestFlow::AwaitBody { limit })
     }
 
     /// Verifies a whole signed request and forwards it.
     pub(super) fn verify_signed_request<'a>(
         &mut self,
-        id: usize,
+        waiting: WaitingSigned,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        body: &[u8],
-        now_unix_ms: u64,
+        (body, now_unix_ms): (&[u8], u64),
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let mut head = RequestHead::read_kept(policy, headers);
-        let (raw_path, _) = split_query(head.target);
-        let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
-        let waiting = self.route(policy).zip(policy.callers().get(id));
-        let ((route, caller), header_names) =
-            waiting.zip(policy.caller_headers()).ok_or_else(Problem::internal_error)?;
-        let matched = MatchedRoute::of(route, route.template.values(path.as_str()).unwrap_or_default());
+        let WaitingSigned { caller: id, request: unverified } = waiting;
+        let route = self.known_route(policy)?;
+        let (caller, header_names) =
+            policy.callers().get(id).zip(policy.caller_headers()).ok_or_else(Problem::internal_error)?;
 
-        let url = public_url(policy, headers, &head);
-        let delivery = Delivery { method: head.method, url: &url, headers, body };
+        let url = unverified.url(policy);
+        let delivery = Delivery { method: unverified.request.line().method, url: &url, headers, body };
         let verified = caller.signature.verify(&delivery, &caller.secret_values(), now_unix_ms);
-        verified.map_err(|error| self.unverified(error))?;
-        self.strip_unsigned(&mut head, policy, headers);
+        verified.map_err(|error| self.unverified(error, Problem::signature_invalid))?;
+        let mut edited = EditedLines::of_kept(headers);
+        self.strip_unsigned(&mut edited, policy, headers);
+        let matched = unverified.request.matched(route);
 
         let source = policy.caller_source(id).ok_or_else(Problem::internal_error)?;
         let resolve = || identity(caller, (header_names, source), matched.wider_scope(), headers);
         let keys = KeyReading::of_caller(&caller.keys);
-        let decision = self.apply_key_policy(policy, &head, &matched, &keys, &resolve);
+        let decision = self.apply_key_policy(policy, &edited, &matched, &keys, &resolve);
         // Shadow mode checks the identity too: with malformed parts, the signed text could fit another request as well.
-        let identity = resolve().map(|identity| self.facts.verified_identity = Some(Box::new(identity)));
+        let identity = resolve().map(|identity| self.telemetry.verified_identity = Some(Box::new(identity)));
         let decision = decision?;
         identity.map_err(|why| Problem::identity(&why))?;
-        let request = DecidedRequest { head: &head, path: &path, matched: &matched, headers, body: Some(body) };
-        self.forward_when_ready(policy, decision, &request, effects)
+        let request = unverified.request.routed(&matched, &edited, headers);
+        self.forward_when_ready(policy, decision, &request, Some(body), effects)
     }
 
     /// Removes from a verified request of a signed caller what looks like a header that its signature covers. Other requests stay
     /// as they are.
-    pub(super) fn strip_unsigned<'a>(&self, head: &mut RequestHead<'a>, policy: &'a Policy, headers: &Headers<'a>) {
-        let Some(caller) = self.facts.caller.and_then(|caller| policy.callers().get(caller)) else { return };
+    pub(super) fn strip_unsigned<'a>(&self, edited: &mut EditedLines<'a>, policy: &'a Policy, headers: &Headers<'a>) {
+        let Some(caller) = self.signed_caller.and_then(|caller| policy.callers().get(caller)) else { return };
         let signature = &caller.signature;
         let kept = |name: &[u8]| signature.kept_header(name, &Provider::VERIFIED_CALLER, IdentifierHeaders::All);
-        head.strip_unverified(policy, signature, &kept, headers);
-    }
-
-    fn unverified(&mut self, error: VerifyError) -> Problem {
-        self.facts.reason = Some(error.reason());
-        if error.is_receivers_fault() { Problem::dependency_unavailable() } else { Problem::signature_invalid() }
+        edited.strip_unverified(policy, signature, &kept, headers);
     }
 }
 
@@ -114,7 +117,7 @@ impl Exchange {
 /// where they stand.
 #[inline(never)]
 fn identity<'p>(
-    caller: &Caller,
+    caller: &SignedCaller,
     (header_names, source): (&CallerHeaders, &'p IdentitySource),
     wider: Option<Project>,
     headers: &Headers<'_>,

@@ -1,0 +1,127 @@
+//! The backend behind the gateway: what of requests and responses depends on its kind (docs/backends.md).
+//!
+//! | module | subject |
+//! |---|---|
+//! | `restate` | the paths, statuses and headers of Restate's ingress |
+//! | `head` | what is read of a response's headers, and what of them clients do not see |
+
+mod head;
+pub(crate) mod restate;
+
+pub(crate) use head::{ErrorSource, ResponseHead};
+
+use crate::headers::{NameGate, NameSet, RESPONSE_NAMES};
+
+/// The kind of backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendKind {
+    /// Restate's HTTP ingress.
+    Restate,
+    /// Another service that deduplicates by `Idempotency-Key`.
+    Generic,
+}
+
+impl BackendKind {
+    /// The path in front of a target.
+    pub(crate) const fn target_prefix(self, one_way: bool) -> &'static str {
+        match (self, one_way) {
+            (Self::Generic, _) => "",
+            (Self::Restate, false) => restate::CALL,
+            (Self::Restate, true) => restate::SEND,
+        }
+    }
+}
+
+/// The response header with the backend's operation id, and its public name; lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OperationId {
+    /// As the backend sends it
+    pub from: String,
+    /// As clients see it
+    pub to: String,
+}
+
+/// A backend, in the form that requests need.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    protocol: Protocol,
+    /// Response headers that are hidden from clients
+    hide: NameSet,
+    operation_id: Option<OperationId>,
+    /// Lets the names of response headers pass that concern the filter
+    names: NameGate,
+}
+
+/// How a backend says what it has done with a key.
+#[derive(Debug)]
+pub(crate) enum Protocol {
+    /// As Restate's ingress does
+    Restate,
+    /// By one of these response headers (lower case) on a replay, and by nothing else
+    Generic {
+        /// Names of headers
+        replay_headers: Vec<String>,
+    },
+}
+
+impl Backend {
+    /// A backend. `hide`: names of response headers that clients do not see, or prefixes with `*`.
+    #[inline(never)]
+    pub(crate) fn new(
+        kind: BackendKind,
+        hide: &[String],
+        operation_id: Option<OperationId>,
+        replay_headers: Vec<String>,
+    ) -> Self {
+        let mut hidden = NameSet::default();
+        hide.iter().for_each(|name| hidden.insert(name));
+        let own = operation_id.iter().map(|id| &id.from).chain(&replay_headers).map(String::as_str);
+        let read: Vec<&str> = RESPONSE_NAMES.into_iter().chain(own).collect();
+        let names = NameGate::new(&hidden, &read);
+        let protocol = match kind {
+            BackendKind::Restate => Protocol::Restate,
+            BackendKind::Generic => Protocol::Generic { replay_headers },
+        };
+        Self { protocol, hide: hidden, operation_id, names }
+    }
+
+    /// How it says what it has done with a key.
+    pub(crate) const fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+
+    /// The response header with the operation id.
+    pub(crate) const fn operation_id(&self) -> Option<&OperationId> {
+        self.operation_id.as_ref()
+    }
+
+    /// The method with which a target is called instead of the client's; `None` if it takes the client's.
+    pub(crate) const fn target_method(&self, method: &[u8]) -> Option<&'static str> {
+        match (&self.protocol, method) {
+            // Restate's handlers are called with GET and POST only.
+            (Protocol::Restate, b"PUT" | b"PATCH" | b"DELETE") => Some("POST"),
+            _ => None,
+        }
+    }
+
+    /// Whether errors in JSON lose stack traces and paths of files, if the policy does not say. A generic backend's errors are
+    /// its API's own.
+    pub(crate) const fn cleans_errors(&self) -> bool {
+        self.is_restate()
+    }
+
+    /// Whether it may ignore the case of letters in paths. Restate does not.
+    pub(crate) const fn may_ignore_case(&self) -> bool {
+        !self.is_restate()
+    }
+
+    /// Whether a response comes from Restate, or from the gateway in its place. `to_target`: the request went to a target.
+    pub(crate) const fn is_restates(&self, head: &ResponseHead<'_>, to_target: bool) -> bool {
+        // Only Restate sends the first two headers. Any other response from a target comes from Restate or the gateway.
+        self.is_restate() && (head.invoked || head.source.is_some() || to_target)
+    }
+
+    const fn is_restate(&self) -> bool {
+        matches!(self.protocol, Protocol::Restate)
+    }
+}

@@ -1,0 +1,185 @@
+//! Edits a request for the backend: method, path, key, identity headers, and what the backend does not get.
+
+use super::decision::Decision;
+use super::matched_route::{MatchedRoute, RoutedRequest};
+use super::refusal::no_segment;
+use super::request_head::{EditedLines, is_stripped};
+use super::{Effect, Exchange, HeaderMapKind, RequestFlow, State};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct};
+use crate::identity::{Identity, Project};
+use crate::percent::percent_decode;
+use crate::policy::document::Forward;
+use crate::policy::path::split_query;
+use crate::policy::target::Target;
+use crate::policy::{Policy, REWRITE_MARK};
+use crate::problem::Problem;
+use std::borrow::Cow;
+
+impl Exchange {
+    /// Edits the request for the backend, by the decision.
+    #[inline(never)]
+    pub(super) fn forward<'a>(
+        &mut self,
+        decision: Decision,
+        policy: &'a Policy,
+        request: &RoutedRequest<'_, 'a>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
+        let edited = decision.edit(policy, request, effects);
+        self.state = State::Forwarded(decision);
+        edited.map(|()| RequestFlow::Continue)
+    }
+}
+
+impl Decision {
+    /// Edits the request for the backend.
+    fn edit<'a>(
+        &self,
+        policy: &'a Policy,
+        request: &RoutedRequest<'_, 'a>,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<(), Problem> {
+        let RoutedRequest { line, path, matched, edited, .. } = *request;
+        effects.reserve(8);
+        let target = matched.target();
+        let rewritten = target.map(|target| self.rewrite(target, matched)).transpose()?;
+        let listed = matched.route.map(|route| route.query.as_slice()).unwrap_or_default();
+        let method = target.and_then(|_| policy.backend_of(matched.route).target_method(line.method));
+        if let Some(method) = method {
+            let value = Cow::Borrowed(method.as_bytes());
+            effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value });
+        }
+        edit_path(line.target, path, rewritten, listed, effects);
+        let forward = &policy.identity_of(matched.route).forward;
+        self.edit_headers(edited, forward, rewritten_mark(target), matched.parameters(), effects);
+        Ok(())
+    }
+
+    /// The target's path, without a query.
+    fn rewrite<'p>(&self, target: &'p Target, matched: &MatchedRoute<'_, '_>) -> Result<Cow<'p, str>, Problem> {
+        target.path(&matched.decoded(), self.identity()).ok_or_else(no_segment)
+    }
+
+    /// Edits the headers for the backend. `parameters` are the headers with the path's parameters.
+    #[inline(never)]
+    pub(super) fn edit_headers<'a>(
+        &self,
+        edited: &EditedLines<'a>,
+        forward: &'a Forward,
+        mark: Option<&'static str>,
+        parameters: Vec<(&'a str, Vec<u8>)>,
+        effects: &mut Vec<Effect<'a>>,
+    ) {
+        let project = |identity: &'_ Identity| matches!(identity.project, Project::Named(_));
+        let named = |name: &'a Option<String>, is_known: bool| name.as_deref().filter(|_| is_known);
+        let identity = self.identity();
+        let forwarded = [
+            named(&forward.tenant, identity.is_some()),
+            named(&forward.project, identity.is_some_and(project)),
+            named(&forward.subject, identity.is_some()),
+        ];
+        let key = match self {
+            Self::Keyed(key) => Some(&key.text),
+            _ => None,
+        };
+        if !self.sends_key() && edited.has_key() {
+            effects.push(Effect::Remove { map: HeaderMapKind::Request, name: IDEMPOTENCY_KEY.as_bytes() });
+        }
+        // Setting a header replaces all lines of that name, so those need no removal.
+        let is_set = |name: &[u8]| {
+            let is_name = |set: &&str| set.as_bytes() == name;
+            forwarded.iter().flatten().any(is_name)
+                || parameters.iter().any(|(set, _)| is_name(set))
+                || mark.is_some() && is_name(&REWRITE_MARK)
+                || key.is_some() && is_name(&IDEMPOTENCY_KEY)
+        };
+        let removed = edited.stripped_names().filter(|name| !is_set(name));
+        effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
+        let mut set = |name: &'a str, value: Cow<'a, [u8]>| {
+            effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
+        };
+        if let Some(identity) = identity {
+            let values = [identity.tenant.as_str(), identity.project.as_str(), identity.subject.as_str()];
+            for (name, value) in forwarded.into_iter().zip(values) {
+                // A gateway that writes claims into headers has often set this one.
+                if let Some(name) = name.filter(|name| !edited.has_only(name, value)) {
+                    set(name, Cow::Owned(value.as_bytes().to_vec()));
+                }
+            }
+        }
+        for (name, value) in &edited.once {
+            set(name, Cow::Borrowed(value));
+        }
+        for (name, value) in parameters {
+            set(name, Cow::Owned(value));
+        }
+        if let Some(value) = mark {
+            set(REWRITE_MARK, Cow::Borrowed(value.as_bytes()));
+        }
+        if let Some(key) = key {
+            set(IDEMPOTENCY_KEY, Cow::Owned(key.as_bytes().to_vec()));
+        }
+    }
+}
+
+impl Exchange {
+    /// Handles the request's trailers: names that are removed from the headers are removed here too.
+    pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
+        // No signature covers a trailer.
+        let verifier = self.verifier(policy);
+        let is_removed =
+            |name: &&[u8]| is_stripped(policy, name) || verifier.is_some_and(|provider| provider.reads(name));
+        let names = trailers.iter().map(|(name, _)| name).filter(is_removed).collect();
+        let removed = distinct(names).into_iter();
+        effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::RequestTrailers, name }));
+    }
+}
+
+const fn rewritten_mark(target: Option<&Target>) -> Option<&'static str> {
+    if target.is_some() { Some("1") } else { None }
+}
+
+/// Sets the path if it changes: the target's path with the listed query parameters, or the normalised path with the
+/// unchanged query.
+fn edit_path<'a>(
+    target: &[u8],
+    path: &str,
+    rewritten: Option<Cow<'a, str>>,
+    listed: &[String],
+    effects: &mut Vec<Effect<'a>>,
+) {
+    let (raw, query) = split_query(target);
+    let value: Cow<'a, [u8]> = match rewritten {
+        Some(path) => {
+            let pairs = query.unwrap_or_default().split(|byte| *byte == b'&').filter(|pair| is_listed(pair, listed));
+            let pairs: Vec<&[u8]> = pairs.collect();
+            match path {
+                path if !pairs.is_empty() => Cow::Owned([path.as_bytes(), &pairs.join(&b'&')].join(&b'?')),
+                Cow::Borrowed(fixed) => Cow::Borrowed(fixed.as_bytes()),
+                Cow::Owned(path) => Cow::Owned(path.into_bytes()),
+            }
+        }
+        None => {
+            if raw == path.as_bytes() {
+                return;
+            }
+            match query {
+                Some(query) => Cow::Owned([path.as_bytes(), query].join(&b'?')),
+                None => Cow::Owned(path.as_bytes().to_vec()),
+            }
+        }
+    };
+    if value != target {
+        effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":path", value });
+    }
+}
+
+/// Whether the name of a query parameter, decoded as in a form (`+` is a space), is in the list.
+fn is_listed(pair: &[u8], listed: &[String]) -> bool {
+    if listed.is_empty() {
+        return false;
+    }
+    let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+    let plain: Vec<u8> = name.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    percent_decode(&plain).is_some_and(|name| listed.iter().any(|listed| listed.as_bytes() == name))
+}

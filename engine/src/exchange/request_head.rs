@@ -1,0 +1,157 @@
+//! What decisions need of a request's headers, and which of its header lines the filter edits.
+
+use super::telemetry_fields::{ATTEMPT, attempt};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
+use crate::policy::Policy;
+use crate::provider::Provider;
+use crate::uuid::Uuid;
+
+/// The method of a request, and its path with its query, as the client sent them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RequestLine<'r> {
+    pub(super) method: &'r [u8],
+    pub(super) target: &'r [u8],
+}
+
+/// The header lines of a request that the filter edits.
+#[derive(Default)]
+pub(super) struct EditedLines<'a> {
+    /// The first two `Idempotency-Key` lines. Two are an error already, so further ones do not matter.
+    pub(super) key: [Option<&'a [u8]>; 2],
+    /// The header lines to remove before the backend, sorted by their names.
+    strip: Vec<(&'a [u8], &'a [u8])>,
+    /// Verified headers of which one line takes the place of several equal ones
+    pub(super) once: Vec<(&'a str, &'a [u8])>,
+}
+
+/// The parts of a request's head that decisions need.
+#[derive(Default)]
+pub(super) struct RequestHead<'a> {
+    pub(super) line: RequestLine<'a>,
+    pub(super) authority: &'a [u8],
+    pub(super) edited: EditedLines<'a>,
+    /// The gateway's id of the request, if it has the length of a UUID and is the only one.
+    pub(super) request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
+    /// Which attempt the client says the request is, at most 100.
+    pub(super) attempt: Option<u8>,
+}
+
+impl<'a> RequestHead<'a> {
+    pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
+        let mut head = Self::default();
+        let mut has_id = false;
+        let names = policy.request_names();
+        for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
+            match name {
+                [b':', pseudo @ ..] => match pseudo {
+                    b"method" => head.line.method = value,
+                    b"path" => head.line.target = value,
+                    b"authority" => head.authority = value,
+                    _ => {}
+                },
+                _ if name == IDEMPOTENCY_KEY.as_bytes() => head.edited.add_key(value),
+                _ => {
+                    if name == REQUEST_ID {
+                        head.request_id = value.try_into().ok().filter(|_| !has_id);
+                        has_id = true;
+                    } else if name == ATTEMPT {
+                        head.attempt = attempt(value);
+                    }
+                    if is_stripped(policy, name) {
+                        head.edited.strip.push((name, value));
+                    }
+                }
+            }
+        }
+        head.edited.strip.sort_unstable();
+        head
+    }
+}
+
+impl<'a> EditedLines<'a> {
+    /// Those of a request that has waited, from the lines that were kept of it. Before the wait the filter has removed what
+    /// no backend gets, and the key of a request that does not use it.
+    pub(super) fn of_kept(headers: &Headers<'a>) -> Self {
+        let mut edited = Self::default();
+        let keys = headers.iter().filter(|(name, _)| *name == IDEMPOTENCY_KEY.as_bytes());
+        keys.for_each(|(_, value)| edited.add_key(value));
+        edited
+    }
+
+    const fn add_key(&mut self, value: &'a [u8]) {
+        match &mut self.key {
+            [first @ None, _] => *first = Some(value),
+            [_, second] => *second = Some(value),
+        }
+    }
+
+    /// Removes the headers that `provider` reads from a verified request, in every spelling. Only a header that `kept` names
+    /// stays, as one line.
+    #[inline(never)]
+    pub(super) fn strip_unverified(
+        &mut self,
+        policy: &Policy,
+        provider: &Provider,
+        kept: &dyn Fn(&[u8]) -> Option<&'a str>,
+        headers: &Headers<'a>,
+    ) {
+        let is_concerned =
+            |name: &[u8]| provider.reads(name) && !is_stripped(policy, name) && !policy.keeps_header(name);
+        for (name, value) in headers.iter().filter(|(name, _)| is_concerned(name)) {
+            if self.once.iter().any(|(known, _)| known.as_bytes() == name) {
+                continue;
+            }
+            let lines = || headers.iter().filter(|(other, _)| *other == name).map(|(_, value)| value.trim_ascii());
+            match kept(name) {
+                Some(_) if lines().nth(1).is_none() => {}
+                // A signature accepts equal lines. An identifier that the filter did not need can be in different ones.
+                Some(kept) if lines().all(|other| other == value.trim_ascii()) => {
+                    self.once.push((kept, value.trim_ascii()));
+                }
+                _ => self.strip.push((name, value)),
+            }
+        }
+        self.strip.sort_unstable();
+    }
+
+    /// The names of the header lines to remove, without duplicates.
+    pub(super) fn stripped_names(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
+        let mut before = None;
+        let names = self.strip.iter().map(|(name, _)| *name);
+        names.filter(move |name| before.replace(*name) != Some(*name))
+    }
+
+    /// Whether one of these lines has the name, and this value. A repeated line counts as two.
+    pub(super) fn has_only(&self, name: &str, value: &str) -> bool {
+        let mut lines = self.strip.iter().filter(|(line, _)| *line == name.as_bytes());
+        lines.next().is_some_and(|(_, sent)| *sent == value.as_bytes()) && lines.next().is_none()
+    }
+
+    pub(super) fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.key.into_iter().flatten()
+    }
+
+    pub(super) const fn has_key(&self) -> bool {
+        self.key[0].is_some()
+    }
+}
+
+/// The header with the gateway's id of the request.
+const REQUEST_ID: &[u8] = b"x-request-id";
+/// Whether headers with this name are removed. [`Decision`] decides about the exact name `idempotency-key`.
+pub(super) fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
+    same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headers::REQUEST_NAMES;
+
+    /// [`RequestHead::read`] sees no other names than those of the policy and these.
+    #[test]
+    fn the_gate_knows_every_name_that_is_read() {
+        let read: [&[u8]; 6] = [b":method", b":path", b":authority", IDEMPOTENCY_KEY.as_bytes(), REQUEST_ID, ATTEMPT];
+        assert!(read.iter().all(|name| REQUEST_NAMES.iter().any(|known| known.as_bytes() == *name)));
+    }
+}

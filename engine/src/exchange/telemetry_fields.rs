@@ -1,0 +1,134 @@
+//! What logs, metrics and problem documents tell about an exchange beside the decision.
+
+use super::matched_route::wider_scope;
+use super::{Case, Exchange, Outcome};
+use crate::headers::Headers;
+use crate::identity::{self, Attributes, Identity, IdentitySource, Rules};
+use crate::key::KeySyntax;
+use crate::policy::answer::Unmapped;
+use crate::policy::{Policy, PolicyKind, Route};
+use crate::problem::{Problem, Reason};
+use crate::uuid::Uuid;
+
+/// What logs, metrics and problem documents tell about the exchange. Clients see two of them in other places as well: the
+/// invocation in the answer of a one-way target, and the outcome in the retry advice when an answer is lost.
+#[derive(Debug, Default)]
+pub(super) struct TelemetryFields {
+    pub(super) policy: Option<&'static str>,
+    pub(super) case: Option<Case>,
+    /// Whether the request's key lines were read
+    pub(super) key_read: bool,
+    /// The syntax of the key lines, valid or not
+    pub(super) key_syntax: Option<KeySyntax>,
+    /// The verified identity where the decision has none: the request was refused, or would be without shadow mode
+    pub(super) verified_identity: Option<Box<Identity>>,
+    /// The lookups that the request needed: their stores and results, as metrics write them
+    pub(super) lookups: Vec<(&'static str, &'static str)>,
+    /// Which attempt the client says the request is
+    pub(super) attempt: Option<u8>,
+    /// The backend's answer to a request with a key
+    pub(super) answer: Option<BackendAnswer>,
+    /// Whether a handler reported that it had deduplicated the request
+    pub(super) handler_hit: bool,
+    /// Why the backend's answer passes as it came although the route maps its answers
+    pub(super) unmapped: Option<Unmapped>,
+    pub(super) source: Option<&'static str>,
+    /// The path as the client sent it, without its query, if logs show it
+    pub(super) sent_path: Option<String>,
+    /// Whether the path is a recovery path of the route
+    pub(super) is_recovery: bool,
+    /// Whether the path is that of an operation
+    pub(super) is_operation: bool,
+    /// The detailed reason, which the problem document does not show.
+    pub(super) reason: Option<Reason>,
+    /// Why a forwarded request is not treated as asked for: its claim could not be checked, or it does not wait for a result
+    pub(super) forwarded_reason: Option<Reason>,
+    pub(super) outcome: Outcome,
+    /// The id of the invocation in Restate
+    pub(super) invocation: Option<String>,
+    /// The text of the gateway's id of the request, which problem documents repeat if it is a UUID
+    pub(super) request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
+}
+
+/// What is known about the key of a request in Case A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyPresence {
+    /// The request was decided without a look at its key.
+    Unread,
+    /// It has no key.
+    Absent,
+    /// It has a key, valid or not.
+    Sent(KeySyntax),
+}
+
+/// The backend's answer to a request with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BackendAnswer {
+    /// `stored`, `replayed`, `processing`, `recovered` or `passed`
+    pub(crate) outcome: &'static str,
+    /// Whether its status is 400 or higher
+    pub(crate) error: bool,
+}
+
+/// The header with the number of attempts that a client has made. Of several lines the last one counts.
+pub(super) const ATTEMPT: &[u8] = b"x-retry-attempt";
+/// The number that stands for every greater number of attempts.
+const MAX_ATTEMPT: u8 = 100;
+
+/// Reads the value of [`ATTEMPT`]: digits, and nothing else.
+pub(super) fn attempt(value: &[u8]) -> Option<u8> {
+    let add = |number: u8, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| byte.wrapping_sub(b'0'))?;
+        Some(number.saturating_mul(10).saturating_add(digit).min(MAX_ATTEMPT))
+    };
+    value.iter().try_fold(0, add).filter(|_| !value.is_empty())
+}
+
+impl Exchange {
+    /// Reads the identity of a request that was refused, or would be without shadow mode, by the rules of its route.
+    #[inline(never)]
+    pub(super) fn identify(&mut self, policy: &Policy, headers: &Headers<'_>, attributes: &dyn Attributes) {
+        let route = self.route(policy);
+        // Who sends a webhook or a signed request is known when its signature is verified, and not before.
+        let is_signed = |route: &Route| route.webhook.is_some() || policy.signer(route, headers).is_some();
+        if self.problem().is_some_and(Problem::is_about_identity) || route.is_some_and(is_signed) {
+            return;
+        }
+        let rules = policy.identity_of(route);
+        // If the route needs no identity, its headers may be the client's own.
+        let needs_identity =
+            route.is_some_and(|route| matches!(route.policy, PolicyKind::RequiredA | PolicyKind::Accepted));
+        if !needs_identity && rules.sources.iter().any(IdentitySource::has_header) {
+            return;
+        }
+        let scope = route.and_then(|route| wider_scope(route.scope));
+        let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects() };
+        let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes);
+        self.telemetry.verified_identity = identity.ok().map(Box::new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_a_bounded_number() {
+        let cases: [(&[u8], Option<u8>); 11] = [
+            (b"0", Some(0)),
+            (b"1", Some(1)),
+            (b"007", Some(7)),
+            (b"100", Some(100)),
+            (b"101", Some(100)),
+            (b"18446744073709551616", Some(100)),
+            (b"", None),
+            (b"-1", None),
+            (b"+1", None),
+            (b"1.5", None),
+            (b"1, 2", None),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(attempt(value), expected, "{}", value.escape_ascii());
+        }
+    }
+}
