@@ -97,7 +97,7 @@ impl Host for WasmHost {
         attributes::sender_address()
     }
 
-    fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
+    fn call(&self, call: &Call) -> Result<u32, HostError> {
         let token = abi::act_for(self.root)
             .and_then(|()| abi::http_call(&call.cluster, &call.headers, &call.body, call.timeout_ms));
         // This cannot fail, since the callback belongs to this context.

@@ -81,7 +81,7 @@ impl Host for Gateway {
     fn received_bytes(&self) -> Option<u64> {
         None
     }
-    fn call<I>(&self, _: &Call<I>) -> Result<u32, HostError> {
+    fn call(&self, _: &Call) -> Result<u32, HostError> {
         Err(HostError)
     }
     fn define_metric(&self, _: MetricKind, _: &str) -> Result<MetricId, HostError> {

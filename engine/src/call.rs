@@ -1,7 +1,7 @@
 //! HTTP calls to clusters of the gateway: requests, replies and the list of calls under way.
 //!
-//! This layer does not know the purpose of a call. The caller gives each call an id of its own type `I`, and gets the id
-//! back with the reply.
+//! This layer does not know the purpose of a call. Who makes a call keeps an id of its own type `I` for it, and gets the id back
+//! with the reply.
 
 use crate::policy::document::{Secret, Service};
 
@@ -9,9 +9,7 @@ use crate::policy::document::{Secret, Service};
 pub const MAX_REPLY_BYTES: usize = 65_536;
 
 /// An HTTP request to make. It contains credentials, so it has no `Debug`.
-pub struct Call<I> {
-    /// Identifies the call when its reply comes
-    pub id: I,
+pub struct Call {
     /// The gateway's cluster
     pub cluster: String,
     /// Pseudo headers first; names in lower case
@@ -38,21 +36,21 @@ impl CallReply<'_> {
 
 /// The calls that wait for their replies, by the token that the host gave each of them.
 #[derive(Debug)]
-pub struct CallsUnderWay<I>(Vec<(u32, I)>);
+pub(crate) struct CallsUnderWay<I>(Vec<(u32, I)>);
 
 impl<I> CallsUnderWay<I> {
     /// No calls.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Vec::new())
     }
 
     /// Adds a call.
-    pub fn begin(&mut self, token: u32, id: I) {
+    pub(crate) fn begin(&mut self, token: u32, id: I) {
         self.0.push((token, id));
     }
 
     /// Removes the call with this token and gives its id; `None` for an unknown token.
-    pub fn end(&mut self, token: u32) -> Option<I> {
+    pub(crate) fn end(&mut self, token: u32) -> Option<I> {
         let index = self.0.iter().position(|(known, _)| *known == token)?;
         Some(self.0.swap_remove(index).1)
     }

@@ -7,7 +7,6 @@ use crate::call::Call;
 use crate::exchange::HeaderMapKind;
 use crate::headers::Headers;
 use crate::identity::Attributes;
-use crate::metrics::MetricKind;
 
 pub use crate::headers::RouterHints;
 
@@ -46,6 +45,15 @@ impl OperatorAdvice {
         kept_back_body: "a body that the filter waits for did not come within 5 s. Let the gateway pass bodies to the filter \
              while it pauses a message",
     };
+}
+
+/// The kind of a metric. The numbers are those of proxy-wasm (`proxy_metric_type_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// A number that only grows
+    Counter = 0,
+    /// A distribution of values
+    Histogram = 2,
 }
 
 /// A metric that the gateway has defined.
@@ -142,7 +150,7 @@ pub trait Host: Attributes {
     ///
     /// # Errors
     /// The call was not made, and no reply will come.
-    fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError>;
+    fn call(&self, call: &Call) -> Result<u32, HostError>;
 
     /// Defines a metric, or finds the one with this name and kind. Labels are a part of the name: `name;label=value`.
     ///

@@ -170,7 +170,7 @@ impl Host for NativeHost {
         Ok(())
     }
 
-    fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
+    fn call(&self, call: &Call) -> Result<u32, HostError> {
         let line = |name: &str| {
             let found = call.headers.iter().find(|(line, _)| *line == name);
             found.map(|(_, value)| value.clone()).unwrap_or_default()

@@ -12,14 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const CRATES: [&str; 8] = ["engine", "cli", "bench", "demo", "e2e", "harness", "testkit", "wasm-tests"];
 
 /// Imports that still close a circle, by their rooms: the first takes from the second. Do not add one: open the circle.
-const STILL_CIRCULAR: [(&str, &str); 6] = [
-    ("engine/src/exchange", "engine/src/exchange"),
-    ("engine/src/host", "engine/src/exchange"),
-    ("engine/src/host", "engine/src/metrics"),
-    ("engine/src/lookup", "engine/src/collision"),
-    ("engine/src/metrics", "engine/src/exchange"),
-    ("engine/src/telemetry", "engine/src/exchange"),
-];
+const STILL_CIRCULAR: [(&str, &str); 1] = [("engine/src/exchange", "engine/src/exchange")];
 
 /// Names of hosts: gateways, and what they run filters with.
 const HOST_NAMES: [&str; 12] = [
@@ -51,7 +44,7 @@ const NAMED_HOSTS: [(&str, &str, &str); 5] = [
 ];
 
 /// Folders of crates that are hosts of the engine, and take only what the root of the engine hands on.
-const HOSTS: [&str; 0] = [];
+const HOSTS: [&str; 2] = [".", "envoy"];
 
 /// The room of a file: the folder or the file that stands directly below `src`.
 fn room(file: &str) -> String {

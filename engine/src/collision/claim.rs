@@ -114,7 +114,7 @@ pub fn claim_key(namespaced: &str, address: Option<&HandlerAddress<'_>>) -> Stri
 }
 
 /// The call that makes a claim.
-pub(crate) fn call<I>(guard: &GuardService, claim: &Claim, id: I) -> Call<I> {
+pub(crate) fn call(guard: &GuardService, claim: &Claim) -> Call {
     let headers = vec![
         (":method", "POST".to_owned()),
         (":path", guard.path.clone()),
@@ -124,7 +124,7 @@ pub(crate) fn call<I>(guard: &GuardService, claim: &Claim, id: I) -> Call<I> {
         ("idempotency-key", claim.key.clone()),
     ];
     let body = to_text(&claim.fingerprint).into_bytes();
-    Call { id, cluster: guard.cluster.clone(), headers, body, timeout_ms: TIMEOUT_MS }
+    Call { cluster: guard.cluster.clone(), headers, body, timeout_ms: TIMEOUT_MS }
 }
 
 /// Reads the reply to [`call`]: the fingerprint of the first claim.

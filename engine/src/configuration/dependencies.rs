@@ -96,7 +96,7 @@ impl Dependencies {
                 }
             }
             PendingLookup::Claim(claim) => {
-                let call = self.guard.as_ref().map(|guard| collision::call(guard, claim, ()));
+                let call = self.guard.as_ref().map(|guard| collision::call(guard, claim));
                 match self.begin(host, call, SharedCallId::Claim(stream), lookup.store_name()) {
                     Ok(()) => None,
                     Err(_) => Some(LookupAnswer::FirstClaim(collision::read(&CallReply::NONE))),
@@ -112,7 +112,7 @@ impl Dependencies {
     fn begin<H: Host>(
         &mut self,
         host: &H,
-        call: Option<Call<()>>,
+        call: Option<Call>,
         id: SharedCallId,
         store: &'static str,
     ) -> Result<(), SharedCallId> {
@@ -127,7 +127,7 @@ impl Dependencies {
 
     /// Makes the claim of an observed request. Its verdict is counted when the reply comes.
     pub(crate) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim) {
-        let call = self.guard.as_ref().map(|guard| collision::call(guard, &observed.claim, ()));
+        let call = self.guard.as_ref().map(|guard| collision::call(guard, &observed.claim));
         let id = SharedCallId::Observed(Box::new(observed));
         if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, collision::STORE) {
             self.unclaimed.push(Unclaimed::Failed(observed));
@@ -225,13 +225,13 @@ impl Dependencies {
     /// Makes the calls that are due.
     fn make_calls<H: Host>(&mut self, host: &H) {
         let Some(stores) = &mut self.stores else { return };
-        while let Some(call) = stores.next_call() {
+        while let Some((id, call)) = stores.next_call() {
             match host.call(&call) {
                 Ok(token) => {
-                    let (store, started_at) = (call.id.store_name(), host.now_unix_ms());
-                    self.calls.begin(token, SharedCall { id: SharedCallId::Store(call.id), store, started_at });
+                    let (store, started_at) = (id.store_name(), host.now_unix_ms());
+                    self.calls.begin(token, SharedCall { id: SharedCallId::Store(id), store, started_at });
                 }
-                Err(_) => stores.replied(&call.id, &CallReply::NONE, host.now_unix_ms()),
+                Err(_) => stores.replied(&id, &CallReply::NONE, host.now_unix_ms()),
             }
         }
     }

@@ -2,7 +2,7 @@
 //! code that reads those formats runs too.
 
 use super::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, in_flight, invocation};
-use crate::call::{Call, CallReply};
+use crate::call::CallReply;
 use crate::codes::Reason;
 use crate::collision::{self, Claim};
 use crate::json::{Json, to_text};
@@ -159,16 +159,16 @@ impl FakeStores {
         if let Some(answer) = lookups.look_up(STREAM, request, &|| None, now) {
             return answer;
         }
-        while let Some(call) = lookups.next_call() {
-            let (status, body) = self.reply(&call);
-            lookups.replied(&call.id, &CallReply { status, body: Some(&body) }, now);
+        while let Some((id, _)) = lookups.next_call() {
+            let (status, body) = self.reply(&id);
+            lookups.replied(&id, &CallReply { status, body: Some(&body) }, now);
         }
         lookups.answer_for(STREAM).unwrap_or_else(|| request.lost())
     }
 
     /// The store's reply to a call: the status (`None` for no response) and the body.
-    pub fn reply(&self, call: &Call<CallId>) -> (Option<u16>, Vec<u8>) {
-        self.reply_for(call.id.kind, &call.id.key, call.id.previous)
+    pub fn reply(&self, call: &CallId) -> (Option<u16>, Vec<u8>) {
+        self.reply_for(call.kind, &call.key, call.previous)
     }
 
     /// The store's reply for a key, or for its previous version.

@@ -24,7 +24,7 @@ impl InFlightQuestion {
 }
 
 /// The call that asks.
-pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call<()> {
+pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call {
     invocation::request(store, restate::OUTPUT, &question.0)
 }
 

@@ -45,12 +45,12 @@ pub(crate) fn body(address: &HandlerAddress<'_>, key: &str) -> Option<String> {
 }
 
 /// The call with this body.
-pub(crate) fn call(store: &InvocationStore, body: &str) -> Call<()> {
+pub(crate) fn call(store: &InvocationStore, body: &str) -> Call {
     request(store, restate::LOOKUP, body)
 }
 
 /// A call to Restate.
-pub(super) fn request(store: &InvocationStore, path: &str, body: &str) -> Call<()> {
+pub(super) fn request(store: &InvocationStore, path: &str, body: &str) -> Call {
     let headers = vec![
         (":method", "POST".to_owned()),
         (":path", path.to_owned()),
@@ -59,7 +59,7 @@ pub(super) fn request(store: &InvocationStore, path: &str, body: &str) -> Call<(
         ("content-type", "application/json".to_owned()),
     ];
     let (cluster, body) = (store.cluster.clone(), body.as_bytes().to_vec());
-    Call { id: (), cluster, headers, body, timeout_ms: TIMEOUT_MS }
+    Call { cluster, headers, body, timeout_ms: TIMEOUT_MS }
 }
 
 /// Reads the reply to [`call`].

@@ -212,7 +212,7 @@ pub struct Lookups {
     bindings: LookupCache<Arc<Binding>>,
     secrets: LookupCache<Arc<Vec<Secret>>>,
     last_call: u32,
-    calls: Vec<Call<CallId>>,
+    calls: Vec<(CallId, Call)>,
     answers: Vec<(u32, LookupAnswer)>,
 }
 
@@ -265,8 +265,8 @@ impl Lookups {
         }
     }
 
-    /// The next call to make.
-    pub fn next_call(&mut self) -> Option<Call<CallId>> {
+    /// The next call to make, with the id for its reply.
+    pub fn next_call(&mut self) -> Option<(CallId, Call)> {
         self.calls.pop()
     }
 

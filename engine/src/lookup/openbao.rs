@@ -19,7 +19,7 @@ type SecretsOutcome = LookupOutcome<Arc<Vec<Secret>>>;
 const MAX_SECRETS: usize = 8;
 
 /// The call for the secrets under a key; `version` 0 is the newest.
-pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> Call<CallId> {
+pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> (CallId, Call) {
     let mut path = openbao.request_path(&id.key);
     if version > 0 {
         path.push_str("?version=");
@@ -29,13 +29,13 @@ pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> Call<CallId> 
     headers.push(("x-vault-request", "true".to_owned()));
     headers.extend(openbao.namespace.clone().map(|namespace| ("x-vault-namespace", namespace)));
     headers.extend(credential(&openbao.service).map(|token| ("x-vault-token", token)));
-    Call {
+    let call = Call {
         cluster: openbao.service.cluster.clone(),
         headers,
         body: Vec::new(),
         timeout_ms: openbao.service.timeout_ms,
-        id,
-    }
+    };
+    (id, call)
 }
 
 /// What follows from the reply for the newest version.

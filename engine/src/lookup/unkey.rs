@@ -29,17 +29,17 @@ struct Credits {
 }
 
 /// The call that verifies a webhook id, at a cost of no credits.
-pub(super) fn call(unkey: &Unkey, id: CallId) -> Call<CallId> {
+pub(super) fn call(unkey: &Unkey, id: CallId) -> (CallId, Call) {
     let mut headers = request_lines(&unkey.service, "POST", unkey.path.clone());
     headers.push(("content-type", "application/json".to_owned()));
     headers.extend(credential(&unkey.service).map(|root_key| ("authorization", format!("Bearer {root_key}"))));
-    Call {
+    let call = Call {
         cluster: unkey.service.cluster.clone(),
         headers,
         body: to_text(&VerifyKey { key: &id.key, credits: Credits { cost: 0 } }).into_bytes(),
         timeout_ms: unkey.service.timeout_ms,
-        id,
-    }
+    };
+    (id, call)
 }
 
 /// Reads the reply to [`call`].

@@ -1,14 +1,5 @@
 //! The counters and their labels.
 
-/// The kind of a metric (proxy-wasm's `proxy_metric_type_t`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
-    /// A number that only grows
-    Counter = 0,
-    /// A distribution of values
-    Histogram = 2,
-}
-
 /// A counter. Beside the labels of [`Counter::labels`] each has `tenant`, `project` and `endpoint`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {

@@ -13,7 +13,7 @@ mod counters;
 mod observe;
 mod series;
 
-pub use counters::{Counter, Histogram, MetricKind};
+pub use counters::{Counter, Histogram};
 pub(crate) use observe::{count_request, count_response};
 pub(crate) use series::NONE;
 pub use series::SeriesTable;

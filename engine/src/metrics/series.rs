@@ -1,9 +1,9 @@
 //! The series of one VM. Their number is bounded, because a gateway cannot remove a series, not even when it replaces the
 //! policy. Counts wait here until the next flush, so that a request needs no host call for them.
 
-use super::{Count, Counter, Histogram, MetricKind};
+use super::{Count, Counter, Histogram};
 use crate::bytes::equal;
-use crate::host::{Host, MetricId};
+use crate::host::{Host, MetricId, MetricKind};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;

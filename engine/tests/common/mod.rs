@@ -156,7 +156,7 @@ impl Host for Gateway {
         Ok(())
     }
 
-    fn call<I>(&self, call: &Call<I>) -> Result<u32, HostError> {
+    fn call(&self, call: &Call) -> Result<u32, HostError> {
         if self.refuses_calls {
             return Err(HostError);
         }

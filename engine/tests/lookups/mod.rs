@@ -13,6 +13,9 @@ use edge_idempotency_engine::lookup::{
 use edge_idempotency_engine::policy::Secret;
 use serde_json::{Value, json};
 
+/// A call to a store, with the id for its reply.
+type StoreCall = (CallId, Call);
+
 /// Some moment: 2026-01-01T00:00:00Z in Unix milliseconds.
 const START: u64 = 1_767_225_600_000;
 const OWNER: &str = "acme:shop:stripe";
@@ -78,27 +81,27 @@ impl World {
         self.lookups.cancel(stream, &LookupRequest { kind, key: key.into(), force_refresh: false });
     }
 
-    fn calls(&mut self) -> Vec<Call<CallId>> {
+    fn calls(&mut self) -> Vec<StoreCall> {
         std::iter::from_fn(|| self.lookups.next_call()).collect()
     }
 
     /// The only call that is due.
-    fn call(&mut self) -> Call<CallId> {
+    fn call(&mut self) -> StoreCall {
         let mut calls = self.calls();
         assert_eq!(calls.len(), 1, "{:?}", calls.iter().map(path).collect::<Vec<_>>());
         calls.remove(0)
     }
 
-    fn reply(&mut self, call: &Call<CallId>, status: u16, body: &Value) {
+    fn reply(&mut self, call: &StoreCall, status: u16, body: &Value) {
         self.reply_bytes(call, Some(status), Some(body.to_string().as_bytes()));
     }
 
-    fn reply_bytes(&mut self, call: &Call<CallId>, status: Option<u16>, body: Option<&[u8]>) {
-        self.lookups.replied(&call.id, &CallReply { status, body }, self.now);
+    fn reply_bytes(&mut self, call: &StoreCall, status: Option<u16>, body: Option<&[u8]>) {
+        self.lookups.replied(&call.0, &CallReply { status, body }, self.now);
     }
 
     /// No answer ever comes.
-    fn fail(&mut self, call: &Call<CallId>) {
+    fn fail(&mut self, call: &StoreCall) {
         self.reply_bytes(call, None, None);
     }
 
@@ -123,18 +126,18 @@ impl World {
         answers[0].1.clone()
     }
 
-    fn tick(&mut self) -> Vec<Call<CallId>> {
+    fn tick(&mut self) -> Vec<StoreCall> {
         self.lookups.tick(self.now);
         self.calls()
     }
 }
 
-fn path(call: &Call<CallId>) -> &str {
+fn path(call: &StoreCall) -> &str {
     header(call, ":path").unwrap()
 }
 
-fn header<'c>(call: &'c Call<CallId>, name: &str) -> Option<&'c str> {
-    let mut lines = call.headers.iter().filter(|(line, _)| *line == name);
+fn header<'c>(call: &'c StoreCall, name: &str) -> Option<&'c str> {
+    let mut lines = call.1.headers.iter().filter(|(line, _)| *line == name);
     let value = lines.next().map(|(_, value)| value.as_str());
     assert!(lines.next().is_none(), "{name} twice");
     value

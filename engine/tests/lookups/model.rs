@@ -1,8 +1,7 @@
 //! Whatever happens in whatever order: one call for each key, one answer for everybody who waits, nothing used beyond its
 //! time, nothing that grows.
 
-use super::{World, not_found, secret, verified, version};
-use edge_idempotency_engine::call::Call;
+use super::{StoreCall, World, not_found, secret, verified, version};
 use edge_idempotency_engine::lookup::{CallId, StoreKind};
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
@@ -70,7 +69,7 @@ fn made(answer: &str) -> Option<u64> {
 
 fn model(events: Vec<LookupEvent>) -> Result<(), TestCaseError> {
     let mut world = World::new();
-    let mut calls: Vec<(StoreKind, Call<CallId>)> = Vec::new();
+    let mut calls: Vec<(StoreKind, StoreCall)> = Vec::new();
     let mut waiting: BTreeMap<u32, (StoreKind, String)> = BTreeMap::new();
     let check = |now: u64, answer: &str| {
         let age = made(answer).map_or(0, |made| now - made);
@@ -103,7 +102,7 @@ fn model(events: Vec<LookupEvent>) -> Result<(), TestCaseError> {
             LookupEvent::Pass { milliseconds } => world.now += milliseconds,
         }
         let new = world.calls().into_iter().map(|call| {
-            let kind = if call.cluster == "unkey" { StoreKind::Bindings } else { StoreKind::Secrets };
+            let kind = if call.1.cluster == "unkey" { StoreKind::Bindings } else { StoreKind::Secrets };
             (kind, call)
         });
         calls.extend(new);
@@ -169,9 +168,9 @@ fn call_ids_are_unique() {
     for number in 0..50_u8 {
         world.ask(StoreKind::Secrets, &format!("acme:shop:p{}", number % 5));
         for call in world.calls() {
-            assert!(!seen.contains(&call.id));
+            assert!(!seen.contains(&call.0));
             world.fail(&call);
-            seen.push(call.id);
+            seen.push(call.0);
         }
         world.answers();
     }

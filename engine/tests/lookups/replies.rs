@@ -11,13 +11,13 @@ fn unkey_is_asked_to_verify_a_key_at_no_cost() {
         World::with(&json!({"authority": "api.unkey.com", "root_key": "unkey_root", "timeout_ms": 700}), &json!({}));
     world.ask(StoreKind::Bindings, HOOK);
     let call = world.call();
-    assert_eq!((call.cluster.as_str(), call.timeout_ms), ("unkey", 700));
+    assert_eq!((call.1.cluster.as_str(), call.1.timeout_ms), ("unkey", 700));
     assert_eq!(header(&call, ":method"), Some("POST"));
     assert_eq!(path(&call), "/v2/keys.verifyKey");
     assert_eq!(header(&call, ":authority"), Some("api.unkey.com"));
     assert_eq!(header(&call, "authorization"), Some("Bearer unkey_root"));
     assert_eq!(header(&call, "content-type"), Some("application/json"));
-    let body: Value = serde_json::from_slice(&call.body).unwrap();
+    let body: Value = serde_json::from_slice(&call.1.body).unwrap();
     assert_eq!(body, json!({"key": HOOK, "credits": {"cost": 0}}));
 
     let mut world = World::with(&json!({"path": "/proxy/verify"}), &json!({}));
@@ -40,7 +40,7 @@ fn openbao_is_asked_for_the_owner_s_secret() {
     assert_eq!(header(&call, ":authority"), Some("bao:8200"));
     assert_eq!(header(&call, "x-vault-token"), Some("s.token"));
     assert_eq!(header(&call, "x-vault-namespace"), Some("edge/prod"));
-    assert_eq!((call.cluster.as_str(), call.timeout_ms, call.body.len()), ("openbao", 1000, 0));
+    assert_eq!((call.1.cluster.as_str(), call.1.timeout_ms, call.1.body.len()), ("openbao", 1000, 0));
 
     let mut world = World::with(&json!({}), &json!({"path": "hooks/{tenant}/{project}/{provider}"}));
     world.ask(StoreKind::Secrets, OWNER);
