@@ -100,7 +100,7 @@ impl HttpClient {
     /// # Errors
     /// The name is no header name, or the value has characters that no header can have.
     pub(crate) fn always(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+        let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
         let mut value: HeaderValue = value
             .parse()
             .map_err(|_| format!("the value for the header `{name}` has characters that no header can have"))?;

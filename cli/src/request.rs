@@ -67,7 +67,7 @@ impl Request {
         let text = fields.get("body").and_then(|at| at.text(issues)).map(|text| text.as_bytes().to_vec());
         let binary = fields.get("body_base64").map(|at| {
             if text.is_some() {
-                issues.add(at.pointer.clone(), "there is a `body` already");
+                issues.add(at.pointer.clone(), "`body` is given, too: remove one of the two");
             }
             at.parse(issues, decode_base64).unwrap_or_default()
         });
@@ -156,7 +156,7 @@ fn split_url(url: &str) -> Result<(&str, &str, &str), String> {
     let (authority, target) = match rest.find(['/', '?']).and_then(|at| rest.split_at_checked(at)) {
         Some((authority, target)) if target.starts_with('/') => (authority, target),
         None => (rest, "/"),
-        Some(_) => return Err("write the path, if only `/`, before the query".to_owned()),
+        Some(_) => return Err("write a path before the query, at least `/`".to_owned()),
     };
     if scheme.is_empty() || authority.is_empty() { Err(absolute.to_owned()) } else { Ok((scheme, authority, target)) }
 }
@@ -184,7 +184,7 @@ fn read_header(line: &JsonCursor<'_>, issues: &mut Issues) -> Option<(Vec<u8>, V
     };
     // No gateway shows such a value to a filter (RFC 9110 section 5.5).
     if value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-        issues.add(line.pointer.clone(), "a header's value has no line break and no zero byte");
+        issues.add(line.pointer.clone(), "the value of a header must not contain a line break or a zero byte");
         return None;
     }
     Some((name.into_bytes(), value))

@@ -168,8 +168,8 @@ fn what_is_no_json_is_named_with_line_and_column() {
             "this is YAML, from line 1 column 1 on: the document is JSON; convert it, for example with `yq -o=json",
         ),
         ("{\n  \"version\": 1,\n}", "a comma with nothing behind it at line 2 column 15: remove it"),
-        ("{\n  // one\n  \"version\": 1\n}", "a comment at line 2 column 3: JSON has none; remove it"),
-        ("{\n  # one\n  \"version\": 1\n}", "a comment at line 2 column 3: JSON has none; remove it"),
+        ("{\n  // one\n  \"version\": 1\n}", "a comment at line 2 column 3: JSON has no comments; remove it"),
+        ("{\n  # one\n  \"version\": 1\n}", "a comment at line 2 column 3: JSON has no comments; remove it"),
         ("\u{feff}{}", "a byte order mark at line 1 column 1: save the document as UTF-8 without one"),
         ("", "the document is empty"),
     ] {

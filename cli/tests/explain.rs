@@ -188,7 +188,7 @@ fn a_request_document_has_no_line_break_in_a_header() {
         );
         let (status, text, errors) = run(&["--request", "-"], &document);
         assert_eq!((status, text.as_str()), (2, ""));
-        assert!(errors.contains("/headers/0: a header's value has no line break"), "{errors}");
+        assert!(errors.contains("/headers/0: the value of a header must not contain a line break"), "{errors}");
     }
 }
 
@@ -204,7 +204,7 @@ fn what_cannot_be_read_exits_with_2_and_repeats_no_token() {
         (vec!["--url", "https://a/", "--curl", "curl https://a/"], "cannot be used with"),
         (vec!["--json"], "required"),
         (vec!["--url", "https://a/", "-H", "Host:"], "without a Host"),
-        (vec!["--curl", "curl a -H \"Idempotency-Key: $(uuidgen)\""], "replaces $(uuidgen)"),
+        (vec!["--curl", "curl a -H \"Idempotency-Key: $(uuidgen)\""], "replace $(uuidgen)"),
     ] {
         let (status, text, errors) = run(&arguments, "curl https://a/");
         assert_eq!((status, text.as_str()), (2, ""), "{arguments:?}");

@@ -41,7 +41,7 @@ fn arguments_are_checked_before_restate_is_called() -> Result<(), Box<dyn Error>
     for (args, message) in [
         (&["keys", "erase", "--tenant", "acme", "--yes"][..], "--subject"),
         (&["keys", "erase", "--subject", "user:u", "--yes"], "--tenant"),
-        (&["keys", "forget", "--tenant", "acme", "--subject", "user:u", "--yes"], "which result?"),
+        (&["keys", "forget", "--tenant", "acme", "--subject", "user:u", "--yes"], "say which result"),
         (&["keys", "list", "--tenant", "a'c"], "--tenant a'c"),
         (&["keys", "list", "--tenant", "acme", "--subject", "alice"], "such as user:42"),
         (&["keys", "list", "--endpoint", "refunds.create"], "--policy"),

@@ -201,7 +201,7 @@ fn the_code_knows_the_same_members() {
             let found = issues(&with(&document, &unknown, json!(1)));
             assert_eq!(found.len(), 1, "{found:?}");
             assert_eq!(found[0].pointer, unknown);
-            let (_, known) = found[0].message.split_once("known here: ").expect(&found[0].message);
+            let (_, known) = found[0].message.split_once("the known members are ").expect(&found[0].message);
             assert_eq!(BTreeSet::from_iter(quoted(known)), names(&part["properties"]), "members at {pointer:?}");
         }
     }
@@ -282,45 +282,45 @@ fn leaving_a_member_out_is_writing_its_default() {
 /// is one step) can be an error at the second, with these words.
 const RELATIONS: &[(&str, &str, &str)] = &[
     ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
-    ("/answers/retry_headers/*", "/answers/retry_headers", "has another meaning in /backend"),
+    ("/answers/retry_headers/*", "/answers/retry_headers", "already uses the header"),
     ("/backend/cluster", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
-    ("/backend/keep_headers/*", "/backend/keep_headers/*", "never reaches the backend"),
-    ("/backend/rewrite_path", "/routes/*/answer", "only the answers of a `target`"),
-    ("/backend/rewrite_path", "/routes/*/query", "where the path is rewritten"),
+    ("/backend/keep_headers/*", "/backend/keep_headers/*", "the backend never gets"),
+    ("/backend/rewrite_path", "/routes/*/answer", "`answer` works only on a route"),
+    ("/backend/rewrite_path", "/routes/*/query", "`query` works only on a route"),
     ("/allow_inline_secrets", "/backend/operations/secret/*", "a secret in the document"),
-    ("/backend/rewrite_path", "/backend/operations", "they need `rewrite_path`"),
+    ("/backend/rewrite_path", "/backend/operations", "operations are calls of targets"),
     ("/backend/kind", "/backend/operations", "only a backend of kind `restate`"),
-    ("/backend/operation_id/from", "/backend/operations", "has to be from `x-restate-id`"),
-    ("/identity", "/backend/operations", "no `/identity` says who calls"),
-    ("/callers/*/key_extra_chars", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
-    ("/callers/*/key_prefix", "/callers/*/key_prefix", "a prefix is made of what keys may hold"),
+    ("/backend/operation_id/from", "/backend/operations", "operations are found by Restate's ids"),
+    ("/identity", "/backend/operations", "operations belong to callers"),
+    ("/callers/*/key_extra_chars", "/callers/*/key_prefix", "a prefix may hold only characters of keys"),
+    ("/callers/*/key_prefix", "/callers/*/key_prefix", "a prefix may hold only characters of keys"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/callers/*/signature", "/callers/*/signature", "is missing"), // a scheme of a provider file
     ("/backend/cluster", "/backend", "asks Restate for an invocation's id"),
     ("/backend/kind", "/routes/*/one_way", "only a backend of kind `restate`"),
-    ("/backend/kind", "/routes/*/recovery", "only a backend of kind `restate`"),
+    ("/backend/kind", "/routes/*/recovery", "only from a backend of kind `restate`"),
     ("/callers/*/signature", "/callers/*/signature/*", "unknown member"),
-    ("/identity/forward/*", "/callers/*/signature/template", "the template lacks"),
-    ("/identity/forward/*", "/identity/forward", "headers of their own"),
-    ("/identity/sources/*/name", "/identity/sources/*", "stands before"),
-    ("/forward/parameters", "/forward/parameters", "begins so, too"),
+    ("/identity/forward/*", "/callers/*/signature/template", "has to cover the whole request"),
+    ("/identity/forward/*", "/identity/forward", "need three different headers"),
+    ("/identity/sources/*/name", "/identity/sources/*", "is used twice"),
+    ("/forward/parameters", "/forward/parameters", "has the same beginning"),
     ("/retention/classes", "/retention/services/*/class", "no class"),
-    ("/retention/classes", "/backend/guard/retention", "forgets a request before"),
+    ("/retention/classes", "/backend/guard/retention", "would forget a request before"),
     ("/retention/classes", "/routes/*/key/max_age", "longer than the backend keeps"),
     ("/retention/services/*/class", "/retention/services/*/class", "no class"),
     ("/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
     ("/routes/*/answer/location", "/routes/*/answer/location", "neither a parameter of the route's path"),
-    ("/routes/*/endpoint", "/routes/*/endpoint", "is declared at /routes/"),
-    ("/backend/guard/retention", "/backend/guard/retention", "forgets a request before"),
-    ("/key/min_length", "/key/min_length", "no key fits"),
+    ("/routes/*/endpoint", "/routes/*/endpoint", "is already declared at /routes/"),
+    ("/backend/guard/retention", "/backend/guard/retention", "would forget a request before"),
+    ("/key/min_length", "/key/min_length", "no key can fit"),
     ("/routes/*/key/examples/*", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/format", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/format", "/routes/*/key/max_age", "keys that hold their time"),
-    ("/routes/*/key/format", "/routes/*/key/min_length", "no key fits"),
+    ("/routes/*/key/format", "/routes/*/key/min_length", "no key can fit"),
     ("/routes/*/key/max_age", "/routes/*/key/max_age", "longer than the backend keeps"),
-    ("/routes/*/key/min_length", "/routes/*/key/min_length", "no key fits"),
+    ("/routes/*/key/min_length", "/routes/*/key/min_length", "no key can fit"),
     ("/routes/*/key/min_length", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/pattern", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/pattern", "/routes/*/key/pattern", "cannot be used"),
@@ -329,37 +329,37 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/path", "/routes/*/path", "closed to clients"),
     ("/routes/*/path", "/routes/*/encoded_slash", "a backend that decodes paths"),
     ("/routes/*/path", "/routes/*/encoded_slash", "has no parameter whose value"),
-    ("/routes/*/path", "/routes/*/path", "stands in the path twice"),
+    ("/routes/*/path", "/routes/*/path", "is in the path twice"),
     ("/routes/*/path", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/path", "/routes/*/target", "neither a parameter of the route's path"),
     ("/routes/*/policy", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/routes/*/max_body_bytes", "/routes/*/max_body_bytes", "needs several copies of a body"),
-    ("/routes/*/policy", "/routes/*/collision", "keys that can collide"),
+    ("/routes/*/policy", "/routes/*/collision", "collision detection works only on"),
     ("/routes/*/policy", "/routes/*/key", "takes keys of clients"), // the schema says so at /key
-    ("/routes/*/policy", "/routes/*/on_prohibited", "only on a PROHIBITED route"), // the schema says so at /policy
-    ("/routes/*/policy", "/routes/*/recovery", "can be recovered from"),
+    ("/routes/*/policy", "/routes/*/on_prohibited", "works only on a PROHIBITED route"), // the schema says so at /policy
+    ("/routes/*/policy", "/routes/*/recovery", "results can be recovered only on"),
     ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook
-    ("/routes/*/scope", "/routes/*/target", "has no project"),
-    ("/routes/*/target", "/routes/*/answer", "only the answers of a `target`"), // the schema says so at the route
-    ("/routes/*/target", "/routes/*/collision", "keys that can collide"),
+    ("/routes/*/scope", "/routes/*/target", "the target names `{project}`"),
+    ("/routes/*/target", "/routes/*/answer", "`answer` works only on a route"), // the schema says so at the route
+    ("/routes/*/target", "/routes/*/collision", "collision detection works only on"),
     ("/routes/*/target", "/routes/*/one_way", "needs a `target`"), // the schema says so at the route
     ("/routes/*/target", "/routes/*/path", "closed to clients"),
-    ("/routes/*/target", "/routes/*/query", "where the path is rewritten"),
-    ("/routes/*/target", "/routes/*/recovery", "can be recovered from"),
+    ("/routes/*/target", "/routes/*/query", "`query` works only on a route"),
+    ("/routes/*/target", "/routes/*/recovery", "results can be recovered only on"),
     ("/routes/*/target", "/routes/*/target", "between the placeholders"),
     ("/routes/*/target", "/routes/*/target", "neither a parameter of the route's path"),
     ("/routes/*/webhook/provider", "/routes/*/webhook/provider", "no provider"),
     ("/routes/*/webhook", "/routes/*/policy", "needs a `webhook` block"), // the schema says so at the route
     ("/routes/*/webhook", "/routes/*/webhook", "the path has no"),
-    ("/webhooks/openbao/cache_ttl_s", "/webhooks/openbao", "at most 900 seconds together"),
-    ("/webhooks/openbao/path", "/webhooks/openbao/path", "has to be there once"),
-    ("/webhooks/openbao/stale_if_error_s", "/webhooks/openbao", "at most 900 seconds together"),
-    ("/webhooks/openbao", "/webhooks/unkey", "where those are looked up"), // the schema says so at /webhooks
-    ("/webhooks/providers", "/webhooks/providers/*", "is missing"),        // providers have a schema of their own
+    ("/webhooks/openbao/cache_ttl_s", "/webhooks/openbao", "together may be at most 900 seconds"),
+    ("/webhooks/openbao/path", "/webhooks/openbao/path", "exactly once"),
+    ("/webhooks/openbao/stale_if_error_s", "/webhooks/openbao", "together may be at most 900 seconds"),
+    ("/webhooks/openbao", "/webhooks/unkey", "where secrets are looked up"), // the schema says so at /webhooks
+    ("/webhooks/providers", "/webhooks/providers/*", "is missing"),          // providers have a schema of their own
     ("/webhooks/providers", "/webhooks/providers/*/*", "unknown member"),
     ("/webhooks/static/*/provider", "/webhooks/static/*/provider", "no provider"),
-    ("/webhooks/unkey/cache_ttl_s", "/webhooks/unkey", "at most 900 seconds together"),
-    ("/webhooks/unkey/stale_if_error_s", "/webhooks/unkey", "at most 900 seconds together"),
+    ("/webhooks/unkey/cache_ttl_s", "/webhooks/unkey", "together may be at most 900 seconds"),
+    ("/webhooks/unkey/stale_if_error_s", "/webhooks/unkey", "together may be at most 900 seconds"),
 ];
 
 /// Whether a pattern leads to a place, or (`around`) to one above or below it.

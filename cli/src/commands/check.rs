@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 /// line, what is wrong and what to write instead; docs/lints.md says more about each of them.
 ///
 /// With --envoy the files are configurations of Envoy (YAML or JSON). The command takes the policy out of the filter's
-/// configuration, checks it, and looks at the gateway: order of filters, buffer limits, path normalisation, variables,
+/// configuration, checks it, and also checks the gateway: order of filters, buffer limits, path normalisation, variables,
 /// clusters, routes, retries, access log.
 ///
-/// Secrets are looked at where they can be seen, in the document or in this command's environment.
+/// Secrets are checked where the command can see them: in the document, or in this command's environment.
 ///
 /// Examples:
 ///   edge-idempotency check policy.json
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// How findings are printed: text to standard error, all others to standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Makes errors of these lints; all stands for every warning.
+    /// Reports these lints as errors; all means every warning.
     #[arg(long, value_name = "LINT", value_delimiter = ',', value_parser = names(true), hide_possible_values = true)]
     deny: Vec<String>,
     /// Hides these lints.

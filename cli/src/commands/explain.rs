@@ -25,8 +25,8 @@ use std::path::PathBuf;
 ///   edge-idempotency explain --policy policy.json --request request.json --json
 ///   grep 3f9fbb3c-6dbb-9a9c-8d5c-1f6f0d1c9d52 access.log | edge-idempotency explain --policy policy.json --log-line -
 ///
-/// --curl takes a command as it is pasted, for bash or cmd.exe. Method, URL and key of the command need their values in the place
-/// of what its shell would put there, such as $KEY. The filter sees a URL without user information, and without the port and the
+/// --curl takes a command as it is pasted, for bash or cmd.exe. In its method, URL and key, write
+/// the values themselves in place of what the shell would replace, such as $KEY. The filter sees a URL without user information, and without the port and the
 /// final dot of its host, which clients and the gateway take off; a request document is taken as it is.
 ///
 /// --jwt shows the claims of a token to the policy as Envoy's jwt_authn does. The token is not verified. Without --jwt, the

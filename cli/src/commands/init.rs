@@ -34,13 +34,13 @@ pub(crate) struct Arguments {
     /// Replaces the file if it is there.
     #[arg(long)]
     force: bool,
-    /// What stands behind the gateway [usual answer: generic].
+    /// The backend behind the gateway [usual answer: generic].
     #[arg(long, value_enum, hide_possible_values = false)]
     backend: Option<BackendChoice>,
     /// The gateway's cluster of Restate [usual answer: restate].
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Who says who the caller is [usual answer: jwt].
+    /// Where the caller's identity comes from [usual answer: jwt].
     #[arg(long, value_enum)]
     identity: Option<IdentityKind>,
     /// The filter that sets the identity's headers [usual answer: envoy.filters.http.ext_authz].
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// [usual answer: 'POST /orders REQUIRED_A'].
     #[arg(long = "route", value_name = "ROUTE", value_parser = RouteAnswer::parse)]
     routes: Vec<RouteAnswer>,
-    /// Begins in shadow mode, which refuses nothing and only counts.
+    /// Begins in shadow mode, in which the filter refuses nothing and only counts.
     #[arg(long)]
     shadow: bool,
     /// What happens to paths that no route declares [default: REJECT].
@@ -95,14 +95,17 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     } else if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         ask(given, &mut Terminal::new())?
     } else {
-        return Err("there is no terminal to ask on: add --yes, and options for what is not usual".to_owned());
+        return Err(
+            "there is no terminal to ask on: add --yes, and options for answers that differ from the usual ones"
+                .to_owned(),
+        );
     };
     let document = answers.document();
     let policy = match Policy::from_json(document.as_bytes()) {
         Ok(policy) => policy,
         Err(errors) => {
             let PolicyErrors(list) = &errors;
-            eprintln!("these answers make no policy: {}", errors.headline());
+            eprintln!("these answers do not make a valid policy: {}", errors.headline());
             list.iter().for_each(|error| eprintln!("  {error}"));
             return Ok(BAD_INPUT);
         }
@@ -136,5 +139,5 @@ fn write(file: &Path, document: &str, force: bool) -> Result<(), String> {
 }
 
 fn exists(file: &Path) -> String {
-    format!("{} is there already: name another file, or add --force to replace it", file.display())
+    format!("{} already exists: name another file, or add --force to replace it", file.display())
 }

@@ -67,7 +67,7 @@ fn list(args: &ListArguments) -> Result<u8, String> {
     }
     print(&table(&rows, now))?;
     if let Some(next) = next {
-        eprintln!("there are more: --after {next}");
+        eprintln!("there are more results: continue with --after {next}");
     }
     Ok(FORWARD)
 }
@@ -113,8 +113,8 @@ fn say(session: &Session, purged: &Purged, still_stored: &[Invocation]) {
     }
     for claim in &purged.kept_claims {
         eprintln!(
-            "edge-idempotency: the claim {} stays, because all operations of the caller share it and another one has a result under \
-             the key, or makes one",
+            "edge-idempotency: the claim {} was not purged, because all operations of the caller share it, and another \
+             operation has a result under the key or is still running",
             claim.invocation.id
         );
     }

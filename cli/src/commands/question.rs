@@ -13,9 +13,11 @@ pub(super) fn can_ask() -> bool {
 /// Standard input or standard error is no terminal.
 pub(super) fn confirmed(question: &str) -> Result<bool, String> {
     if !can_ask() {
-        return Err("there is no terminal to ask on, so nothing was done: standard input and standard error must both be one. --yes \
-                    does it without a question"
-            .to_owned());
+        return Err(
+            "there is no terminal to ask on, so nothing was done: standard input and standard error both have to be \
+             a terminal. --yes goes on without a question"
+                .to_owned(),
+        );
     }
     eprint!("{question} [y/N] ");
     let _ = std::io::stderr().flush();

@@ -84,7 +84,7 @@ struct EnvoyArguments {
     /// The directory in which Envoy finds the credentials that it adds to lookups.
     #[arg(long, value_name = "DIR", default_value = "/etc/envoy")]
     credentials: PathBuf,
-    /// The certificate authorities that Envoy believes, for https upstreams.
+    /// The certificate authorities that Envoy trusts, for https upstreams.
     #[arg(long, value_name = "PATH", default_value = "/etc/ssl/certs/ca-certificates.crt")]
     ca_file: PathBuf,
     /// How long the backend may take for an answer, in seconds.
@@ -222,7 +222,8 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
     }
     if !is_loopback(&args.admin.0) {
         eprintln!(
-            "note: whoever reaches --admin {} can stop the gateway and read its configuration: let operators alone reach it",
+            "note: whoever reaches --admin {} can stop the gateway and read its configuration: make sure that only \
+             operators can reach it",
             args.admin.0
         );
     }

@@ -73,7 +73,7 @@ struct PlanArguments {
 struct ApplyArguments {
     #[command(flatten)]
     common: Common,
-    /// Does not ask.
+    /// Does not ask for confirmation.
     #[arg(long)]
     yes: bool,
 }
@@ -108,8 +108,8 @@ fn plan(common: &Common) -> Result<Option<(Admin, Plan)>, String> {
     let services = document.pointer("/retention/services").and_then(Value::as_object);
     if document.pointer("/backend/guard").is_some() && services.is_some_and(|services| services.contains_key(guard)) {
         return Err(format!(
-            "/retention/services/{guard}: this is the guard's service. Take it out of retention.services; for how long it keeps claims \
-             is backend.guard.retention"
+            "/retention/services/{guard}: this is the guard's service. Remove it from retention.services: \
+             backend.guard.retention says how long it keeps claims"
         ));
     }
     let admin = Admin::connect(&common.connection)?;

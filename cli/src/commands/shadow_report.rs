@@ -21,7 +21,7 @@ use std::path::PathBuf;
 ///   edge-idempotency shadow-report --since 2026-11-20 --fail-over 0.1 access.log
 ///
 /// Exit status: 0 if all was read; 1 if more would be refused than --fail-over allows; 2 if a file cannot be read to its
-/// end, or no line with a record of the filter counts. Whatever could be read is reported all the same.
+/// end, or no line with a record of the filter counts. What could be read is reported in every case.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {

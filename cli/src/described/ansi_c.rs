@@ -44,7 +44,7 @@ fn number(letters: &mut Chars<'_>, most: usize) -> Result<char, String> {
         value = value * 16 + digit;
     }
     char::from_u32(value).filter(|letter| *letter != '\0').ok_or_else(|| {
-        "--curl: the command has an escape that is not that of a character: write the body into a file, and -d @FILE".to_owned()
+        "--curl: the command has an escape that stands for no character: write the body into a file, and use -d @FILE".to_owned()
     })
 }
 

@@ -6,22 +6,27 @@ use lexopt::{Arg, ValueExt as _};
 use std::ffi::OsString;
 
 /// Options without a value that change nothing here.
-const WITHOUT_EFFECT: &str = "silent show-error fail fail-with-body fail-early insecure location include verbose progress-bar \
-    no-progress-meter no-buffer tcp-nodelay no-keepalive http0.9 http1.0 http1.1 http2 http2-prior-knowledge http3 http3-only \
-    tlsv1 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 ipv4 ipv6 remote-name remote-header-name create-dirs parallel raw path-as-is globoff \
-    compressed negotiate ntlm digest basic anyauth location-trusted retry-all-errors retry-connrefused styled-output disable \
-    junk-session-cookies alpn buffer keepalive progress-meter sessionid compressed-ssh tcp-fastopen";
+const WITHOUT_EFFECT: &str = "silent show-error fail fail-with-body fail-early insecure location include verbose \
+                              progress-bar no-progress-meter no-buffer tcp-nodelay no-keepalive http0.9 http1.0 \
+                              http1.1 http2 http2-prior-knowledge http3 http3-only tlsv1 tlsv1.0 tlsv1.1 tlsv1.2 \
+                              tlsv1.3 ipv4 ipv6 remote-name remote-header-name create-dirs parallel raw path-as-is \
+                              globoff compressed negotiate ntlm digest basic anyauth location-trusted \
+                              retry-all-errors retry-connrefused styled-output disable junk-session-cookies alpn \
+                              buffer keepalive progress-meter sessionid compressed-ssh tcp-fastopen";
 /// Options with a value that change nothing here.
-const VALUE_WITHOUT_EFFECT: &str = "output write-out max-time connect-timeout retry retry-delay retry-max-time proxy proxy-user \
-    noproxy cacert capath cert cert-type key key-type pass ciphers resolve connect-to cookie-jar dump-header limit-rate \
-    interface unix-socket abstract-unix-socket keepalive-time max-redirs trace trace-ascii stderr speed-limit speed-time \
-    local-port dns-servers doh-url expect100-timeout max-filesize time-cond netrc-file proto proto-default proto-redir \
-    tls-max curves tls13-ciphers";
+const VALUE_WITHOUT_EFFECT: &str = "output write-out max-time connect-timeout retry retry-delay retry-max-time proxy \
+                                    proxy-user noproxy cacert capath cert cert-type key key-type pass ciphers \
+                                    resolve connect-to cookie-jar dump-header limit-rate interface unix-socket \
+                                    abstract-unix-socket keepalive-time max-redirs trace trace-ascii stderr \
+                                    speed-limit speed-time local-port dns-servers doh-url expect100-timeout \
+                                    max-filesize time-cond netrc-file proto proto-default proto-redir tls-max curves \
+                                    tls13-ciphers";
 /// Short options.
-const SHORT: &str = "s=silent S=show-error f=fail k=insecure L=location i=include v=verbose #=progress-bar N=no-buffer 0=http1.0 \
-    1=tlsv1 4=ipv4 6=ipv6 O=remote-name J=remote-header-name Z=parallel g=globoff q=disable j=junk-session-cookies I=head G=get \
-    o=output w=write-out m=max-time x=proxy U=proxy-user E=cert c=cookie-jar D=dump-header z=time-cond y=speed-time \
-    Y=speed-limit X=request H=header d=data u=user A=user-agent e=referer b=cookie F=form T=upload-file";
+const SHORT: &str = "s=silent S=show-error f=fail k=insecure L=location i=include v=verbose #=progress-bar \
+                     N=no-buffer 0=http1.0 1=tlsv1 4=ipv4 6=ipv6 O=remote-name J=remote-header-name Z=parallel \
+                     g=globoff q=disable j=junk-session-cookies I=head G=get o=output w=write-out m=max-time x=proxy \
+                     U=proxy-user E=cert c=cookie-jar D=dump-header z=time-cond y=speed-time Y=speed-limit X=request \
+                     H=header d=data u=user A=user-agent e=referer b=cookie F=form T=upload-file";
 /// What stands in front of a command: a prompt of a shell.
 const PROMPTS: [&str; 3] = ["$ ", "% ", "> "];
 /// Commands that run the command behind them.
@@ -53,9 +58,7 @@ pub(crate) fn parse(command: &str, material: &mut Material) -> Result<DescribedR
         if windows::is_for_windows(command) { windows::words(command)? } else { shell::words(command)? };
     let mut words = words.into_iter().skip_while(|word| RUNNERS.contains(&word.as_str()) || is_assignment(word));
     if !words.next().is_some_and(|word| matches!(word.rsplit('/').next(), Some("curl" | "curl.exe"))) {
-        return Err(
-            "--curl: the command does not begin with `curl`: of several commands paste that of curl alone".to_owned()
-        );
+        return Err("--curl: the command does not begin with `curl`: paste only the curl command".to_owned());
     }
     let mut parser = lexopt::Parser::from_args(words.map(OsString::from));
     let (mut parts, mut request) = (Parts::default(), DescribedRequest { notes, ..DescribedRequest::default() });
@@ -106,12 +109,12 @@ fn told_replaced(request: &mut DescribedRequest, replaced: &[String]) -> Result<
     let decisive: Vec<&String> = [&request.method, &request.url].into_iter().chain(keys).collect();
     if let Some(text) = replaced.iter().find(|text| decisive.iter().any(|place| place.contains(*text))) {
         return Err(format!(
-            "--curl: the shell of the command replaces {text}, and its value is not known here: write the value in its place"
+            "--curl: the shell would replace {text}, and its value is not known here: write the value instead"
         ));
     }
     if let Some(text) = replaced.first() {
         request.notes.push(format!(
-            "The shell of the command replaces {text}; here it stands as it was written. Write the value in its place if the \
+            "The shell would replace {text}, but here it is taken as it was written. Write the value instead if the \
              verdict depends on it."
         ));
     }
@@ -198,7 +201,8 @@ impl Parts {
             "form" | "upload-file" => {
                 self.method.get_or_insert_with(|| (if name == "form" { "POST" } else { "PUT" }).to_owned());
                 request.notes.push(format!(
-                    "The body of curl's option --{name} is not made: the request is explained with an empty body."
+                    "This command does not build the body of curl's option --{name}: the request is explained with an \
+                     empty body."
                 ));
             }
             _ => return Err(unknown(&format!("--{name}"))),
@@ -345,8 +349,8 @@ mod tests {
         assert!(notes("curl https://h/a https://h/b").contains("2 URLs"));
         assert!(notes("curl https://h/a --next https://h/b").contains("--next"));
         assert!(notes("curl -F a=@b https://h/a").contains("--form"));
-        assert!(notes("curl h -H \"Authorization: Bearer $TOKEN\"").contains("replaces $TOKEN;"));
-        assert!(notes("curl h -H 'a: $TOKEN' -d `date`").contains("replaces `date`;"));
+        assert!(notes("curl h -H \"Authorization: Bearer $TOKEN\"").contains("replace $TOKEN,"));
+        assert!(notes("curl h -H 'a: $TOKEN' -d `date`").contains("replace `date`,"));
         assert!(notes("curl h?a=1&b=2").contains("first `&`"));
     }
 
@@ -362,12 +366,12 @@ mod tests {
             ("curl https://h/a -H nothing", "Name: value"),
             ("curl https://h/a -d @/no/such/file", "/no/such/file"),
             ("curl ftp://h/a", "neither http:// nor https://"),
-            ("curl h -H \"Idempotency-Key: $(uuidgen)\"", "replaces $(uuidgen)"),
-            ("curl \"https://$HOST/orders\"", "replaces $HOST"),
-            ("curl -X $METHOD h", "replaces $METHOD"),
-            ("curl ^\"https://h/a^\" -H ^\"idempotency-key: %KEY%^\"", "replaces %KEY%"),
+            ("curl h -H \"Idempotency-Key: $(uuidgen)\"", "replace $(uuidgen)"),
+            ("curl \"https://$HOST/orders\"", "replace $HOST"),
+            ("curl -X $METHOD h", "replace $METHOD"),
+            ("curl ^\"https://h/a^\" -H ^\"idempotency-key: %KEY%^\"", "replace %KEY%"),
             ("curl -d @- h <body.json", "takes its input from `<`"),
-            ("curl h -H $'a: b\\r\\nc: d'", "no line break"),
+            ("curl h -H $'a: b\\r\\nc: d'", "must not contain a line break"),
         ] {
             assert!(error(command).contains(told), "{command}: {}", error(command));
         }

@@ -102,7 +102,7 @@ impl DescribedRequest {
             return Err(malformed_header(line));
         }
         if value.is_some_and(|value| value.contains(['\r', '\n', '\0'])) {
-            return Err(format!("-H {name}: a header's value has no line break and no zero byte"));
+            return Err(format!("-H {name}: the value of a header must not contain a line break or a zero byte"));
         }
         let name = name.to_ascii_lowercase();
         match value {
@@ -148,8 +148,8 @@ fn malformed_header(line: &str) -> String {
         && (1..=32).contains(&word.len())
         && word.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
     let which = if is_name { format!(" (it begins with `{word}`)") } else { String::new() };
-    let why = if line.contains(':') { "what stands before its colon is no name" } else { "it has no colon" };
-    format!("a header{which} has not the form `Name: value`: {why}")
+    let why = if line.contains(':') { "the text before its colon is not a header name" } else { "it has no colon" };
+    format!("a header{which} does not have the form `Name: value`: {why}")
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use super::DescribedRequest;
 
 /// The methods that Envoy's parser of HTTP/1.1 takes (`kValidMethods` of its `balsa_parser.cc`).
-const HTTP1_METHODS: &str = "ACL BIND CHECKOUT CONNECT COPY DELETE GET HEAD LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MOVE \
-    MSEARCH NOTIFY OPTIONS PATCH POST PROPFIND PROPPATCH PURGE PUT REBIND REPORT SEARCH SOURCE SUBSCRIBE TRACE UNBIND UNLINK \
-    UNLOCK UNSUBSCRIBE";
+const HTTP1_METHODS: &str = "ACL BIND CHECKOUT CONNECT COPY DELETE GET HEAD LINK LOCK MERGE MKACTIVITY MKCALENDAR \
+                             MKCOL MOVE MSEARCH NOTIFY OPTIONS PATCH POST PROPFIND PROPPATCH PURGE PUT REBIND REPORT \
+                             SEARCH SOURCE SUBSCRIBE TRACE UNBIND UNLINK UNLOCK UNSUBSCRIBE";
 
 impl DescribedRequest {
     /// Turns URL and Host header into the URL that the filter sees, and notes what is not as it was written.
@@ -19,7 +19,7 @@ impl DescribedRequest {
         let host = self.headers.iter().rev().find(|(name, _)| name == "host").map(|(_, value)| value.clone());
         if host.is_none() && self.removed.iter().any(|name| name == "host") {
             return Err(
-                "-H 'Host:': a request without a Host is answered 400 by the gateway, before the filter".to_owned()
+                "-H 'Host:': the gateway answers 400 to a request without a Host, before the filter sees it".to_owned()
             );
         }
         let mut notes = Vec::new();

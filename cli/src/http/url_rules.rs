@@ -11,7 +11,7 @@ pub(crate) fn without_user(what: &str, url: &str) -> Result<(), String> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     if authority.contains('@') {
-        return Err(format!("{what} holds a user or a password before its host: leave them out"));
+        return Err(format!("{what} contains a user name or a password before the host: leave them out"));
     }
     Ok(())
 }
@@ -27,7 +27,7 @@ pub(super) fn parse(url: &str) -> Result<Uri, String> {
     let authority = uri.authority().map(|authority| authority.as_str()).unwrap_or_default();
     let behind_address = authority.rsplit(']').next().unwrap_or_default();
     if behind_address.contains(':') && uri.port_u16().is_none() {
-        return Err(format!("{shown}: its port is no number"));
+        return Err(format!("{shown}: the port is not a number"));
     }
     Ok(uri)
 }
@@ -51,7 +51,7 @@ mod tests {
                 assert!(!error.contains("planted"), "{bad}: {error}");
             }
         }
-        assert!(without_user("--unkey", "https://me:planted@h/a").unwrap_err().starts_with("--unkey holds"));
+        assert!(without_user("--unkey", "https://me:planted@h/a").unwrap_err().starts_with("--unkey contains"));
         for good in ["https://h/a@b", "http://h:1?a=b@c", "https://[::1]:1/#@"] {
             assert_eq!(without_user("x", good), Ok(()), "{good}");
         }

@@ -9,39 +9,41 @@ pub(super) static LINTS: &[Lint] = &[
         name: "not-yaml",
         severity: Error,
         summary: "The configuration is neither YAML nor JSON.",
-        why: "Envoy does not read it, and nothing can be looked at.",
-        instead: "Correct the text at the place that is underlined. Fill the places of a template first.",
+        why: "Envoy cannot read it, and this command cannot check it.",
+        instead: "Correct the text at the place that is underlined. If the file is a template, fill it in first.",
     },
     Lint {
         name: "envoy-no-filter",
         severity: Error,
-        summary: "The file has no filter of this project, or the filter or its policy is not where it can be looked at.",
-        why: "Nothing can be looked at. A filter that comes by ECDS is found if its `path_config_source` names a file that is there.",
+        summary: "The file has no filter of this project, or the command cannot find the filter or its policy.",
+        why: "There is nothing to check. A filter that comes by ECDS is found if its `path_config_source` names a file \
+              that is there.",
         instead: "Name the file that has the filter, or check the policy document by itself.",
     },
     Lint {
         name: "envoy-not-seen",
         severity: Note,
         summary: "A part of the gateway is not in this file, or cannot be read, so nothing is known about it.",
-        why: "Routes and clusters that come from a server, routes that a matcher chooses, and the gateway around a filter that is alone in \
-              its file are not looked at.",
+        why: "Routes and clusters that come from a server, routes that a matcher chooses, and the gateway around a \
+              filter that is alone in its file are not checked.",
         instead: "Check a file that has them, if there is one.",
     },
     Lint {
         name: "envoy-duplicate-member",
         severity: Error,
-        summary: "A member stands twice in one object.",
+        summary: "An object has the same member twice.",
         why: "Envoy takes the last one and reports nothing, so a `normalize_path: false` further down undoes the `true` above it. A merge \
               of two changes can leave both.",
-        instead: "Remove the one that is not meant.",
+        instead: "Remove the wrong one.",
     },
     Lint {
         name: "envoy-configuration",
         severity: Error,
-        summary: "The plugin's `configuration` is no StringValue.",
-        why: "The filter reads the policy document as text. Out of a Struct Envoy makes a protobuf message, with which the filter \
-              does not start; without a configuration it does not start either.",
-        instead: "Write `\"@type\": type.googleapis.com/google.protobuf.StringValue` and the document as the `value`, behind `|`.",
+        summary: "The plugin's `configuration` is not a StringValue.",
+        why: "The filter reads the policy document as text. Envoy makes a protobuf message of a Struct, with which the \
+              filter does not start; without a configuration it does not start either.",
+        instead: "Write `\"@type\": type.googleapis.com/google.protobuf.StringValue` and the document as the `value`, \
+                  after `|`.",
     },
     Lint {
         name: "envoy-fail-open",
@@ -55,15 +57,15 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-failure-policy",
         severity: Warning,
         summary: "A VM that fails is not replaced.",
-        why: "By default Envoy answers 503 to every request of that worker until it restarts.",
+        why: "By default Envoy answers 503 to every request of that worker until Envoy restarts.",
         instead: "Write `failure_policy: FAIL_RELOAD`.",
     },
     Lint {
         name: "envoy-stop-iteration",
         severity: Error,
         summary: "`allow_on_headers_stop_iteration` is not set.",
-        why: "The filter cannot wait for a body, so webhooks, signed requests and collision detection are answered 503, and errors that are \
-              cleaned become `backend_error`.",
+        why: "The filter cannot wait for a body, so webhooks, signed requests and requests with collision detection get \
+              503, and errors that have to be cleaned become `backend_error`.",
         instead: "Write `allow_on_headers_stop_iteration: true` into the plugin's `config` (Envoy 1.35 or newer).",
     },
     Lint {
@@ -91,17 +93,18 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-module-name",
         severity: Note,
         summary: "Nothing ties the configuration to one build of the module.",
-        why: "A file that is replaced under the same name starts to count when Envoy reads it again, on one gateway earlier than on \
-              another, and a rollback does not bring the old one back.",
+        why: "If the file is replaced under the same name, each gateway uses the new one as soon as it reads the file \
+              again, and a rollback of the configuration does not bring the old one back.",
         instead: "Put a part of the file's SHA-256 into its name, or use `remote` with `sha256`.",
     },
     Lint {
         name: "envoy-filter-order",
         severity: Error,
         summary: "The filter is not the last one before the router.",
-        why: "The identity has to be known before the filter asks for it. After the filter has changed a request Envoy chooses the \
-              route again, and does not ask earlier filters again, so what stands behind sees another request than clients sent.",
-        instead: "Move the filter behind all others, just before `envoy.filters.http.router`.",
+        why: "The identity has to be known before the filter asks for it. After the filter has changed a request Envoy \
+              chooses the route again, and does not ask earlier filters again, so a filter after this one sees another \
+              request than the client sent.",
+        instead: "Move the filter after all others, just before `envoy.filters.http.router`.",
     },
     Lint {
         name: "envoy-streamed-answer",
@@ -116,8 +119,9 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-streamed-requests",
         severity: Warning,
         summary: "Two filters `ext_proc` stream requests to a filter that waits for their bodies.",
-        why: "With two `FULL_DUPLEX_STREAMED` before a filter that waits for a body, and trailers behind the body, Envoy 1.39 and 1.40 give the \
-              parts of the body in the wrong order. Envoy's own filters `buffer` and `lua` get them so, too.",
+        why: "With two `FULL_DUPLEX_STREAMED` before a filter that waits for a body, and trailers behind the body, Envoy \
+              1.39 and 1.40 give the parts of the body in the wrong order. This happens to Envoy's own filters `buffer` \
+              and `lua`, too.",
         instead: "Let at most one of them have `request_body_mode: FULL_DUPLEX_STREAMED`, or refuse trailers (`enable_trailers` is off by \
                   default for HTTP/1.1).",
     },
@@ -125,7 +129,7 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-identity-source",
         severity: Warning,
         summary: "No filter gives what an identity source reads.",
-        why: "Every request that needs an identity is answered 401.",
+        why: "Every request that needs an identity gets 401.",
         instead: "Put the filter before this one; for `jwt_authn` write `rules`, and `payload_in_metadata` with the name that the policy reads.",
     },
     Lint {
@@ -148,7 +152,7 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-other-way",
         severity: Error,
         summary: "Requests reach the backend without passing the filter.",
-        why: "Another listener, a proxy of connections or the filters of an upgraded request lead to the same backend. There keys \
+        why: "Another listener, a TCP proxy or the filters of an upgraded request lead to the same backend. There keys \
               arrive as clients wrote them, so a client can name the key of another tenant.",
         instead: "Put the filter into that chain, too. If only trusted services can connect there, allow this lint.",
     },
@@ -156,8 +160,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-normalize-path",
         severity: Error,
         summary: "`normalize_path` is not set.",
-        why: "The gateway chooses its route by another spelling of the path than the filter its policy: `/api/../admin` can pass \
-              rules that are for `/api`.",
+        why: "The gateway chooses its route by one spelling of the path, and the filter chooses its policy by another \
+              one: `/api/../admin` can pass rules that are for `/api`.",
         instead: "Write `normalize_path: true` on the connection manager.",
     },
     Lint {
@@ -179,17 +183,18 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-host-spelling",
         severity: Error,
         summary: "Routes have `hosts`, and the gateway does not normalise the host.",
-        why: "The filter refuses a host of the policy that comes with a port, with a final dot or in capitals (400 `path_ambiguous`). \
-              Clients write a port that is not the default one, and cannot leave it out. Without the settings rules of other filters \
-              by `:authority` see each of these spellings as another host.",
+        why: "The filter refuses a host of the policy that comes with a port, with a final dot or in capitals (400 \
+              `path_ambiguous`). Clients write a port that is not the default one, and cannot leave it out. Without \
+              these settings, rules of other filters for `:authority` take each of these spellings for another host.",
         instead: "Write `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the connection manager.",
     },
     Lint {
         name: "envoy-open-host",
         severity: Error,
         summary: "A virtual host takes hosts that no route of the policy names, and the policy forwards what it does not declare.",
-        why: "Routes with `hosts` are for these hosts alone. A client that writes another `Host` comes to the same backend by the path \
-              of such a route, and `unmatched` lets the request pass: without a key, or without the signature of a webhook.",
+        why: "Routes with `hosts` are for these hosts alone. A client that writes another `Host` reaches the same \
+              backend by the path of such a route, and `unmatched` lets the request pass: without a key, or without the \
+              signature of a webhook.",
         instead: "List the hosts of the policy as `domains`, write `\"unmatched\": \"REJECT\"`, or leave `hosts` out of the routes. If \
                   the backend refuses other hosts by itself, allow this lint.",
     },
@@ -222,9 +227,9 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "envoy-connection-limits",
         severity: Warning,
-        summary: "Nothing limits how much one connection can have the gateway hold.",
-        why: "A client of HTTP/2 sends a long header once and refers to it with one byte. By Envoy's defaults a connection can have it \
-              hold 60 KiB of headers for each of a thousand streams or more.",
+        summary: "Nothing limits how much memory of the gateway one connection can use.",
+        why: "A client of HTTP/2 sends a long header once and refers to it with one byte. With Envoy's defaults, one \
+              connection can make the gateway hold 60 KiB of headers for each of a thousand streams or more.",
         instead: "Write for example `max_request_headers_kb: 16` and `http2_protocol_options: {max_concurrent_streams: 100}` on the \
                   connection manager.",
     },
@@ -254,8 +259,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-unmarked-route",
         severity: Error,
         summary: "A route leads to the backend's own paths without the filter's mark, directly or by a rewrite.",
-        why: "What the filter has rewritten has the header `x-edge-idempotency`. A route that does not ask for it would take a \
-              client to the backend's own paths if the filter did not run.",
+        why: "Requests that the filter has rewritten have the header `x-edge-idempotency`. A route that does not ask for \
+              it would take a client to the backend's own paths if the filter did not run.",
         instead: "Match `headers: [{name: x-edge-idempotency, present_match: true}]` on this route, and give clients' paths a \
                   prefix of their own.",
     },
@@ -271,8 +276,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-route-timeout",
         severity: Warning,
         summary: "The route to the backend has Envoy's default timeout of 15 s.",
-        why: "A request that takes longer is answered 504 while its work goes on. A retry that waits for the first request's result \
-              meets the same limit.",
+        why: "A request that takes longer gets 504 while its work goes on. A retry that waits for the first request's \
+              result meets the same limit.",
         instead: "Write a `timeout` that fits the slowest handler, such as `timeout: 60s`.",
     },
     Lint {
@@ -296,8 +301,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-shared-cluster",
         severity: Error,
         summary: "Requests of clients go to the cluster of the filter's own calls.",
-        why: "Clients can use up its connections, by slow requests or by requests that wait. Then claims, lookups and questions for keys in \
-              flight fail after a second, for all tenants: requests are answered 503, or go on unchecked.",
+        why: "Clients can use up its connections, by slow requests or by requests that wait. Then claims, lookups and \
+              questions for keys in flight fail after a second, for all tenants: requests get 503, or go on unchecked.",
         instead: "Give the filter a cluster of its own with the same endpoints, and name it in the policy's `backend.cluster`. \
                   `render envoy` writes it so.",
     },

@@ -21,8 +21,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "unread-file",
         severity: Error,
         summary: "A file cannot be read.",
-        why: "Nothing in it has been looked at.",
-        instead: "Correct the name of the file, or let this command read it.",
+        why: "The command could not check it.",
+        instead: "Correct the name of the file, or give this command the permission to read it.",
     },
     Lint {
         name: "not-json",
@@ -38,21 +38,21 @@ pub(super) static LINTS: &[Lint] = &[
         why: "The gateway refuses the configuration, or keeps the one before. Among these errors are unknown members, templates \
               such as `/orders/:id`, two routes that take the same requests, and a route of scope `project` whose sources all \
               lack a `project`.",
-        instead: "Write what the message says. docs/policy.md describes every member.",
+        instead: "Apply the fix in the message. docs/policy.md describes every member.",
     },
     Lint {
         name: "start-warning",
         severity: Warning,
         summary: "The start log has this warning.",
         why: "The filter starts, and something is probably not as you meant it.",
-        instead: "Write what the message says.",
+        instead: "Apply the fix in the message.",
     },
     Lint {
         name: "shadow-mode",
         severity: Note,
         summary: "The document, or a route, is in shadow mode.",
-        why: "Refusals and key rewrites are computed and counted, and not acted on. Clients see no difference, and keys of \
-              different tenants are not kept apart.",
+        why: "The filter counts what it would refuse and which keys it would rewrite, and forwards these requests \
+              unchanged. Clients see no difference, and keys of different tenants are not kept apart.",
         instead: "Write `\"mode\": \"enforce\"` when `edge-idempotency shadow-report` shows no surprises.",
     },
     Lint {
@@ -68,30 +68,31 @@ pub(super) static LINTS: &[Lint] = &[
         name: "lost-parameter",
         severity: Warning,
         summary: "The backend does not get a parameter of the path.",
-        why: "The path is rewritten to the target, and the target does not name the parameter. All values of it reach the same \
-              handler with nothing that tells them apart.",
+        why: "The path is rewritten to the target, and the target does not name the parameter. Requests with different \
+              values reach the same handler, which cannot tell them apart.",
         instead: "Put the parameter into the object key of the target, or set `forward.parameters`.",
     },
     Lint {
         name: "idle-member",
         severity: Warning,
-        summary: "A member changes nothing.",
-        why: "It belongs to another member that is not there, so the document promises something that does not happen.",
-        instead: "Remove the member, or write the one that it belongs to.",
+        summary: "A member has no effect.",
+        why: "It works only together with another member, which is missing, so the document promises something that does \
+              not happen.",
+        instead: "Remove the member, or add the one that it needs.",
     },
     Lint {
         name: "unbound-webhook",
         severity: Warning,
         summary: "A route takes webhooks, and no webhook is bound.",
-        why: "Every delivery is answered 404.",
+        why: "Every delivery gets 404.",
         instead: "List bindings in `webhooks.static`, or name the registry in `webhooks.unkey`.",
     },
     Lint {
         name: "contested-header",
         severity: Warning,
         summary: "An identity source reads a header that a signed caller sends.",
-        why: "If the filter that owns the header removes it from signed requests, their signature does not fit. If it lets \
-              everybody's pass, a client chooses its own identity.",
+        why: "If the filter that owns the header removes it from signed requests, their signature does not fit. If it \
+              lets the header of every client pass, a client can choose its own identity.",
         instead: "Let the owner of the header keep it in signed requests only, or choose other headers in `identity.forward`.",
     },
     Lint {
@@ -99,13 +100,14 @@ pub(super) static LINTS: &[Lint] = &[
         severity: Note,
         summary: "A secret's variable is not set where the command runs.",
         why: "The command cannot look at the secret. The filter does not start where the variable is missing.",
-        instead: "Run the command with the gateway's environment, or leave the note.",
+        instead: "Run the command with the gateway's environment, or ignore this note.",
     },
     Lint {
         name: "weak-secret",
         severity: Warning,
         summary: "A secret is short, or all secrets of a binding are empty.",
-        why: "Whoever has seen one delivery may find a short secret by trying. With empty secrets every delivery is answered 503.",
+        why: "Whoever has seen one delivery may find a short secret by trying. If all secrets are empty, every delivery \
+              gets 503.",
         instead: "Make a new secret at the provider, of 16 bytes or more.",
     },
     Lint {
@@ -120,8 +122,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "secret-kind",
         severity: Warning,
         summary: "A secret is of another kind than the provider's.",
-        why: "An API key such as `sk_live_…` signs no deliveries: every delivery is answered 401. The key itself has been written \
-              down where it does not belong.",
+        why: "An API key such as `sk_live_…` does not sign deliveries, so every delivery gets 401. The API key is also \
+              in a place where it should not be.",
         instead: "Take the signing secret of the webhook, and replace the key at the provider.",
     },
     Lint {
@@ -151,17 +153,17 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "unkeyed-reverse",
         severity: Warning,
-        summary: "An operation needs a key, and what takes it back has none.",
-        why: "A refund, a cancellation or a deletion that is tried again can take back twice, although the first operation is \
+        summary: "An operation needs a key, and the operation that reverses it needs none.",
+        why: "A refund, a cancellation or a deletion that is sent again can run twice, although the first operation is \
               protected.",
-        instead: "Give the reverse the policy `REQUIRED_A` as well. If its handler finds out by itself that the work is done, \
-                  allow this lint.",
+        instead: "Give the reverse operation the policy `REQUIRED_A` as well. If its handler notices by itself that the \
+                  work is done, allow this lint.",
     },
     Lint {
         name: "rewrite-without-target",
         severity: Warning,
         summary: "`rewrite_path` is set, and a route with keys has no target.",
-        why: "The route's path goes to the backend as the client wrote it, and there it may be nothing at all.",
+        why: "The route's path goes to the backend as the client wrote it, where it may not exist.",
         instead: "Write the route's `target`, or remove `rewrite_path`.",
     },
     Lint {
@@ -192,10 +194,11 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "crossing-templates",
         severity: Note,
-        summary: "Two templates fit the same path, and neither is the narrower one.",
-        why: "At most 100 pairs are told. The filter has a rule for it: from left to right a literal takes precedence over `{name}`. Other routers have other \
-              rules, and a reader may expect the other route.",
-        instead: "Nothing, if the route that is named is the one you mean. Else choose another path for one of the two.",
+        summary: "Two templates fit the same path, and neither is more specific.",
+        why: "The filter has a rule for it: from left to right a literal takes precedence over `{name}`. Other routers \
+              have other rules, and a reader may expect the other route. The command reports at most 100 pairs.",
+        instead: "Change nothing if the named route is the one that you mean. Otherwise choose another path for one of \
+                  the two.",
     },
     Lint {
         name: "short-webhook-retention",
@@ -208,16 +211,17 @@ pub(super) static LINTS: &[Lint] = &[
         name: "short-guard-retention",
         severity: Warning,
         summary: "The guard forgets requests before the backend forgets results.",
-        why: "In between, a key that comes with another request gets the first one's result, and no collision is noticed. The \
-              filter refuses this where the document declares both times; the lint compares with Restate's default of one day.",
-        instead: "Declare `backend.guard.retention` as the retention of the target's service and 2h, or more.",
+        why: "In between, another request with a used key gets the result of the first one, and no collision is noticed. \
+              The filter refuses this where the document declares both times; the lint compares with Restate's default \
+              of one day.",
+        instead: "Set `backend.guard.retention` to the retention of the target's service plus 2h, or more.",
     },
     Lint {
         name: "guard-failure-forward",
         severity: Warning,
         summary: "A route with `collision: enforce` forwards requests that the guard has not compared.",
-        why: "A guard that others can slow is no guard: while it does not answer in time, a used key with another request gets the first \
-              one's result, and nobody notices.",
+        why: "While the guard does not answer in time, another request with a used key gets the result of the first one, \
+              and nobody notices. Whoever can slow the guard can cause this.",
         instead: "Remove `guard_failure`, or write `refuse`. Allow this lint if a wrong second request does less harm than an outage.",
     },
     Lint {
@@ -239,8 +243,8 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "unsigned-identifier",
         severity: Warning,
-        summary: "The signature covers the body, and not the delivery's identifier.",
+        summary: "The signature covers the body, but not the delivery's identifier.",
         why: "Whoever has seen a delivery can send it again under another identifier, and it runs again.",
-        instead: "Write `\"bind_body\": true`: then the body is a part of the key. `false` says that the risk is known.",
+        instead: "Write `\"bind_body\": true`: then the body is a part of the key. `false` accepts the risk.",
     },
 ];

@@ -59,8 +59,8 @@ fn guard_failure(index: usize, route: &RouteView, findings: &mut Vec<PolicyFindi
              collision detection off for everybody",
             route.endpoint
         ),
-        "remove the member: without it such requests are answered 503 and can be sent again. Allow this lint if a wrong second request does \
-         less harm than an outage",
+        "remove the member: without it such requests get 503 and can be sent again. Allow this lint if a wrong second \
+         request does less harm than an outage",
     ));
 }
 
@@ -68,12 +68,13 @@ fn guard_failure(index: usize, route: &RouteView, findings: &mut Vec<PolicyFindi
 fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     let Some(unmatched) = document.unmatched.as_deref().filter(|unmatched| *unmatched != "REJECT") else { return };
     let keys =
-        if unmatched == "PROHIBITED" { "refused if it brings a key, and else" } else { "stripped of its key and" };
+        if unmatched == "PROHIBITED" { "refused if it has a key, and otherwise" } else { "stripped of its key and" };
     findings.push(PolicyFinding::new(
         "unmatched-write",
         "/unmatched",
         format!(
-            "a POST, PUT, PATCH or DELETE to a path that no route declares is {keys} forwarded: its retry runs twice"
+            "a POST, PUT, PATCH or DELETE to a path that no route declares is {keys} forwarded, so a retry runs the work \
+             twice"
         ),
         "declare every path that writes, and write `\"unmatched\": \"REJECT\"`",
     ));
@@ -81,7 +82,7 @@ fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
         findings.push(PolicyFinding::new(
             "unmatched-service",
             "/unmatched",
-            "a client calls every handler of Restate at `/{Service}/{handler}` whose service the policy does not name",
+            "at `/{Service}/{handler}` a client can call every handler of Restate whose service the policy does not name",
             "write `\"unmatched\": \"REJECT\"`; if no route of the gateway takes such paths to Restate, allow this lint",
         ));
     }
@@ -114,7 +115,7 @@ fn reverses(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
             "unkeyed-reverse",
             format!("/routes/{index}/policy"),
             format!(
-                "`{}` takes back what `{}` makes, and {how}, while `{}` needs one: a retry can take back twice",
+                "`{}` reverses what `{}` does, and {how}, while `{}` needs one: a retry can reverse it twice",
                 route.endpoint, create.endpoint, create.endpoint
             ),
             "write `\"policy\": \"REQUIRED_A\"`; if the handler finds out by itself that the work is done, allow this lint",
@@ -130,8 +131,7 @@ fn shadows(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     for (index, route) in document.routes.iter().enumerate() {
         if route.mode.as_deref() == Some("shadow") {
             let text = format!(
-                "`{}` is in shadow mode: its refusals and key rewrites are not acted on, and keys reach the backend as clients \
-                 wrote them",
+                "`{}` is in shadow mode: its requests are not refused, and keys reach the backend as clients wrote them",
                 route.endpoint
             );
             findings.push(PolicyFinding::new("shadow-mode", format!("/routes/{index}/mode"), text, ""));
@@ -211,7 +211,8 @@ fn target(document: &DocumentView, index: usize, route: &RouteView, findings: &m
             "object-without-tenant",
             at,
             format!("the object key `{key}` has no tenant: two tenants with the same `{key}` share one object of `{service}`"),
-            format!("write `\"target\": \"{service}/{{tenant}}:{key}/{handler}\"`, with `{{project}}` if projects are apart, too"),
+            format!("write `\"target\": \"{service}/{{tenant}}:{key}/{handler}\"`, also with `{{project}}` if projects \
+                     are kept apart"),
         ));
     }
 }

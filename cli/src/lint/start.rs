@@ -85,12 +85,12 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables) -> Vec<PolicyFi
 
 /// What a warning is about, by words that only it has, and the name of its lint. A test has one document for each.
 const NAMES: [(&str, &str); 8] = [
-    ("shadow: Case A refusals", "shadow-mode"),
+    ("shadow mode: requests that break", "shadow-mode"),
     ("`strip_any_host_port: true`", "host-spelling"),
     ("the backend does not get", "lost-parameter"),
-    ("it changes nothing without", "idle-member"),
-    ("not given in shadow mode", "idle-member"),
-    ("never asked: every binding", "idle-member"),
+    ("this member has no effect without", "idle-member"),
+    ("cannot be recovered in shadow mode", "idle-member"),
+    ("never asked, because every binding", "idle-member"),
     ("no webhook is bound", "unbound-webhook"),
     ("an identity source reads", "contested-header"),
 ];

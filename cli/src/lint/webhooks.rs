@@ -43,12 +43,12 @@ pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut
                 "shared-identifier",
                 at,
                 format!(
-                    "`{id}` and `{other}` take deliveries of `{}` for one project: a delivery to one that has the identifier of \
-                     one to the other gets its result and does not run",
+                    "`{id}` and `{other}` take deliveries of `{}` for the same project: if two of them have the same \
+                     identifier, the later one gets the result of the earlier one and does not run",
                     binding.provider
                 ),
-                "write `\"key_scope\": \"webhook\"` on both; write `\"key_scope\": \"project\"` if the two send the same events, \
-                 and each is to run once",
+                "write `\"key_scope\": \"webhook\"` on both; write `\"key_scope\": \"project\"` if both get the same \
+                 events, and each event has to run only once",
             ));
         }
     }
@@ -149,7 +149,7 @@ fn unsigned(at: &str, binding: &BindingView, file: &Value, findings: &mut Vec<Po
     }
     let help = if same_body == Some(false) {
         "the provider sends other bytes when it tries again, so `bind_body` would run a delivery twice: let the handler look \
-         for an identifier in the body, and write `\"bind_body\": false` to say that this is known"
+         for an identifier in the body, and write `\"bind_body\": false` to accept this"
     } else {
         "write `\"bind_body\": true` if the provider sends the same bytes when it tries again, or `\"bind_body\": false` to say \
          that this is known"

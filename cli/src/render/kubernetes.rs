@@ -150,7 +150,7 @@ impl ResourcePlan {
     fn module_url(&self, example: &str) -> Result<&str, String> {
         self.module_url
             .as_deref()
-            .ok_or_else(|| format!("where do the proxies get the module? Add --module-url, such as {example}"))
+            .ok_or_else(|| format!("say where the proxies get the module: add --module-url, such as {example}"))
     }
 }
 

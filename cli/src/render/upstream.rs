@@ -131,7 +131,7 @@ impl GatewayNeeds {
             )),
             (Some(name), None, _) => Ok(name.clone()),
             (None, Some(main), None) => Ok((*main).to_owned()),
-            (None, None, _) => Err("where do requests go? Add --upstream backend=http://HOST:PORT".to_owned()),
+            (None, None, _) => Err("say where requests go: add --upstream backend=http://HOST:PORT".to_owned()),
             (None, Some(one), Some(two)) => Err(format!(
                 "--upstream {one} and {two}: requests go to one of them only, and the policy names neither; remove one"
             )),

@@ -44,7 +44,7 @@ impl Plan {
             (row.state, row.notes) = match row.actual.as_deref().and_then(seconds_of) {
                 Some(actual) if actual == seconds => (State::Equal, Vec::new()),
                 Some(actual) if actual < seconds => clamped(actual, seconds),
-                _ => (State::Refused, vec!["Restate took the change and has another value".to_owned()]),
+                _ => (State::Refused, vec!["Restate accepted the change, but has another value now".to_owned()]),
             };
         }
         Ok(())

@@ -57,8 +57,8 @@ impl ClaimsOutlast {
             Some(Some(_)) => return None,
         };
         Some(format!(
-            "not changed: the guard {} {has}, and has to keep those of {service} for {} then. Its retention is \
-             backend.guard.retention in the policy",
+            "not changed: the guard {} {has}, and after this change it would have to keep those of {service} for {}. Its \
+             retention is backend.guard.retention in the policy",
             self.guard,
             exact(needed)
         ))
@@ -115,7 +115,10 @@ mod tests {
             assert_eq!(objection(name, hours, &services).is_some(), objects, "{name} {hours}");
         }
         let text = objection("Refunds", 49, &services).unwrap();
-        assert!(text.contains("keeps claims for 2d 2h") && text.contains("for 2d 3h then"), "{text}");
+        assert!(
+            text.contains("keeps claims for 2d 2h") && text.contains("have to keep those of Refunds for 2d 3h"),
+            "{text}"
+        );
         // One of the guard's handlers keeps claims for a shorter time.
         let mut guard = service("Guard", "50h");
         guard["handlers"] = json!([{"name": "claim", "idempotency_retention": "1h"}]);

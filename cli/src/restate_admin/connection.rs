@@ -58,8 +58,9 @@ impl Admin {
     pub(crate) fn connect(args: &ConnectionArguments) -> Result<Self, String> {
         let address = match &args.admin {
             Some(address) => address.clone(),
-            None => text_of(ADDRESS_VARIABLE)?
-                .ok_or_else(|| format!("where is Restate's admin API? Give --admin URL, or set {ADDRESS_VARIABLE}"))?,
+            None => text_of(ADDRESS_VARIABLE)?.ok_or_else(|| {
+                format!("give the address of Restate's admin API: --admin URL, or the variable {ADDRESS_VARIABLE}")
+            })?,
         };
         let mut client = HttpClient::new(Duration::from_secs(args.timeout)).allow_plain_http(args.allow_plain_http);
         for (name, value) in headers(&args.headers)? {
@@ -134,7 +135,7 @@ impl Admin {
                         "{error}. Does Restate run, and is this the address of its admin API (port 9070 by default)?"
                     )
                 }
-                NoReply::Timeout(_) => format!("{error}. --timeout gives it longer"),
+                NoReply::Timeout(_) => format!("{error}. Use --timeout to wait longer"),
                 NoReply::Unusable(_) => error.to_string(),
             }
         })?;

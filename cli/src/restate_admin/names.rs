@@ -29,7 +29,7 @@ impl TryFrom<String> for InvocationId {
         if is_id && text.len() <= MAX_ID {
             Ok(Self(text))
         } else {
-            Err("what should be the id of an invocation is none")
+            Err("the reply has a text that is not the id of an invocation")
         }
     }
 }
@@ -43,7 +43,7 @@ impl TryFrom<String> for RestateName {
         if is_name && text.len() <= MAX_NAME {
             Ok(Self(text))
         } else {
-            Err("what should be the name of a service or of a handler is none")
+            Err("the reply has a text that is not the name of a service or of a handler")
         }
     }
 }

@@ -209,8 +209,8 @@ impl Row {
 /// The state of a setting that the server's limit holds back, and what to write.
 pub(super) fn clamped(actual: u64, wanted: u64) -> (State, Vec<String>) {
     let note = format!(
-        "the server allows {} at most. In its configuration file: max-idempotency-retention = \"{}\", or in its environment: \
-         RESTATE_MAX_IDEMPOTENCY_RETENTION=\"{}\"",
+        "the server allows at most {}. To raise this in its configuration file: max-idempotency-retention = \"{}\", or \
+         in its environment: RESTATE_MAX_IDEMPOTENCY_RETENTION=\"{}\"",
         exact(actual),
         exact(wanted),
         exact(wanted)
@@ -252,8 +252,8 @@ fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
                 let actual = handler.idempotency_retention.as_deref()?;
                 (seconds_of(actual) != Some(*wanted)).then(|| {
                     let note = format!(
-                        "the handler sets this itself, and the admin API cannot change it. Take it out of the handler's options in \
-                         the SDK, or write {}; then register the deployment again",
+                        "the handler sets this itself, and the admin API cannot change it. Remove it from the handler's \
+                         options in the SDK, or write {} there; then register the deployment again",
                         exact(*wanted)
                     );
                     row(Some(&handler.name), Some(actual.to_owned()), State::ByHand, vec![note])

@@ -287,7 +287,7 @@ pub(crate) fn in_flight_advice(admin: &Admin, purpose: Purpose, invocation: &Inv
         advice.push_str(&format!("\n  {why}\n    {}", patch(what)));
     };
     if invocation.status == "paused" {
-        way("let it go on, after the cause is mended:", "resume");
+        way("let it go on, after you have fixed the cause:", "resume");
     }
     way(
         "give up on it, and let the handler undo its steps; it ends when the handler comes to its next step:",

@@ -110,7 +110,7 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
         Some(backend) => backend,
         None => {
             let items = ["an API or service of mine that deduplicates by Idempotency-Key itself", "Restate"];
-            match respondent.choose("What stands behind the gateway?", &items)? {
+            match respondent.choose("Which backend is behind the gateway?", &items)? {
                 0 => BackendChoice::Generic,
                 _ => BackendChoice::Restate,
             }
@@ -131,7 +131,7 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
         None => {
             let items =
                 ["claims of a token (JWT) that the gateway verifies", "headers that a filter of the gateway sets"];
-            match respondent.choose("Who says who the caller is?", &items)? {
+            match respondent.choose("Where does the caller's identity come from?", &items)? {
                 0 => IdentityKind::Jwt,
                 _ => IdentityKind::Headers,
             }
@@ -161,7 +161,9 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
     let routes = if given.routes.is_empty() { ask_routes(backend, respondent)? } else { given.routes };
     let shadow = match given.shadow {
         Some(shadow) => shadow,
-        None => respondent.confirm("Begin in shadow mode, which refuses nothing and only counts?", false)?,
+        None => {
+            respondent.confirm("Begin in shadow mode, in which the filter refuses nothing and only counts?", false)?
+        }
     };
     Ok(StarterAnswers {
         backend,

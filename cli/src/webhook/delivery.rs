@@ -162,11 +162,11 @@ impl DeliveryOrder<'_> {
             Some(scheme) => Ok((scheme, SigningKey::read(scheme, secret)?)),
             None if schemes.iter().any(|scheme| matches!(scheme.algorithm.as_str(), "ed25519" | "ecdsa-p256")) => {
                 Err(format!(
-                    "{name} signs with a private key, and the gateway has only its public half: give a private key as PEM, or no \
-                 --secret for a new pair"
+                    "{name} signs with a private key, and the gateway has only its public half: give a private key \
+                     as PEM, or no --secret for a new pair"
                 ))
             }
-            None => Err(format!("the secret has not the form of a secret of {name} (its prefix)")),
+            None => Err(format!("the secret does not have the form of a secret of {name} (its prefix)")),
         }
     }
 }

@@ -114,8 +114,8 @@ impl SecretPlace {
                 Err(format!("somebody wrote the secret at {} while this command ran: run it again", self.path))
             }
             400 if told.contains("check-and-set") => Err(format!(
-                "there is a secret at {} already, which every webhook of this owner shares: leave --secret out to use it, or add \
-                 --replace-secret to write a new version",
+                "there is already a secret at {}, which every webhook of this owner shares: leave --secret out to use \
+                 it, or add --replace-secret to write a new version",
                 self.path
             )),
             403 => {

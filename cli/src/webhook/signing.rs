@@ -58,8 +58,8 @@ impl SigningKey {
         Ok(match scheme.algorithm.as_str() {
             "ed25519" => Some(Self::Ed25519(Box::new(ed25519_dalek::SigningKey::from_bytes(&bytes)))),
             "ecdsa-p256" => {
-                let key =
-                    p256::ecdsa::SigningKey::from_slice(&bytes).map_err(|_| "try again: no key of these bytes")?;
+                let key = p256::ecdsa::SigningKey::from_slice(&bytes)
+                    .map_err(|_| "the random bytes make no key: run the command again")?;
                 Some(Self::P256(Box::new(key)))
             }
             _ => None,
@@ -131,7 +131,7 @@ fn decoded(form: &SecretFile, secret: &[u8]) -> Result<Vec<u8>, String> {
     let key = match form.encoding.as_deref() {
         Some("base64") => LENIENT.decode(text).map_err(|_| "the secret is not Base64"),
         Some("base64_or_raw") => match LENIENT.decode(text) {
-            Err(_) if own.is_some() => Err("the secret is not Base64 behind its prefix"),
+            Err(_) if own.is_some() => Err("the secret is not Base64 after its prefix"),
             decoded => Ok(decoded.unwrap_or_else(|_| text.to_vec())),
         },
         Some("hex") => base16ct::mixed::decode_vec(text).map_err(|_| "the secret is not hexadecimal"),

@@ -130,7 +130,7 @@ fn names(program: &Path) -> Result<()> {
             [erase, forget, &["keys", "list"], &["keys", "list", "--json"], &["keys", "show", "--tenant", "acme"]]
         {
             let ran = run_command(program, &server.url, &[], args)?.exits(2)?;
-            ran.says("what should be the id of an invocation is none")?;
+            ran.says("the reply has a text that is not the id of an invocation")?;
             let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{202e}']);
             ensure!(ran.stdout.is_empty() && is_plain(&ran.stderr), "{id:?}: {ran:?}");
         }
@@ -190,7 +190,7 @@ fn ignores(program: &Path) -> Result<()> {
     std::fs::write(&file, policy.to_string())?;
     let policy = file.display().to_string();
     let ran = run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
-    ran.says("Restate took the change and has another value")
+    ran.says("Restate accepted the change, but has another value now")
 }
 
 /// A longer retention of the guard is set before those of the services, and a shorter one after them.

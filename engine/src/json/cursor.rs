@@ -108,7 +108,7 @@ impl<'j> JsonCursor<'j> {
             if !known.contains(&&**name) {
                 let hint = match nearest(name, known) {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known here: {}", quoted(known)),
+                    None => format!("the known members are {}", quoted(known)),
                 };
                 issues.add(child(&self.pointer, name), format!("unknown member `{name}`; {hint}"));
             }
@@ -441,7 +441,7 @@ mod tests {
             seen,
             [
                 "/mdoe: unknown member `mdoe`; did you mean `mode`?",
-                "/zzzzz: unknown member `zzzzz`; known here: `mode`, `a/b~`, `n`, `w`, `l`",
+                "/zzzzz: unknown member `zzzzz`; the known members are `mode`, `a/b~`, `n`, `w`, `l`",
                 "(document): the member `mode` is missing",
                 "/a~1b~0/x: expected a string, found an array",
                 "/n: expected an integer from 0 to 5",

@@ -49,9 +49,9 @@ fn of_the_whole(text: &[u8]) -> Option<&'static str> {
         ([0xef, 0xbb, 0xbf, ..], _) => {
             Some("a byte order mark at line 1 column 1: save the document as UTF-8 without one")
         }
-        ([0xff, 0xfe, ..] | [0xfe, 0xff, ..], _) => {
-            Some("this is UTF-16, by the byte order mark at line 1 column 1: save the document as UTF-8 without one")
-        }
+        ([0xff, 0xfe, ..] | [0xfe, 0xff, ..], _) => Some(
+            "this is UTF-16, as the byte order mark at line 1 column 1 shows: save the document as UTF-8 without one",
+        ),
         _ if is_binary && is_message => Some(
             "this is a protobuf message such as a Struct, and no text: in Envoy the plugin's `configuration` has to be a \
              `type.googleapis.com/google.protobuf.StringValue` whose `value` is the document",
@@ -83,7 +83,7 @@ type Slip = (&'static str, &'static str);
 
 /// The first thing outside of strings that JSON does not have, and where it stands.
 fn first_slip(text: &[u8]) -> Option<(usize, Slip)> {
-    const COMMENT: Slip = ("a comment", "JSON has none; remove it");
+    const COMMENT: Slip = ("a comment", "JSON has no comments; remove it");
     let mut rest = text;
     let mut comma = None;
     while let Some((first, after)) = rest.split_first() {
@@ -127,11 +127,11 @@ mod tests {
         for (text, expected) in [
             ("{\n \"a\": [1, 2,\n ]\n}", "a comma with nothing behind it at line 2 column 12: remove it"),
             ("{\"a\": 1 , }", "a comma with nothing behind it at line 1 column 9: remove it"),
-            ("{\n  // why\n \"a\": 1}", "a comment at line 2 column 3: JSON has none; remove it"),
-            ("{\"a\": 1 /* why */}", "a comment at line 1 column 9: JSON has none; remove it"),
-            ("{\"a\": 1, # why\n\"b\": 1}", "a comment at line 1 column 10: JSON has none; remove it"),
-            ("# why\n{}", "a comment at line 1 column 1: JSON has none; remove it"),
-            ("{} // why", "a comment at line 1 column 4: JSON has none; remove it"),
+            ("{\n  // why\n \"a\": 1}", "a comment at line 2 column 3: JSON has no comments; remove it"),
+            ("{\"a\": 1 /* why */}", "a comment at line 1 column 9: JSON has no comments; remove it"),
+            ("{\"a\": 1, # why\n\"b\": 1}", "a comment at line 1 column 10: JSON has no comments; remove it"),
+            ("# why\n{}", "a comment at line 1 column 1: JSON has no comments; remove it"),
+            ("{} // why", "a comment at line 1 column 4: JSON has no comments; remove it"),
             ("{'a': 1}", "a single quote at line 1 column 2: strings stand in double quotes"),
             ("{\"é\": 1,}", "a comma with nothing behind it at line 1 column 9: remove it"),
         ] {

@@ -84,7 +84,7 @@ impl LocationTemplate {
         loop {
             let (literal, after) = rest.split_once('{').unwrap_or((rest, ""));
             if !literal.bytes().all(|byte| byte == b'/' || is_plain(byte)) {
-                return Err(format!("`{literal}`: fixed text in a location is [A-Za-z0-9/._~:@!$&'()*+=-]"));
+                return Err(format!("`{literal}`: fixed text in a location may hold only [A-Za-z0-9/._~:@!$&'()*+=-]"));
             }
             sample.push_str(literal);
             if !literal.is_empty() {
@@ -98,20 +98,25 @@ impl LocationTemplate {
             pieces.push(match name.strip_prefix("body:") {
                 Some(pointer) => LocationPiece::Member(
                     Pointer::parse(pointer, false).filter(|_| !name.contains('{')).ok_or_else(|| {
-                        format!("`{{{name}}}`: behind `body:` stands a JSON pointer of at most 8 parts, such as `/id`")
+                        format!("`{{{name}}}`: write a JSON pointer of at most 8 parts after `body:`, such as `/id`")
                     })?,
                 ),
-                None => LocationPiece::Parameter(parameters.iter().position(|known| *known == name).ok_or_else(|| {
-                    let near = suggestion(name, parameters.iter().copied());
-                    format!("`{{{name}}}` is neither a parameter of the route's path nor `body:` and a JSON pointer{near}")
-                })?),
+                None => {
+                    LocationPiece::Parameter(parameters.iter().position(|known| *known == name).ok_or_else(|| {
+                        let near = suggestion(name, parameters.iter().copied());
+                        format!(
+                            "`{{{name}}}` is neither a parameter of the route's path nor `body:` followed by a JSON \
+                             pointer{near}"
+                        )
+                    })?)
+                }
             });
             rest = after;
         }
         if sample == "/" || !is_normal(&sample) {
             return Err(
                 "a location is a path such as `/refunds/{body:/id}`: it begins with one slash, and no segment is \
-                        empty, `.` or `..`"
+                 empty, `.` or `..`"
                     .to_owned(),
             );
         }

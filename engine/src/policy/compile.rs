@@ -69,8 +69,10 @@ impl Compiler<'_> {
         let document = self.document;
         let backend = &document.backend;
         if backend.rewrite_path && document.unmatched != Unmatched::Reject {
-            self.issues
-                .add("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend");
+            self.issues.add(
+                "/unmatched",
+                "`rewrite_path` needs `REJECT`: with another value, undeclared paths would reach the backend",
+            );
         }
         let reserved_paths = self.reserved_paths();
         let mut identities = vec![document.identity.clone().unwrap_or_default()];
@@ -87,7 +89,10 @@ impl Compiler<'_> {
             self.check_collision(*index, declared, target.as_deref());
             if let Some(first) = names.insert(ENDPOINTS, declared.endpoint, routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
-                let message = format!("the endpoint `{}` is declared at /routes/{first} already", declared.endpoint);
+                let message = format!(
+                    "the endpoint `{}` is already declared at /routes/{first}: give one of the two another name",
+                    declared.endpoint
+                );
                 self.issues.add(format!("/routes/{index}/endpoint"), message);
             }
             let methods = match &declared.methods {
@@ -137,7 +142,10 @@ impl Compiler<'_> {
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
         if document.mode == Mode::Shadow {
-            self.warnings.add("/mode", "shadow: Case A refusals and key rewrites are not acted on");
+            self.warnings.add(
+                "/mode",
+                "shadow mode: requests that break the rules of Case A are not refused, and keys are not rewritten",
+            );
         }
         self.hosts_warning();
         self.check_retry_headers();
@@ -203,17 +211,22 @@ impl Compiler<'_> {
             }
         };
         if let Some(name) = parameters.iter().find(|name| IDENTITY_NAMES.contains(name)) {
-            let message = format!(
-                "`{{{name}}}` stands for the caller's own {name} in a target; call the parameter something else"
-            );
+            let message =
+                format!("in a target, `{{{name}}}` means the caller's {name}: give the parameter another name");
             self.issues.add(format!("/routes/{index}/path"), message);
         }
         if target.needs_project() && route.scope != Scope::Project {
-            self.issues.add(pointer(), "the route's scope has no project to put for `{project}`");
+            self.issues.add(
+                pointer(),
+                "the target names `{project}`, but with the route's `scope` a caller needs no project: change the \
+                 scope to `project`, or the target",
+            );
         }
         if target.needs_identity() && route.webhook.is_none() && !self.has_identity(route) {
-            self.issues
-                .add(pointer(), "the target names parts of an identity, and no `identity` says where it comes from");
+            self.issues.add(
+                pointer(),
+                "the target names tenant, project or subject: add `identity`, which says where they come from",
+            );
         }
         Some(target)
     }
@@ -260,7 +273,8 @@ impl Compiler<'_> {
         }
         if policy.is_case_a() && route.webhook.is_none() && !self.has_identity(route) {
             let message = format!(
-                "`{}` namespaces keys with the caller's identity, and no `identity` says where it comes from (docs/identity.md has examples)",
+                "`{}` puts the caller's identity into keys: add `identity`, which says where it comes from \
+                 (docs/identity.md has examples)",
                 policy.name()
             );
             self.issues.add(at("policy"), message);
@@ -269,7 +283,7 @@ impl Compiler<'_> {
         if route.in_flight_conflict && !(recovery::has_results(route) && self.is_restate()) {
             self.issues.add(
                 at("in_flight"),
-                "only a REQUIRED_A or ACCEPTED route with a `target` in Restate can be asked about keys in flight",
+                "`conflict` works only on a REQUIRED_A or ACCEPTED route with a `target` in Restate",
             );
         }
         let reads = |method: &str| matches!(method, "GET" | "HEAD");
@@ -277,9 +291,9 @@ impl Compiler<'_> {
             route.methods.iter().flatten().map(|method| method.0.as_str()).filter(|method| !reads(method)).collect();
         if route.target.is_some() && writing.len() > 1 {
             let message = format!(
-                "{} share one `target`, and the backend stores a result under service, handler and key, whatever the method: \
-                 a caller would get the result of one for the other. Keep one of them beside GET and HEAD, and give each \
-                 other one a route with a `target` of its own",
+                "{} share one `target`, and the backend stores a result under service, handler and key, whatever the \
+                 method: a caller would get the result of one for the other. Keep one of these methods (besides GET and \
+                 HEAD), and give each of the others a route with its own `target`",
                 writing.join(" and ")
             );
             self.issues.add(at("methods"), message);
@@ -291,7 +305,8 @@ impl Compiler<'_> {
         }
         let is_rewritten = backend.rewrite_path && route.target.is_some();
         if !is_rewritten && !route.query.is_empty() {
-            self.issues.add(at("query"), "the query is only chosen from where the path is rewritten to a `target`");
+            self.issues
+                .add(at("query"), "`query` works only on a route with a `target`, and with `\"rewrite_path\": true`");
         }
     }
 
@@ -357,8 +372,9 @@ impl Compiler<'_> {
         self.warnings.add(
             "/routes",
             format!(
-                "`hosts` is set on `{first}`{others}: set `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the \
-                 gateway's connection manager, for a host with a port or a final dot is another host"
+                "`hosts` is set on `{first}`{others}: set `strip_any_host_port: true` and `strip_trailing_host_dot: \
+                 true` on the gateway's connection manager, because without them a host with a port or a final dot is \
+                 another host"
             ),
         );
     }
@@ -370,7 +386,7 @@ impl Compiler<'_> {
         let of_operation = backend.operation_id.iter().flat_map(|id| [&id.from, &id.to]);
         let used: Vec<&String> = of_operation.chain(&backend.replay_headers).collect();
         for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
-            let message = format!("`{name}` has another meaning in /backend: the advice needs a header of its own");
+            let message = format!("/backend already uses the header `{name}`: choose another one for the advice");
             self.issues.add("/answers/retry_headers", message);
         }
     }
@@ -410,7 +426,8 @@ impl Compiler<'_> {
                 free = Some(first);
             } else if let Some(first) = first {
                 let message = format!(
-                    "`/{first}` is the path of a service of the backend and so closed to clients; choose another first segment"
+                    "`/{first}` is the path of a service of the backend, and therefore closed to clients; choose another \
+                     first segment"
                 );
                 self.issues.add(format!("/routes/{index}/path"), message);
             }
@@ -421,8 +438,8 @@ impl Compiler<'_> {
                 && let Some(service) = names.alike(SERVICES, first)
             {
                 let message = format!(
-                    "`/{first}` is the path of the service `{service}` for a backend that ignores letter case, and so closed to \
-                     clients; choose another first segment"
+                    "`/{first}` is the path of the service `{service}` for a backend that ignores letter case, and \
+                     therefore closed to clients; choose another first segment"
                 );
                 self.issues.add(format!("/routes/{index}/path"), message);
             }
@@ -431,7 +448,9 @@ impl Compiler<'_> {
             };
             if route.target.as_deref().is_some_and(is_reserved) {
                 self.issues
-                    .add(format!("/routes/{index}/target"), "the service's path is one of /backend/reserved_paths");
+                    .add(format!("/routes/{index}/target"), "the path of this service is closed by \
+                                                             /backend/reserved_paths: remove it there, or choose another \
+                                                             target");
             }
         }
     }
@@ -463,7 +482,7 @@ impl Compiler<'_> {
                 || name_of_parameter
                 || always.clone().any(|removed| removed == canonical(name))
             {
-                let message = format!("`{name}` never reaches the backend as a client sent it");
+                let message = format!("the backend never gets `{name}` as a client sent it: remove it from this list");
                 self.issues.add(format!("/backend/keep_headers/{index}"), message);
             }
             strip.exempt(name);

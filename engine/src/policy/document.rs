@@ -210,7 +210,7 @@ fn parse_prefix(text: &str) -> Result<String, String> {
     if !words.is_some_and(|words| words.split('-').all(is_word)) {
         Err("expected the beginning of a header name in lower case, such as `x-path-`".to_owned())
     } else if TAKEN.iter().any(|taken| text.starts_with(taken)) {
-        Err(format!("headers that begin with `{text}` have a meaning of their own"))
+        Err(format!("headers that begin with `{text}` already have a meaning: choose another beginning"))
     } else {
         Ok(text.to_owned())
     }
@@ -240,7 +240,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
             let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
             count.parse::<u64>().ok().filter(|count| digits && *count > 0)?.checked_mul(seconds)
         })
-        .ok_or_else(|| "a duration is a count and a unit: `30s`, `15m`, `24h`, `7d`".to_owned())
+        .ok_or_else(|| "expected a duration, a number and a unit, such as `30s`, `15m`, `24h` or `7d`".to_owned())
 }
 
 /// Parses an absolute http or https URL that fits into a header.
@@ -269,7 +269,7 @@ fn check_name(text: &str) -> Result<&str, String> {
     if (1..=128).contains(&text.len()) && !text.starts_with('_') && text.bytes().all(plain) {
         Ok(text)
     } else {
-        Err("a name is 1 to 128 of A-Z a-z 0-9 . _ - and does not begin with _".to_owned())
+        Err("a name has 1 to 128 characters of A-Z a-z 0-9 . _ - and does not begin with _".to_owned())
     }
 }
 
@@ -280,7 +280,7 @@ fn parse_name(text: &str) -> Result<String, String> {
 
 /// Checks that a text is not empty.
 fn check_text(text: &str) -> Result<&str, String> {
-    if text.is_empty() || text.contains('\0') { Err("expected some text".to_owned()) } else { Ok(text) }
+    if text.is_empty() || text.contains('\0') { Err("expected a text that is not empty".to_owned()) } else { Ok(text) }
 }
 
 /// Parses a text that is not empty.

@@ -133,7 +133,7 @@ impl Operations {
     /// Reports that no secret can make a tag.
     pub(super) fn check_keys(&self, issues: &mut Issues) {
         if self.secrets.iter().all(|secret| matches!(secret, Secret::Value(value) if value.is_empty())) {
-            issues.add(SECRET, "every secret is empty: no operation id could be made");
+            issues.add(SECRET, "every secret is empty, so no operation id can be made");
         }
     }
 }

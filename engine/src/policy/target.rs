@@ -153,7 +153,7 @@ impl Target {
     }
 }
 
-const NAME: &str = "service and handler are [A-Za-z_][A-Za-z0-9._-]*";
+const NAME: &str = "service and handler have the form [A-Za-z_][A-Za-z0-9._-]*";
 
 fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -248,7 +248,7 @@ pub(super) fn is_plain(byte: u8) -> bool {
 /// values.
 fn push_literal(text: &str, pieces: &mut Vec<KeyPiece>) -> Result<(), String> {
     if !text.bytes().all(is_plain) {
-        return Err(format!("`{text}`: literal text in an object key is [A-Za-z0-9._~:@!$&'()*+=-]"));
+        return Err(format!("`{text}`: fixed text in an object key may hold only [A-Za-z0-9._~:@!$&'()*+=-]"));
     }
     if !text.is_empty() {
         pieces.push(KeyPiece::Literal(text.to_owned()));

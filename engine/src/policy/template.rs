@@ -108,15 +108,15 @@ impl Template {
             };
             match parameter {
                 Some(name) if !is_parameter_name(name) => {
-                    return Err(format!("`{{{name}}}`: a parameter's name is [a-z][a-z0-9_]*"));
+                    return Err(format!("`{{{name}}}`: a parameter's name has the form [a-z][a-z0-9_]*"));
                 }
                 Some(name) if names.contains(&name) => {
-                    return Err(format!("the parameter `{{{name}}}` stands in the path twice"));
+                    return Err(format!("the parameter `{{{name}}}` is in the path twice: rename one of them"));
                 }
                 _ if prefix.contains('}') || (parameter.is_none() && segment.contains('{')) => {
                     return Err(format!(
-                        "`{segment}`: a parameter takes a whole segment, or the rest of one behind a text, as in /{{name}}/ or \
-                         /key:{{name}}/"
+                        "`{segment}`: a parameter is a whole segment, or the rest of a segment after fixed text, as in \
+                         /{{name}}/ or /key:{{name}}/"
                     ));
                 }
                 None => check_literal(segment)?,
@@ -125,9 +125,11 @@ impl Template {
         }
         let literals: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'{' | b'}')).collect();
         match super::path::NormalPath::parse(&literals) {
-            Ok(normal) if normal.has_encoded_slash() => Err("%2F can only stand in a parameter's value".to_owned()),
+            Ok(normal) if normal.has_encoded_slash() => {
+                Err("%2F is allowed only in the value of a parameter: remove it from the path".to_owned())
+            }
             Ok(normal) if normal.as_str().as_bytes() != literals => Err(format!(
-                "no request can match it, since paths are normalised first: write it as `{}`",
+                "no request can match this path, because paths are normalised first: write `{}`",
                 normal_spelling(text)
             )),
             Ok(_) => Ok(Self { text: text.into() }),
@@ -224,7 +226,9 @@ fn check_literal(segment: &str) -> Result<(), String> {
         return Err(format!("`{segment}`: a parameter is written `{{{}}}`", name.to_ascii_lowercase()));
     }
     if !segment.is_empty() && segment.bytes().all(|byte| byte == b'*') {
-        return Err(format!("`{segment}`: a path has no wildcards; a parameter `{{name}}` stands for one segment"));
+        return Err(format!(
+            "`{segment}`: a path has no wildcards: write a parameter such as `{{name}}` for one segment"
+        ));
     }
     Ok(())
 }

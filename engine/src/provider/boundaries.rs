@@ -53,8 +53,8 @@ impl Scheme {
                 };
                 if !fits {
                     let message = format!(
-                        "with `none` a key is made of the whole signed text: identifier {index} has to be in the signed form, \
-                         or in JSON or a header beside a `body_hash`"
+                        "with `none`, keys are made of the whole signed text: identifier {index} has to be in the signed \
+                         form, or with a `body_hash` in JSON or a header"
                     );
                     issues.add(at("boundaries"), message);
                 }
@@ -70,19 +70,21 @@ impl Scheme {
             (None, Some((left, right)), _) => issues.add(
                 at("template"),
                 format!(
-                    "`{left}` and `{right}` stand side by side: say with `boundaries` what tells where one ends \
-                     (`timestamp`, `json_body`), or `none`: then keys are made of the whole signed text"
+                    "`{left}` and `{right}` stand side by side: write into `boundaries` what shows where the first one \
+                     ends (`timestamp`, `json_body`), or write `none`, with which keys are made of the whole signed text"
                 ),
             ),
             (None, None, Err((left, right))) => issues.add(
                 at("template"),
                 format!(
-                    "`{left}` can hold `{right}`, so that one signature fits several deliveries: say with `boundaries` what \
-                     tells where it ends (`json_body`), or `none`: then keys are made of the whole signed text"
+                    "`{left}` can hold `{right}`, so one signature fits several deliveries: write into `boundaries` what \
+                     shows where it ends (`json_body`), or write `none`, with which keys are made of the whole signed \
+                     text"
                 ),
             ),
             (Some(_), _, Err((left, right))) => {
-                issues.add(at("boundaries"), format!("this does not tell where `{left}` ends and `{right}` begins"));
+                issues.add(at("boundaries"), format!("this value does not show where `{left}` ends and `{right}` begins: \
+                                                      choose another one"));
             }
             (_, _, Ok(bytes)) => self.forbidden_bytes = bytes,
         }

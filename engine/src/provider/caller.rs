@@ -14,8 +14,8 @@ use crate::time::Unit;
 
 /// Algorithms with which someone who has seen one signed request can sign others.
 const FORGEABLE: [(&str, &str); 2] = [
-    ("token", "a token covers nothing of the request"),
-    ("sha256-secret-first", "who has seen a signature of this kind can sign a longer body"),
+    ("token", "a token does not sign the request"),
+    ("sha256-secret-first", "whoever has seen a signature of this kind can sign a longer body"),
 ];
 
 impl Provider {
@@ -61,11 +61,11 @@ impl Provider {
             let missing = scheme.missing(tenant, project);
             if !missing.is_empty() {
                 let missing = missing.join("`, `");
-                gaps.push(format!("the signature has to cover the whole request; the template lacks `{missing}`"));
+                gaps.push(format!("the signature has to cover the whole request: add `{missing}` to the template"));
             }
             if let Some(part) = scheme.ambiguous_part(tenant, project) {
                 gaps.push(format!(
-                    "`{part}` can hold what stands beside it, so that two requests could have one signature: put a line \
+                    "`{part}` can hold the text next to it, so two requests could have the same signature: put a line \
                      break (`\\n`), which no header and no path can hold, between any two parts"
                 ));
             }
@@ -96,7 +96,7 @@ fn check(at: &JsonCursor<'_>, scheme: &Scheme, issues: &mut Issues) {
         }
         Some(_) => {}
     }
-    let nothing = "is nothing to a caller, which signs its key and its body";
+    let nothing = "is not supported for signed callers, which sign their key and their body";
     stray(&fields, &["identifier", "body_hash", "boundaries"], nothing, issues);
     let is_unsupported = |part: &TemplatePart| {
         matches!(part, TemplatePart::Json { .. } | TemplatePart::SortedForm | TemplatePart::HubspotUrl)
@@ -104,8 +104,8 @@ fn check(at: &JsonCursor<'_>, scheme: &Scheme, issues: &mut Issues) {
     if scheme.template.iter().any(is_unsupported) {
         issues.add(
             format!("{}/template", at.pointer),
-            "a caller signs `{method}`, `{path}` or `{url}`, `{timestamp}`, `{id}`, `{header:…}` and `{body}`, nothing \
-             that has to be read out of them",
+            "a caller can sign `{method}`, `{path}` or `{url}`, `{timestamp}`, `{id}`, `{header:…}` and `{body}`, but no \
+             value that is read out of these",
         );
     }
 }

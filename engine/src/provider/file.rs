@@ -94,13 +94,13 @@ fn read_retry(at: &JsonCursor<'_>, issues: &mut Issues) -> bool {
 fn check_names(at: &JsonCursor<'_>, slots: &[Slot], issues: &mut Issues) {
     for (index, slot) in slots.iter().enumerate() {
         if slots.iter().take(index).any(|other| other.name == slot.name) {
-            issues.add(format!("{}/{index}/slot", at.pointer), "two slots have this name");
+            issues.add(format!("{}/{index}/slot", at.pointer), "another slot has this name: rename one of the two");
         }
     }
     if slots.first().is_some_and(|first| first.pattern.is_some()) {
         issues.add(
             format!("{}/0/pattern", at.pointer),
-            "the first slot is literal wherever no other slot's pattern fits",
+            "the first slot is the one for identifiers that fit no other slot's pattern, so it has no pattern: remove it",
         );
     }
 }
@@ -130,10 +130,10 @@ fn read_place(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Identifi
     let integer = fields.choice("type", &types, issues).unwrap_or_default();
     let (kind, at) = one_of(fields, &["header", "json", "form"], issues)?;
     if kind != "json" {
-        stray(fields, &["single", "type"], "goes with `json`", issues);
+        stray(fields, &["single", "type"], "works only together with `json`", issues);
     }
     if kind != "form" {
-        stray(fields, &["dash"], "goes with `form`", issues);
+        stray(fields, &["dash"], "works only together with `form`", issues);
     }
     let source = match (kind, at) {
         ("header", at) => IdentifierSource::Header(at.parse(issues, header_name)?),
@@ -158,7 +158,7 @@ fn read_composites(at: &JsonCursor<'_>, fields: &ObjectCursor<'_>, issues: &mut 
             None => names.len().checked_sub(1),
         };
         let Some(dashed) = dashed else {
-            issues.add(item.pointer, "name at least one field, and the one in `dash`");
+            issues.add(item.pointer, "name at least one field, and also the field of `dash`");
             continue;
         };
         composites.push(Composite { names, dashed });
@@ -192,7 +192,7 @@ pub(super) fn read_scheme(at: &JsonCursor<'_>, identifiers: &[Slot], issues: &mu
         stray(
             &fields,
             &["template", "boundaries", "port", "body_hash"],
-            "is nothing to a token, which signs nothing",
+            "is not supported for a token, which signs nothing",
             issues,
         );
     }
@@ -236,26 +236,30 @@ fn check_scheme(fields: &ObjectCursor<'_>, scheme: &Scheme, identifiers: &[Slot]
     let mut wrong = |member: &str, message: &str| issues.add(format!("{}/{member}", fields.pointer), message);
     let has = |wanted: fn(&TemplatePart) -> bool| scheme.template.iter().any(wanted);
     if has(|part| *part == TemplatePart::Timestamp) && scheme.timestamp.is_none() {
-        wrong("template", "`{timestamp}` needs the member `timestamp`");
+        wrong("template", "`{timestamp}` in the template needs the member `timestamp`");
     }
     if let Some(Timestamp { source: TimeSource::Pair(_), .. }) = &scheme.timestamp
         && !matches!(scheme.signature.grammar, SignatureGrammar::Pairs { .. })
     {
-        wrong("timestamp/pair", "only a header of pairs (`signature/pairs`) holds a timestamp");
+        wrong("timestamp/pair", "a timestamp in a pair needs a signature header of pairs: add `signature/pairs`");
     }
     let first = scheme.identifier.as_ref().or_else(|| identifiers.first().map(|slot| &slot.place));
     if has(|part| *part == TemplatePart::Id)
         && !matches!(first, Some(IdentifierPlace { source: IdentifierSource::Header(_), .. }))
     {
-        wrong("template", "`{id}` is the first identifier, which has to be in a header");
+        wrong("template", "`{id}` means the first identifier, which has to be in a header");
     }
     if !has(|part| *part == TemplatePart::Url) && scheme.algorithm != Algorithm::Token {
         for member in ["port", "body_hash"].iter().filter(|member| fields.get(member).is_some()) {
-            wrong(member, "this is about the URL, and the template has no `{url}`");
+            wrong(
+                member,
+                "this member changes the signed URL, and the template has no `{url}`: remove the member, or add \
+                 `{url}`",
+            );
         }
     }
     if scheme.identifier.is_some() && identifiers.is_empty() {
-        wrong("identifier", "it stands in for the first of the provider's `identifiers`, and there are none");
+        wrong("identifier", "it replaces the first of the provider's `identifiers`, and the provider has none");
     }
 }
 
@@ -272,7 +276,7 @@ fn check_signed<'p>(
             issues.add(
                 format!("{pointer}/template"),
                 format!(
-                    "the signature {} identifier {index}, `signed` says otherwise",
+                    "the signature {} identifier {index}: correct `signed` of that identifier",
                     if place.signed { "does not cover" } else { "covers" }
                 ),
             );
@@ -307,7 +311,7 @@ fn read_secret(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<SecretForm> {
     ];
     let prefix = fields.parse("prefix", issues, non_empty);
     if fields.get("prefix").is_none() {
-        stray(&fields, &["prefix_required"], "goes with `prefix`", issues);
+        stray(&fields, &["prefix_required"], "works only together with `prefix`", issues);
     }
     Some(SecretForm {
         encoding: fields.choice("encoding", &encodings, issues).unwrap_or_default(),
@@ -322,12 +326,12 @@ fn read_signature(at: &JsonCursor<'_>, algorithm: Option<Algorithm>, issues: &mu
     let fields = at.fields(&known, issues)?;
     let (kind, at) = one_of(&fields, &["header", "headers", "numbered_headers", "json"], issues)?;
     if kind == "json" {
-        stray(&fields, &["prefix", "pairs", "versions"], "goes with headers", issues);
+        stray(&fields, &["prefix", "pairs", "versions"], "works only with signatures in headers", issues);
     } else if fields.get("pairs").is_some() || fields.get("versions").is_some() {
-        stray(&fields, &["prefix"], "goes with a header that is one signature", issues);
+        stray(&fields, &["prefix"], "works only with a header that holds one signature", issues);
     }
     if algorithm == Some(Algorithm::Token) {
-        stray(&fields, &["encoding"], "is nothing to a token, which is compared as it is", issues);
+        stray(&fields, &["encoding"], "is not supported for a token, which is compared as it is", issues);
     }
     let source = match (kind, at) {
         ("header", at) => SignatureSource::Headers(vec![at.parse(issues, header_name)?]),
@@ -353,7 +357,7 @@ fn read_signature(at: &JsonCursor<'_>, algorithm: Option<Algorithm>, issues: &mu
         }
         (None, None) => SignatureGrammar::Single(prefix),
         (Some(_), Some(at)) => {
-            issues.add(at.pointer, "a header is a list of pairs or of versions, not both");
+            issues.add(at.pointer, "a header holds either pairs or versions: remove one of the two members");
             return None;
         }
     };

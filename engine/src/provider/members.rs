@@ -14,7 +14,7 @@ pub(super) fn one_of<'j>(
     match (present.next(), present.next()) {
         (Some(one), None) => Some(one),
         _ => {
-            issues.add(fields.pointer.clone(), format!("exactly one of `{}` has to be there", names.join("`, `")));
+            issues.add(fields.pointer.clone(), format!("write exactly one of `{}`", names.join("`, `")));
             None
         }
     }
@@ -28,7 +28,7 @@ pub(super) fn stray(fields: &ObjectCursor<'_>, members: &[&str], why: &str, issu
 }
 
 pub(super) fn non_empty(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("expected some text".to_owned()) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err("expected a text that is not empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 /// Parses a header name into lower case.
@@ -51,6 +51,6 @@ pub(super) fn slot_name(text: &str) -> Result<String, String> {
     if (1..=7).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase()) {
         Ok(text.to_owned())
     } else {
-        Err("a slot's name is [a-z]{1,7}".to_owned())
+        Err("a slot's name has the form [a-z]{1,7}".to_owned())
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn parse(template: &str) -> Result<Vec<TemplatePart>, String> {
         parts.push(TemplatePart::Literal(rest.to_owned()));
     }
     if parts.iter().all(|part| matches!(part, TemplatePart::Literal(_))) {
-        return Err("a template that takes nothing from the delivery signs nothing".to_owned());
+        return Err("the template names no part of the delivery, so it would sign nothing".to_owned());
     }
     Ok(parts)
 }
@@ -96,8 +96,8 @@ fn part(name: &str) -> Result<TemplatePart, String> {
             },
             _ => {
                 return Err(format!(
-                    "`{{{name}}}` is none of {{body}}, {{timestamp}}, {{id}}, {{method}}, {{url}}, {{hubspot_url}}, {{path}}, \
-                     {{sorted_form}}, {{header:Name}}, {{json:/pointer}}, {{json?:/pointer}}"
+                    "`{{{name}}}` is not one of {{body}}, {{timestamp}}, {{id}}, {{method}}, {{url}}, {{hubspot_url}}, \
+                     {{path}}, {{sorted_form}}, {{header:Name}}, {{json:/pointer}}, {{json?:/pointer}}"
                 ));
             }
         },

@@ -147,10 +147,10 @@ pub(crate) fn faults_are_told_together() -> Result<(), String> {
         "/identifiers/0/header: expected the name of a header",
         "/schemes/0/algorithm: expected one of `hmac-sha256`, `hmac-sha1`, `hmac-sha512`, `sha256-secret-first`, `token`, \
          `ed25519`, `ecdsa-p256`, found `md5`",
-        "/schemes/0/signature: exactly one of `header`, `headers`, `numbered_headers`, `json` has to be there",
-        "/schemes/0/template: `{boddy}` is none of {body}, {timestamp}, {id}, {method}, {url}, {hubspot_url}, {path}, \
+        "/schemes/0/signature: write exactly one of `header`, `headers`, `numbered_headers`, `json`",
+        "/schemes/0/template: `{boddy}` is not one of {body}, {timestamp}, {id}, {method}, {url}, {hubspot_url}, {path}, \
          {sorted_form}, {header:Name}, {json:/pointer}, {json?:/pointer}",
-        "/schemes/1/template: `template` is nothing to a token, which signs nothing",
+        "/schemes/1/template: `template` is not supported for a token, which signs nothing",
     ];
     assert_eq!(told, expected);
     Ok(())
@@ -259,20 +259,20 @@ fn issues(document: &Value) -> Vec<Issue> {
 /// What members mean together, where a schema cannot say it.
 fn is_relation(issue: &Issue) -> bool {
     [
-        "`signed` says otherwise",
+        "correct `signed` of that identifier",
         "needs the member `timestamp`",
-        "only a header of pairs",
-        "is the first identifier, which has to be in a header",
-        "stands in for the first",
-        "two slots have this name",
-        "and the one in `dash`",
-        "takes nothing from the delivery",
-        "this is about the URL",
+        "a timestamp in a pair needs",
+        "means the first identifier",
+        "replaces the first of",
+        "another slot has this name",
+        "and also the field of `dash`",
+        "names no part of the delivery",
+        "changes the signed URL",
         "stand side by side",
-        "so that one signature fits several deliveries",
-        "this does not tell where",
+        "one signature fits several deliveries",
+        "does not show where",
         "`json_body` needs",
-        "with `none` a key is made",
+        "with `none`, keys are made",
     ]
     .iter()
     .any(|words| issue.message.contains(words))

@@ -32,11 +32,13 @@ fn signing(member: &str, value: Value) -> Value {
 const SIGNED_URL: &str = "{method}\n{url}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}";
 const TWO_HOSTS: [(&str, &str); 1] = [(
     "/callers/timer/routes",
-    "`orders.create` and `orders.other-host` differ in their hosts alone, so one signed request could be sent to both: the \
-     signed text does not hold the host: sign `{url}` instead of `{path}`",
+    "`orders.create` and `orders.other-host` differ only in their hosts, so one signed request could be sent to both: \
+     the signed text does not contain the host: sign `{url}` instead of `{path}`",
 )];
-const FIXED_URL: [(&str, &str); 1] =
-    [("/callers/timer/routes", "the signed URL begins with `public_base_url` and so does not hold the host")];
+const FIXED_URL: [(&str, &str); 1] = [(
+    "/callers/timer/routes",
+    "the signed URL begins with `public_base_url`, so it does not contain the host of the request",
+)];
 
 fn base_url(url: &str) -> (&'static str, Value) {
     ("/webhooks/public_base_url", json!(url))
@@ -99,7 +101,7 @@ pub(super) fn rows() -> Vec<Row> {
                 ("/callers/timer/routes/1", "no route has the endpoint `nope`"),
                 ("/callers/timer/routes/2", "`hooks` has to be a REQUIRED_A or ACCEPTED route without `webhook`"),
                 ("/callers/timer/routes/3", "`carts.get` has to be a REQUIRED_A or ACCEPTED route without `webhook`"),
-                ("/callers/timer/routes/4", "`orders.create` stands before"),
+                ("/callers/timer/routes/4", "`orders.create` is listed twice"),
             ],
         ),
         row(
@@ -122,13 +124,16 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             [("/callers", json!({"timer": timer(json!({})), "clock": timer(json!({}))}))],
             [
-                ("/callers/clock/subject", "/callers/timer has this subject already"),
-                ("/callers/clock/routes/0", "on this route /callers/timer signs in `x-timer-signature` as well"),
+                (
+                    "/callers/clock/subject",
+                    "/callers/timer already has this subject, so keys of the two could be the same",
+                ),
+                ("/callers/clock/routes/0", "on this route /callers/timer also signs in `x-timer-signature`"),
             ],
         ),
         row(
             [("/callers", only(json!({"subject": "service:webhook-ingest"})))],
-            [("/callers/timer/subject", "/webhooks has this subject already")],
+            [("/callers/timer/subject", "/webhooks already has this subject, so keys of the two could be the same")],
         ),
         row(
             [
@@ -142,43 +147,52 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row(
             [("/callers", only(json!({}))), ("/backend/keep_headers", json!(["X-Project-Id"]))],
-            [("/backend/keep_headers/0", "`x-project-id` never reaches the backend as a client sent it")],
+            [(
+                "/backend/keep_headers/0",
+                "the backend never gets `x-project-id` as a client sent it: remove it from this list",
+            )],
         ),
         // Keys.
         row(
             [("/callers", only(json!({"key_extra_chars": ":,"})))],
-            [("/callers/timer/key_extra_chars", "keys can hold these characters beside the client's: !$&'()*+:=@")],
+            [("/callers/timer/key_extra_chars", "the characters that can be added are !$&'()*+:=@")],
         ),
         row(
             [("/callers", only(json!({"key_extra_chars": ""})))],
-            [("/callers/timer/key_prefix", "a prefix is made of what keys may hold")],
+            [(
+                "/callers/timer/key_prefix",
+                "a prefix may hold only characters of keys: A-Z a-z 0-9 . _ ~ - and those of `key_extra_chars`",
+            )],
         ),
         row([("/callers", only(json!({"key_extra_chars": "!$&'()*+:=@"})))], []),
         row(
             [("/callers", only(json!({"key_prefix": "t-timer:"})))],
-            [("/callers/timer/key_prefix", "namespaced keys begin with `t-`")],
+            [(
+                "/callers/timer/key_prefix",
+                "no key of a client may begin with `t-`, as namespaced keys do: choose another prefix",
+            )],
         ),
         row(
             [("/callers", only(json!({"key_prefix": "a".repeat(255)})))],
-            [("/callers/timer/key_prefix", "keys are at most 255 characters")],
+            [("/callers/timer/key_prefix", "the prefix is too long: a key has at most 255 characters with its prefix")],
         ),
         row([("/callers", only(json!({"key_prefix": "a".repeat(254)})))], []),
         row(
             [("/callers", only(json!({"secrets": ["planted"]})))],
-            [("/callers/timer/secrets/0", "a secret in the document shows in the gateway's config dump")],
+            [("/callers/timer/secrets/0", "a secret in the document is visible in the gateway's config dump")],
         ),
         // What a signature has to cover.
         says(
             template("{body}"),
-            "the template lacks `{method}`, `{path}`, `{timestamp}`, `{id}`, `{header:x-tenant-id}`, `{header:x-project-id}`",
+            "add `{method}`, `{path}`, `{timestamp}`, `{id}`, `{header:x-tenant-id}`, `{header:x-project-id}` to the template",
         ),
         says(
             template("{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}"),
-            "the template lacks `{body}`",
+            "add `{body}` to the template",
         ),
         row(
             [("/identity/forward", json!({"tenant": "x-org"})), ("/callers", only(json!({})))],
-            [("/callers/timer/signature/template", "the template lacks `{header:x-org}`")],
+            [("/callers/timer/signature/template", "add `{header:x-org}` to the template")],
         ),
         template(
             "{url}\n{header:x-timer-time}.{method} {header:Idempotency-Key}\n{header:x-project-id}/{header:x-tenant-id},{body}",
@@ -187,38 +201,41 @@ pub(super) fn rows() -> Vec<Row> {
         // What it means has to be clear.
         says(
             template("{method}{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
-            "`{method}` can hold what stands beside it",
+            "`{method}` can hold the text next to it, so two requests could have the same signature",
         ),
         says(
             template("{method}\n{path}.{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
-            "`{path}` can hold what stands beside it",
+            "`{path}` can hold the text next to it, so two requests could have the same signature",
         ),
         says(
             template("{method}\n{path}\n{timestamp}\n{id}:{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
-            "`{id}` can hold what stands beside it",
+            "`{id}` can hold the text next to it, so two requests could have the same signature",
         ),
         says(
             template("{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}.{header:x-project-id}\n{body}"),
-            "`{header:x-tenant-id}` can hold what stands beside it",
+            "`{header:x-tenant-id}` can hold the text next to it, so two requests could have the same signature",
         ),
         says(
             template("{method}\n{path}\n{timestamp}0{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"),
-            "`{timestamp}` can hold what stands beside it",
+            "`{timestamp}` can hold the text next to it, so two requests could have the same signature",
         ),
         says(
             template("{method}\n{body}\n{path}.{timestamp}\n{id}\n{header:x-tenant-id}.{header:x-project-id}"),
-            "`{header:x-project-id}` can hold what stands beside it",
+            "`{header:x-project-id}` can hold the text next to it, so two requests could have the same signature",
         ),
         says(
             template(
                 "{method}\n{body}\n{body}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}",
             ),
-            "`{body}` can hold what stands beside it",
+            "`{body}` can hold the text next to it, so two requests could have the same signature",
         ),
         // What a provider may say and a caller may not.
         row(
             [("/callers", signing("algorithm", json!("sha256-secret-first")))],
-            [("/callers/timer/signature/algorithm", "who has seen a signature of this kind can sign a longer body")],
+            [(
+                "/callers/timer/signature/algorithm",
+                "whoever has seen a signature of this kind can sign a longer body",
+            )],
         ),
         row(
             [("/callers", {
@@ -233,8 +250,8 @@ pub(super) fn rows() -> Vec<Row> {
                 token
             })],
             [
-                ("/callers/timer/signature/algorithm", "a token covers nothing of the request"),
-                ("/callers/timer/signature/template", "the template lacks"),
+                ("/callers/timer/signature/algorithm", "a token does not sign the request"),
+                ("/callers/timer/signature/template", "to the template"),
             ],
         ),
         row(
@@ -257,12 +274,15 @@ pub(super) fn rows() -> Vec<Row> {
             })],
             [
                 ("/callers/timer/signature", "the member `timestamp` is missing"),
-                ("/callers/timer/signature/template", "the template lacks `{timestamp}`"),
+                ("/callers/timer/signature/template", "add `{timestamp}` to the template"),
             ],
         ),
         row(
             [("/callers", signing("identifier", json!({"header": "x-id", "signed": false})))],
-            [("/callers/timer/signature/identifier", "`identifier` is nothing to a caller")],
+            [(
+                "/callers/timer/signature/identifier",
+                "`identifier` is not supported for signed callers, which sign their key and their body",
+            )],
         ),
         row(
             [(
@@ -274,7 +294,7 @@ pub(super) fn rows() -> Vec<Row> {
                     ),
                 ),
             )],
-            [("/callers/timer/signature/template", "nothing that has to be read out of them")],
+            [("/callers/timer/signature/template", "but no value that is read out of these")],
         ),
     ]
 }

@@ -7,7 +7,10 @@ pub(super) fn rows() -> Vec<Row> {
     vec![
         row(
             [("/routes/2/collision", json!("observe"))],
-            [("/routes/2/collision", "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide")],
+            [(
+                "/routes/2/collision",
+                "collision detection works only on a REQUIRED_A or ACCEPTED route with a `target`",
+            )],
         ),
         row(
             [("/backend/guard", json!(GONE)), ("/routes/0/collision", json!("enforce"))],
@@ -27,11 +30,7 @@ pub(super) fn rows() -> Vec<Row> {
                 ("/backend/guard", json!({"retention": "25h"})),
                 ("/retention", json!({"classes": {"short": "24h"}, "services": {"Orders": {"class": "short"}}})),
             ],
-            [(
-                "/backend/guard/retention",
-                "the guard forgets a request before the backend forgets its result: orders.create asks for at least the \
-                 retention of Orders (/retention/classes/short) and 2h, for the backend's cleaner",
-            )],
+            [("/backend/guard/retention", "the guard would forget a request before the backend forgets its result")],
         ),
         row(
             [

@@ -122,9 +122,12 @@ fn what_is_no_json_is_one_error_of_the_whole_document() {
         (b"{} {}", "trailing characters at line 1 column 4"),
         (b"[1,]", "a comma with nothing behind it at line 1 column 3: remove it"),
         (b"{\n  \"version\": 1,\n}", "a comma with nothing behind it at line 2 column 15: remove it"),
-        (b"{\n  \"version\": 1 // one\n}", "a comment at line 2 column 16: JSON has none; remove it"),
-        (b"{/* one */ \"version\": 1}", "a comment at line 1 column 2: JSON has none; remove it"),
-        (b"{\"version\": 1,\n# routes\n\"routes\": []}", "a comment at line 2 column 1: JSON has none; remove it"),
+        (b"{\n  \"version\": 1 // one\n}", "a comment at line 2 column 16: JSON has no comments; remove it"),
+        (b"{/* one */ \"version\": 1}", "a comment at line 1 column 2: JSON has no comments; remove it"),
+        (
+            b"{\"version\": 1,\n# routes\n\"routes\": []}",
+            "a comment at line 2 column 1: JSON has no comments; remove it",
+        ),
         (
             yaml.as_bytes(),
             "this is YAML, from line 2 column 1 on: the document is JSON; convert it, for example with `yq",

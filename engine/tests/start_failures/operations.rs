@@ -17,7 +17,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             [(here, json!({"path": 1, "secret": 1, "ttl": 1}))],
             [
-                ("/backend/operations/ttl", "unknown member `ttl`; known here: `path`, `secret`"),
+                ("/backend/operations/ttl", "unknown member `ttl`; the known members are `path`, `secret`"),
                 (path, "expected a string"),
                 ("/backend/operations/secret", "expected an object"),
             ],
@@ -29,7 +29,7 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row(
             [(here, json!({"path": "/o/{operation_id}", "secret": [{"env": "A"}, "planted"]}))],
-            [("/backend/operations/secret/1", "a secret in the document shows in the gateway's config dump")],
+            [("/backend/operations/secret/1", "a secret in the document is visible in the gateway's config dump")],
         ),
         row([operations("/operations")], [(path, "write fixed segments, and `{operation_id}` as the last one")]),
         row([operations("/{operation_id}")], [(path, "write fixed segments")]),
@@ -37,8 +37,14 @@ pub(super) fn rows() -> Vec<Row> {
         row([operations("/o/{operation_id}/x")], [(path, "write fixed segments")]),
         row([operations("/o/op:{operation_id}")], [(path, "write fixed segments")]),
         row([operations("/{tenant}/{operation_id}")], [(path, "write fixed segments")]),
-        row([operations("//o/{operation_id}")], [(path, "no request can match it")]),
-        row([operations("/o/{operation_id}/")], [(path, "no request can match it")]),
+        row(
+            [operations("//o/{operation_id}")],
+            [(path, "no request can match this path, because paths are normalised first: write `/o/{operation_id}`")],
+        ),
+        row(
+            [operations("/o/{operation_id}/")],
+            [(path, "no request can match this path, because paths are normalised first: write `/o/{operation_id}`")],
+        ),
         // What operations need.
         row(
             [fine(), ("/backend/kind", json!("generic"))],
@@ -46,29 +52,35 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row(
             [fine(), ("/backend/rewrite_path", json!(false))],
-            [(here, "operations are the calls of targets: they need `rewrite_path`")],
+            [(here, "operations are calls of targets: add `\"rewrite_path\": true`")],
         ),
         row(
             [fine(), ("/identity", json!(GONE)), ("/routes/0/policy", json!("HANDLER_INTERNAL_C"))],
-            [(here, "operations belong to callers, and no `/identity` says who calls")],
+            [(here, "operations belong to callers: add `identity`, which says who is calling")],
         ),
         row(
             [fine(), ("/backend/operation_id", json!({"from": "x-id", "to": "x-operation-id"}))],
-            [(here, "operations are found by Restate's ids: `operation_id` has to be from `x-restate-id`")],
+            [(
+                here,
+                "operations are found by Restate's ids: write `\"from\": \"x-restate-id\"` in /backend/operation_id",
+            )],
         ),
         // Paths that mean something else.
         row([operations("/restate/{operation_id}")], [(path, "`/restate` is closed to clients")]),
         row(
             [operations("/Orders/{operation_id}")],
-            [(path, "`/Orders` is the path of a service of the backend and so closed to clients")],
+            [(path, "`/Orders` is the path of a service of the backend, and therefore closed to clients")],
         ),
         row(
             [operations("/orders/by-idempotency-key/{operation_id}")],
-            [(path, "`by-idempotency-key` is the mark of paths at which results are recovered")],
+            [(
+                path,
+                "`by-idempotency-key` is reserved for paths at which results are recovered: choose another segment",
+            )],
         ),
         row(
             [fine(), ("/routes/-", route("x", "/operations/{id}", json!({})))],
-            [("/routes/3/path", "requests for operations come at `/operations/{id}`, too: choose another path for x")],
+            [("/routes/3/path", "requests for operations also match `/operations/{id}`")],
         ),
         row([fine(), ("/routes/-", route("x", "/operations/list", json!({})))], [("/routes/3/path", taken)]),
         row([fine(), ("/routes/-", route("x", "/operations/{id}/output", json!({})))], [("/routes/3/path", taken)]),

@@ -11,7 +11,10 @@ pub(super) fn relations() -> Vec<Row> {
         // Endpoints and routes that conflict name the other one.
         row(
             [("/routes/-", route("orders.create", "/x", json!({})))],
-            [("/routes/3/endpoint", "the endpoint `orders.create` is declared at /routes/0 already")],
+            [(
+                "/routes/3/endpoint",
+                "the endpoint `orders.create` is already declared at /routes/0: give one of the two another name",
+            )],
         ),
         row(
             [("/routes/-", route("x", "/orders", json!({"methods": ["PUT", "POST"]})))],
@@ -53,8 +56,8 @@ pub(super) fn relations() -> Vec<Row> {
         row(
             [("/identity", json!(GONE)), ("/routes/2/policy", json!("ACCEPTED"))],
             [
-                ("/routes/0/policy", "`REQUIRED_A` namespaces keys with the caller's identity, and no `identity` says"),
-                ("/routes/2/policy", "`ACCEPTED` namespaces keys with the caller's identity, and no `identity` says"),
+                ("/routes/0/policy", "`REQUIRED_A` puts the caller's identity into keys"),
+                ("/routes/2/policy", "`ACCEPTED` puts the caller's identity into keys"),
             ],
         ),
         row([("/identity", json!(GONE)), ("/routes/0/identity", base()["identity"].clone())], []),
@@ -64,7 +67,10 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/routes/0/policy", json!("PROHIBITED")),
                 ("/routes/0/target", json!("Orders/{tenant}/list")),
             ],
-            [("/routes/0/target", "the target names parts of an identity, and no `identity` says")],
+            [(
+                "/routes/0/target",
+                "the target names tenant, project or subject: add `identity`, which says where they come from",
+            )],
         ),
         // The method is no part of what a backend stores results under.
         row(
@@ -104,7 +110,7 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/2/in_flight", json!("conflict"))],
             [(
                 "/routes/2/in_flight",
-                "only a REQUIRED_A or ACCEPTED route with a `target` in Restate can be asked about keys in flight",
+                "`conflict` works only on a REQUIRED_A or ACCEPTED route with a `target` in Restate",
             )],
         ),
         row(
@@ -121,14 +127,20 @@ pub(super) fn relations() -> Vec<Row> {
         // What needs a target, or a key.
         row(
             [("/routes/0/target", json!(GONE)), ("/routes/0/recovery", json!(true))],
-            [("/routes/0/recovery", "only a REQUIRED_A or ACCEPTED route with a `target` can be recovered from")],
+            [("/routes/0/recovery", "results can be recovered only on a REQUIRED_A or ACCEPTED route with a `target`")],
         ),
-        row([("/routes/2/recovery", json!(true))], [("/routes/2/recovery", "can be recovered from")]),
-        row([("/routes/1/recovery", json!(true))], [("/routes/1/recovery", "can be recovered from")]),
+        row(
+            [("/routes/2/recovery", json!(true))],
+            [("/routes/2/recovery", "results can be recovered only on a REQUIRED_A or ACCEPTED route with a `target`")],
+        ),
+        row(
+            [("/routes/1/recovery", json!(true))],
+            [("/routes/1/recovery", "results can be recovered only on a REQUIRED_A or ACCEPTED route with a `target`")],
+        ),
         row([("/routes/2/recovery", json!(false)), ("/routes/0/recovery", json!(true))], []),
         row(
             [("/backend", json!({"kind": "generic"})), ("/routes/0/recovery", json!(true))],
-            [("/routes/0/recovery", "only a backend of kind `restate` can be asked for what it has stored")],
+            [("/routes/0/recovery", "results can be recovered only from a backend of kind `restate`")],
         ),
         row(
             [("/routes/2/path", json!("/orders/by-idempotency-key/{key}"))],
@@ -158,24 +170,24 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/routes/2/query", json!(["page"]))],
-            [("/routes/2/query", "the query is only chosen from where the path is rewritten to a `target`")],
+            [("/routes/2/query", "`query` works only on a route with a `target`, and with `\"rewrite_path\": true`")],
         ),
         row(
             [("/backend/rewrite_path", json!(false)), ("/routes/0/query", json!(["page"]))],
-            [("/routes/0/query", "where the path is rewritten")],
+            [("/routes/0/query", "`query` works only on a route with a `target`, and with `\"rewrite_path\": true`")],
         ),
         // The shape of answers.
         row(
             [("/routes/2/answer", json!({"status": 201}))],
-            [("/routes/2/answer", "only the answers of a `target` are shaped, where the path is rewritten to it")],
+            [("/routes/2/answer", "`answer` works only on a route with a `target`, and with `\"rewrite_path\": true`")],
         ),
         row(
             [("/backend/rewrite_path", json!(false)), ("/routes/0/answer", json!({"status": 201}))],
-            [("/routes/0/answer", "only the answers of a `target` are shaped")],
+            [("/routes/0/answer", "`answer` works only on a route with a `target`, and with `\"rewrite_path\": true`")],
         ),
         row(
             [("/routes/0/one_way", json!(true)), ("/routes/0/answer", json!({"status": 201}))],
-            [("/routes/0/answer", "a one-way target answers before there is a result")],
+            [("/routes/0/answer", "a one-way target answers before there is a result: remove `answer` or `one_way`")],
         ),
         row(
             [
@@ -184,7 +196,7 @@ pub(super) fn relations() -> Vec<Row> {
             ],
             [(
                 "/routes/0/answer/location",
-                "`{oder_id}` is neither a parameter of the route's path nor `body:` and a JSON pointer; did you mean `order_id`?",
+                "`{oder_id}` is neither a parameter of the route's path nor `body:` followed by a JSON",
             )],
         ),
         // Rules for keys.
@@ -194,7 +206,7 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/key", json!({"format": "ulid", "min_length": 27}))],
-            [("/key/min_length", "no key fits: every key of this format has 26 characters")],
+            [("/key/min_length", "no key can fit: every key of this format has 26 characters")],
         ),
         row(
             [("/key", json!({"pattern": "^r", "min_length": 3, "examples": ["r12", "x12", "r1", "t-r", "r 12"]}))],
@@ -255,7 +267,7 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/routes/0/on_prohibited", json!("strip")), ("/routes/2/on_prohibited", json!("strip"))],
-            [("/routes/0/on_prohibited", "only on a PROHIBITED route a key is not allowed")],
+            [("/routes/0/on_prohibited", "this member works only on a PROHIBITED route, where keys are not allowed")],
         ),
         // Scopes and sources.
         row(
@@ -313,9 +325,12 @@ pub(super) fn relations() -> Vec<Row> {
             [
                 (
                     "/forward/parameters",
-                    "`x-auth-tenant`, which this policy uses, begins so, too: choose another beginning",
+                    "the header `x-auth-tenant`, which this policy uses, has the same beginning: choose another one",
                 ),
-                ("/backend/keep_headers/0", "`x-auth_extra` never reaches the backend as a client sent it"),
+                (
+                    "/backend/keep_headers/0",
+                    "the backend never gets `x-auth_extra` as a client sent it: remove it from this list",
+                ),
             ],
         ),
         row(
@@ -336,15 +351,15 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/routes/-", route("x", "/flags/{a}b", json!({})))],
-            [("/routes/3/path", "`{a}b`: a parameter takes a whole segment, or the rest of one behind a text")],
+            [("/routes/3/path", "`{a}b`: a parameter is a whole segment, or the rest of a segment after fixed text")],
         ),
         // What a backend's router could take for something else.
         row(
             [("/routes/-", route("x", "/Hooks", json!({})))],
             [(
                 "/routes/3/path",
-                "`Hooks` differs from `hooks` in `/hooks/{provider}/{webhook_id}`, hooks of /routes/1, in letter case or in escapes only, \
-                 and many routers take one for the other: write both alike",
+                "`Hooks` differs from `hooks` in `/hooks/{provider}/{webhook_id}`, hooks of /routes/1, only in letter \
+                 case or in escapes, and many routers do not tell the two apart: write both in the same way",
             )],
         ),
         row(
@@ -361,7 +376,10 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/routes/-", route("x", "/files/x", json!({"encoded_slash": true})))],
-            [("/routes/3/encoded_slash", "the path has no parameter whose value could contain a slash")],
+            [(
+                "/routes/3/encoded_slash",
+                "the path has no parameter whose value could contain a slash: remove `encoded_slash`",
+            )],
         ),
         row(
             [
@@ -436,7 +454,8 @@ pub(super) fn relations() -> Vec<Row> {
             ],
             [(
                 "/routes/4/path",
-                "`/LEDGER` is the path of the service `Ledger` for a backend that ignores letter case, and so closed to clients",
+                "`/LEDGER` is the path of the service `Ledger` for a backend that ignores letter case, and therefore \
+                 closed to clients",
             )],
         ),
         row(
@@ -450,9 +469,18 @@ pub(super) fn relations() -> Vec<Row> {
         // What is closed to clients.
         row(
             [("/unmatched", json!("PROHIBITED"))],
-            [("/unmatched", "only `REJECT` goes with `rewrite_path`: every path would lead into the backend")],
+            [(
+                "/unmatched",
+                "`rewrite_path` needs `REJECT`: with another value, undeclared paths would reach the backend",
+            )],
         ),
-        row([("/unmatched", json!("HANDLER_INTERNAL_C"))], [("/unmatched", "only `REJECT` goes with `rewrite_path`")]),
+        row(
+            [("/unmatched", json!("HANDLER_INTERNAL_C"))],
+            [(
+                "/unmatched",
+                "`rewrite_path` needs `REJECT`: with another value, undeclared paths would reach the backend",
+            )],
+        ),
         row([("/unmatched", json!("PROHIBITED")), ("/backend/rewrite_path", json!(false))], []),
         row(
             [("/routes/-", route("x", "/restate/health", json!({})))],
@@ -463,7 +491,10 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/-", route("x", "/Orders/list", json!({})))],
             [
                 ("/routes/3/path", "`Orders` differs from `orders` in `/orders`, orders.create of /routes/0,"),
-                ("/routes/3/path", "`/Orders` is the path of a service of the backend and so closed to clients"),
+                (
+                    "/routes/3/path",
+                    "`/Orders` is the path of a service of the backend, and therefore closed to clients",
+                ),
             ],
         ),
         row([("/routes/-", route("x", "/IdempotencyGuard", json!({})))], [("/routes/3/path", "closed to clients")]),
@@ -490,12 +521,20 @@ pub(super) fn relations() -> Vec<Row> {
             [("/backend/reserved_paths", json!(["/Orders"]))],
             [
                 ("/routes/0/path", "`/Orders` is closed to clients"),
-                ("/routes/0/target", "the service's path is one of /backend/reserved_paths"),
+                (
+                    "/routes/0/target",
+                    "the path of this service is closed by /backend/reserved_paths: remove it there, or choose \
+                     another target",
+                ),
             ],
         ),
         row(
             [("/routes/0/target", json!("restate/create"))],
-            [("/routes/0/target", "the service's path is one of /backend/reserved_paths")],
+            [(
+                "/routes/0/target",
+                "the path of this service is closed by /backend/reserved_paths: remove it there, or choose another \
+                 target",
+            )],
         ),
         // Targets.
         row(
@@ -504,7 +543,7 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/routes/0/target", json!("Or ders/create"))],
-            [("/routes/0/target", "service and handler are [A-Za-z_][A-Za-z0-9._-]*")],
+            [("/routes/0/target", "service and handler have the form [A-Za-z_][A-Za-z0-9._-]*")],
         ),
         row([("/routes/-", cart("Cart/{cart/get"))], [("/routes/3/target", "a `{` is not closed")]),
         row(
@@ -519,7 +558,10 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/3/target", "tenant, project or subject; did you mean `cart_id`?")],
         ),
         row([("/routes/-", cart("Cart//get"))], [("/routes/3/target", "the object key is empty")]),
-        row([("/routes/-", cart("Cart/é/get"))], [("/routes/3/target", "`é`: literal text in an object key is")]),
+        row(
+            [("/routes/-", cart("Cart/é/get"))],
+            [("/routes/3/target", "`é`: fixed text in an object key may hold only [A-Za-z0-9._~:@!$&'()*+=-]")],
+        ),
         row(
             [("/routes/-", cart("Cart/{tenant}-{cart_id}/get"))],
             [(
@@ -533,22 +575,32 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/routes/0/scope", json!("tenant")), ("/routes/0/target", json!("Orders/{project}/create"))],
-            [("/routes/0/target", "the route's scope has no project to put for `{project}`")],
+            [(
+                "/routes/0/target",
+                "the target names `{project}`, but with the route's `scope` a caller needs no project: change the \
+                 scope to `project`, or the target",
+            )],
         ),
         row(
             [("/routes/0/path", json!("/{tenant}/orders"))],
-            [(
-                "/routes/0/path",
-                "`{tenant}` stands for the caller's own tenant in a target; call the parameter something else",
-            )],
+            [("/routes/0/path", "in a target, `{tenant}` means the caller's tenant: give the parameter another name")],
         ),
         // Headers.
         row(
             [("/backend/keep_headers", json!(["cookie", "Idempotency_Key", "x-http-method", "X-Edge-Idempotency"]))],
             [
-                ("/backend/keep_headers/1", "`idempotency_key` never reaches the backend as a client sent it"),
-                ("/backend/keep_headers/2", "`x-http-method` never reaches"),
-                ("/backend/keep_headers/3", "`x-edge-idempotency` never reaches"),
+                (
+                    "/backend/keep_headers/1",
+                    "the backend never gets `idempotency_key` as a client sent it: remove it from this list",
+                ),
+                (
+                    "/backend/keep_headers/2",
+                    "the backend never gets `x-http-method` as a client sent it: remove it from this list",
+                ),
+                (
+                    "/backend/keep_headers/3",
+                    "the backend never gets `x-edge-idempotency` as a client sent it: remove it from this list",
+                ),
             ],
         ),
         row(
@@ -556,11 +608,14 @@ pub(super) fn relations() -> Vec<Row> {
                 ("/identity/forward", json!({"tenant": "x-tenant-id"})),
                 ("/backend/keep_headers", json!(["x_tenant_id"])),
             ],
-            [("/backend/keep_headers/0", "`x_tenant_id` never reaches")],
+            [(
+                "/backend/keep_headers/0",
+                "the backend never gets `x_tenant_id` as a client sent it: remove it from this list",
+            )],
         ),
         row(
             [("/identity/forward", json!({"tenant": "x-id", "project": "x-project", "subject": "X-ID"}))],
-            [("/identity/forward", "tenant, project and subject need headers of their own")],
+            [("/identity/forward", "tenant, project and subject need three different headers")],
         ),
         // Webhooks.
         row(
@@ -576,14 +631,20 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/answers", json!({"retry_headers": ["X-Operation-Id"]}))],
-            [("/answers/retry_headers", "`x-operation-id` has another meaning in /backend: the advice needs a header")],
+            [(
+                "/answers/retry_headers",
+                "/backend already uses the header `x-operation-id`: choose another one for the advice",
+            )],
         ),
         row(
             [
                 ("/answers", json!({"retry_headers": ["x-again"]})),
                 ("/backend", json!({"kind": "generic", "replay_headers": ["x-again"]})),
             ],
-            [("/answers/retry_headers", "`x-again` has another meaning in /backend")],
+            [(
+                "/answers/retry_headers",
+                "/backend already uses the header `x-again`: choose another one for the advice",
+            )],
         ),
         row(
             [("/routes/1/webhook", json!({"provider": "acme_hooks"}))],
@@ -598,10 +659,7 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/routes/1/webhook", json!({"provider": "calendly"}))],
-            [(
-                "/routes/1/webhook/provider",
-                "`calendly` sends no identifier to make a key of: let the handler deduplicate (`HANDLER_INTERNAL_C`)",
-            )],
+            [("/routes/1/webhook/provider", "`calendly` sends no identifier for a key")],
         ),
         row(
             [("/routes/1/webhook", json!({"provider": "calendly"})), ("/routes/1/policy", json!("HANDLER_INTERNAL_C"))],
@@ -620,19 +678,19 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/webhooks/unkey", json!({"cluster": "unkey"}))],
-            [("/webhooks/unkey", "its bindings hold no secrets: say with `openbao` where those are looked up")],
+            [("/webhooks/unkey", "bindings of `unkey` hold no secrets: add `openbao`, where secrets are looked up")],
         ),
         row([("/webhooks/openbao", json!({}))], [("/webhooks/openbao", "the member `cluster` is missing")]),
         row(
             [("/webhooks/openbao", json!({"cluster": "c", "cache_ttl_s": 600, "stale_if_error_s": 301}))],
-            [("/webhooks/openbao", "`cache_ttl_s` and `stale_if_error_s` make at most 900 seconds together")],
+            [("/webhooks/openbao", "`cache_ttl_s` and `stale_if_error_s` together may be at most 900 seconds")],
         ),
         row(
             [("/webhooks/openbao", json!({"cluster": "c", "authority": "a b", "mount": "a//b", "token": "planted"}))],
             [
                 ("/webhooks/openbao/mount", "expected segments of A-Z a-z 0-9 . _ ~ : -"),
                 ("/webhooks/openbao/authority", "expected a host, with a port if it needs one"),
-                ("/webhooks/openbao/token", "a secret in the document shows in the gateway's config dump"),
+                ("/webhooks/openbao/token", "a secret in the document is visible in the gateway's config dump"),
             ],
         ),
         row(
@@ -641,7 +699,10 @@ pub(super) fn relations() -> Vec<Row> {
         ),
         row(
             [("/webhooks/openbao", json!({"cluster": "c", "path": "{tenant}:{project}"}))],
-            [("/webhooks/openbao/path", "each of {tenant}, {project} and {provider} has to be there once")],
+            [(
+                "/webhooks/openbao/path",
+                "the path has to hold each of {tenant}, {project} and {provider} exactly once",
+            )],
         ),
         row(
             [
@@ -650,14 +711,14 @@ pub(super) fn relations() -> Vec<Row> {
             ],
             [
                 ("/webhooks/unkey/path", "expected a path such as `/v2/keys.verifyKey`"),
-                ("/webhooks/unkey/root_key", "a secret in the document shows in the gateway's config dump"),
+                ("/webhooks/unkey/root_key", "a secret in the document is visible in the gateway's config dump"),
             ],
         ),
         row(
             [("/webhooks/static/wh_01JABCDEF/secrets", json!(["whsec_planted"]))],
             [(
                 "/webhooks/static/wh_01JABCDEF/secrets/0",
-                "a secret in the document shows in the gateway's config dump: write {\"env\": \"NAME\"}",
+                "a secret in the document is visible in the gateway's config dump",
             )],
         ),
         row(

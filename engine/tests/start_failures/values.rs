@@ -11,7 +11,7 @@ pub(super) fn values() -> Vec<Row> {
         row([("/verison", json!(1))], [("/verison", "unknown member `verison`; did you mean `version`?")]),
         row(
             [("/plugins", json!({}))],
-            [("/plugins", "unknown member `plugins`; known here: `$schema`, `version`, `mode`")],
+            [("/plugins", "unknown member `plugins`; the known members are `$schema`, `version`, `mode`")],
         ),
         // Rules for keys.
         row(
@@ -19,7 +19,7 @@ pub(super) fn values() -> Vec<Row> {
             [
                 ("/key/format", "expected one of `any`, `uuid`, `uuid7`, `ulid`, found `uuid4`"),
                 ("/key/min_length", "expected an integer from 1 to 255"),
-                ("/key/max_age", "a duration is a count and a unit"),
+                ("/key/max_age", "expected a duration, a number and a unit, such as `30s`, `15m`, `24h` or `7d`"),
                 ("/key/examples", "expected an array, found a string"),
             ],
         ),
@@ -43,11 +43,14 @@ pub(super) fn values() -> Vec<Row> {
         row([("/forward", json!({"parameters": "x-path"}))], [("/forward/parameters", "expected the beginning")]),
         row(
             [("/forward", json!({"parameters": "x-forwarded-"}))],
-            [("/forward/parameters", "headers that begin with `x-forwarded-` have a meaning of their own")],
+            [(
+                "/forward/parameters",
+                "headers that begin with `x-forwarded-` already have a meaning: choose another beginning",
+            )],
         ),
         row(
             [("/identity/sources/0/tenant", json!({"value": "_tenant"}))],
-            [("/identity/sources/0/tenant/value", "a tenant or project is 1 to 63 of A-Z a-z 0-9 . _ ~ - that do not")],
+            [("/identity/sources/0/tenant/value", "a tenant or project has 1 to 63 characters of A-Z a-z 0-9 . _ ~ -")],
         ),
         row(
             [("/identity/sources/0/project", json!({"value": "a", "type": "b"}))],
@@ -89,16 +92,22 @@ pub(super) fn values() -> Vec<Row> {
                 ("/answers/retry_headers/0", "write the header with - instead of _: `_` counts as `-`"),
                 (
                     "/answers/retry_headers/1",
-                    "`retry-after` has a meaning of its own; a header such as `x-should-retry`",
+                    "`retry-after` already has a meaning: choose another header, such as `x-should-retry`",
                 ),
-                ("/answers/retry_headers/2", "`content-type` has a meaning of its own"),
-                ("/answers/retry_headers/3", "`idempotency-retry` has a meaning of its own"),
+                (
+                    "/answers/retry_headers/2",
+                    "`content-type` already has a meaning: choose another header, such as `x-should-retry`",
+                ),
+                (
+                    "/answers/retry_headers/3",
+                    "`idempotency-retry` already has a meaning: choose another header, such as `x-should-retry`",
+                ),
                 ("/answers/retry_headers/4", "expected a header name"),
             ],
         ),
         row(
             [("/answers", json!({"retry_headers": ["x-a", "X-A"]}))],
-            [("/answers/retry_headers", "`x-a` stands in the list twice")],
+            [("/answers/retry_headers", "`x-a` is in the list twice")],
         ),
         row(
             [("/answers", json!({"retry_headers": ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"]}))],
@@ -130,7 +139,10 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row(
             [("/retention", json!({"classes": {"a/b": "1 day"}}))],
-            [("/retention/classes/a~1b", "a duration is a count and a unit: `30s`")],
+            [(
+                "/retention/classes/a~1b",
+                "expected a duration, a number and a unit, such as `30s`, `15m`, `24h` or `7d`",
+            )],
         ),
         row(
             [("/backend/kind", json!(GONE))],
@@ -138,8 +150,11 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row([("/backend", json!(GONE))], [("", "is Restate's ingress; docs/backends.md compares them")]),
         row([("/backend/kind", json!("kafka"))], [("/backend/kind", "expected one of `restate`, `generic`")]),
-        row([("/backend/cluster", json!(""))], [("/backend/cluster", "expected some text")]),
-        row([("/backend/guard", json!({"service": "a/b"}))], [("/backend/guard/service", "service and handler are")]),
+        row([("/backend/cluster", json!(""))], [("/backend/cluster", "expected a text that is not empty")]),
+        row(
+            [("/backend/guard", json!({"service": "a/b"}))],
+            [("/backend/guard/service", "service and handler have the form [A-Za-z_][A-Za-z0-9._-]*")],
+        ),
         row(
             [("/backend/operation_id", json!({"from": "a b"}))],
             [
@@ -155,8 +170,8 @@ pub(super) fn values() -> Vec<Row> {
         row(
             [("/backend/reserved_paths", json!(["/a/", "/", "a", "/%5c"]))],
             [
-                ("/backend/reserved_paths/0", "write it in its normalised spelling, `/a`, and not the root"),
-                ("/backend/reserved_paths/1", "and not the root"),
+                ("/backend/reserved_paths/0", "write the path in its normalised form, `/a`"),
+                ("/backend/reserved_paths/1", "the root `/` cannot be closed: write a path below it"),
                 ("/backend/reserved_paths/2", "The request target is no absolute path"),
                 ("/backend/reserved_paths/3", "The path holds a backslash"),
             ],
@@ -166,11 +181,11 @@ pub(super) fn values() -> Vec<Row> {
         row([("/identity/sources", json!(GONE))], [("/identity", "the member `sources` is missing")]),
         row(
             [("/identity/sources/-", base()["identity"]["sources"][0].clone())],
-            [("/identity/sources/1", "a source named `jwt` stands before")],
+            [("/identity/sources/1", "the name `jwt` is used twice: give each source its own name")],
         ),
         row(
             [("/identity/subject_types", json!(["Robot"]))],
-            [("/identity/subject_types/0", "a subject type is [a-z][a-z0-9_]*")],
+            [("/identity/subject_types/0", "a subject type has the form [a-z][a-z0-9_]*")],
         ),
         row([("/identity/sources/0/metadata", json!(GONE))], [(source, "a source has either `metadata`")]),
         row([("/identity/sources/0/headers_owned_by", json!("x"))], [(source, "a source has either `metadata`")]),
@@ -182,10 +197,13 @@ pub(super) fn values() -> Vec<Row> {
             [("/identity/sources/0/metadata", json!("envoy.filters.http.jwt_authn"))],
             [("/identity/sources/0/metadata", "one: [\"envoy.filters.http.jwt_authn\", \"jwt\"]")],
         ),
-        row([("/identity/sources/0/tenant", json!([]))], [("/identity/sources/0/tenant", "name the member")]),
+        row(
+            [("/identity/sources/0/tenant", json!([]))],
+            [("/identity/sources/0/tenant", "the list is empty: name the member to read")],
+        ),
         row(
             [("/identity/sources/0/tenant", json!(["a", "b\0"]))],
-            [("/identity/sources/0/tenant/1", "expected some text")],
+            [("/identity/sources/0/tenant/1", "expected a text that is not empty")],
         ),
         row(
             [("/identity/sources/-", header_source("x_t"))],
@@ -193,16 +211,16 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row(
             [("/identity/sources/-", header_source("Host"))],
-            [("/identity/sources/1/tenant", "`host` has a meaning of its own")],
+            [("/identity/sources/1/tenant", "`host` already has a meaning: choose another header")],
         ),
         row(
             [("/identity/sources/-", header_source("idempotency-key"))],
-            [("/identity/sources/1/tenant", "`idempotency-key` has a meaning of its own")],
+            [("/identity/sources/1/tenant", "`idempotency-key` already has a meaning: choose another header")],
         ),
         // Routes.
         row(
             [("/routes/0/endpoint", json!("_x"))],
-            [("/routes/0/endpoint", "a name is 1 to 128 of A-Z a-z 0-9 . _ - and does not begin with _")],
+            [("/routes/0/endpoint", "a name has 1 to 128 characters of A-Z a-z 0-9 . _ - and does not begin with _")],
         ),
         row(
             [("/routes/0/methods", json!([]))],
@@ -212,7 +230,7 @@ pub(super) fn values() -> Vec<Row> {
             [("/routes/0/methods", json!(["post", "CONNECT"]))],
             [
                 ("/routes/0/methods/0", "expected a method in upper case, such as `POST`"),
-                ("/routes/0/methods/1", "CONNECT has no path to route by"),
+                ("/routes/0/methods/1", "CONNECT is not supported, because its requests have no path"),
             ],
         ),
         row(
@@ -230,12 +248,12 @@ pub(super) fn values() -> Vec<Row> {
                 ]),
             )],
             [
-                ("/routes/0/hosts/0", "requests that spell it in another way are refused: write `a.example.com`"),
-                ("/routes/0/hosts/1", "a host stands here in its canonical form"),
-                ("/routes/0/hosts/2", "write `*.example.com`"),
-                ("/routes/0/hosts/3", "write `a.example.com`"),
-                ("/routes/0/hosts/4", "write `[2001:db8::1]`"),
-                ("/routes/0/hosts/5", "write `127.0.0.1`"),
+                ("/routes/0/hosts/0", "canonical form, `a.example.com`"),
+                ("/routes/0/hosts/1", "write the host in its canonical form, `a.example.com`"),
+                ("/routes/0/hosts/2", "canonical form, `*.example.com`"),
+                ("/routes/0/hosts/3", "canonical form, `a.example.com`"),
+                ("/routes/0/hosts/4", "canonical form, `[2001:db8::1]`"),
+                ("/routes/0/hosts/5", "canonical form, `127.0.0.1`"),
                 ("/routes/0/hosts/6", "expected a host without port"),
                 ("/routes/0/hosts/7", "such as `xn--mnchen-3ya.example`"),
             ],
@@ -244,14 +262,14 @@ pub(super) fn values() -> Vec<Row> {
             [("/routes/0/query", json!(["a b", "Delay"]))],
             [
                 ("/routes/0/query/0", "expected a query parameter's name"),
-                ("/routes/0/query/1", "`Delay` steers the backend itself and never comes from a client"),
+                ("/routes/0/query/1", "`Delay` controls the backend itself, so a client cannot send it: remove it"),
             ],
         ),
         // The shape of answers.
         row(
             [("/routes/0/answer", json!({"status": 300, "location": 1, "headers": {}}))],
             [
-                ("/routes/0/answer/headers", "unknown member `headers`; known here: `status`, `location`"),
+                ("/routes/0/answer/headers", "unknown member `headers`; the known members are `status`, `location`"),
                 ("/routes/0/answer/status", "expected an integer from 200 to 299"),
                 ("/routes/0/answer/location", "expected a string, found a number"),
             ],
@@ -259,14 +277,17 @@ pub(super) fn values() -> Vec<Row> {
         row([("/routes/0/answer", json!({}))], [("/routes/0/answer", "set `status`, `location` or both")]),
         row(
             [("/routes/0/answer", json!({"status": 204}))],
-            [("/routes/0/answer/status", "an answer with this status has no content, or a part of it")],
+            [("/routes/0/answer/status", "an answer with this status has no content, or only a part of it")],
         ),
         row([("/routes/0/answer", json!({"status": 205}))], [("/routes/0/answer/status", "has no content")]),
         row([("/routes/0/answer", json!({"status": 206}))], [("/routes/0/answer/status", "has no content")]),
         row([("/routes/0/answer", json!({"status": 207, "location": "/a:b/{body:/id}"}))], []),
         row(
             [("/routes/0/answer", json!({"location": "/orders/%41"}))],
-            [("/routes/0/answer/location", "`/orders/%41`: fixed text in a location is [A-Za-z0-9/._~:@!$&'()*+=-]")],
+            [(
+                "/routes/0/answer/location",
+                "`/orders/%41`: fixed text in a location may hold only [A-Za-z0-9/._~:@!$&'()*+=-]",
+            )],
         ),
         row(
             [("/routes/0/answer", json!({"location": "/orders/{body:/id"}))],
@@ -276,7 +297,7 @@ pub(super) fn values() -> Vec<Row> {
             [("/routes/0/answer", json!({"location": "/orders/{body:id}"}))],
             [(
                 "/routes/0/answer/location",
-                "`{body:id}`: behind `body:` stands a JSON pointer of at most 8 parts, such",
+                "`{body:id}`: write a JSON pointer of at most 8 parts after `body:`, such as `/id`",
             )],
         ),
         row(
@@ -297,34 +318,38 @@ pub(super) fn values() -> Vec<Row> {
         row([("/routes/2/path", json!("/carts/<id>"))], [("/routes/2/path", "`<id>`: a parameter is written `{id}`")]),
         row(
             [("/routes/2/path", json!("/carts/**"))],
-            [("/routes/2/path", "`**`: a path has no wildcards; a parameter `{name}` stands for one segment")],
+            [("/routes/2/path", "`**`: a path has no wildcards: write a parameter such as `{name}` for one segment")],
         ),
         row(
             [("/routes/2/path", json!("/caf\u{e9}/{id}"))],
             [(
                 "/routes/2/path",
-                "no request can match it, since paths are normalised first: write it as `/caf%C3%A9/{id}`",
+                "no request can match this path, because paths are normalised first: write `/caf%C3%A9/{id}`",
             )],
         ),
         row(
             [("/routes/2/path", json!("/{Cart}"))],
-            [("/routes/2/path", "`{Cart}`: a parameter's name is [a-z][a-z0-9_]*")],
+            [("/routes/2/path", "`{Cart}`: a parameter's name has the form [a-z][a-z0-9_]*")],
         ),
         row(
             [("/routes/2/path", json!("/{a}/{a}"))],
-            [("/routes/2/path", "the parameter `{a}` stands in the path twice")],
+            [("/routes/2/path", "the parameter `{a}` is in the path twice: rename one of them")],
         ),
         row(
             [("/routes/2/path", json!("/cart-{id}x"))],
             [(
                 "/routes/2/path",
-                "`cart-{id}x`: a parameter takes a whole segment, or the rest of one behind a text, as in /{name}/ or /key:{name}/",
+                "`cart-{id}x`: a parameter is a whole segment, or the rest of a segment after fixed text, as in /{name}/ \
+                 or /key:{name}/",
             )],
         ),
-        row([("/routes/2/path", json!("/a%2Fb"))], [("/routes/2/path", "%2F can only stand in a parameter's value")]),
+        row(
+            [("/routes/2/path", json!("/a%2Fb"))],
+            [("/routes/2/path", "%2F is allowed only in the value of a parameter: remove it from the path")],
+        ),
         row(
             [("/routes/2/path", json!("/a//b/"))],
-            [("/routes/2/path", "no request can match it, since paths are normalised first: write it as `/a/b`")],
+            [("/routes/2/path", "no request can match this path, because paths are normalised first: write `/a/b`")],
         ),
         row(
             [("/routes/2/path", json!("/a%zz"))],
@@ -333,7 +358,7 @@ pub(super) fn values() -> Vec<Row> {
         row([("/routes/2/path", json!("/a%00"))], [("/routes/2/path", "The path holds an escaped control character")]),
         row(
             [("/backend/reserved_paths", json!(["/a%2Fb"]))],
-            [("/backend/reserved_paths/0", "segments are separated by `/`, and not by %2F")],
+            [("/backend/reserved_paths/0", "write `/` instead of %2F between segments")],
         ),
         row(
             [("/routes/2/path", json!("/a%FF"))],
@@ -348,8 +373,8 @@ pub(super) fn values() -> Vec<Row> {
         row(
             [("/routes/1/webhook", json!({"provider": "Stripe", "id": "short"}))],
             [
-                ("/routes/1/webhook/provider", "a provider's name is [a-z0-9_]+; did you mean `stripe`?"),
-                ("/routes/1/webhook/id", "a webhook id is [A-Za-z0-9_-]{8,64}"),
+                ("/routes/1/webhook/provider", "a provider's name has the form [a-z0-9_]+; did you mean `stripe`?"),
+                ("/routes/1/webhook/id", "a webhook id has the form [A-Za-z0-9_-]{8,64}"),
             ],
         ),
         row(
@@ -360,7 +385,7 @@ pub(super) fn values() -> Vec<Row> {
             [("/webhooks/mode", json!("shadow"))],
             [(
                 "/webhooks/mode",
-                "`shadow` would forward what nobody has verified, in a tenant's name, so it is not offered; ",
+                "webhooks have no shadow mode, because it would forward unverified deliveries in the name",
             )],
         ),
         row([("/webhooks/mode", json!("dry-run"))], [("/webhooks/mode", "expected one of `enforce`, found `dry-run`")]),
@@ -370,7 +395,7 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row(
             [("/webhooks/static/short", base()["webhooks"]["static"]["wh_01JABCDEF"].clone())],
-            [("/webhooks/static/short", "a webhook id is")],
+            [("/webhooks/static/short", "a webhook id has the form [A-Za-z0-9_-]{8,64}")],
         ),
         row(
             [("/webhooks/static/wh_01JABCDEF/tenant", json!("_tenant"))],

@@ -20,14 +20,24 @@ pub(super) fn warnings() -> Vec<Row> {
             [("/routes/0/hosts", json!(["a.example.com"]))],
             [("/routes", "`hosts` is set on `orders.create`: set `strip_any_host_port: true`")],
         ),
-        row([("/mode", json!("shadow"))], [("/mode", "shadow: Case A refusals and key rewrites are not acted on")]),
+        row(
+            [("/mode", json!("shadow"))],
+            [(
+                "/mode",
+                "shadow mode: requests that break the rules of Case A are not refused, and keys are not rewritten",
+            )],
+        ),
         row(
             [("/webhooks", json!(GONE))],
-            [("/webhooks", "no webhook is bound (`static`, `unkey`): every delivery is answered 404")],
+            [(
+                "/webhooks",
+                "no webhook is bound, so every delivery gets 404: list bindings in `static`, or look them up with \
+                 `unkey`",
+            )],
         ),
         row(
             [("/webhooks/openbao", json!({"cluster": "openbao"}))],
-            [("/webhooks/openbao", "never asked: every binding lists its secrets")],
+            [("/webhooks/openbao", "this store is never asked, because every binding lists its secrets")],
         ),
         // A provider of the document's own is what the document says.
         row(
@@ -46,7 +56,10 @@ pub(super) fn warnings() -> Vec<Row> {
         ),
         row(
             [("/routes/0/mode", json!("shadow")), ("/routes/0/recovery", json!(true))],
-            [("/routes/0/recovery", "not given in shadow mode, where keys are not kept apart")],
+            [(
+                "/routes/0/recovery",
+                "results cannot be recovered in shadow mode, where keys of different callers are not kept apart",
+            )],
         ),
         row(
             [
@@ -65,7 +78,7 @@ pub(super) fn warnings() -> Vec<Row> {
         row([("/routes/0/collision", json!("observe"))], []),
         row(
             [("/routes/0/collision", json!("observe")), ("/routes/0/guard_failure", json!("refuse"))],
-            [("/routes/0/guard_failure", "it changes nothing without `\"collision\": \"enforce\"`")],
+            [("/routes/0/guard_failure", "this member has no effect without `\"collision\": \"enforce\"`")],
         ),
         row(
             [
@@ -74,9 +87,9 @@ pub(super) fn warnings() -> Vec<Row> {
                 ("/routes/0/guard_failure", json!("refuse")),
             ],
             [
-                ("/routes/0/guard_failure", "it changes nothing without `\"collision\": \"enforce\"`"),
-                ("/routes/0/collision_scope", "it changes nothing without `collision`"),
-                ("/routes/0/fingerprint", "it changes nothing without `collision`"),
+                ("/routes/0/guard_failure", "this member has no effect without `\"collision\": \"enforce\"`"),
+                ("/routes/0/collision_scope", "this member has no effect without `collision`"),
+                ("/routes/0/fingerprint", "this member has no effect without `collision`"),
             ],
         ),
         row(

@@ -33,7 +33,7 @@ pub(super) enum Action {
 
 /// Lists the results that are stored under keys, in the order of their ids.
 ///
-/// Without a choice all results under namespaced keys are listed. A time under "expires in" is when the retention ends; Restate
+/// Without options that choose, all results under namespaced keys are listed. A time under "expires in" is when the retention ends; Restate
 /// removes results up to an hour later (worker.cleanup-interval), and answers with them until then.
 ///
 /// Examples:
@@ -78,7 +78,7 @@ pub(super) struct ShowArguments {
 
 /// Purges one result, so that the next request with its key runs.
 ///
-/// This is the cure for an error that is stored, before the client or the provider sends the same key again. Mend the cause
+/// Use it for a stored error, before the client or the provider sends the same key again. Fix the cause
 /// first. If the guard has a claim of this key, it is purged, too, so that a corrected request is not refused as a collision.
 /// A request that is under way cannot be forgotten; the command says what to do about it.
 ///
@@ -102,7 +102,7 @@ pub(super) struct ForgetArguments {
     pub(super) one: OneKey,
     #[command(flatten)]
     pub(super) purge: PurgeOptions,
-    /// Does not ask.
+    /// Does not ask for confirmation.
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -133,7 +133,7 @@ pub(super) struct EraseArguments {
     pub(super) common: Common,
     #[command(flatten)]
     pub(super) purge: PurgeOptions,
-    /// Does not ask.
+    /// Does not ask for confirmation.
     #[arg(long)]
     pub(super) yes: bool,
 }

@@ -27,9 +27,7 @@ struct Stored {
 
 pub(super) fn erase(args: &EraseArguments) -> Result<u8, String> {
     let (Some(tenant), Some(subject)) = (&args.common.tenant, &args.common.subject) else {
-        return Err(
-            "whose results? Give --tenant and --subject; subjects of different tenants are different ones".to_owned()
-        );
+        return Err("give --tenant and --subject: the same subject in another tenant is another caller".to_owned());
     };
     let Some(session) = Session::open(&args.common, None)? else { return Ok(BAD_INPUT) };
     let rows = session.found()?;
@@ -52,7 +50,7 @@ pub(super) fn erase(args: &EraseArguments) -> Result<u8, String> {
     let Some(claims) = stored.claims else {
         return Err(format!("{UNKNOWN_GUARD}. Without their results nobody could find them, so nothing was purged"));
     };
-    let is_wanted = args.yes || asks && confirmed("Erase this for ever?")?;
+    let is_wanted = args.yes || asks && confirmed("Erase this permanently?")?;
     if !is_wanted {
         eprintln!("edge-idempotency: nothing was purged{}", if asks { "" } else { ": --yes purges" });
         return Ok(REJECT);
@@ -75,11 +73,14 @@ pub(super) fn erase(args: &EraseArguments) -> Result<u8, String> {
             ResultState::InFlight => {
                 eprintln!("edge-idempotency: {}", in_flight_advice(&session.admin, Purpose::Result, row));
             }
-            _ => eprintln!("edge-idempotency: {} came meanwhile; run this again", row.id),
+            _ => eprintln!("edge-idempotency: {} came in the meantime: run the command again", row.id),
         }
     }
     for id in &purged.kept {
-        eprintln!("edge-idempotency: the result {id} stays, because it leads to what is left; run this again");
+        eprintln!(
+            "edge-idempotency: the result {id} was not purged, because what is left is found through it: run the \
+             command again"
+        );
     }
     Ok(if left.is_empty() && known.is_empty() { FORWARD } else { REJECT })
 }

@@ -17,9 +17,11 @@ use jiff::Timestamp;
 pub(super) fn forget(args: &ForgetArguments) -> Result<u8, String> {
     let one = &args.one;
     if one.key.is_none() && one.stored_key.is_none() && one.key_hash.is_none() && one.id.is_none() {
-        return Err("which result? Give --id, --key with --tenant, --stored-key or --key-hash. `keys erase` purges all results of a \
-                    subject"
-            .to_owned());
+        return Err(
+            "say which result: give --id, --key with --tenant, --stored-key or --key-hash. `keys erase` purges all \
+             results of a subject"
+                .to_owned(),
+        );
     }
     let Some(session) = Session::open(&args.common, Some(one))? else { return Ok(BAD_INPUT) };
     let rows = session.found()?;
@@ -30,7 +32,7 @@ pub(super) fn forget(args: &ForgetArguments) -> Result<u8, String> {
         [_] => claims_of(&session.admin, guard.as_deref(), &rows)?,
         several => {
             eprintln!("{}", table(several, now));
-            return Err(format!("{} results are meant; nothing was purged. Choose one by --id", several.len()));
+            return Err(format!("{} results match, so nothing was purged: choose one with --id", several.len()));
         }
     };
     let not_looked_for = not_looked_for(&session, guard.as_deref(), rows.is_empty())?;
@@ -97,7 +99,10 @@ fn not_looked_for(session: &Session, guard: Option<&str>, nothing: bool) -> Resu
     let selection = &session.selection;
     let mut notes = Vec::new();
     if nothing && selection.id.is_some() {
-        notes.push("By --id only results under namespaced keys are looked for: no call of a handler, no claim, no request without a key.");
+        notes.push(
+            "With --id the command looks only for results under namespaced keys. It does not find calls of handlers, \
+             claims, or requests without a key.",
+        );
     }
     if guard.is_none() {
         notes.push(UNKNOWN_GUARD);
@@ -115,8 +120,8 @@ fn not_looked_for(session: &Session, guard: Option<&str>, nothing: bool) -> Resu
     }
     match &selection.operation {
         None => notes.push(
-            "Of the guard's claims only the one that all operations of a caller share was looked for. For that of one operation give \
-             --endpoint with --policy.",
+            "Of the guard's claims, the command looked only for the one that all operations of a caller share. To find \
+             the claim of one operation, give --endpoint with --policy.",
         ),
         Some(operation) if operation.is_keyed => notes.push(
             "The guard's claim of this operation was not looked for: it depends on the target's object key, which is not known here. \

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 /// A resource of Istio with the filter, for the proxies of a gateway.
 ///
-/// It was not run in a cluster: it is checked against Istio's published API description. Comments say what a form cannot set.
+/// It was never run in a cluster; tests check it against Istio's published API description. Comments say what this kind of resource
+/// cannot set.
 ///
 /// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
 #[derive(Args)]
@@ -36,7 +37,8 @@ pub(super) struct IstioArguments {
 
 /// A resource of Envoy Gateway with the filter.
 ///
-/// It was not run in a cluster: it is checked against Envoy Gateway's published API description. Comments say what a form cannot set.
+/// It was never run in a cluster; tests check it against Envoy Gateway's published API description. Comments say what this kind of
+/// resource cannot set.
 ///
 /// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
 #[derive(Args)]
@@ -70,7 +72,7 @@ struct ResourceArguments {
     policy: PolicyOption,
     #[command(flatten)]
     module: ModuleOptions,
-    /// Where the proxies get the module, for the forms that do not take a file.
+    /// Where the proxies get the module, for the kinds of resource that do not take a file.
     #[arg(long, value_name = "URL")]
     module_url: Option<String>,
     /// The namespace of the gateway.

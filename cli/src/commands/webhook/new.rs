@@ -64,7 +64,7 @@ pub(crate) struct NewArguments {
     /// Sends the credentials also over http, without encryption, to another machine.
     #[arg(long, requires = "apply")]
     allow_plain_http: bool,
-    /// Keys of different webhooks differ.
+    /// Gives each webhook its own keys, so that webhooks of one project never share a result.
     #[arg(long)]
     key_scope_webhook: bool,
     /// Whether keys include a digest of the body; without it the provider's default.
@@ -120,7 +120,7 @@ pub(super) fn run(args: &NewArguments) -> Result<u8, String> {
         if !has_unkey {
             return Err(
                 "--apply: the policy has no `webhooks.unkey`; without --apply the binding for `webhooks.static` is \
-                        printed"
+                 printed"
                     .to_owned(),
             );
         }

@@ -68,7 +68,7 @@ pub(crate) struct SignArguments {
     /// The delivery's identifier; without it a new one.
     #[arg(long, value_name = "TEXT")]
     delivery_id: Option<String>,
-    /// The body; without it one is made that has the identifier.
+    /// The body; without it the command makes one that holds the identifier.
     #[arg(long, value_name = "TEXT|@FILE|@-")]
     body: Option<String>,
     /// Which scheme of the provider's file signs, from 1; without it the first that the secret is for.
@@ -83,7 +83,7 @@ pub(crate) struct SignArguments {
     /// Prints the delivery as a request document of `explain`; with --send, the answer as JSON.
     #[arg(long)]
     json: bool,
-    /// Writes a secret out that the provider sends as a token.
+    /// Prints the secret if the provider sends it as a token.
     #[arg(long)]
     show_secret: bool,
 }

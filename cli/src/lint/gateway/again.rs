@@ -75,13 +75,13 @@ pub(super) fn key_removed(config: &SpannedNode, findings: &mut GatewayFindings) 
         let removed = node.get("request_headers_to_remove").map(SpannedNode::items).unwrap_or_default();
         let is_key = |name: &SpannedNode| name.text().is_some_and(|name| name.eq_ignore_ascii_case(KEY));
         if let Some(name) = removed.iter().find(|name| is_key(name)) {
-            let message = "the key is removed behind the filter: the backend runs every retry again";
+            let message = "the key is removed after the filter, so the backend runs every retry again";
             findings.add("envoy-changed-request", name.span.clone(), message);
         }
         for added in node.get("request_headers_to_add").map(SpannedNode::items).unwrap_or_default() {
             let key: Option<&SpannedMember> = added.get("header").and_then(|header| header.member("key"));
             if let Some(key) = key.filter(|key| is_key(&key.value)) {
-                let message = "the gateway writes a key of its own behind the filter";
+                let message = "the gateway writes its own key after the filter";
                 findings.add("envoy-changed-request", member_span(key), message);
             }
         }

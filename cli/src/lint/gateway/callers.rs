@@ -108,7 +108,7 @@ fn owned(
     let filters: Vec<&SpannedNode> = before.iter().copied().filter(|filter| is_called(filter, owner)).collect();
     let Some(filter) = filters.iter().find(|filter| !filter.is_true(&["disabled"])) else {
         let is_off = filters.first().and_then(|filter| filter.member("disabled"));
-        let what = if is_off.is_some() { "is switched off" } else { "does not stand before this one" };
+        let what = if is_off.is_some() { "is switched off" } else { "does not come before this one" };
         if open.is_empty() {
             let text = format!("the policy takes identities from headers of `{owner}`, and this filter {what}");
             findings.at_member("envoy-identity-source", is_off, own, text);

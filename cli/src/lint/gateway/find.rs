@@ -78,8 +78,8 @@ pub(super) fn filters<'t>(tree: &'t SpannedNode, path: &Path) -> FoundFilters<'t
         let span = config.span.clone();
         // A patch of a connection manager (Istio's EnvoyFilter) has no filters, and no listener around it.
         if found.unfiltered.iter().any(|(_, manager)| manager.get("http_filters").is_some()) || has_listeners(tree) {
-            let message = "the filter stands outside of the `http_filters` of the connection managers in this file, so \
-                           nothing around it can be looked at";
+            let message = "the filter is outside of the `http_filters` of the connection managers in this file, so the \
+                           gateway around it cannot be checked";
             found.missing.push((span.clone(), message.to_owned()));
         }
         found.plugins.push(FoundPlugin { span, config: Some(config), chain: None, discovered: None, wrapped: false });

@@ -77,8 +77,10 @@ fn streams(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut Gateway
     if let Some((endpoint, _)) = &needs.answer {
         for filter in filters.iter().skip(chain.index + 1) {
             if let Some(span) = mode(filter, "response_body_mode", &["STREAMED", "1", "FULL_DUPLEX_STREAMED", "4"]) {
-                let message =
-                    format!("the filter waits for answers to `{endpoint}`, which come to it in parts from here");
+                let message = format!(
+                    "this `ext_proc` passes answers on in parts, and the filter waits for whole answers of \
+                     `{endpoint}`"
+                );
                 findings.add("envoy-streamed-answer", span, message);
             }
         }
@@ -88,7 +90,8 @@ fn streams(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut Gateway
         let mut streaming =
             before.filter_map(|filter| mode(filter, "request_body_mode", &["FULL_DUPLEX_STREAMED", "4"]));
         if let Some(second) = streaming.nth(1) {
-            let message = "a second filter streams the bodies of requests, which the filter waits for";
+            let message = "this is a second filter that streams the bodies of requests, and the filter waits for these \
+                           bodies";
             findings.add("envoy-streamed-requests", second, message);
         }
     }
@@ -110,7 +113,7 @@ fn escaped_slashes(manager: &SpannedNode, needs: Option<&GatewayNeeds>, findings
             None => return,
         },
         "KEEP_UNCHANGED" | "1" => return,
-        _ => format!("the connection manager lacks `{ESCAPED_SLASHES}`, so the runtime decides what becomes of `%2F`"),
+        _ => format!("the connection manager lacks `{ESCAPED_SLASHES}`, so the runtime decides what happens to `%2F`"),
     };
     findings.at_member("envoy-escaped-slashes", member, &manager.span, message);
 }
@@ -137,9 +140,9 @@ fn order(chain: &FilterChain<'_>, findings: &mut GatewayFindings) {
         }
         let name = filter.text_at(&["name"]).unwrap_or("a filter");
         let message = if AUTHENTICATION.iter().any(|(message, _)| is(message)) {
-            format!("`{name}` stands behind the filter: who is calling is not known yet when the filter asks")
+            format!("`{name}` comes after the filter, so the caller is not known yet when the filter needs it")
         } else {
-            format!("`{name}` stands behind the filter, which has to be the last one before the router")
+            format!("`{name}` comes after the filter, which has to be the last one before the router")
         };
         findings.add("envoy-filter-order", filter.span.clone(), message);
     }
@@ -164,7 +167,7 @@ fn timeouts(manager: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayF
     for limit in limits.into_iter().flatten() {
         if millis(&limit.value).is_some_and(|limit| limit > 0 && limit <= wait_ms) {
             let message =
-                format!("a request for a result waits up to {}, and the gateway ends it before", wait(wait_ms));
+                format!("a request for a result waits up to {}, but the gateway ends it earlier", wait(wait_ms));
             findings.add("envoy-recovery-timeout", member_span(limit), message);
         }
     }

@@ -45,10 +45,10 @@ fn look(node: &SpannedNode, fields: bool, findings: &mut GatewayFindings) {
         let key = if fields { snake_case(&member.name) } else { member.name.clone() };
         if let Some(first) = seen.insert(key, member) {
             let message = if first.name == member.name {
-                format!("`{}` stands here a second time: Envoy takes the last one and reports nothing", member.name)
+                format!("`{}` is here a second time: Envoy takes the last one and reports nothing", member.name)
             } else {
                 format!(
-                    "`{}` is `{}`, which stands above: Envoy takes one of them and reports nothing",
+                    "`{}` is another name for `{}`, which is above: Envoy takes one of the two and reports nothing",
                     member.name, first.name
                 )
             };

@@ -23,7 +23,7 @@ pub(super) fn check(
             "envoy-not-seen",
             from,
             &chain.manager.span,
-            "the routes are not in this file, and not looked at",
+            "the routes are not in this file, so they were not checked",
         );
         return;
     };
@@ -43,7 +43,7 @@ pub(super) fn check(
     for host in hosts {
         again::retries(host, None, findings);
         if let Some(matcher) = host.member("matcher") {
-            let text = "the routes of this virtual host are chosen by a matcher, and not looked at";
+            let text = "a matcher chooses the routes of this virtual host, so they were not checked";
             findings.add("envoy-not-seen", matcher.name_span.clone(), text);
             is_seen = false;
             continue;
@@ -110,13 +110,14 @@ fn unmarked(
         let becomes = |rewritten: &&String| path.becomes_one(action, rewritten);
         if let Some(rewritten) = needs.rewritten.iter().find(takes) {
             let message = format!(
-                "the route{name} takes paths below `{rewritten}`, the backend's own, without the filter's mark"
+                "the route{name} takes paths below `{rewritten}`, which are the backend's own, without asking for the \
+                 filter's mark"
             );
             findings.add("envoy-unmarked-route", rule.span.clone(), message);
         } else if let Some(rewritten) = needs.rewritten.iter().find(becomes) {
             let message = format!(
-                "the route{name} can make paths below `{rewritten}`, the backend's own, of clients' paths, without the \
-                 filter's mark"
+                "the route{name} can rewrite clients' paths to paths below `{rewritten}`, which are the backend's own, \
+                 without asking for the filter's mark"
             );
             findings.add("envoy-unmarked-route", rule.span.clone(), message);
         }
@@ -144,8 +145,9 @@ fn marked(
     };
     if let Some(sample) = needs.samples.iter().find(|sample| !takes(sample)) {
         let name = host.text_at(&["name"]).unwrap_or_default();
-        let message =
-            format!("the filter writes paths such as `{sample}`, and no route of `{name}` with `{MARK}` takes it");
+        let message = format!(
+            "the filter writes paths such as `{sample}`, and no route of `{name}` that asks for `{MARK}` takes them"
+        );
         let place = host.member("routes").map_or(host.span.clone(), |routes| routes.name_span.clone());
         findings.add("envoy-no-marked-route", place, message);
     }
@@ -216,7 +218,7 @@ fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &GatewayNeeds
     for limit in limits.into_iter().flatten() {
         if millis(&limit.value).is_some_and(|limit| limit > 0 && limit <= wait_ms) {
             let message =
-                format!("a request for a result waits up to {}, and the gateway ends it before", wait(wait_ms));
+                format!("a request for a result waits up to {}, but the gateway ends it earlier", wait(wait_ms));
             findings.add("envoy-recovery-timeout", member_span(limit), message);
         }
     }
@@ -238,7 +240,7 @@ pub(super) fn clusters(tree: &SpannedNode, needs: &GatewayNeeds, findings: &mut 
             findings.add(
                 "envoy-not-seen",
                 config.name_span.clone(),
-                "clusters come from a server, and are not looked at",
+                "the clusters come from a server, so they were not checked",
             );
         }
         return;

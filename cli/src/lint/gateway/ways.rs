@@ -31,7 +31,8 @@ pub(super) fn check(
     let protected = with_the_same(tree, protected);
     for (_, manager) in &found.unfiltered {
         let Some(config) = manager.get("route_config") else {
-            let text = "a connection manager without the filter: its routes are not in this file, and not looked at";
+            let text = "a connection manager without the filter: its routes are not in this file, so they were not \
+                        checked";
             let from = ["rds", "scoped_routes"].iter().find_map(|name| manager.member(name));
             findings.at_member("envoy-not-seen", from, &manager.span, text);
             continue;

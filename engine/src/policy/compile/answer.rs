@@ -10,9 +10,9 @@ impl Compiler<'_> {
         let answer = route.answer.as_ref()?;
         let at = format!("/routes/{index}/answer");
         if route.target.is_none() || !self.document.backend.rewrite_path {
-            self.issues.add(&at, "only the answers of a `target` are shaped, where the path is rewritten to it");
+            self.issues.add(&at, "`answer` works only on a route with a `target`, and with `\"rewrite_path\": true`");
         } else if route.one_way {
-            self.issues.add(&at, "a one-way target answers before there is a result");
+            self.issues.add(&at, "a one-way target answers before there is a result: remove `answer` or `one_way`");
         }
         let parameters: Vec<&str> = route.template.parameters().collect();
         let location = answer.location.as_ref().and_then(|text| {

@@ -66,9 +66,15 @@ impl Compiler<'_> {
                 };
                 let is_allowed = matches!(route.policy, PolicyKind::RequiredA | PolicyKind::Accepted);
                 if !is_allowed || route.webhook.is_some() {
-                    self.issues.add(at, format!("signed callers bring keys of their own: `{endpoint}` has to be a REQUIRED_A or ACCEPTED route without `webhook`"));
+                    self.issues.add(
+                        at,
+                        format!(
+                            "signed callers send keys, so `{endpoint}` has to be a REQUIRED_A or ACCEPTED route \
+                             without `webhook`"
+                        ),
+                    );
                 } else if route.callers.contains(&id) {
-                    self.issues.add(at, format!("`{endpoint}` stands before"));
+                    self.issues.add(at, format!("`{endpoint}` is listed twice"));
                 } else {
                     self.shared_header(&at, caller, route);
                     self.contested_headers(headers, identities, &at, route);
@@ -88,9 +94,9 @@ impl Compiler<'_> {
             return;
         }
         let remedy = if has_fixed_base {
-            "the signed URL begins with `public_base_url` and so does not hold the host"
+            "the signed URL begins with `public_base_url`, so it does not contain the host of the request"
         } else {
-            "the signed text does not hold the host: sign `{url}` instead of `{path}`"
+            "the signed text does not contain the host: sign `{url}` instead of `{path}`"
         };
         let routes = self.document.routes.iter().map(|(_, route)| route);
         let own: Vec<&RouteDocument> =
@@ -104,7 +110,7 @@ impl Compiler<'_> {
             });
             if let Some(other) = other {
                 let message = format!(
-                    "`{}` and `{}` differ in their hosts alone, so one signed request could be sent to both: {remedy}, or \
+                    "`{}` and `{}` differ only in their hosts, so one signed request could be sent to both: {remedy}, or \
                      give the two routes different paths",
                     other.endpoint, route.endpoint
                 );
@@ -116,7 +122,9 @@ impl Compiler<'_> {
     /// Reports a subject that another caller or the webhooks have: each caller needs a namespace of its own.
     #[inline(never)]
     fn subject(&mut self, at: &str, id: usize, caller: &SignedCaller) {
-        let taken = |other: String| format!("{other} has this subject already: keys of the two could be the same");
+        let taken = |other: String| {
+            format!("{other} already has this subject, so keys of the two could be the same: choose another subject")
+        };
         if let Some(other) = self.document.callers.iter().take(id).find(|other| other.subject == caller.subject) {
             self.issues.add(format!("{at}/subject"), taken(child("/callers", &other.name)));
         }
@@ -134,7 +142,8 @@ impl Compiler<'_> {
             if let Some(header) = other.signature.signature_headers().iter().find(|header| own.contains(header)) {
                 let other = child("/callers", &other.name);
                 let message = format!(
-                    "on this route {other} signs in `{header}` as well, and a signature could be either's: choose another header"
+                    "on this route {other} also signs in `{header}`, so it would not be clear whose signature it is: \
+                     choose another header"
                 );
                 self.issues.add(at, message);
             }

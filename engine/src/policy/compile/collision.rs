@@ -22,12 +22,13 @@ impl Compiler<'_> {
     pub(super) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let member = |name: &str| format!("/routes/{index}/{name}");
         if route.guard_failure.is_some() && route.collision != Collision::Enforce {
-            self.warnings.add(member("guard_failure"), "it changes nothing without `\"collision\": \"enforce\"`");
+            self.warnings
+                .add(member("guard_failure"), "this member has no effect without `\"collision\": \"enforce\"`");
         }
         if route.collision == Collision::Off {
             let set = [("collision_scope", route.collision_caller), ("fingerprint", route.fingerprint_json)];
             for (name, _) in set.into_iter().filter(|(_, is_set)| *is_set) {
-                self.warnings.add(member(name), "it changes nothing without `collision`");
+                self.warnings.add(member(name), "this member has no effect without `collision`");
             }
             return;
         }
@@ -42,7 +43,7 @@ impl Compiler<'_> {
         let at = member("collision");
         if !has_results(route) {
             self.issues
-                .add(at.clone(), "only a REQUIRED_A or ACCEPTED route with a `target` has keys that can collide");
+                .add(at.clone(), "collision detection works only on a REQUIRED_A or ACCEPTED route with a `target`");
         }
         if backend.cluster.is_none() || backend.guard.is_none() {
             self.issues.add(at, "collision detection needs /backend/guard, and /backend/cluster to call it");
@@ -54,8 +55,8 @@ impl Compiler<'_> {
             && kept < retention.seconds.saturating_add(CLEANUP_S)
         {
             let message = format!(
-                "the guard forgets a request before the backend forgets its result: {} asks for at least the retention of {} \
-                 (/retention/classes/{}) and 2h, for the backend's cleaner",
+                "the guard would forget a request before the backend forgets its result: for {} it needs at least the \
+                 retention of {} (/retention/classes/{}) plus 2h, which the backend's cleaner can take",
                 route.endpoint, retention.service, retention.class
             );
             self.issues.add("/backend/guard/retention", message);

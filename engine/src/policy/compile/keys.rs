@@ -25,8 +25,10 @@ impl Compiler<'_> {
             );
         }
         if route.strips_prohibited.is_some() && route.policy != PolicyKind::Prohibited {
-            self.issues
-                .add(format!("/routes/{index}/on_prohibited"), "only on a PROHIBITED route a key is not allowed");
+            self.issues.add(
+                format!("/routes/{index}/on_prohibited"),
+                "this member works only on a PROHIBITED route, where keys are not allowed",
+            );
         }
         let rules = route.key.as_ref().or(self.document.key.as_ref()).filter(|_| takes_keys);
         let retention = target
@@ -37,8 +39,8 @@ impl Compiler<'_> {
         {
             let at = if route.key.is_some() { format!("/routes/{index}") } else { String::new() };
             let message = format!(
-                "`{}` is longer than the backend keeps results of {} (/retention/classes/{}), so a late retry of {} would run \
-                 again",
+                "`{}` is longer than the backend keeps results of {} (/retention/classes/{}), so a late retry of {} \
+                 would run again: shorten it, or lengthen the retention",
                 max_age.text, target.service, retention.class, route.endpoint
             );
             self.issues.add(format!("{at}/key/max_age"), message);

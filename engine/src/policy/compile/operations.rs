@@ -23,9 +23,15 @@ impl Compiler<'_> {
         let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == restate::INVOCATION);
         for (fulfilled, message) in [
             (self.is_restate(), "only a backend of kind `restate` can be asked for operations"),
-            (backend.rewrite_path, "operations are the calls of targets: they need `rewrite_path`"),
-            (self.document.identity.is_some(), "operations belong to callers, and no `/identity` says who calls"),
-            (names_invocations, "operations are found by Restate's ids: `operation_id` has to be from `x-restate-id`"),
+            (backend.rewrite_path, "operations are calls of targets: add `\"rewrite_path\": true`"),
+            (
+                self.document.identity.is_some(),
+                "operations belong to callers: add `identity`, which says who is calling",
+            ),
+            (
+                names_invocations,
+                "operations are found by Restate's ids: write `\"from\": \"x-restate-id\"` in /backend/operation_id",
+            ),
         ] {
             if !fulfilled {
                 self.issues.add("/backend/operations", message);
@@ -36,14 +42,20 @@ impl Compiler<'_> {
         let mut segments = path::segments(&declared.prefix);
         let first = segments.next().unwrap_or_default();
         if closed_services.get(SERVICES, first) == Some(CLOSED) {
-            self.issues.add(at, format!("`/{first}` is the path of a service of the backend and so closed to clients"));
+            self.issues.add(
+                at,
+                format!("`/{first}` is the path of a service of the backend, and therefore closed to clients"),
+            );
         }
         if path::segments(&declared.prefix).any(|segment| segment == SEGMENT) {
-            self.issues.add(at, "`by-idempotency-key` is the mark of paths at which results are recovered");
+            self.issues.add(
+                at,
+                "`by-idempotency-key` is reserved for paths at which results are recovered: choose another segment",
+            );
         }
         for (index, route) in routes.iter().filter(|(_, route)| hides(&declared.prefix, &route.template)) {
             let message = format!(
-                "requests for operations come at `{}`, too: choose another path for {}, or for /backend/operations",
+                "requests for operations also match `{}`: choose another path for {}, or for /backend/operations",
                 route.template, route.endpoint
             );
             self.issues.add(format!("/routes/{index}/path"), message);

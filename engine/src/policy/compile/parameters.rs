@@ -17,7 +17,8 @@ impl Compiler<'_> {
     pub(super) fn check_prefix<'n>(&mut self, mut names: impl Iterator<Item = &'n str>) {
         let Some(prefix) = &self.document.parameter_prefix else { return };
         if let Some(name) = names.find(|name| canonical(name).starts_with(prefix.as_str())) {
-            let message = format!("`{name}`, which this policy uses, begins so, too: choose another beginning");
+            let message =
+                format!("the header `{name}`, which this policy uses, has the same beginning: choose another one");
             self.issues.add("/forward/parameters", message);
         }
     }

@@ -20,8 +20,8 @@ impl Compiler<'_> {
             format!(" in `{}`, {} of /routes/{index},", route.template, route.endpoint)
         });
         let message = format!(
-            "`{text}` differs from `{other}`{of_first} in letter case or in escapes only, and many routers take one for the other: \
-             write both alike"
+            "`{text}` differs from `{other}`{of_first} only in letter case or in escapes, and many routers do not tell \
+             the two apart: write both in the same way"
         );
         self.issues.add(format!("/routes/{index}/path"), message);
     }
@@ -39,7 +39,10 @@ impl Compiler<'_> {
         for (declared, (index, route)) in documents().filter(|(_, (_, route))| route.encoded_slash) {
             let at = format!("/routes/{index}/encoded_slash");
             let Some(first) = route.template.parameters().next() else {
-                found.push((at, "the path has no parameter whose value could contain a slash".to_owned()));
+                found.push((
+                    at,
+                    "the path has no parameter whose value could contain a slash: remove `encoded_slash`".to_owned(),
+                ));
                 continue;
             };
             let own: Vec<TemplateSegment<'_>> = route.template.segments().collect();

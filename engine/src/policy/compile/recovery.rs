@@ -36,11 +36,14 @@ impl Compiler<'_> {
         }
         let at = format!("/routes/{index}/recovery");
         if !has_results(route) {
-            self.issues.add(at, "only a REQUIRED_A or ACCEPTED route with a `target` can be recovered from");
+            self.issues.add(at, "results can be recovered only on a REQUIRED_A or ACCEPTED route with a `target`");
         } else if !self.is_restate() {
-            self.issues.add(at, "only a backend of kind `restate` can be asked for what it has stored");
+            self.issues.add(at, "results can be recovered only from a backend of kind `restate`");
         } else {
-            self.warnings.add(at, "not given in shadow mode, where keys are not kept apart");
+            self.warnings.add(
+                at,
+                "results cannot be recovered in shadow mode, where keys of different callers are not kept apart",
+            );
         }
     }
 

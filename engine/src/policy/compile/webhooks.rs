@@ -25,7 +25,7 @@ impl Compiler<'_> {
             let has_identifier = self.provider(name, &at, &mut providers).is_none_or(Provider::has_identifier);
             if route.policy == PolicyKind::RequiredB && !has_identifier {
                 let message = format!(
-                    "`{name}` sends no identifier to make a key of: let the handler deduplicate (`HANDLER_INTERNAL_C`)"
+                    "`{name}` sends no identifier for a key: write `HANDLER_INTERNAL_C`, and let the handler deduplicate"
                 );
                 self.issues.add(at, message);
             }
@@ -86,11 +86,16 @@ impl Compiler<'_> {
         let webhooks = self.document.webhooks.as_ref();
         let has_routes = self.document.routes.iter().any(|(_, route)| route.webhook.is_some());
         if has_routes && webhooks.is_none_or(|webhooks| webhooks.bindings.is_empty() && webhooks.unkey.is_none()) {
-            self.warnings.add("/webhooks", "no webhook is bound (`static`, `unkey`): every delivery is answered 404");
+            self.warnings.add(
+                "/webhooks",
+                "no webhook is bound, so every delivery gets 404: list bindings in `static`, or look them up with \
+                 `unkey`",
+            );
         }
         let listed = |webhooks: &Webhooks| webhooks.bindings.values().all(|binding| !binding.secrets.is_empty());
         if webhooks.is_some_and(|webhooks| webhooks.openbao.is_some() && webhooks.unkey.is_none() && listed(webhooks)) {
-            self.warnings.add("/webhooks/openbao", "never asked: every binding lists its secrets");
+            self.warnings
+                .add("/webhooks/openbao", "this store is never asked, because every binding lists its secrets");
         }
     }
 }

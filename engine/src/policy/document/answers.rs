@@ -51,7 +51,7 @@ impl Answers {
             }
             for (index, name) in retry_headers.iter().enumerate() {
                 if retry_headers.iter().take(index).any(|other| other == name) {
-                    issues.add(&list.pointer, format!("`{name}` stands in the list twice"));
+                    issues.add(&list.pointer, format!("`{name}` is in the list twice"));
                 }
             }
         }
@@ -87,7 +87,7 @@ fn parse_retry_header(text: &str) -> Result<String, String> {
     if name.contains('_') {
         Err("write the header with - instead of _: `_` counts as `-`, and many proxies drop such names".to_owned())
     } else if families.iter().any(|family| name.starts_with(family)) || taken.contains(&name.as_str()) {
-        Err(format!("`{name}` has a meaning of its own; a header such as `x-should-retry` can repeat the advice"))
+        Err(format!("`{name}` already has a meaning: choose another header, such as `x-should-retry`"))
     } else {
         Ok(name)
     }

@@ -152,9 +152,10 @@ fn parse_header_pattern(text: &str) -> Result<String, String> {
 
 fn parse_reserved_path(text: &str) -> Result<String, String> {
     match NormalPath::parse(text.as_bytes()) {
-        Ok(path) if path.has_encoded_slash() => Err("segments are separated by `/`, and not by %2F".to_owned()),
+        Ok(path) if path.has_encoded_slash() => Err("write `/` instead of %2F between segments".to_owned()),
         Ok(path) if path.as_str() == text && text != "/" => Ok(text.to_owned()),
-        Ok(path) => Err(format!("write it in its normalised spelling, `{}`, and not the root", path.as_str())),
+        Ok(_) if text == "/" => Err("the root `/` cannot be closed: write a path below it".to_owned()),
+        Ok(path) => Err(format!("write the path in its normalised form, `{}`", path.as_str())),
         Err(why) => Err(why.detail().to_owned()),
     }
 }

@@ -80,7 +80,7 @@ fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
 fn parse_extra(text: &str) -> Result<&str, String> {
     match KeyGrammar::new("", text) {
         Ok(_) => Ok(text),
-        Err(_) => Err(format!("keys can hold these characters beside the client's: {}", EXTRA_CHARACTERS)),
+        Err(_) => Err(format!("the characters that can be added are {}", EXTRA_CHARACTERS)),
     }
 }
 
@@ -91,9 +91,11 @@ fn parse_keys(prefix: &str, extra: Option<&str>) -> Result<KeyGrammar, String> {
     let Some(extra) = extra else { return KeyGrammar::new("", "").map_err(|_| String::new()) };
     KeyGrammar::new(prefix, extra).map_err(|why| {
         match why {
-            KeyError::ReservedPrefix => "namespaced keys begin with `t-`, and no other key may",
-            KeyError::Length => "keys are at most 255 characters, and have to differ behind the prefix",
-            _ => "a prefix is made of what keys may hold: A-Z a-z 0-9 . _ ~ - and what `key_extra_chars` adds",
+            KeyError::ReservedPrefix => {
+                "no key of a client may begin with `t-`, as namespaced keys do: choose another prefix"
+            }
+            KeyError::Length => "the prefix is too long: a key has at most 255 characters with its prefix",
+            _ => "a prefix may hold only characters of keys: A-Z a-z 0-9 . _ ~ - and those of `key_extra_chars`",
         }
         .to_owned()
     })

@@ -51,7 +51,10 @@ impl IdentityRules {
             for item in items {
                 let Some(source) = read_source(&item, issues) else { continue };
                 if sources.iter().any(|other| other.name == source.name) {
-                    issues.add(item.pointer, format!("a source named `{}` stands before", source.name));
+                    issues.add(
+                        item.pointer,
+                        format!("the name `{}` is used twice: give each source its own name", source.name),
+                    );
                 }
                 sources.push(source);
             }
@@ -73,7 +76,11 @@ impl IdentityRules {
 }
 
 fn parse_type(text: &str) -> Result<String, String> {
-    if is_subject_type(text) { Ok(text.to_owned()) } else { Err("a subject type is [a-z][a-z0-9_]*".to_owned()) }
+    if is_subject_type(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("a subject type has the form [a-z][a-z0-9_]*".to_owned())
+    }
 }
 
 #[inline(never)]
@@ -146,7 +153,7 @@ impl SourceKind {
                 let members =
                     if at.is_array() { at.list(issues, parse_text)? } else { vec![at.parse(issues, parse_text)?] };
                 if members.is_empty() {
-                    issues.add(at.pointer.clone(), "name the member");
+                    issues.add(at.pointer.clone(), "the list is empty: name the member to read");
                     return None;
                 }
                 let path = namespace.iter().cloned().chain(members).collect();
@@ -163,7 +170,7 @@ fn read_forward(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Forward> {
     let forward = Forward { tenant: name("tenant"), project: name("project"), subject: name("subject") };
     let names: Vec<&str> = forward.names().collect();
     if names.iter().enumerate().any(|(at, name)| names.iter().skip(at + 1).any(|other| other == name)) {
-        issues.add(at.pointer.clone(), "tenant, project and subject need headers of their own");
+        issues.add(at.pointer.clone(), "tenant, project and subject need three different headers");
     }
     Some(forward)
 }
@@ -173,7 +180,8 @@ fn parse_constant(text: &str) -> Result<String, String> {
     match Tenant::parse(text.as_bytes()) {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => {
-            Err("a tenant or project is 1 to 63 of A-Z a-z 0-9 . _ ~ - that do not begin with _, and neither . nor .."
+            Err("a tenant or project has 1 to 63 characters of A-Z a-z 0-9 . _ ~ -, does not begin with _, and is \
+                 neither . nor .."
                 .to_owned())
         }
     }
@@ -187,7 +195,7 @@ fn parse_identity_header(text: &str) -> Result<String, String> {
     if name.contains('_') {
         Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
     } else if taken.contains(&name.as_str()) {
-        Err(format!("`{name}` has a meaning of its own"))
+        Err(format!("`{name}` already has a meaning: choose another header"))
     } else {
         Ok(name)
     }

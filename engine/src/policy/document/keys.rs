@@ -38,7 +38,7 @@ impl KeyRules {
             issues.add(format!("{}/max_age", at.pointer), message);
         }
         if let Some(length) = rules.format.length().filter(|length| rules.min_length > *length) {
-            let message = format!("no key fits: every key of this format has {length} characters");
+            let message = format!("no key can fit: every key of this format has {length} characters");
             issues.add(format!("{}/min_length", at.pointer), message);
         }
         fields.list("examples", issues, |example| {

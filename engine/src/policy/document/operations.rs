@@ -35,6 +35,9 @@ fn parse_path(text: &str) -> Result<String, String> {
     let template = Template::parse(text)?;
     match text.strip_suffix("/{operation_id}") {
         Some(prefix) if !prefix.is_empty() && template.parameters().count() == 1 => Ok(format!("{prefix}/")),
-        _ => Err("write fixed segments, and `{operation_id}` as the last one: `/operations/{operation_id}`".to_owned()),
+        _ => {
+            Err("write fixed segments, and `{operation_id}` as the last one, as in `/operations/{operation_id}`"
+                .to_owned())
+        }
     }
 }

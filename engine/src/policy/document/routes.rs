@@ -75,7 +75,7 @@ pub(crate) struct Method(pub String);
 impl Method {
     fn parse(text: &str) -> Result<Self, String> {
         match text {
-            "CONNECT" => Err("CONNECT has no path to route by".to_owned()),
+            "CONNECT" => Err("CONNECT is not supported, because its requests have no path".to_owned()),
             _ if crate::headers::is_field_name(text) && !text.bytes().any(|byte| byte.is_ascii_lowercase()) => {
                 Ok(Self(text.to_owned()))
             }
@@ -266,7 +266,7 @@ fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocumen
     if matches!(status, Some(204..=206)) {
         issues.add(
             format!("{}/status", at.pointer),
-            "an answer with this status has no content, or a part of it: choose another one, such as 201",
+            "an answer with this status has no content, or only a part of it: choose another status, such as 201",
         );
     }
     if fields.entries().next().is_none() {
@@ -291,12 +291,11 @@ fn parse_host(text: &str) -> Result<String, String> {
     match authority::parse(name.as_bytes()).map(canonical) {
         Ok(host) if is_name(&host) && host == name => Ok(text.to_owned()),
         Ok(host) if is_name(&host) => Err(format!(
-            "a host stands here in its canonical form, and requests that spell it in another way are refused: write \
-             `{wildcard}{host}`"
+            "write the host in its canonical form, `{wildcard}{host}`"
         )),
         _ => Err(
-            "expected a host without port, such as `api.example.com` or `*.example.com`; an internationalised name \
-                  in its ASCII form, such as `xn--mnchen-3ya.example`"
+            "expected a host without port, such as `api.example.com` or `*.example.com`; write an internationalised name \
+             in its ASCII form, such as `xn--mnchen-3ya.example`"
                 .to_owned(),
         ),
     }
@@ -306,7 +305,7 @@ fn parse_host(text: &str) -> Result<String, String> {
 fn parse_query_name(text: &str) -> Result<String, String> {
     match text.to_ascii_lowercase().as_str() {
         "delay" | "delaysec" | "limit-key" => {
-            Err(format!("`{text}` steers the backend itself and never comes from a client"))
+            Err(format!("`{text}` controls the backend itself, so a client cannot send it: remove it"))
         }
         _ => {
             parse_header_name(text).map(|_| text.to_owned()).map_err(|_| "expected a query parameter's name".to_owned())

@@ -38,8 +38,8 @@ pub(super) fn read_secret(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues
         if !inline {
             issues.add(
                 at.pointer.clone(),
-                "a secret in the document shows in the gateway's config dump: write {\"env\": \"NAME\"}, or for tests and \
-                 trials say \"allow_inline_secrets\": true",
+                "a secret in the document is visible in the gateway's config dump: write {\"env\": \"NAME\"}, or for \
+                 tests and trials add \"allow_inline_secrets\": true",
             );
             return None;
         }

@@ -105,7 +105,7 @@ fn read_service(fields: &ObjectCursor<'_>, credential: &str, inline: bool, issue
     let negative_s = number("negative_ttl_s", 10, 1..=300);
     let stale_s = number("stale_if_error_s", (MAX_LIFETIME_S - cache_s).min(300), 0..=MAX_LIFETIME_S);
     if cache_s + stale_s > MAX_LIFETIME_S {
-        issues.add(fields.pointer.clone(), "`cache_ttl_s` and `stale_if_error_s` make at most 900 seconds together");
+        issues.add(fields.pointer.clone(), "`cache_ttl_s` and `stale_if_error_s` together may be at most 900 seconds");
     }
     let cluster = cluster?;
     Some(Service {
@@ -158,7 +158,7 @@ fn parse_template(text: &str) -> Result<String, String> {
     let mut plain = text.to_owned();
     for name in VALUES {
         if text.matches(name).count() != 1 {
-            return Err("each of {tenant}, {project} and {provider} has to be there once".to_owned());
+            return Err("the path has to hold each of {tenant}, {project} and {provider} exactly once".to_owned());
         }
         plain = plain.replace(name, "*");
     }

@@ -75,8 +75,10 @@ impl Webhooks {
         }
         let unkey = fields.get("unkey");
         if let Some(at) = unkey.as_ref().filter(|_| !stored) {
-            issues
-                .add(at.pointer.clone(), "its bindings hold no secrets: say with `openbao` where those are looked up");
+            issues.add(
+                at.pointer.clone(),
+                "bindings of `unkey` hold no secrets: add `openbao`, where secrets are looked up",
+            );
         }
         let unkey = unkey.and_then(|at| read_unkey(&at, inline, issues));
         let openbao = fields.get("openbao").and_then(|at| read_openbao(&at, inline, issues));
@@ -122,9 +124,11 @@ fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Is
 fn parse_mode(text: &str) -> Result<(), String> {
     match text {
         "enforce" => Ok(()),
-        "shadow" => Err("`shadow` would forward what nobody has verified, in a tenant's name, so it is not offered; \
-                         `edge-idempotency explain` shows what becomes of a delivery"
-            .to_owned()),
+        "shadow" => {
+            Err("webhooks have no shadow mode, because it would forward unverified deliveries in the name of a \
+                 tenant; `edge-idempotency explain` shows what happens to a delivery"
+                .to_owned())
+        }
         other => Err(format!("expected one of `enforce`, found `{other}`")),
     }
 }
@@ -150,13 +154,17 @@ pub(super) fn parse_provider(text: &str) -> Result<String, String> {
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())
     } else {
-        Err(format!("a provider's name is [a-z0-9_]+{}", suggestion(text, Catalogue::compiled_in().names())))
+        Err(format!("a provider's name has the form [a-z0-9_]+{}", suggestion(text, Catalogue::compiled_in().names())))
     }
 }
 
 /// A webhook id.
 pub(super) fn parse_webhook_id(text: &str) -> Result<String, String> {
-    if is_webhook_id(text) { Ok(text.to_owned()) } else { Err("a webhook id is [A-Za-z0-9_-]{8,64}".to_owned()) }
+    if is_webhook_id(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("a webhook id has the form [A-Za-z0-9_-]{8,64}".to_owned())
+    }
 }
 
 /// Whether a text can be a webhook id: `[A-Za-z0-9_-]{8,64}`.
