@@ -1,24 +1,30 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
-//! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery`, `operations` and
-//! `target` evaluate requests, and `answer` maps responses.
+//! `document` reads the members and `compile` combines them. `find` says what a request needs of the policy, with
+//! `authority`, `path`, `routes`, `recovery`, `operations` and `target`; `answer` maps responses. `secrets` reads the secrets that
+//! the document names.
 
 pub(crate) mod answer;
 pub(crate) mod authority;
 pub(crate) mod collision;
 mod compile;
 pub(crate) mod document;
+mod find;
 pub mod operations;
 pub(crate) mod path;
 pub(crate) mod recovery;
+mod route;
 pub(crate) mod routes;
+mod secrets;
 pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
 pub use crate::backend::BackendKind;
 pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use find::RouteLookup;
 pub use path::{NormalPath, PathError, split_query};
+pub use route::Route;
 pub use routes::RouteId;
 pub use target::{HandlerAddress, Target};
 pub use template::Template;
@@ -26,19 +32,15 @@ pub use template::Template;
 use crate::backend::Backend;
 use crate::headers::{NameGate, NameSet};
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
-use crate::json::{Issue, Issues};
-use crate::key::KeyRules;
-use crate::percent::is_below;
+use crate::json::Issue;
 use crate::provider::Provider;
 use crate::waits::WaitLimits;
-use answer::AnswerMapping;
-use collision::{CollisionRules, GuardService};
+use collision::GuardService;
 use document::{
-    Binding, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, RecoverySettings, SignedCaller, Unkey,
-    WebhookBlock,
+    Binding, CallerHeaders, IdentityRules, InvocationStore, OpenBao, RecoverySettings, SignedCaller, Unkey,
 };
 use operations::Operations;
-use routes::{PathLookup, RouteTable};
+use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -122,58 +124,6 @@ pub struct Policy {
     public_base_url: Option<String>,
 }
 
-/// A compiled route.
-#[derive(Debug)]
-pub struct Route {
-    /// Its index
-    pub id: RouteId,
-    /// Its name in metrics, logs and gateway routes
-    pub endpoint: String,
-    /// Its path
-    pub template: Template,
-    /// Its methods, `HEAD` included where `GET` is
-    pub methods: Arc<[String]>,
-    /// The policy
-    pub policy: PolicyKind,
-    /// The target, if the path is rewritten
-    pub target: Option<Arc<Target>>,
-    /// How it detects that a key comes again with another request
-    pub(crate) collision: Option<Box<CollisionRules>>,
-    /// The target that is asked whether the first request with a key is in flight, if duplicates are refused then
-    pub(crate) in_flight: Option<Arc<Target>>,
-    /// The target whose stored results callers can recover
-    pub recovery: Option<Arc<Target>>,
-    /// The scope of its keys
-    pub scope: Scope,
-    /// Whether decisions have an effect
-    pub mode: Mode,
-    /// The index of its identity rules
-    identity: usize,
-    /// Query parameters that reach the target
-    pub query: Vec<String>,
-    /// Whether the response comes before the work is done
-    pub one_way: bool,
-    /// The webhook, if the route takes deliveries
-    pub webhook: Option<WebhookBlock>,
-    /// The signed callers that may call it, as indices
-    pub callers: Vec<usize>,
-    /// The longest body that is buffered, in bytes
-    pub max_body_bytes: u64,
-    /// The rules for clients' keys; `None` if the grammar is all
-    pub key: Option<Arc<KeyRules>>,
-    /// Whether a key is removed, and not refused, on a `PROHIBITED` route
-    pub strips_prohibited: bool,
-    /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
-    /// without `forward.parameters`
-    pub parameter_headers: Vec<String>,
-    /// What becomes of the target's answers with status 200
-    pub(crate) answer: Option<AnswerMapping>,
-    /// Whether the value of a path parameter may contain `%2F`
-    pub encoded_slash: bool,
-    /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself
-    pub(crate) clean_errors: Option<bool>,
-}
-
 /// All errors of a policy document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyErrors(pub Vec<Issue>);
@@ -194,19 +144,6 @@ impl fmt::Display for PolicyErrors {
 }
 
 impl std::error::Error for PolicyErrors {}
-
-/// The result of a lookup in the route table.
-#[derive(Debug)]
-pub enum RouteLookup<'p, 'r> {
-    /// The route and the values of its path parameters, still percent-encoded.
-    Route(&'p Route, Vec<&'r str>),
-    /// The path has routes, but none for the method; the methods that it has.
-    OtherMethods(Vec<&'p str>),
-    /// No route has this path.
-    Nothing,
-    /// The path differs from one with other routes in letter case or in escapes only, so a backend could read that one.
-    OtherReading,
-}
 
 impl Policy {
     /// What happens to requests that no route declares.
@@ -353,83 +290,6 @@ impl Policy {
         compile::compile(document)
     }
 
-    /// Replaces the names of environment variables by the secrets in them. `explain` works without this call, on a
-    /// machine that does not have the secrets.
-    ///
-    /// # Errors
-    /// All missing variables (`variable` returns `None`) and malformed credentials, each with its JSON pointer.
-    pub fn read_secrets(
-        &mut self,
-        variable: impl Fn(&str) -> Option<Vec<u8>>,
-        advice: &str,
-    ) -> Result<(), PolicyErrors> {
-        let mut issues = Issues::default();
-        let mut resolve = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
-            if let Secret::Env(name) = secret {
-                let Some(value) = variable(name) else {
-                    let message = format!("the VM has no variable `{name}`: {advice}");
-                    return issues.add(pointer(), message);
-                };
-                *secret = Secret::Value(value);
-            }
-            if let Secret::Value(value) = secret
-                && is_header
-                && (value.is_empty() || !value.iter().all(u8::is_ascii_graphic))
-            {
-                issues.add(pointer(), "expected visible ASCII characters, without spaces or line breaks");
-            }
-        };
-        let secrets_of = |(id, binding)| ("/webhooks/static", id, &mut Arc::<Binding>::make_mut(binding).secrets);
-        let bindings = self.bindings.iter_mut().map(secrets_of);
-        let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
-        for (list, name, secrets) in bindings.chain(callers) {
-            for (index, secret) in secrets.iter_mut().enumerate() {
-                resolve(secret, &|| format!("{}/secrets/{index}", crate::json::cursor::child(list, name)), false);
-            }
-        }
-        let root_key = self.unkey.as_mut().map(|unkey| (&mut unkey.service.credential, "/webhooks/unkey/root_key"));
-        let token = self.openbao.as_mut().map(|openbao| (&mut openbao.service.credential, "/webhooks/openbao/token"));
-        for (credential, pointer) in root_key.into_iter().chain(token) {
-            if let Some(secret) = credential {
-                resolve(secret, &|| pointer.to_owned(), true);
-            }
-        }
-        if let Some(operations) = &mut self.operations {
-            for (pointer, secret) in operations.secrets_mut() {
-                resolve(secret, &|| pointer.clone(), false);
-            }
-            operations.check_keys(&mut issues);
-        }
-        if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
-    }
-
-    /// Issues of weak secrets, with their JSON pointers and without their values. An empty secret is no issue, since it
-    /// can be the free slot of a rotation, unless all secrets of a binding or a signed caller are empty.
-    pub fn weak_secrets(&self) -> Vec<Issue> {
-        let mut issues = Issues::default();
-        let bindings = self.bindings.iter().filter_map(|(id, binding)| {
-            Some(("/webhooks/static", id, &binding.secrets, self.providers.get(&binding.provider)?))
-        });
-        let callers = self.callers.iter().map(|caller| ("/callers", &caller.name, &caller.secrets, &caller.signature));
-        for (list, name, secrets, provider) in bindings.chain(callers) {
-            let at = format!("{}/secrets", crate::json::cursor::child(list, name));
-            let is_empty = |secret: &Secret| matches!(secret, Secret::Value(value) if value.is_empty());
-            if !secrets.is_empty() && secrets.iter().all(is_empty) {
-                issues.add(at, "every secret is empty: whatever is signed is answered 503");
-                continue;
-            }
-            for (index, secret) in secrets.iter().enumerate().filter(|(_, secret)| !is_empty(secret)) {
-                if let Secret::Value(value) = secret
-                    && let Some(weakness) = provider.weakness(value)
-                {
-                    issues.add(format!("{at}/{index}"), weakness.to_string());
-                }
-            }
-        }
-        self.operations.iter().for_each(|operations| operations.weak_secrets(&mut issues));
-        issues.0
-    }
-
     /// A summary for the log at start.
     pub fn summary(&self) -> String {
         let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow).count();
@@ -440,169 +300,5 @@ impl Policy {
             callers => format!(", {callers} signed callers"),
         };
         format!("policy with {count} route{}, {shadow} in shadow mode{callers}", if count == 1 { "" } else { "s" })
-    }
-
-    /// The identity rules of a route, or those of the document for unmatched requests.
-    pub fn identity_of(&self, route: Option<&Route>) -> &IdentityRules {
-        static NONE: IdentityRules = IdentityRules {
-            sources: Vec::new(),
-            forward: Forward { tenant: None, project: None, subject: None },
-            types: Vec::new(),
-        };
-        self.identities.get(route.map_or(0, |route| route.identity)).unwrap_or(&NONE)
-    }
-
-    /// A route by its index.
-    pub fn route(&self, id: RouteId) -> Option<&Route> {
-        self.routes.get(id)
-    }
-
-    /// A route by its endpoint.
-    pub fn endpoint(&self, name: &str) -> Option<&Route> {
-        self.routes.get(self.names.get(ENDPOINTS, name)?)
-    }
-
-    /// Whether `path` (normalised) is closed to clients, whatever routes there are.
-    pub fn is_closed(&self, path: &str) -> bool {
-        self.reserved_paths.iter().any(|prefix| is_below(path, prefix)) || self.closed_service(path) == Some(CLOSED)
-    }
-
-    /// Whether `path` (normalised) is closed to clients unless a route declares it.
-    pub fn is_closed_undeclared(&self, path: &str) -> bool {
-        self.closed_service(path).is_some()
-    }
-
-    /// Whether `path` (normalised), which the backend gets as it is, is that of a closed service for a backend that ignores letter
-    /// case.
-    pub fn is_closed_respelled(&self, path: &str) -> bool {
-        let is_service = |first: &str| self.names.find(SERVICES, first).is_some();
-        self.backend.may_ignore_case() && path::segments(path).next().is_some_and(is_service)
-    }
-
-    /// How the paths of the service are closed that the first segment of a path names.
-    fn closed_service(&self, path: &str) -> Option<usize> {
-        self.names.get(SERVICES, path::segments(path).next()?)
-    }
-
-    /// Whether an authority is another spelling of a host that routes are declared for.
-    pub(crate) fn is_respelled(&self, authority: &str) -> bool {
-        self.table.is_respelled(authority)
-    }
-
-    /// Finds the route for an authority, a normalised path and a method.
-    pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> RouteLookup<'_, 'r> {
-        let PathLookup { found, has_other_reading } = self.table.find(authority, path);
-        // A path that is not forwarded is read by nobody else.
-        let is_forwarded = found.is_some() || self.unmatched != Unmatched::Reject;
-        if has_other_reading && is_forwarded {
-            return RouteLookup::OtherReading;
-        }
-        let Some(found) = found else { return RouteLookup::Nothing };
-        self.by_method(found.routes.iter().filter_map(|id| self.routes.get(*id)), found.values, method)
-    }
-
-    /// Finds the route by the endpoint that the gateway names; `None` for an unknown endpoint. If the route's template
-    /// has parameters, or the path leads to a service that is closed unless a route declares it, the path has to match
-    /// the template.
-    pub fn named<'r>(
-        &self,
-        endpoint: &[u8],
-        (authority, path): (&str, &'r str),
-        method: &[u8],
-    ) -> Option<RouteLookup<'_, 'r>> {
-        let endpoint = std::str::from_utf8(endpoint).ok()?;
-        let route = self.endpoint(endpoint)?;
-        if self.table.find(authority, path).has_other_reading {
-            return Some(RouteLookup::OtherReading);
-        }
-        let values = match route.template.values(path) {
-            Some(values) => values,
-            None if route.template.parameters().next().is_none() && !self.is_closed_undeclared(path) => Vec::new(),
-            None => return Some(RouteLookup::Nothing),
-        };
-        Some(self.by_method(std::iter::once(route), values, method))
-    }
-
-    fn by_method<'p, 'r>(
-        &self,
-        routes: impl Iterator<Item = &'p Route> + Clone,
-        values: Vec<&'r str>,
-        method: &[u8],
-    ) -> RouteLookup<'p, 'r> {
-        let listed = |route: &&Route| route.methods.iter().any(|listed| listed.as_bytes() == method);
-        match routes.clone().find(listed) {
-            Some(route) => RouteLookup::Route(route, values),
-            None => {
-                RouteLookup::OtherMethods(routes.flat_map(|route| route.methods.iter()).map(String::as_str).collect())
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DOCUMENT: &str = r#"{
-        "version": 1,
-        "backend": {"kind": "restate"},
-        "routes": [{"endpoint": "hook", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
-        "webhooks": {"static": {"wh_01JABC": {"tenant": "a", "project": "p", "provider": "stripe",
-            "secrets": [{"env": "NEW"}, {"env": "OLD"}]}}}
-    }"#;
-
-    #[test]
-    fn secrets_come_from_the_environment_and_are_never_shown() {
-        let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-        let missing = policy.read_secrets(|name| (name == "NEW").then(|| b"planted".to_vec()), "").unwrap_err();
-        let places: Vec<&str> = missing.0.iter().map(|issue| issue.pointer.as_str()).collect();
-        assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets/1"]);
-        assert!(!format!("{policy:?} {missing}").contains("planted"));
-        policy.read_secrets(|_| Some(b"planted".to_vec()), "").unwrap();
-        assert_eq!(policy.bindings["wh_01JABC"].secrets, vec![Secret::Value(b"planted".to_vec()); 2]);
-        assert!(!format!("{policy:?}").contains("planted"));
-    }
-
-    #[test]
-    fn weak_secrets_are_told_by_their_places() {
-        let places = |new: &str, old: &str| -> Vec<String> {
-            let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-            policy.read_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec()), "").unwrap();
-            let issues = policy.weak_secrets();
-            assert!(issues.iter().all(|issue| !issue.message.contains("planted")), "{issues:?}");
-            issues.into_iter().map(|issue| issue.pointer).collect()
-        };
-        assert!(places("planted-0123456789", "planted-0123456789").is_empty());
-        assert!(places("planted-0123456789", "").is_empty());
-        assert_eq!(places("planted-0123456789", "planted"), ["/webhooks/static/wh_01JABC/secrets/1"]);
-        assert_eq!(places("", ""), ["/webhooks/static/wh_01JABC/secrets"]);
-        assert!(Policy::from_json(DOCUMENT.as_bytes()).unwrap().weak_secrets().is_empty());
-    }
-
-    #[test]
-    fn credentials_for_stores_are_header_values() {
-        let webhooks = r#""webhooks": {"unkey": {"cluster": "c", "root_key": {"env": "KEY"}},
-            "openbao": {"cluster": "c", "token": {"env": "TOKEN"}}, "#;
-        let document = DOCUMENT.replace(r#""webhooks": {"static""#, &format!(r#"{webhooks}"static""#));
-        let places = |token: &[u8]| {
-            let variable = |name: &str| (name != "KEY").then(|| token.to_vec());
-            let errors = Policy::from_json(document.as_bytes()).unwrap().read_secrets(variable, "").unwrap_err();
-            assert!(!errors.to_string().contains("planted"));
-            errors.0.into_iter().map(|issue| issue.pointer).collect::<Vec<_>>()
-        };
-        assert_eq!(places(b"planted"), ["/webhooks/unkey/root_key"]);
-        for token in [b"".as_slice(), b"planted\n", b"planted token", b"\xff"] {
-            assert_eq!(places(token), ["/webhooks/unkey/root_key", "/webhooks/openbao/token"]);
-        }
-    }
-
-    #[test]
-    fn a_secret_in_the_document_is_an_error_that_does_not_repeat_it() {
-        let inline = DOCUMENT.replace(r#"{"env": "NEW"}"#, r#""planted""#);
-        let errors = Policy::from_json(inline.as_bytes()).unwrap_err();
-        assert_eq!(errors.0[0].pointer, "/webhooks/static/wh_01JABC/secrets/0");
-        assert!(!errors.to_string().contains("planted"));
-        let allowed = inline.replace("\"version\": 1", "\"version\": 1, \"allow_inline_secrets\": true");
-        assert!(!format!("{:?}", Policy::from_json(allowed.as_bytes()).unwrap()).contains("planted"));
     }
 }

@@ -1,0 +1,153 @@
+//! The secrets of a policy: where they come from, and whether they are weak.
+
+use super::document::Binding;
+use super::{Policy, PolicyErrors, Secret};
+use crate::json::{Issue, Issues};
+use std::sync::Arc;
+
+impl Policy {
+    /// Replaces the names of environment variables by the secrets in them. `explain` works without this call, on a
+    /// machine that does not have the secrets.
+    ///
+    /// # Errors
+    /// All missing variables (`variable` returns `None`) and malformed credentials, each with its JSON pointer.
+    pub fn read_secrets(
+        &mut self,
+        variable: impl Fn(&str) -> Option<Vec<u8>>,
+        advice: &str,
+    ) -> Result<(), PolicyErrors> {
+        let mut issues = Issues::default();
+        let mut resolve = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
+            if let Secret::Env(name) = secret {
+                let Some(value) = variable(name) else {
+                    let message = format!("the VM has no variable `{name}`: {advice}");
+                    return issues.add(pointer(), message);
+                };
+                *secret = Secret::Value(value);
+            }
+            if let Secret::Value(value) = secret
+                && is_header
+                && (value.is_empty() || !value.iter().all(u8::is_ascii_graphic))
+            {
+                issues.add(pointer(), "expected visible ASCII characters, without spaces or line breaks");
+            }
+        };
+        let secrets_of = |(id, binding)| ("/webhooks/static", id, &mut Arc::<Binding>::make_mut(binding).secrets);
+        let bindings = self.bindings.iter_mut().map(secrets_of);
+        let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
+        for (list, name, secrets) in bindings.chain(callers) {
+            for (index, secret) in secrets.iter_mut().enumerate() {
+                resolve(secret, &|| format!("{}/secrets/{index}", crate::json::cursor::child(list, name)), false);
+            }
+        }
+        let root_key = self.unkey.as_mut().map(|unkey| (&mut unkey.service.credential, "/webhooks/unkey/root_key"));
+        let token = self.openbao.as_mut().map(|openbao| (&mut openbao.service.credential, "/webhooks/openbao/token"));
+        for (credential, pointer) in root_key.into_iter().chain(token) {
+            if let Some(secret) = credential {
+                resolve(secret, &|| pointer.to_owned(), true);
+            }
+        }
+        if let Some(operations) = &mut self.operations {
+            for (pointer, secret) in operations.secrets_mut() {
+                resolve(secret, &|| pointer.clone(), false);
+            }
+            operations.check_keys(&mut issues);
+        }
+        if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
+    }
+
+    /// Issues of weak secrets, with their JSON pointers and without their values. An empty secret is no issue, since it
+    /// can be the free slot of a rotation, unless all secrets of a binding or a signed caller are empty.
+    pub fn weak_secrets(&self) -> Vec<Issue> {
+        let mut issues = Issues::default();
+        let bindings = self.bindings.iter().filter_map(|(id, binding)| {
+            Some(("/webhooks/static", id, &binding.secrets, self.providers.get(&binding.provider)?))
+        });
+        let callers = self.callers.iter().map(|caller| ("/callers", &caller.name, &caller.secrets, &caller.signature));
+        for (list, name, secrets, provider) in bindings.chain(callers) {
+            let at = format!("{}/secrets", crate::json::cursor::child(list, name));
+            let is_empty = |secret: &Secret| matches!(secret, Secret::Value(value) if value.is_empty());
+            if !secrets.is_empty() && secrets.iter().all(is_empty) {
+                issues.add(at, "every secret is empty: whatever is signed is answered 503");
+                continue;
+            }
+            for (index, secret) in secrets.iter().enumerate().filter(|(_, secret)| !is_empty(secret)) {
+                if let Secret::Value(value) = secret
+                    && let Some(weakness) = provider.weakness(value)
+                {
+                    issues.add(format!("{at}/{index}"), weakness.to_string());
+                }
+            }
+        }
+        self.operations.iter().for_each(|operations| operations.weak_secrets(&mut issues));
+        issues.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = r#"{
+        "version": 1,
+        "backend": {"kind": "restate"},
+        "routes": [{"endpoint": "hook", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
+        "webhooks": {"static": {"wh_01JABC": {"tenant": "a", "project": "p", "provider": "stripe",
+            "secrets": [{"env": "NEW"}, {"env": "OLD"}]}}}
+    }"#;
+
+    #[test]
+    fn secrets_come_from_the_environment_and_are_never_shown() {
+        let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
+        let missing = policy.read_secrets(|name| (name == "NEW").then(|| b"planted".to_vec()), "").unwrap_err();
+        let places: Vec<&str> = missing.0.iter().map(|issue| issue.pointer.as_str()).collect();
+        assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets/1"]);
+        assert!(!format!("{policy:?} {missing}").contains("planted"));
+        policy.read_secrets(|_| Some(b"planted".to_vec()), "").unwrap();
+        assert_eq!(policy.bindings["wh_01JABC"].secrets, vec![Secret::Value(b"planted".to_vec()); 2]);
+        assert!(!format!("{policy:?}").contains("planted"));
+    }
+
+    #[test]
+    fn weak_secrets_are_told_by_their_places() {
+        let places = |new: &str, old: &str| -> Vec<String> {
+            let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
+            policy.read_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec()), "").unwrap();
+            let issues = policy.weak_secrets();
+            assert!(issues.iter().all(|issue| !issue.message.contains("planted")), "{issues:?}");
+            issues.into_iter().map(|issue| issue.pointer).collect()
+        };
+        assert!(places("planted-0123456789", "planted-0123456789").is_empty());
+        assert!(places("planted-0123456789", "").is_empty());
+        assert_eq!(places("planted-0123456789", "planted"), ["/webhooks/static/wh_01JABC/secrets/1"]);
+        assert_eq!(places("", ""), ["/webhooks/static/wh_01JABC/secrets"]);
+        assert!(Policy::from_json(DOCUMENT.as_bytes()).unwrap().weak_secrets().is_empty());
+    }
+
+    #[test]
+    fn credentials_for_stores_are_header_values() {
+        let webhooks = r#""webhooks": {"unkey": {"cluster": "c", "root_key": {"env": "KEY"}},
+            "openbao": {"cluster": "c", "token": {"env": "TOKEN"}}, "#;
+        let document = DOCUMENT.replace(r#""webhooks": {"static""#, &format!(r#"{webhooks}"static""#));
+        let places = |token: &[u8]| {
+            let variable = |name: &str| (name != "KEY").then(|| token.to_vec());
+            let errors = Policy::from_json(document.as_bytes()).unwrap().read_secrets(variable, "").unwrap_err();
+            assert!(!errors.to_string().contains("planted"));
+            errors.0.into_iter().map(|issue| issue.pointer).collect::<Vec<_>>()
+        };
+        assert_eq!(places(b"planted"), ["/webhooks/unkey/root_key"]);
+        for token in [b"".as_slice(), b"planted\n", b"planted token", b"\xff"] {
+            assert_eq!(places(token), ["/webhooks/unkey/root_key", "/webhooks/openbao/token"]);
+        }
+    }
+
+    #[test]
+    fn a_secret_in_the_document_is_an_error_that_does_not_repeat_it() {
+        let inline = DOCUMENT.replace(r#"{"env": "NEW"}"#, r#""planted""#);
+        let errors = Policy::from_json(inline.as_bytes()).unwrap_err();
+        assert_eq!(errors.0[0].pointer, "/webhooks/static/wh_01JABC/secrets/0");
+        assert!(!errors.to_string().contains("planted"));
+        let allowed = inline.replace("\"version\": 1", "\"version\": 1, \"allow_inline_secrets\": true");
+        assert!(!format!("{:?}", Policy::from_json(allowed.as_bytes()).unwrap()).contains("planted"));
+    }
+}
