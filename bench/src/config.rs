@@ -6,11 +6,8 @@ use serde_json::{Value, json};
 
 use crate::claims;
 use crate::delivery;
-use crate::policy::{self, IDLE_PATH};
+use crate::policy::{self, IDLE_PATH, OPERATION};
 use crate::variant::{Filter, Kind, Variant};
-
-/// The id that the upstream gives to an operation.
-pub(crate) const OPERATION: &str = "inv_18qDJRLBiJHX4CXTOoBYYYkcbFhzxgdbc9";
 
 /// Our filter's name, and the type of its configuration.
 const FILTER: &str = "edge-idempotency";

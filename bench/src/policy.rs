@@ -7,6 +7,9 @@ const TENANT: &str = "acme";
 const PROJECT: &str = "health-prod";
 const USER: &str = "alice";
 
+/// The id that the upstream gives to an operation.
+pub(crate) const OPERATION: &str = "inv_18qDJRLBiJHX4CXTOoBYYYkcbFhzxgdbc9";
+
 /// What comes before the caller's key in the namespaced one.
 pub(crate) const NAMESPACE: &str = "t-acme:health-prod:user:alice:";
 

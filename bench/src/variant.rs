@@ -8,7 +8,7 @@ use crate::Files;
 use crate::claims::{self, CollisionVariant};
 use crate::client::Request;
 use crate::delivery::{self, Sender, Size};
-use crate::policy::{self, KEYED_PATH, KEYED_TARGET, NAMESPACE};
+use crate::policy::{self, KEYED_PATH, KEYED_TARGET, NAMESPACE, OPERATION};
 
 /// What the requests of a variant look like; each kind has its own Envoy without a filter to be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,12 +321,10 @@ impl Variant {
     pub(crate) const fn answer(&self) -> &'static [(&'static str, Option<&'static str>)] {
         match (self.kind, self.expected) {
             (Kind::Idle | Kind::Delivery(_), _) => &[],
-            (Kind::Keyed | Kind::Claimed | Kind::Order, Expected::Whole) => &[
-                ("x-restate-id", None),
-                ("x-operation-id", Some(crate::config::OPERATION)),
-                ("idempotency-status", Some("stored")),
-            ],
-            (Kind::Keyed | Kind::Claimed | Kind::Order, _) => &[("x-restate-id", Some(crate::config::OPERATION))],
+            (Kind::Keyed | Kind::Claimed | Kind::Order, Expected::Whole) => {
+                &[("x-restate-id", None), ("x-operation-id", Some(OPERATION)), ("idempotency-status", Some("stored"))]
+            }
+            (Kind::Keyed | Kind::Claimed | Kind::Order, _) => &[("x-restate-id", Some(OPERATION))],
         }
     }
 

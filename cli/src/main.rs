@@ -7,6 +7,7 @@ mod diagnostics;
 mod explain;
 mod explanations;
 mod http;
+mod input;
 mod lines;
 mod lint;
 mod log_line;

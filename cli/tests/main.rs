@@ -11,6 +11,7 @@ mod pages;
 mod render;
 mod render_kubernetes;
 mod shadow_report;
+mod structure;
 mod webhook;
 
 use std::path::Path;

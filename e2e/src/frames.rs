@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::table::Table;
+use crate::table::{Field, Table, push_text};
 use crate::wire::{PATIENCE, shown};
 
 const DATA: u8 = 0;
@@ -29,9 +29,6 @@ const PRIORITY: u8 = 0x20;
 const FRAME: usize = 16_384;
 /// So much of a connection's window is used at most; the windows' updates are not counted.
 const WINDOW: usize = 60_000;
-
-/// A field: name and value.
-pub type Field = (String, Vec<u8>);
 
 /// How a stream goes on behind its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -276,23 +273,6 @@ fn push_fields(bytes: &mut Vec<u8>, id: u32, fields: &[Field], mut table: Option
         frame(bytes, kind, end | last, id, chunk);
         kind = CONTINUATION;
     }
-}
-
-/// A string literal without Huffman coding (RFC 7541 section 5.2).
-pub(crate) fn push_text(block: &mut Vec<u8>, text: &[u8]) {
-    let mut left = text.len();
-    if let Ok(short @ 0..0x7f) = u8::try_from(left) {
-        block.push(short);
-    } else {
-        block.push(0x7f);
-        left -= 0x7f;
-        while left >= 0x80 {
-            block.push(u8::try_from(left & 0x7f).unwrap_or_default() | 0x80);
-            left >>= 7;
-        }
-        block.push(u8::try_from(left).unwrap_or_default());
-    }
-    block.extend(text);
 }
 
 /// The status, which stands first in an answer's block (RFC 7541 section 6; `:status` has the static indices 8 to 14).

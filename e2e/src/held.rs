@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::frames::{Field, frame, push_text};
+use crate::frames::frame;
+use crate::table::{Field, push_text};
 use crate::wire::PATIENCE;
 
 const HEADERS: u8 = 1;

@@ -3,14 +3,15 @@
 
 use std::collections::VecDeque;
 
-use crate::frames::{Field, push_text};
-
 /// The size that a peer's table has by default, and what an entry takes beside its texts (section 4.1).
 const SIZE: usize = 4096;
 const ENTRY: usize = 32;
 
 /// The first number of the entries behind the fixed ones.
 const FIRST: usize = 62;
+
+/// A field: name and value.
+pub type Field = (String, Vec<u8>);
 
 /// What stands in the table, the newest field first.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,12 @@ impl Table {
             self.size -= name.len() + value.len() + ENTRY;
         }
     }
+}
+
+/// A string literal without Huffman coding (section 5.2).
+pub(crate) fn push_text(block: &mut Vec<u8>, text: &[u8]) {
+    number(block, 0, 0x7f, text.len());
+    block.extend(text);
 }
 
 /// An integer whose first byte has these bits before it (section 5.1).

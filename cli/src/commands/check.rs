@@ -1,9 +1,10 @@
 //! `check`: a policy document, or a gateway's configuration, before it is used.
 
-use super::input::{print, read, variable};
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::diagnostics::lint::Severity;
 use crate::diagnostics::source::SourceText;
-use crate::diagnostics::{CheckedFile, FindingCounts, Severity, formats, sarif, text};
+use crate::diagnostics::{CheckedFile, FindingCounts, formats, sarif, text};
+use crate::input::{print, read, variable};
 use crate::lint;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -63,7 +64,7 @@ enum Format {
 }
 
 fn names(all: bool) -> PossibleValuesParser {
-    let names = lint::lints().filter(|lint| all || lint.can_be_allowed()).map(|lint| lint.name);
+    let names = lint::lints().filter(|lint| all || lint::can_be_allowed(lint)).map(|lint| lint.name);
     PossibleValuesParser::new(names.chain(all.then_some("all")))
 }
 
@@ -108,13 +109,17 @@ fn name(path: &Path) -> String {
 
 fn check(path: &Path, bytes: &[u8], envoy: bool) -> Vec<CheckedFile> {
     let source = SourceText::new(name(path), bytes);
-    if envoy { lint::gateway::check_file(source, path) } else { vec![lint::check_file(source, bytes, variable)] }
+    if envoy {
+        lint::gateway::check_file(source, path, variable)
+    } else {
+        vec![lint::check_file(source, bytes, variable)]
+    }
 }
 
 fn report(files: &[CheckedFile], format: Format) -> Result<(), String> {
     match format {
         Format::Json => print(&crate::plain::json(&formats::to_json(files))),
-        Format::Sarif => print(&crate::plain::json(&sarif::to_sarif(files))),
+        Format::Sarif => print(&crate::plain::json(&sarif::to_sarif(files, lint::lints()))),
         Format::Github => print(formats::to_github(files).trim_end()),
         Format::Text => {
             let width = console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));

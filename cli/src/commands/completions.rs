@@ -1,6 +1,7 @@
 //! `completions`: what a shell needs to complete the command's names and options.
 
-use super::{Cli, FORWARD, input::print};
+use super::{Cli, FORWARD};
+use crate::input::print;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 

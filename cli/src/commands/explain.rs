@@ -1,8 +1,8 @@
 //! `explain`: what the filter would do with one request, or has done with one.
 
-use super::input::{first_line_of_input, print, read_policy_document, variable};
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::described::{DescribedRequest, Material, curl, jwt};
+use crate::input::{first_line_of_input, print, read_policy_document, variable};
 use crate::{explain, log_line, plain, request};
 use clap::{ArgGroup, Args};
 use edge_idempotency_engine::Policy;

@@ -1,7 +1,7 @@
 //! `init`: a first policy document.
 
-use super::input::print;
 use super::{BAD_INPUT, FORWARD};
+use crate::input::print;
 use crate::starter::answers::{BackendChoice, IdentityKind, RouteAnswer};
 use crate::starter::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
 use clap::Args;

@@ -1,7 +1,7 @@
 //! `key`: reading a namespaced key.
 
 use super::FORWARD;
-use super::input::{first_line_of_input, print};
+use crate::input::{first_line_of_input, print};
 use crate::plain;
 use crate::restate_admin::keys_text::readable_subject;
 use crate::restate_admin::selection::STORED_FORM;

@@ -11,8 +11,8 @@ use erase::erase;
 use forget::forget;
 use session::Session;
 
-use super::input::print;
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::input::print;
 use crate::plain;
 use crate::restate_admin::claims::StoredClaim;
 use crate::restate_admin::invocations::{Invocation, PAGE};

@@ -12,14 +12,12 @@
 //! | `init` | a first policy document |
 //! | `render` | configurations of gateways |
 //! | `webhook` | providers, new webhooks, signed deliveries |
-//! | `input` | reading files and standard input, printing |
 //! | `question` | questions on the terminal |
 
 mod check;
 mod completions;
 mod explain;
 mod init;
-pub(crate) mod input;
 mod key;
 mod keys;
 mod man;
@@ -30,7 +28,6 @@ mod shadow_report;
 mod webhook;
 
 use clap::{Parser, Subcommand};
-pub(crate) use input::variable;
 
 /// The native companion of the edge idempotency filter: the same engine, without a gateway.
 ///

@@ -3,8 +3,8 @@
 mod krakend;
 mod resources;
 
-use super::input::{print, read};
 use super::{BAD_INPUT, FORWARD};
+use crate::input::{print, read};
 use crate::render::envoy::EnvoyPlan;
 use crate::render::module::ModuleFile;
 use crate::render::needs::GatewayNeeds;

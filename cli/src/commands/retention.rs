@@ -1,11 +1,12 @@
 //! `retention`: for how long Restate keeps results, beside what the policy declares.
 
-use super::input::{print, read_policy_document};
 use super::question::confirmed;
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::input::{print, read_policy_document};
 use crate::plain;
+use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
-use crate::restate_admin::plan::{Plan, guard_name};
+use crate::restate_admin::plan::Plan;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::path::PathBuf;

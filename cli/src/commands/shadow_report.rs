@@ -1,7 +1,7 @@
 //! `shadow-report`: what enforcing would refuse, counted from access logs.
 
-use super::input::print;
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::input::print;
 use crate::{plain, shadow_report};
 use clap::Args;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! `$'…'` of bash (the Bash manual, "ANSI-C Quoting"), in which browsers write a body that holds an apostrophe or a line break
 //! ("Copy as cURL").
 
-use super::shell::NOT_CLOSED;
+use super::quotes::NOT_CLOSED;
 use std::str::Chars;
 
 /// The text up to the closing quote, without its escapes. `letters` begins behind the opening quote, and ends behind the closing

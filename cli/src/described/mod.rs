@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `curl` | a pasted curl command |
 //! | `shell`, `ansi_c`, `windows` | its words, as the shell makes them |
+//! | `quotes` | the error about quotes that are not closed |
 //! | `sent` | what a client and a gateway make of a URL before the filter sees it |
 //! | `jwt` | the caller's token |
 
 mod ansi_c;
 pub(crate) mod curl;
 pub(crate) mod jwt;
+mod quotes;
 mod sent;
 mod shell;
 mod windows;

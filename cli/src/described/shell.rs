@@ -3,9 +3,9 @@
 
 use super::PastedCommand;
 use super::ansi_c;
+use super::quotes::NOT_CLOSED;
 use std::str::Chars;
 
-pub(super) const NOT_CLOSED: &str = "--curl: a quote of the command is not closed: paste the whole command";
 const INPUT: &str = "--curl: the command takes its input from `<`: write the body into a file, and name the file in the command: -d @FILE";
 /// Stands for a redirection, whose file is the next word. No argument of a command can hold it.
 const REDIRECTION: &str = "\0";

@@ -2,7 +2,7 @@
 //! (`help cmd`), then curl splits the line into words ("Parsing C command-line arguments" of Microsoft).
 
 use super::PastedCommand;
-use super::shell::NOT_CLOSED;
+use super::quotes::NOT_CLOSED;
 use std::str::Chars;
 
 /// Whether the command is written for `cmd.exe`: it quotes with `^"`, or its first line ends with a caret.

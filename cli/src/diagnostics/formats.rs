@@ -1,7 +1,6 @@
 //! Findings as JSON, and as commands of GitHub Actions.
 
 use super::{CheckedFile, Finding, FindingCounts};
-use crate::lint::page_of;
 use serde_json::{Value, json};
 
 /// The findings of all files as JSON (docs/contract.md section 11).
@@ -36,7 +35,7 @@ fn one(file: &CheckedFile, finding: &Finding) -> Value {
         "pointer": finding.pointer,
         "message": finding.message,
         "help": if finding.help.is_empty() { Value::Null } else { finding.help.as_str().into() },
-        "url": page_of(finding.lint),
+        "url": finding.lint.page(),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | `lint` | what is looked for: a lint, its severity and its texts |
 //! | `source` | a text, its lines, and policy documents inside of other files |
 //! | `tree` | JSON and YAML with the place of each value |
 //! | `json` | reads JSON into a tree |
@@ -12,37 +13,16 @@
 
 pub(crate) mod formats;
 pub(crate) mod json;
+pub(crate) mod lint;
 pub(crate) mod sarif;
 pub(crate) mod source;
 pub(crate) mod text;
 pub(crate) mod tree;
 pub(crate) mod yaml;
 
-use crate::lint::Lint;
+use lint::{Lint, Severity};
 use source::SourceText;
 use std::ops::Range;
-
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Severity {
-    /// Good to know.
-    Note,
-    /// It works, and probably not as intended.
-    Warning,
-    /// It does not start, or it breaks a promise of the contract.
-    Error,
-}
-
-impl Severity {
-    /// The word for it, the same in all formats but SARIF's level, which happens to be the same.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
 
 /// One finding in one file.
 #[derive(Debug, Clone)]

@@ -1,19 +1,19 @@
 //! Findings as SARIF 2.1.0, the format that code scanning reads
 //! (<https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>).
 
+use super::lint::{Lint, UNREAD};
 use super::{CheckedFile, Finding, formats};
-use crate::lint::{Lint, UNREAD, lints, page_of};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// One run with the findings of all files. The rules are those that found something.
-pub(crate) fn to_sarif(files: &[CheckedFile]) -> Value {
+/// One run with the findings of all files. The rules are those of `lints` that found something.
+pub(crate) fn to_sarif(files: &[CheckedFile], lints: impl Iterator<Item = &'static Lint>) -> Value {
     let found: BTreeMap<&str, &Lint> =
         formats::each(files).map(|(_, finding)| (finding.lint.name, finding.lint)).collect();
-    let rules: Vec<&Lint> = lints().filter(|lint| found.contains_key(lint.name)).collect();
+    let rules: Vec<&Lint> = lints.filter(|lint| found.contains_key(lint.name)).collect();
     let index = |name: &str| rules.iter().position(|rule| rule.name == name);
     let results: Vec<Value> =
         formats::each(files).map(|(file, finding)| result(file, finding, index(finding.lint.name))).collect();
@@ -42,7 +42,7 @@ fn rule(lint: &Lint) -> Value {
         "id": lint.name,
         "shortDescription": {"text": lint.summary},
         "fullDescription": {"text": lint.why},
-        "help": {"text": format!("{} See {}.", lint.instead, page_of(lint))},
+        "help": {"text": format!("{} See {}.", lint.instead, lint.page())},
         "defaultConfiguration": {"level": lint.severity.name()},
     })
 }

@@ -1,6 +1,7 @@
 //! Findings for people, as a compiler prints them: the line, the text underlined, what to write instead.
 
-use super::{CheckedFile, Finding, FindingCounts, Severity};
+use super::lint::Severity;
+use super::{CheckedFile, Finding, FindingCounts};
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
 /// A line that is longer is not shown, as in documents without line breaks.

@@ -1,7 +1,7 @@
 //! Name, severity and texts of every lint of a policy document. docs/lints.md is made from them.
 
-use super::Lint;
-use crate::diagnostics::Severity::{Error, Note, Warning};
+use crate::diagnostics::lint::Lint;
+use crate::diagnostics::lint::Severity::{Error, Note, Warning};
 
 /// What no `--allow` takes.
 pub(super) const ALWAYS: [&str; 5] = ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter"];

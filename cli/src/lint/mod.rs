@@ -5,7 +5,8 @@
 //! | `list` | name, severity and texts of every lint of a policy document |
 //! | `gateway_list` | the same for the gateway around it |
 //! | `view` | the members of a policy document that lints read |
-//! | `start` | what the engine itself says: errors, warnings, secrets |
+//! | `start` | what the engine itself says: errors, warnings |
+//! | `secrets` | weak secrets, without their values |
 //! | `routes` | one route, or two of them |
 //! | `crossing` | path templates that fit the same paths |
 //! | `retention` | how long results, claims and keys live |
@@ -22,43 +23,22 @@ mod list;
 pub(crate) mod page;
 mod retention;
 mod routes;
+mod secrets;
 mod start;
 mod view;
 mod webhooks;
 
+use crate::diagnostics::lint::{Lint, UNREAD};
 use crate::diagnostics::source::{EmbeddedText, SourceText};
 use crate::diagnostics::tree::SpannedNode;
-use crate::diagnostics::{CheckedFile, Finding, Severity, json};
+use crate::diagnostics::{CheckedFile, Finding, json};
 use edge_idempotency_engine::Policy;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Where the texts of all lints are.
-const PAGE: &str = "docs/lints.md";
-
-/// The lint of files that cannot be read.
-pub(crate) const UNREAD: &str = "unread-file";
-
-/// Something that `check` looks for.
-#[derive(Debug)]
-pub(crate) struct Lint {
-    /// The name, for `--deny` and `--allow`
-    pub(crate) name: &'static str,
-    /// How bad a finding is
-    pub(crate) severity: Severity,
-    /// What it finds, in a few words
-    pub(crate) summary: &'static str,
-    /// Why that is bad
-    pub(crate) why: &'static str,
-    /// What to write instead
-    pub(crate) instead: &'static str,
-}
-
-impl Lint {
-    /// Whether `--allow` takes it: what keeps the filter from starting stays an error.
-    pub(crate) fn can_be_allowed(&self) -> bool {
-        !list::ALWAYS.contains(&self.name)
-    }
+/// Whether `--allow` takes a lint: what keeps the filter from starting stays an error.
+pub(crate) fn can_be_allowed(lint: &Lint) -> bool {
+    !list::ALWAYS.contains(&lint.name)
 }
 
 /// All lints: those of policy documents first.
@@ -69,11 +49,6 @@ pub(crate) fn lints() -> impl Iterator<Item = &'static Lint> {
 /// A lint by its name. A name that no list has is a mistake in this program, which a test would see.
 fn lint(name: &str) -> &'static Lint {
     lints().find(|lint| lint.name == name).unwrap_or(&list::UNNAMED)
-}
-
-/// Where a person reads more about a lint.
-pub(crate) fn page_of(lint: &Lint) -> String {
-    format!("{PAGE}#{}", lint.name)
 }
 
 /// A finding in a policy document that has only its JSON pointer yet.
@@ -153,7 +128,7 @@ fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
     let mut index = 0;
     findings.retain(|finding| {
         let keeps =
-            finding.lint.name != "secret-kind" || places.get(index).and_then(|place| last.get(place)) == Some(&index);
+            finding.lint.name != secrets::KIND || places.get(index).and_then(|place| last.get(place)) == Some(&index);
         index += 1;
         keeps
     });

@@ -1,6 +1,7 @@
 //! The page of all lints, docs/lints.md, from the texts in the code.
 
-use super::{Lint, gateway_list, list};
+use super::{can_be_allowed, gateway_list, list};
+use crate::diagnostics::lint::Lint;
 
 const HEAD: &str = include_str!("page_head.md");
 
@@ -17,7 +18,7 @@ pub(crate) fn page() -> String {
 
 fn section(lint: &Lint) -> String {
     let severity = lint.severity.name();
-    let fixed = if lint.can_be_allowed() { "" } else { ", cannot be allowed" };
+    let fixed = if can_be_allowed(lint) { "" } else { ", cannot be allowed" };
     format!("\n### {}\n{} ({severity}{fixed})\n\n{}\n\n{}\n", lint.name, lint.summary, lint.why, lint.instead)
 }
 

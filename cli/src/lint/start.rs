@@ -1,6 +1,6 @@
 //! What the engine itself says about a document: what the filter refuses, what the start log warns about, and secrets.
 
-use super::{PolicyFinding, Variables};
+use super::{PolicyFinding, Variables, secrets};
 use crate::diagnostics::json;
 use crate::diagnostics::source::SourceText;
 use edge_idempotency_engine::json::Issue;
@@ -79,10 +79,7 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables) -> Vec<PolicyFi
             PolicyFinding::new("missing-variable", issue.pointer, message, "")
         }));
     }
-    findings.extend(policy.weak_secrets().into_iter().map(|issue| {
-        let name = if issue.message.contains("does not have the form") { "secret-kind" } else { "weak-secret" };
-        PolicyFinding::new(name, issue.pointer, issue.message, "")
-    }));
+    secrets::check(policy, &mut findings);
     findings
 }
 

@@ -122,7 +122,7 @@ fn kinds(at: &str, binding: &BindingView, variable: Variables, findings: &mut Ve
         let Some(text) = readable(secret, variable) else { continue };
         if let Some((beginning, what)) = OTHER_KEYS.iter().find(|(beginning, _)| text.starts_with(beginning)) {
             findings.push(PolicyFinding::new(
-                "secret-kind",
+                super::secrets::KIND,
                 format!("{at}/secrets/{index}"),
                 format!("a text that begins with `{beginning}` is {what}, and no secret of a webhook: no signature fits"),
                 format!(

@@ -2,7 +2,7 @@
 
 use super::connection::Admin;
 use super::durations::seconds_of;
-use super::plan::{Plan, Row, State, Wish, clamped, retention_of};
+use super::plan::{Plan, Row, State, Wish, clamped};
 
 impl Plan {
     /// Changes what the admin API can change, and reads back what Restate has then. A longer retention of the guard comes
@@ -39,7 +39,7 @@ impl Plan {
             services = admin.services()?;
             let service = services.iter().find(|service| *service.name == *row.declared.service);
             let before = row.actual.take();
-            row.actual = service.map(|service| retention_of(service).to_owned());
+            row.actual = service.map(|service| service.retention().to_owned());
             row.applied = row.actual != before;
             (row.state, row.notes) = match row.actual.as_deref().and_then(seconds_of) {
                 Some(actual) if actual == seconds => (State::Equal, Vec::new()),

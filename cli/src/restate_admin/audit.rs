@@ -2,7 +2,7 @@
 //! policy's `telemetry.key_in_logs` says, and never what was stored.
 
 use super::invocations::{Invocation, PurgeOutcome};
-use crate::commands::input::variable;
+use crate::input::variable;
 use crate::plain;
 use edge_idempotency_engine::policy::KeyInLogs;
 use edge_idempotency_engine::telemetry::key_in_logs;

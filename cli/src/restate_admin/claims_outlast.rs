@@ -2,7 +2,6 @@
 //! forgets first, a changed request with a used key gets the result of another one (docs/contract.md section 6, "Collision").
 
 use super::durations::{exact, seconds_of};
-use super::plan::{guard_name, retention_of};
 use super::services::Service;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,6 +14,11 @@ const CLEANUP_S: u64 = 2 * 3_600;
 pub(super) struct ClaimsOutlast {
     guard: String,
     guarded: BTreeSet<String>,
+}
+
+/// The name of the guard's service.
+pub(crate) fn guard_name(document: &Value) -> &str {
+    document.pointer("/backend/guard/service").and_then(Value::as_str).unwrap_or("IdempotencyGuard")
 }
 
 impl ClaimsOutlast {
@@ -41,7 +45,7 @@ impl ClaimsOutlast {
                 })
             });
         }
-        let keeps = seconds_of(retention_of(find(service)?));
+        let keeps = seconds_of(find(service)?.retention());
         if !self.guarded.contains(service) || keeps.is_some_and(|keeps| keeps >= seconds) {
             return None;
         }
@@ -73,7 +77,7 @@ fn shortest(service: &Service) -> Option<u64> {
 
 fn all(service: &Service) -> impl Iterator<Item = Option<u64>> {
     let handlers = service.handlers.iter().filter_map(|handler| handler.idempotency_retention.as_deref());
-    std::iter::once(retention_of(service)).chain(handlers).map(seconds_of)
+    std::iter::once(service.retention()).chain(handlers).map(seconds_of)
 }
 
 #[cfg(test)]

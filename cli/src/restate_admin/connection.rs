@@ -1,7 +1,7 @@
 //! Where Restate's admin API is, the credentials for it, and what its errors mean.
 
-use crate::commands::input::variable;
 use crate::http::{HttpClient, HttpReply, NoReply};
+use crate::input::variable;
 use clap::Args;
 use serde_json::Value;
 use std::collections::BTreeMap;

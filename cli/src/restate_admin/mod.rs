@@ -21,7 +21,7 @@
 mod apply;
 pub(crate) mod audit;
 pub(crate) mod claims;
-mod claims_outlast;
+pub(crate) mod claims_outlast;
 pub(crate) mod connection;
 pub(crate) mod durations;
 pub(crate) mod invocations;

@@ -1,6 +1,6 @@
 //! A plan: what the policy's `retention` declares (docs/contract.md section 4) beside what Restate has.
 
-use super::claims_outlast::ClaimsOutlast;
+use super::claims_outlast::{ClaimsOutlast, guard_name};
 use super::connection::Admin;
 use super::durations::{exact, seconds_of};
 use super::services::Service;
@@ -123,11 +123,6 @@ pub(crate) fn declared(document: &Value) -> Vec<Declared> {
     declared
 }
 
-/// The name of the guard's service.
-pub(crate) fn guard_name(document: &Value) -> &str {
-    document.pointer("/backend/guard/service").and_then(Value::as_str).unwrap_or("IdempotencyGuard")
-}
-
 fn duration(text: Option<&Value>) -> Option<u64> {
     parse_duration(text?.as_str()?).ok()
 }
@@ -144,7 +139,7 @@ impl Plan {
         targets.dedup();
         let known = |name: &str| {
             let service = services.iter().find(|service| *service.name == *name);
-            service.map_or_else(|| "not registered".to_owned(), |service| retention_of(service).to_owned())
+            service.map_or_else(|| "not registered".to_owned(), |service| service.retention().to_owned())
         };
         let undeclared = targets.into_iter().filter(|name| declared.iter().all(|declared| declared.service != *name));
         let undeclared = undeclared.map(|name| (name.to_owned(), known(name))).collect();
@@ -211,10 +206,6 @@ impl Row {
     }
 }
 
-pub(super) fn retention_of(service: &Service) -> &str {
-    service.idempotency_retention.as_deref().unwrap_or("unknown")
-}
-
 /// The state of a setting that the server's limit holds back, and what to write.
 pub(super) fn clamped(actual: u64, wanted: u64) -> (State, Vec<String>) {
     let note = format!(
@@ -244,7 +235,7 @@ fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
     };
     match &declared.wish {
         Wish::Retention(wanted) => {
-            let actual = retention_of(service);
+            let actual = service.retention();
             let (state, mut notes) = match seconds_of(actual) {
                 Some(actual) if actual == *wanted => (State::Equal, Vec::new()),
                 Some(actual) if actual < *wanted && service.is_clamped() => clamped(actual, *wanted),

@@ -58,6 +58,11 @@ pub(crate) struct Remark {
 }
 
 impl Service {
+    /// For how long it keeps results, as Restate writes it, or `unknown`.
+    pub(crate) fn retention(&self) -> &str {
+        self.idempotency_retention.as_deref().unwrap_or("unknown")
+    }
+
     /// Whether the server says that it holds the retention of results below what is set (RT0022).
     pub(crate) fn is_clamped(&self) -> bool {
         self.info.iter().any(|remark| remark.code == "RT0022")

@@ -1,7 +1,7 @@
 //! Secrets that a user gives: from a variable, a file or standard input. The command line of a process can be read by others,
 //! so a secret is no argument.
 
-use crate::commands::input::{read, variable};
+use crate::input::{read, variable};
 use std::path::Path;
 
 /// Where a secret comes from.

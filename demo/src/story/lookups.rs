@@ -5,7 +5,7 @@ use harness::http::Request;
 use harness::senders::{LOOKED_UP, LookedUp, stripe};
 use serde_json::json;
 
-use super::steps::{check_refused, check_stored};
+use super::checks::{check_refused, check_stored};
 use crate::narrator::Narrator;
 
 /// A delivery of Stripe's about a charge, signed now.

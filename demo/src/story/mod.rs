@@ -17,6 +17,7 @@ use crate::style::{Style, say};
 use crate::table::Table;
 use crate::{left_over, tools};
 
+mod checks;
 mod lookups;
 mod operations;
 mod recovery;

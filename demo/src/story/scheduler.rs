@@ -4,7 +4,7 @@ use anyhow::Result;
 use harness::scheduler::Dispatch;
 use serde_json::json;
 
-use super::steps::{check_refused, check_replayed, check_stored};
+use super::checks::{check_refused, check_replayed, check_stored};
 use crate::callers::ALICE;
 use crate::narrator::Narrator;
 

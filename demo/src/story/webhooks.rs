@@ -5,7 +5,7 @@ use harness::http::Request;
 use harness::senders::{github_key, stripe, twilio_key};
 use serde_json::{Value, json};
 
-use super::steps::{check_refused, check_replayed, check_stored};
+use super::checks::{check_refused, check_replayed, check_stored};
 use crate::narrator::{Narrator, Told};
 
 const CHARGE: &str = "ch_1001";

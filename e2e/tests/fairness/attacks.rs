@@ -3,8 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use e2e::frames::Field;
 use e2e::held::HeldRequests;
+use e2e::table::Field;
 
 use super::{LISTENER, World, webhook};
 

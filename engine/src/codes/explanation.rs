@@ -87,7 +87,7 @@ impl Code {
             Self::InternalError => explained! {
                 Caller: "a fault in the gateway itself",
                     "send it again with the same key; if this goes on, it is for the operator: see below";
-                Operator: "the filter is in a state that should not be possible, a call of the filter to its gateway failed, or with KrakenD the module failed or took too long",
+                Operator: "the filter is in a state that should not be possible, a call of the filter to its gateway failed, or the module failed or took too long",
                     "report it, with the request's line of the access log and what the gateway's log has at that time";
             },
             Self::WebhookUnknown => explained! {

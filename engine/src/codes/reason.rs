@@ -138,9 +138,9 @@ reasons! {
         SecretStoreSealed, "secret_store_sealed", [DependencyUnavailable],
             "OpenBao is sealed";
         SecretStoreUnreachable, "secret_store_unreachable", [DependencyUnavailable],
-            "no connection to OpenBao, an answer of Envoy's own, or no token to send";
+            "no connection to OpenBao, an answer of the gateway's own, or no token to send";
         RegistryUnreachable, "registry_unreachable", [DependencyUnavailable],
-            "no connection to Unkey, an answer of Envoy's own, or no root key to send";
+            "no connection to Unkey, an answer of the gateway's own, or no root key to send";
         SecretStoreTimeout, "secret_store_timeout", [DependencyUnavailable],
             "no answer of OpenBao in time";
         RegistryTimeout, "registry_timeout", [DependencyUnavailable],

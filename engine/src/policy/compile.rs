@@ -11,7 +11,9 @@ mod readings;
 mod recovery;
 mod webhooks;
 
-use super::document::{CallerHeaders, Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched};
+use super::document::{
+    CallerHeaders, Document, GUARD, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
+};
 use super::recovery::SEGMENT;
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
@@ -29,9 +31,6 @@ use std::sync::Arc;
 /// Headers with which a client can override the method that was checked.
 const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
-
-/// The service of the guard, if the document does not name another one.
-pub(in crate::policy) const GUARD: &str = "IdempotencyGuard";
 
 /// The method of a route that lists none.
 const DEFAULT_METHOD: &str = "POST";

@@ -15,6 +15,7 @@ mod stores;
 mod webhooks;
 
 pub use answers::Answers;
+pub(in crate::policy) use backend::GUARD;
 pub(crate) use backend::{BackendDocument, InvocationStore};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityRules};

@@ -26,6 +26,7 @@ pub use find::RouteLookup;
 pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
 pub use routes::RouteId;
+pub use secrets::SecretList;
 pub use target::{HandlerAddress, Target};
 pub use template::Template;
 

@@ -19,8 +19,6 @@ const VERSION: &str = "edge-idempotency/operation/1";
 const TAG_BYTES: usize = 16;
 /// The longest invocation id that is taken, in bytes. Restate's have 38.
 const MAX_INVOCATION_BYTES: usize = 64;
-/// The minimum length of a secret, in bytes. Below 128 bits, someone who has seen one operation id may find it by trying.
-const SHORT: usize = 16;
 
 /// Whether a text has the form of Restate's invocation ids. It becomes a segment of a path.
 pub(crate) fn is_invocation_id(id: &str) -> bool {
@@ -138,21 +136,10 @@ impl Operations {
             issues.add(SECRET, "every secret is empty: no operation id could be made");
         }
     }
-
-    /// Reports short secrets.
-    pub(super) fn weak_secrets(&self, issues: &mut Issues) {
-        for key in self.keys().filter(|key| key.len() < SHORT) {
-            let (length, plural) = (key.len(), if key.len() == 1 { "" } else { "s" });
-            let message = format!(
-                "a secret has {length} byte{plural}, fewer than 16: whoever has seen one operation id may find it by trying"
-            );
-            issues.add(SECRET, message);
-        }
-    }
 }
 
 /// The place of the secrets in a policy document.
-const SECRET: &str = "/backend/operations/secret";
+pub(super) const SECRET: &str = "/backend/operations/secret";
 
 impl Policy {
     /// What the policy says about operations; `None` if nobody can ask for one.

@@ -1,9 +1,23 @@
-//! The secrets of a policy: where they come from, and whether they are weak.
+//! The secrets of a policy: taken from the environment, and listed for checks.
 
-use super::document::Binding;
+use super::operations::SECRET;
 use super::{Policy, PolicyErrors, Secret};
-use crate::json::{Issue, Issues};
+use crate::json::Issues;
+use crate::json::cursor::child;
+use crate::policy::document::Binding;
+use crate::provider::Provider;
 use std::sync::Arc;
+
+/// Secrets that stand in one list of the document. `Debug` does not show their values (invariant I6).
+#[derive(Debug)]
+pub struct SecretList<'p> {
+    /// The JSON pointer of the list
+    pub pointer: String,
+    /// The secrets
+    pub secrets: &'p [Secret],
+    /// Whose deliveries or requests they verify; `None` for the secrets of operation ids
+    pub provider: Option<&'p Provider>,
+}
 
 impl Policy {
     /// Replaces the names of environment variables by the secrets in them. `explain` works without this call, on a
@@ -37,7 +51,7 @@ impl Policy {
         let callers = self.callers.iter_mut().map(|caller| ("/callers", &caller.name, &mut caller.secrets));
         for (list, name, secrets) in bindings.chain(callers) {
             for (index, secret) in secrets.iter_mut().enumerate() {
-                resolve(secret, &|| format!("{}/secrets/{index}", crate::json::cursor::child(list, name)), false);
+                resolve(secret, &|| format!("{}/secrets/{index}", child(list, name)), false);
             }
         }
         let root_key = self.unkey.as_mut().map(|unkey| (&mut unkey.service.credential, "/webhooks/unkey/root_key"));
@@ -56,31 +70,24 @@ impl Policy {
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
     }
 
-    /// Issues of weak secrets, with their JSON pointers and without their values. An empty secret is no issue, since it
-    /// can be the free slot of a rotation, unless all secrets of a binding or a signed caller are empty.
-    pub fn weak_secrets(&self) -> Vec<Issue> {
-        let mut issues = Issues::default();
+    /// The secrets of bindings, signed callers and operation ids, for checks before a start. [`Policy::read_secrets`] comes
+    /// first, or secrets of the environment are still names.
+    pub fn secret_lists(&self) -> Vec<SecretList<'_>> {
         let bindings = self.bindings.iter().filter_map(|(id, binding)| {
             Some(("/webhooks/static", id, &binding.secrets, self.providers.get(&binding.provider)?))
         });
         let callers = self.callers.iter().map(|caller| ("/callers", &caller.name, &caller.secrets, &caller.signature));
-        for (list, name, secrets, provider) in bindings.chain(callers) {
-            let at = format!("{}/secrets", crate::json::cursor::child(list, name));
-            let is_empty = |secret: &Secret| matches!(secret, Secret::Value(value) if value.is_empty());
-            if !secrets.is_empty() && secrets.iter().all(is_empty) {
-                issues.add(at, "every secret is empty: whatever is signed is answered 503");
-                continue;
-            }
-            for (index, secret) in secrets.iter().enumerate().filter(|(_, secret)| !is_empty(secret)) {
-                if let Secret::Value(value) = secret
-                    && let Some(weakness) = provider.weakness(value)
-                {
-                    issues.add(format!("{at}/{index}"), weakness.to_string());
-                }
-            }
-        }
-        self.operations.iter().for_each(|operations| operations.weak_secrets(&mut issues));
-        issues.0
+        let signed = bindings.chain(callers).map(|(list, name, secrets, provider)| SecretList {
+            pointer: format!("{}/secrets", child(list, name)),
+            secrets,
+            provider: Some(provider),
+        });
+        let operations = self.operations.iter().map(|operations| SecretList {
+            pointer: SECRET.to_owned(),
+            secrets: &operations.secrets,
+            provider: None,
+        });
+        signed.chain(operations).collect()
     }
 }
 
@@ -109,19 +116,15 @@ mod tests {
     }
 
     #[test]
-    fn weak_secrets_are_told_by_their_places() {
-        let places = |new: &str, old: &str| -> Vec<String> {
-            let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-            policy.read_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec()), "").unwrap();
-            let issues = policy.weak_secrets();
-            assert!(issues.iter().all(|issue| !issue.message.contains("planted")), "{issues:?}");
-            issues.into_iter().map(|issue| issue.pointer).collect()
-        };
-        assert!(places("planted-0123456789", "planted-0123456789").is_empty());
-        assert!(places("planted-0123456789", "").is_empty());
-        assert_eq!(places("planted-0123456789", "planted"), ["/webhooks/static/wh_01JABC/secrets/1"]);
-        assert_eq!(places("", ""), ["/webhooks/static/wh_01JABC/secrets"]);
-        assert!(Policy::from_json(DOCUMENT.as_bytes()).unwrap().weak_secrets().is_empty());
+    fn lists_of_secrets_have_their_places_and_show_no_value() {
+        let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
+        policy.read_secrets(|_| Some(b"planted".to_vec()), "").unwrap();
+        let lists = policy.secret_lists();
+        let places: Vec<&str> = lists.iter().map(|list| list.pointer.as_str()).collect();
+        assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets"]);
+        assert_eq!(lists[0].secrets.len(), 2);
+        assert!(lists[0].provider.is_some());
+        assert!(!format!("{lists:?}").contains("planted"));
     }
 
     #[test]

@@ -14,7 +14,6 @@
 //! | `read_headers` | the headers that a file reads, and those that a verified delivery keeps |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
 //! | `form`, `url` | form bodies and URLs |
-//! | `weakness` | checks of secrets |
 //! | `catalogue` | the files that are compiled in |
 //! | `caller` | schemes of signed callers |
 
@@ -35,14 +34,12 @@ mod signature;
 mod template;
 mod url;
 mod verify;
-mod weakness;
 
 pub use catalogue::Catalogue;
 pub(crate) use crypto::{equal, hmac_sha_256};
 pub use identifier::{Identifier, IdentifierKind, NoIdentifier};
 pub use key::body_digest;
 pub use read_headers::IdentifierHeaders;
-pub use weakness::Weakness;
 
 use crate::codes::Reason;
 use crate::headers::{Headers, NameSet};

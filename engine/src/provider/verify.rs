@@ -1,5 +1,6 @@
 //! Verifies a delivery: signature, keys, signed text and timestamp.
 
+use super::crypto::Algorithm;
 use super::crypto::{self, Feed};
 use super::form::{self, Sorted};
 use super::scheme::{Boundaries, Scheme, Timestamp};
@@ -49,6 +50,22 @@ impl Provider {
             }
         }
         keys
+    }
+
+    /// The keys that a secret makes, one for each scheme that it fits: the length of a secret key in bytes, and `None` for a
+    /// public key, whose length says nothing. Without a key the secret verifies nothing.
+    pub fn key_lengths(&self, secret: &[u8]) -> Vec<Option<usize>> {
+        let mut lengths = Vec::new();
+        for scheme in &self.schemes {
+            for key in self.keys(scheme, &[secret]).unwrap_or_default() {
+                // Without candidates, this only checks that the key is valid.
+                if scheme.algorithm.verify(&key, scheme.signature.encoding, &[], &|_| {}).is_ok() {
+                    let is_public = matches!(scheme.algorithm, Algorithm::Ed25519 | Algorithm::EcdsaP256);
+                    lengths.push((!is_public).then_some(key.len()));
+                }
+            }
+        }
+        lengths
     }
 
     #[inline(never)]

@@ -58,7 +58,7 @@ impl Stream {
         configuration: &mut Configuration,
         end_of_stream: bool,
     ) -> FilterAction {
-        let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::internal_error()) };
+        let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::policy_invalid()) };
         let lines = host.header_lines(HeaderMapKind::Request);
         let Some(headers) = lines.headers() else { return self.reply(host, &Problem::internal_error()) };
         let mut effects = Vec::new();

@@ -9,6 +9,7 @@ use super::abi;
 use super::calls::{CallReply, HttpCall};
 use super::metrics::Metrics;
 use super::state::{Life, LogLine, Options, ROOT, State};
+use super::work::CallbackWork;
 
 /// What one guest call may burn before it counts as one that never returns; a second or two.
 const FUEL: u64 = 3_000_000_000;
@@ -174,6 +175,11 @@ impl Vm {
             }
             called => Ok(called),
         }
+    }
+
+    /// The work of each callback since this was asked before, in the order of their ends.
+    pub fn take_work(&mut self) -> Vec<CallbackWork> {
+        self.state_mut().work.take()
     }
 
     /// Lets the timer fire once, as it does every period the filter asked for.

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::vm::Vm;
-
 /// What one callback of the module has cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackWork {
@@ -39,11 +37,9 @@ impl WorkLog {
         let host_calls = std::mem::take(&mut self.running);
         self.done.push(CallbackWork { callback: name.to_owned(), instructions, host_calls });
     }
-}
 
-impl Vm {
     /// The work of each callback since this was asked before, in the order of their ends.
-    pub fn take_work(&mut self) -> Vec<CallbackWork> {
-        std::mem::take(&mut self.state_mut().work.done)
+    pub(super) fn take(&mut self) -> Vec<CallbackWork> {
+        std::mem::take(&mut self.done)
     }
 }

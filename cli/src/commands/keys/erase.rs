@@ -3,9 +3,9 @@
 use super::arguments::EraseArguments;
 use super::session::{Session, UNKNOWN_GUARD};
 use super::{number, say};
-use crate::commands::input::print;
 use crate::commands::question::{can_ask, confirmed};
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
+use crate::input::print;
 use crate::plain::{self, printable};
 use crate::restate_admin::audit::Purpose;
 use crate::restate_admin::claims::StoredClaim;

@@ -1,11 +1,11 @@
 //! What the arguments of `keys` say, and the Restate that they name.
 
 use super::arguments::{Common, OneKey, PurgeOptions};
-use crate::commands::input::read_policy_document;
+use crate::input::read_policy_document;
 use crate::restate_admin::audit::Audit;
+use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::Admin;
 use crate::restate_admin::invocations::Invocation;
-use crate::restate_admin::plan::guard_name;
 use crate::restate_admin::selection::{Selection, SelectionText, warning};
 use edge_idempotency_engine::policy::KeyInLogs;
 use serde_json::Value;

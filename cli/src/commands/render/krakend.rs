@@ -1,8 +1,8 @@
 //! `render krakend`.
 
-use super::super::input::print;
 use super::super::{BAD_INPUT, FORWARD};
 use super::{PolicyOption, ReadPolicy};
+use crate::input::print;
 use crate::render::krakend::KrakendPlan;
 use crate::render::upstream::NamedUpstream;
 use clap::Args;

@@ -1,8 +1,8 @@
 //! `render istio` and `render envoy-gateway`.
 
-use super::super::input::print;
 use super::super::{BAD_INPUT, FORWARD};
 use super::{ModuleOptions, PolicyOption, ReadPolicy};
+use crate::input::print;
 use crate::render::envoy::EnvoyPlan;
 use crate::render::kubernetes::{EnvoyGatewayForm, IstioForm, ResourcePlan};
 use crate::render::needs::GatewayNeeds;

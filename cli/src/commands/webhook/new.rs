@@ -1,8 +1,8 @@
 //! `webhook new`: an id, its URL, and the records that make it known.
 
-use crate::commands::input::{print, read_policy_document, variable};
 use crate::commands::{BAD_INPUT, FORWARD};
 use crate::http::{HttpClient, without_user};
+use crate::input::{print, read_policy_document, variable};
 use crate::plain;
 use crate::webhook::address::url_of;
 use crate::webhook::provider::KnownProvider;

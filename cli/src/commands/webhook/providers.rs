@@ -1,7 +1,7 @@
 //! `webhook providers`: the catalogue.
 
 use crate::commands::FORWARD;
-use crate::commands::input::print;
+use crate::input::print;
 use crate::plain;
 use crate::webhook::provider::{KnownProvider, ProviderFile};
 use clap::Args;

@@ -1,9 +1,9 @@
 //! `webhook sign`: a signed test delivery.
 
-use crate::commands::input::{print, read_policy_document};
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
 use crate::described::Material;
 use crate::http::{HttpClient, without_user};
+use crate::input::{print, read_policy_document};
 use crate::plain::{self, printable};
 use crate::request;
 use crate::webhook::address::{binding_of, url_of};
@@ -149,7 +149,7 @@ pub(super) fn run(args: &SignArguments) -> Result<u8, String> {
 /// A provider file of the user's own.
 fn own_provider(file: &Path) -> Result<KnownProvider, String> {
     let name = file.file_stem().filter(|_| file != Path::new("-")).map(|name| name.to_string_lossy().into_owned());
-    KnownProvider::read(&name.unwrap_or_else(|| "own".to_owned()), &crate::commands::input::read(file)?)
+    KnownProvider::read(&name.unwrap_or_else(|| "own".to_owned()), &crate::input::read(file)?)
 }
 
 /// An identifier that no delivery had before; digits alone where the provider's are numbers.

@@ -1,7 +1,7 @@
 //! Requests without a key that reach the backend a second time: retries, hedged requests, copies; and keys that are lost
 //! behind the filter.
 
-use super::table::asks_for;
+use super::route::{asks_for, leads_to};
 use super::{GatewayFindings, member_span};
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 
@@ -50,7 +50,7 @@ pub(super) fn copies(action: &SpannedNode, rule: Option<&SpannedNode>, findings:
         let message = "the gateway sends a request a second time while the first attempt goes on, also without a key";
         findings.add("envoy-keyless-retry", member_span(hedge), message);
     }
-    let own = super::table::leads_to(action);
+    let own = leads_to(action);
     for mirror in action.get("request_mirror_policies").map(SpannedNode::items).unwrap_or_default() {
         let cluster = mirror.member("cluster").and_then(|cluster| Some((cluster, cluster.value.text()?)));
         if let Some((place, name)) = cluster.filter(|(_, name)| own.iter().any(|(_, own)| own == name)) {

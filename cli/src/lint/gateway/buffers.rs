@@ -4,7 +4,7 @@ use super::find::FilterChain;
 use super::manager::number;
 use super::needs::{GatewayNeeds, ROOM};
 use super::paths::PathMatch;
-use super::table::asks_for_mark;
+use super::route::asks_for_mark;
 use super::{GatewayFindings, member_span};
 use crate::diagnostics::tree::SpannedNode;
 

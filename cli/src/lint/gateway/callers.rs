@@ -2,20 +2,9 @@
 
 use super::GatewayFindings;
 use super::find::FilterChain;
-use super::manager::removes_early;
+use super::manager::{AUTHENTICATION, removes_early};
 use super::needs::{GatewayNeeds, OwnedHeaders};
 use crate::diagnostics::tree::SpannedNode;
-
-/// Filters that say who is calling, by the last part of the message's name, and the metadata namespace that two of them
-/// write.
-pub(super) const AUTHENTICATION: [(&str, &str); 6] = [
-    ("JwtAuthentication", "envoy.filters.http.jwt_authn"),
-    ("ExtAuthz", "envoy.filters.http.ext_authz"),
-    ("OAuth2", ""),
-    ("BasicAuth", ""),
-    ("ApiKeyAuth", ""),
-    ("RBAC", ""),
-];
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();

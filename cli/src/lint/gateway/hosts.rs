@@ -2,7 +2,7 @@
 
 use super::find::FilterChain;
 use super::needs::GatewayNeeds;
-use super::table::leads_to;
+use super::route::leads_to;
 use super::{GatewayFindings, member_span};
 use crate::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;

@@ -1,6 +1,5 @@
 //! The connection manager and the listener.
 
-use super::callers::AUTHENTICATION;
 use super::find::FilterChain;
 use super::needs::GatewayNeeds;
 use super::{GatewayFindings, member_span};
@@ -15,6 +14,17 @@ const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";
 
 /// What a format of the access log writes as the filter's record.
 const RECORD: &str = "wasm.edge_idempotency";
+
+/// Filters that say who is calling, by the last part of the message's name, and the metadata namespace that two of them
+/// write.
+pub(super) const AUTHENTICATION: [(&str, &str); 6] = [
+    ("JwtAuthentication", "envoy.filters.http.jwt_authn"),
+    ("ExtAuthz", "envoy.filters.http.ext_authz"),
+    ("OAuth2", ""),
+    ("BasicAuth", ""),
+    ("ApiKeyAuth", ""),
+    ("RBAC", ""),
+];
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
     let manager = chain.manager;

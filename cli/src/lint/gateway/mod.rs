@@ -10,6 +10,7 @@
 //! | `callers` | who is calling: tokens, and headers that name the caller |
 //! | `buffers` | limits that are smaller than the bodies that the filter waits for |
 //! | `table` | routes and clusters |
+//! | `route` | what one route says: headers that it asks for, clusters that it leads to |
 //! | `endpoints` | clusters that lead to the same place |
 //! | `paths` | which paths a route takes |
 //! | `again` | requests that reach the backend a second time |
@@ -27,10 +28,11 @@ mod needs;
 mod paths;
 mod plugin;
 mod reading;
+mod route;
 mod table;
 mod ways;
 
-use super::{CheckedPolicy, check_policy, lint};
+use super::{CheckedPolicy, Variables, check_policy, lint};
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use crate::diagnostics::{CheckedFile, Finding, yaml};
@@ -71,8 +73,9 @@ fn member_span(member: &SpannedMember) -> Range<usize> {
     }
 }
 
-/// Checks a file that is an Envoy configuration. Files that it reads the filter from come behind it.
-pub(crate) fn check_file(mut source: SourceText, path: &Path) -> Vec<CheckedFile> {
+/// Checks a file that is an Envoy configuration. `variable` gives the variables of this command's environment. Files that it
+/// reads the filter from come behind it.
+pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variables) -> Vec<CheckedFile> {
     let mut findings = GatewayFindings::default();
     let mut tree = match yaml::read(&source.text) {
         Ok(tree) => tree,
@@ -114,14 +117,14 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path) -> Vec<CheckedFile
     }
     for plugin in &mut found.plugins {
         let policy = match plugin.discovered.take() {
-            None => one(&mut source, plugin, plugin.config, &mut findings.0),
+            None => one(&mut source, plugin, plugin.config, variable, &mut findings.0),
             Some(mut other) => {
                 let mut its_findings = GatewayFindings::default();
                 other.source.hide(secrets(&other.tree));
                 reading::duplicates(&other.tree, &mut its_findings);
                 let config = find::plugin_config(&other.tree, Some(&other.name));
-                let policy =
-                    config.and_then(|config| one(&mut other.source, plugin, Some(config), &mut its_findings.0));
+                let policy = config
+                    .and_then(|config| one(&mut other.source, plugin, Some(config), variable, &mut its_findings.0));
                 let summary = policy.as_ref().map(|(_, summary)| summary.clone());
                 others.push(CheckedFile { source: other.source, findings: its_findings.0, summary });
                 policy.map(|(needs, _)| (needs, String::new()))
@@ -162,6 +165,7 @@ fn one(
     source: &mut SourceText,
     found: &FoundPlugin<'_>,
     config: Option<&SpannedNode>,
+    variable: Variables,
     findings: &mut Vec<Finding>,
 ) -> Option<(GatewayNeeds, String)> {
     let mut own = GatewayFindings::default();
@@ -171,7 +175,7 @@ fn one(
     if let Some(scalar) = scalar {
         let text = scalar.text().unwrap_or_default();
         let document = SourceText::new(source.name.clone(), text.as_bytes());
-        let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), crate::commands::variable);
+        let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), variable);
         let summary = checked.policy.as_ref().map(Policy::summary);
         let mut located = checked.locate_in(&document, source, scalar);
         // The gateway's own settings are looked at below.

@@ -4,7 +4,7 @@ use super::GatewayFindings;
 use super::endpoints::with_the_same;
 use super::find::FoundFilters;
 use super::needs::GatewayNeeds;
-use super::table::{asks_for_mark, leads_to};
+use super::route::{asks_for_mark, leads_to};
 use crate::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 

@@ -4,7 +4,6 @@ use super::operations::OperationsDocument;
 use super::{parse_duration, parse_header_name, parse_text};
 use crate::backend::{BackendKind, OperationId, restate};
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::policy::compile::GUARD;
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 
@@ -25,6 +24,9 @@ pub(crate) struct Guard {
     /// How long it keeps fingerprints, in seconds
     pub retention: Option<u64>,
 }
+
+/// The service of the guard, if the document does not name another one.
+pub(in crate::policy) const GUARD: &str = "IdempotencyGuard";
 
 /// A `backend` object.
 #[derive(Debug, Clone, PartialEq, Eq)]

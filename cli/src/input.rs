@@ -1,4 +1,4 @@
-//! What every command reads and prints.
+//! Files, standard input and variables that commands read, and what they print.
 
 use crate::lines;
 use edge_idempotency_engine::{Policy, PolicyErrors};

@@ -1,0 +1,44 @@
+//! What one route says: which headers it asks for, and which clusters it leads to.
+
+use super::manager::MARK;
+use super::member_span;
+use crate::diagnostics::tree::SpannedNode;
+use std::ops::Range;
+
+/// The value of the mark.
+const MARK_VALUE: &str = "1";
+
+/// Whether a route takes only requests that the filter has marked.
+pub(super) fn asks_for_mark(route: &SpannedNode) -> bool {
+    route.get("match").is_some_and(|rule| {
+        asks_for(rule.get("headers"), MARK)
+            || rule.get("headers").map(SpannedNode::items).unwrap_or_default().iter().any(|rule| {
+                let value = rule.text_at(&["string_match", "exact"]).or_else(|| rule.text_at(&["exact_match"]));
+                is_named(rule, MARK) && !rule.is_true(&["invert_match"]) && value == Some(MARK_VALUE)
+            })
+    })
+}
+
+fn is_named(rule: &SpannedNode, header: &str) -> bool {
+    rule.text_at(&["name"]).is_some_and(|name| name.eq_ignore_ascii_case(header))
+}
+
+/// Whether rules for headers ask that a header is there, with whatever value.
+pub(super) fn asks_for(rules: Option<&SpannedNode>, header: &str) -> bool {
+    /// Members of a rule that say nothing about the value.
+    const OTHERS: [&str; 4] = ["name", "present_match", "invert_match", "treat_missing_header_as_empty"];
+    rules.map(SpannedNode::items).unwrap_or_default().iter().any(|rule| {
+        is_named(rule, header)
+            && !rule.is_true(&["invert_match"])
+            && !rule.is_false(&["present_match"])
+            && rule.members().len() == OTHERS.iter().filter_map(|name| rule.member(name)).count()
+    })
+}
+
+/// The clusters that a route's action, or a proxy of connections, names: their places and names.
+pub(super) fn leads_to(action: &SpannedNode) -> Vec<(Range<usize>, &str)> {
+    let weighted = action.at(&["weighted_clusters", "clusters"]).map(SpannedNode::items).unwrap_or_default();
+    let named = weighted.iter().filter_map(|cluster| cluster.member("name"));
+    let places = action.member("cluster").into_iter().chain(named);
+    places.filter_map(|place| Some((member_span(place), place.value.text()?))).collect()
+}

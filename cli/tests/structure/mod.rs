@@ -1,0 +1,249 @@
+//! The structure of the code: nothing imports in a circle, the engine names no gateway, and hosts take what the engine hands on.
+//! docs/architecture.md draws the parts; here stands what must stay true of them.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
+
+mod source;
+
+use crate::repository;
+use source::{CrateSource, FileImport};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Crates whose files and rooms import in one direction.
+const CRATES: [&str; 8] = ["engine", "cli", "bench", "demo", "e2e", "harness", "testkit", "wasm-tests"];
+
+/// Imports that still close a circle, by their rooms: the first takes from the second. Do not add one: open the circle.
+const STILL_CIRCULAR: [(&str, &str); 6] = [
+    ("engine/src/exchange", "engine/src/exchange"),
+    ("engine/src/host", "engine/src/exchange"),
+    ("engine/src/host", "engine/src/metrics"),
+    ("engine/src/lookup", "engine/src/collision"),
+    ("engine/src/metrics", "engine/src/exchange"),
+    ("engine/src/telemetry", "engine/src/exchange"),
+];
+
+/// Names of hosts: gateways, and what they run filters with.
+const HOST_NAMES: [&str; 12] = [
+    "envoy",
+    "proxy-wasm",
+    "proxy_wasm",
+    "krakend",
+    "istio",
+    "nginx",
+    "traefik",
+    "apisix",
+    "haproxy",
+    "higress",
+    "wasmtime",
+    "wazero",
+];
+
+/// Where the engine may write the name of a host, and why.
+const NAMED_HOSTS: [(&str, &str, &str); 5] = [
+    (
+        "engine/src/policy/document.rs",
+        "x-envoy-",
+        "headers that no policy may use, on whatever host: the contract lists them",
+    ),
+    ("engine/src/policy/document/identity.rs", "envoy.filters.http.jwt_authn", "the example in a start error"),
+    ("engine/src/json/slip.rs", "this is a configuration of Envoy", "a start error about the usual mistake"),
+    ("engine/src/json/slip.rs", "the document is empty", "a start error about the usual mistake"),
+    ("engine/src/json/slip.rs", "this is a protobuf message", "a start error about the usual mistake"),
+];
+
+/// Folders of crates that are hosts of the engine, and take only what the root of the engine hands on.
+const HOSTS: [&str; 0] = [];
+
+/// The room of a file: the folder or the file that stands directly below `src`.
+fn room(file: &str) -> String {
+    let (folder, inside) = file.split_once("/src/").unwrap();
+    let name = inside.split('/').next().unwrap();
+    format!("{folder}/src/{}", name.trim_end_matches(".rs"))
+}
+
+/// Groups of places that reach each other along imports.
+fn circles(imports: &[FileImport], place: impl Fn(&str) -> String) -> Vec<BTreeSet<String>> {
+    let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for import in imports.iter().filter(|import| place(&import.from) != place(&import.to)) {
+        arrows.entry(place(&import.from)).or_default().insert(place(&import.to));
+    }
+    let reached_from = |start: &String| {
+        let mut reached = BTreeSet::new();
+        let mut open: Vec<&String> = vec![start];
+        while let Some(next) = open.pop() {
+            open.extend(arrows.get(next).into_iter().flatten().filter(|to| reached.insert((*to).clone())));
+        }
+        reached
+    };
+    let reached: BTreeMap<&String, BTreeSet<String>> =
+        arrows.keys().map(|start| (start, reached_from(start))).collect();
+    let in_circles = reached.iter().filter(|(start, to)| to.contains(**start));
+    let groups =
+        in_circles.map(|(start, to)| to.iter().filter(|to| reached.get(to).is_some_and(|back| back.contains(*start))));
+    groups.map(|group| group.cloned().collect()).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The shortest way along imports from a place of a circle back to it.
+fn shortest_loop(circle: &BTreeSet<String>, imports: &[FileImport], place: impl Fn(&str) -> String) -> Vec<FileImport> {
+    let loops = circle.iter().filter_map(|start| {
+        let mut seen = BTreeSet::new();
+        let mut ways = VecDeque::from([Vec::<FileImport>::new()]);
+        while let Some(way) = ways.pop_front() {
+            let at = way.last().map_or(start.clone(), |last| place(&last.to));
+            if !way.is_empty() && at == *start {
+                return Some(way);
+            }
+            let next = imports.iter().filter(|import| place(&import.from) == at && place(&import.to) != at);
+            for import in next.filter(|import| circle.contains(&place(&import.to))) {
+                if seen.insert(place(&import.to)) {
+                    ways.push_back([way.as_slice(), std::slice::from_ref(import)].concat());
+                }
+            }
+        }
+        None
+    });
+    loops.min_by_key(Vec::len).unwrap_or_default()
+}
+
+/// What to tell about circles.
+fn told(circles: &[BTreeSet<String>], imports: &[FileImport], place: impl Fn(&str) -> String + Copy) -> String {
+    let mut text = String::new();
+    for circle in circles {
+        text += &format!("\nimports run in a circle, through {} places; the shortest one:\n", circle.len());
+        for import in shortest_loop(circle, imports, place) {
+            let names: Vec<&str> = import.names.iter().map(String::as_str).collect();
+            text += &format!("  {} takes {} from {}\n", import.from, names.join(", "), import.to);
+        }
+        text +=
+            "Open it: move what both sides need into a file that imports neither of them, or pass it as an argument.\n";
+    }
+    text
+}
+
+/// Whether an import is one of these rooms.
+fn is_of(import: &FileImport, (from, to): (&str, &str)) -> bool {
+    room(&import.from) == from && room(&import.to) == to
+}
+
+/// Fails if rooms, or files, of a crate import each other, but for imports of `STILL_CIRCULAR`.
+fn check_circles(folder: &str, place: impl Fn(&str) -> String + Copy) {
+    let all = CrateSource::read(repository(), folder).imports();
+    let imports: Vec<FileImport> =
+        all.into_iter().filter(|import| !STILL_CIRCULAR.iter().any(|rooms| is_of(import, *rooms))).collect();
+    let circles = circles(&imports, place);
+    assert!(circles.is_empty(), "{}", told(&circles, &imports, place));
+}
+
+#[test]
+fn no_rooms_import_each_other() {
+    ["engine", "cli"].into_iter().for_each(|folder| check_circles(folder, room));
+}
+
+#[test]
+fn no_files_import_each_other() {
+    CRATES.into_iter().for_each(|folder| check_circles(folder, str::to_owned));
+}
+
+#[test]
+fn what_is_still_circular_is_so() {
+    let all = CrateSource::read(repository(), "engine").imports();
+    assert!(all.len() > 200, "only {} imports were found", all.len());
+    for known in STILL_CIRCULAR {
+        let is_left_out =
+            |import: &FileImport| STILL_CIRCULAR.iter().any(|other| *other != known && is_of(import, *other));
+        let imports: Vec<FileImport> = all.iter().filter(|import| !is_left_out(import)).cloned().collect();
+        let is_open = circles(&imports, room).is_empty() && circles(&imports, str::to_owned).is_empty();
+        assert!(!is_open, "{known:?} closes no circle any more: take it out of STILL_CIRCULAR");
+    }
+}
+
+#[test]
+fn circles_of_files_and_of_rooms_are_found() {
+    let import = |from: &str, to: &str| FileImport { from: from.to_owned(), to: to.to_owned(), names: BTreeSet::new() };
+    let imports = [
+        import("a/src/b/c.rs", "a/src/d.rs"),
+        import("a/src/d.rs", "a/src/b/mod.rs"),
+        import("a/src/d.rs", "a/src/e.rs"),
+    ];
+    assert_eq!(circles(&imports, str::to_owned), []);
+    assert_eq!(circles(&imports, room), [BTreeSet::from(["a/src/b".to_owned(), "a/src/d".to_owned()])]);
+}
+
+#[test]
+fn the_engine_names_no_host() {
+    let found = CrateSource::read(repository(), "engine").mentions(&HOST_NAMES);
+    let is_allowed =
+        |file: &str, text: &str| NAMED_HOSTS.iter().any(|(place, part, _)| *place == file && text.contains(part));
+    let new: Vec<_> = found.iter().filter(|(file, text)| !is_allowed(file, text)).collect();
+    assert!(
+        new.is_empty(),
+        "the engine names a host: {new:#?}\nThe engine is the same on every gateway. Move what is a gateway's own to its crate \
+         (envoy/, src/, krakend/), and hand it to the engine by `Host`. A text that users need goes into NAMED_HOSTS, with its reason."
+    );
+    for (place, part, _) in NAMED_HOSTS {
+        let is_there = found.iter().any(|(file, text)| file == place && text.contains(part));
+        assert!(is_there, "{place} has no `{part}` any more: take it out of NAMED_HOSTS");
+    }
+}
+
+#[test]
+fn imports_lead_to_the_file_that_defines_the_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [
+        ("lib.rs", "mod a; mod b; pub use a::A; mod c;"),
+        ("a/mod.rs", "mod inner; pub use inner::A; pub struct Shared;"),
+        ("a/inner.rs", "use super::Shared; pub struct A(Shared); fn f() { format!(\"{}\", crate::b::count()) }"),
+        ("b.rs", "pub fn count() -> usize { 0 } #[cfg(test)] mod tests { use crate::a::A; }"),
+        ("c.rs", "fn f(a: crate::A) -> std::fmt::Result { crate::a::A::write(a) }"),
+    ];
+    for (name, text) in files {
+        let path = folder.path().join("x/src").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let imports = CrateSource::read(folder.path(), "x").imports();
+    let found: Vec<_> = imports.iter().map(|import| (import.from.as_str(), import.to.as_str())).collect();
+    assert_eq!(found, [("x/src/a/inner.rs", "x/src/b.rs"), ("x/src/c.rs", "x/src/a/inner.rs")]);
+}
+
+/// What a crate takes of the engine and the engine does not hand on at its root, each with its file.
+fn hidden_names(host: &CrateSource, engine: &CrateSource) -> Vec<(String, String)> {
+    let taken = host.taken_from("edge_idempotency_engine").into_iter();
+    taken.filter(|(_, path)| !engine.handed_on().contains(path.split("::").next().unwrap())).collect()
+}
+
+#[test]
+fn hosts_take_what_the_engine_hands_on() {
+    let engine = CrateSource::read(repository(), "engine");
+    for folder in HOSTS {
+        let hidden = hidden_names(&CrateSource::read(repository(), folder), &engine);
+        assert!(
+            hidden.is_empty(),
+            "{folder} takes from modules of the engine: {hidden:#?}\nRe-export the name in engine/src/lib.rs, if every host needs it; \
+             otherwise use what is there."
+        );
+    }
+}
+
+#[test]
+fn names_of_modules_are_found_in_a_host() {
+    let engine = CrateSource::of_text("pub mod policy; pub use policy::{Policy, PolicyErrors as Errors};");
+    let host = CrateSource::of_text(
+        "use edge_idempotency_engine::{Policy, policy::Mode};
+         fn f() -> edge_idempotency_engine::Errors { println!(\"{}\", edge_idempotency_engine::time::now()) }
+         #[cfg(test)] mod tests { use edge_idempotency_engine::json::Json; }",
+    );
+    let hidden: Vec<String> = hidden_names(&host, &engine).into_iter().map(|(_, path)| path).collect();
+    assert_eq!(hidden, ["policy::Mode", "time::now"]);
+}
+
+#[test]
+fn names_and_texts_are_found_and_comments_are_not() {
+    let source = CrateSource::of_text(
+        "//! Envoy
+         /// Envoy
+         fn envoy_port() -> String { /* Envoy */ format!(\"{} of Envoy\", \"KrakenD\") }
+         #[cfg(test)] mod tests { const ISTIO: u8 = 1; }",
+    );
+    let found: Vec<String> = source.mentions(&HOST_NAMES).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(found, ["\"KrakenD\"", "\"{} of Envoy\"", "envoy_port"]);
+}
