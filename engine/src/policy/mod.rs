@@ -1,16 +1,19 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
-//! `document` reads the members and `compile` combines them. `authority`, `path`, `routes`, `recovery`, `operations` and
-//! `target` evaluate requests, and `answer` maps responses.
+//! `document` reads the members and `compile` combines them. `find` says what a request needs of the policy, with
+//! `authority`, `path`, `routes`, `recovery`, `operations` and `target`; `answer` maps responses. `secrets` reads the secrets that
+//! the document names.
 
 pub(crate) mod answer;
 pub(crate) mod authority;
 pub(crate) mod collision;
 mod compile;
 pub(crate) mod document;
+mod find;
 pub mod operations;
 pub(crate) mod path;
 pub(crate) mod recovery;
+mod route;
 pub(crate) mod routes;
 mod secrets;
 pub(crate) mod target;
@@ -19,7 +22,9 @@ mod text_index;
 
 pub use crate::backend::BackendKind;
 pub use document::{Answers, KeyInLogs, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use find::RouteLookup;
 pub use path::{NormalPath, PathError, split_query};
+pub use route::Route;
 pub use routes::RouteId;
 pub use secrets::SecretList;
 pub use target::{HandlerAddress, Target};
@@ -29,18 +34,14 @@ use crate::backend::Backend;
 use crate::headers::{NameGate, NameSet};
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::Issue;
-use crate::key::KeyRules;
-use crate::percent::is_below;
 use crate::provider::Provider;
 use crate::waits::WaitLimits;
-use answer::AnswerMapping;
-use collision::{CollisionRules, GuardService};
+use collision::GuardService;
 use document::{
-    Binding, CallerHeaders, Forward, IdentityRules, InvocationStore, OpenBao, RecoverySettings, SignedCaller, Unkey,
-    WebhookBlock,
+    Binding, CallerHeaders, IdentityRules, InvocationStore, OpenBao, RecoverySettings, SignedCaller, Unkey,
 };
 use operations::Operations;
-use routes::{PathLookup, RouteTable};
+use routes::RouteTable;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -124,58 +125,6 @@ pub struct Policy {
     public_base_url: Option<String>,
 }
 
-/// A compiled route.
-#[derive(Debug)]
-pub struct Route {
-    /// Its index
-    pub id: RouteId,
-    /// Its name in metrics, logs and gateway routes
-    pub endpoint: String,
-    /// Its path
-    pub template: Template,
-    /// Its methods, `HEAD` included where `GET` is
-    pub methods: Arc<[String]>,
-    /// The policy
-    pub policy: PolicyKind,
-    /// The target, if the path is rewritten
-    pub target: Option<Arc<Target>>,
-    /// How it detects that a key comes again with another request
-    pub(crate) collision: Option<Box<CollisionRules>>,
-    /// The target that is asked whether the first request with a key is in flight, if duplicates are refused then
-    pub(crate) in_flight: Option<Arc<Target>>,
-    /// The target whose stored results callers can recover
-    pub recovery: Option<Arc<Target>>,
-    /// The scope of its keys
-    pub scope: Scope,
-    /// Whether decisions have an effect
-    pub mode: Mode,
-    /// The index of its identity rules
-    identity: usize,
-    /// Query parameters that reach the target
-    pub query: Vec<String>,
-    /// Whether the response comes before the work is done
-    pub one_way: bool,
-    /// The webhook, if the route takes deliveries
-    pub webhook: Option<WebhookBlock>,
-    /// The signed callers that may call it, as indices
-    pub callers: Vec<usize>,
-    /// The longest body that is buffered, in bytes
-    pub max_body_bytes: u64,
-    /// The rules for clients' keys; `None` if the grammar is all
-    pub key: Option<Arc<KeyRules>>,
-    /// Whether a key is removed, and not refused, on a `PROHIBITED` route
-    pub strips_prohibited: bool,
-    /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
-    /// without `forward.parameters`
-    pub parameter_headers: Vec<String>,
-    /// What becomes of the target's answers with status 200
-    pub(crate) answer: Option<AnswerMapping>,
-    /// Whether the value of a path parameter may contain `%2F`
-    pub encoded_slash: bool,
-    /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself
-    pub(crate) clean_errors: Option<bool>,
-}
-
 /// All errors of a policy document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyErrors(pub Vec<Issue>);
@@ -196,19 +145,6 @@ impl fmt::Display for PolicyErrors {
 }
 
 impl std::error::Error for PolicyErrors {}
-
-/// The result of a lookup in the route table.
-#[derive(Debug)]
-pub enum RouteLookup<'p, 'r> {
-    /// The route and the values of its path parameters, still percent-encoded.
-    Route(&'p Route, Vec<&'r str>),
-    /// The path has routes, but none for the method; the methods that it has.
-    OtherMethods(Vec<&'p str>),
-    /// No route has this path.
-    Nothing,
-    /// The path differs from one with other routes in letter case or in escapes only, so a backend could read that one.
-    OtherReading,
-}
 
 impl Policy {
     /// What happens to requests that no route declares.
@@ -365,101 +301,5 @@ impl Policy {
             callers => format!(", {callers} signed callers"),
         };
         format!("policy with {count} route{}, {shadow} in shadow mode{callers}", if count == 1 { "" } else { "s" })
-    }
-
-    /// The identity rules of a route, or those of the document for unmatched requests.
-    pub fn identity_of(&self, route: Option<&Route>) -> &IdentityRules {
-        static NONE: IdentityRules = IdentityRules {
-            sources: Vec::new(),
-            forward: Forward { tenant: None, project: None, subject: None },
-            types: Vec::new(),
-        };
-        self.identities.get(route.map_or(0, |route| route.identity)).unwrap_or(&NONE)
-    }
-
-    /// A route by its index.
-    pub fn route(&self, id: RouteId) -> Option<&Route> {
-        self.routes.get(id)
-    }
-
-    /// A route by its endpoint.
-    pub fn endpoint(&self, name: &str) -> Option<&Route> {
-        self.routes.get(self.names.get(ENDPOINTS, name)?)
-    }
-
-    /// Whether `path` (normalised) is closed to clients, whatever routes there are.
-    pub fn is_closed(&self, path: &str) -> bool {
-        self.reserved_paths.iter().any(|prefix| is_below(path, prefix)) || self.closed_service(path) == Some(CLOSED)
-    }
-
-    /// Whether `path` (normalised) is closed to clients unless a route declares it.
-    pub fn is_closed_undeclared(&self, path: &str) -> bool {
-        self.closed_service(path).is_some()
-    }
-
-    /// Whether `path` (normalised), which the backend gets as it is, is that of a closed service for a backend that ignores letter
-    /// case.
-    pub fn is_closed_respelled(&self, path: &str) -> bool {
-        let is_service = |first: &str| self.names.find(SERVICES, first).is_some();
-        self.backend.may_ignore_case() && path::segments(path).next().is_some_and(is_service)
-    }
-
-    /// How the paths of the service are closed that the first segment of a path names.
-    fn closed_service(&self, path: &str) -> Option<usize> {
-        self.names.get(SERVICES, path::segments(path).next()?)
-    }
-
-    /// Whether an authority is another spelling of a host that routes are declared for.
-    pub(crate) fn is_respelled(&self, authority: &str) -> bool {
-        self.table.is_respelled(authority)
-    }
-
-    /// Finds the route for an authority, a normalised path and a method.
-    pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> RouteLookup<'_, 'r> {
-        let PathLookup { found, has_other_reading } = self.table.find(authority, path);
-        // A path that is not forwarded is read by nobody else.
-        let is_forwarded = found.is_some() || self.unmatched != Unmatched::Reject;
-        if has_other_reading && is_forwarded {
-            return RouteLookup::OtherReading;
-        }
-        let Some(found) = found else { return RouteLookup::Nothing };
-        self.by_method(found.routes.iter().filter_map(|id| self.routes.get(*id)), found.values, method)
-    }
-
-    /// Finds the route by the endpoint that the gateway names; `None` for an unknown endpoint. If the route's template
-    /// has parameters, or the path leads to a service that is closed unless a route declares it, the path has to match
-    /// the template.
-    pub fn named<'r>(
-        &self,
-        endpoint: &[u8],
-        (authority, path): (&str, &'r str),
-        method: &[u8],
-    ) -> Option<RouteLookup<'_, 'r>> {
-        let endpoint = std::str::from_utf8(endpoint).ok()?;
-        let route = self.endpoint(endpoint)?;
-        if self.table.find(authority, path).has_other_reading {
-            return Some(RouteLookup::OtherReading);
-        }
-        let values = match route.template.values(path) {
-            Some(values) => values,
-            None if route.template.parameters().next().is_none() && !self.is_closed_undeclared(path) => Vec::new(),
-            None => return Some(RouteLookup::Nothing),
-        };
-        Some(self.by_method(std::iter::once(route), values, method))
-    }
-
-    fn by_method<'p, 'r>(
-        &self,
-        routes: impl Iterator<Item = &'p Route> + Clone,
-        values: Vec<&'r str>,
-        method: &[u8],
-    ) -> RouteLookup<'p, 'r> {
-        let listed = |route: &&Route| route.methods.iter().any(|listed| listed.as_bytes() == method);
-        match routes.clone().find(listed) {
-            Some(route) => RouteLookup::Route(route, values),
-            None => {
-                RouteLookup::OtherMethods(routes.flat_map(|route| route.methods.iter()).map(String::as_str).collect())
-            }
-        }
     }
 }

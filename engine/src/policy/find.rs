@@ -1,0 +1,118 @@
+//! What a request needs of the policy: its route, the rules of the route, and whether its path is closed.
+
+use super::document::{Forward, IdentityRules, Unmatched};
+use super::path;
+use super::routes::{PathLookup, RouteId};
+use super::{CLOSED, ENDPOINTS, Policy, Route, SERVICES};
+use crate::percent::is_below;
+
+/// The result of a lookup in the route table.
+#[derive(Debug)]
+pub enum RouteLookup<'p, 'r> {
+    /// The route and the values of its path parameters, still percent-encoded.
+    Route(&'p Route, Vec<&'r str>),
+    /// The path has routes, but none for the method; the methods that it has.
+    OtherMethods(Vec<&'p str>),
+    /// No route has this path.
+    Nothing,
+    /// The path differs from one with other routes in letter case or in escapes only, so a backend could read that one.
+    OtherReading,
+}
+
+impl Policy {
+    /// The identity rules of a route, or those of the document for unmatched requests.
+    pub fn identity_of(&self, route: Option<&Route>) -> &IdentityRules {
+        static NONE: IdentityRules = IdentityRules {
+            sources: Vec::new(),
+            forward: Forward { tenant: None, project: None, subject: None },
+            types: Vec::new(),
+        };
+        self.identities.get(route.map_or(0, |route| route.identity)).unwrap_or(&NONE)
+    }
+
+    /// A route by its index.
+    pub fn route(&self, id: RouteId) -> Option<&Route> {
+        self.routes.get(id)
+    }
+
+    /// A route by its endpoint.
+    pub fn endpoint(&self, name: &str) -> Option<&Route> {
+        self.routes.get(self.names.get(ENDPOINTS, name)?)
+    }
+
+    /// Whether `path` (normalised) is closed to clients, whatever routes there are.
+    pub fn is_closed(&self, path: &str) -> bool {
+        self.reserved_paths.iter().any(|prefix| is_below(path, prefix)) || self.closed_service(path) == Some(CLOSED)
+    }
+
+    /// Whether `path` (normalised) is closed to clients unless a route declares it.
+    pub fn is_closed_undeclared(&self, path: &str) -> bool {
+        self.closed_service(path).is_some()
+    }
+
+    /// Whether `path` (normalised), which the backend gets as it is, is that of a closed service for a backend that ignores letter
+    /// case.
+    pub fn is_closed_respelled(&self, path: &str) -> bool {
+        let is_service = |first: &str| self.names.find(SERVICES, first).is_some();
+        self.backend.may_ignore_case() && path::segments(path).next().is_some_and(is_service)
+    }
+
+    /// How the paths of the service are closed that the first segment of a path names.
+    fn closed_service(&self, path: &str) -> Option<usize> {
+        self.names.get(SERVICES, path::segments(path).next()?)
+    }
+
+    /// Whether an authority is another spelling of a host that routes are declared for.
+    pub(crate) fn is_respelled(&self, authority: &str) -> bool {
+        self.table.is_respelled(authority)
+    }
+
+    /// Finds the route for an authority, a normalised path and a method.
+    pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> RouteLookup<'_, 'r> {
+        let PathLookup { found, has_other_reading } = self.table.find(authority, path);
+        // A path that is not forwarded is read by nobody else.
+        let is_forwarded = found.is_some() || self.unmatched != Unmatched::Reject;
+        if has_other_reading && is_forwarded {
+            return RouteLookup::OtherReading;
+        }
+        let Some(found) = found else { return RouteLookup::Nothing };
+        self.by_method(found.routes.iter().filter_map(|id| self.routes.get(*id)), found.values, method)
+    }
+
+    /// Finds the route by the endpoint that the gateway names; `None` for an unknown endpoint. If the route's template
+    /// has parameters, or the path leads to a service that is closed unless a route declares it, the path has to match
+    /// the template.
+    pub fn named<'r>(
+        &self,
+        endpoint: &[u8],
+        (authority, path): (&str, &'r str),
+        method: &[u8],
+    ) -> Option<RouteLookup<'_, 'r>> {
+        let endpoint = std::str::from_utf8(endpoint).ok()?;
+        let route = self.endpoint(endpoint)?;
+        if self.table.find(authority, path).has_other_reading {
+            return Some(RouteLookup::OtherReading);
+        }
+        let values = match route.template.values(path) {
+            Some(values) => values,
+            None if route.template.parameters().next().is_none() && !self.is_closed_undeclared(path) => Vec::new(),
+            None => return Some(RouteLookup::Nothing),
+        };
+        Some(self.by_method(std::iter::once(route), values, method))
+    }
+
+    fn by_method<'p, 'r>(
+        &self,
+        routes: impl Iterator<Item = &'p Route> + Clone,
+        values: Vec<&'r str>,
+        method: &[u8],
+    ) -> RouteLookup<'p, 'r> {
+        let listed = |route: &&Route| route.methods.iter().any(|listed| listed.as_bytes() == method);
+        match routes.clone().find(listed) {
+            Some(route) => RouteLookup::Route(route, values),
+            None => {
+                RouteLookup::OtherMethods(routes.flat_map(|route| route.methods.iter()).map(String::as_str).collect())
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A compiled route.
+
+use super::Target;
+use super::answer::AnswerMapping;
+use super::collision::CollisionRules;
+use super::document::{Mode, PolicyKind, Scope, WebhookBlock};
+use super::routes::RouteId;
+use super::template::Template;
+use crate::key::KeyRules;
+use std::sync::Arc;
+
+/// A compiled route.
+#[derive(Debug)]
+pub struct Route {
+    /// Its index
+    pub id: RouteId,
+    /// Its name in metrics, logs and gateway routes
+    pub endpoint: String,
+    /// Its path
+    pub template: Template,
+    /// Its methods, `HEAD` included where `GET` is
+    pub methods: Arc<[String]>,
+    /// The policy
+    pub policy: PolicyKind,
+    /// The target, if the path is rewritten
+    pub target: Option<Arc<Target>>,
+    /// How it detects that a key comes again with another request
+    pub(crate) collision: Option<Box<CollisionRules>>,
+    /// The target that is asked whether the first request with a key is in flight, if duplicates are refused then
+    pub(crate) in_flight: Option<Arc<Target>>,
+    /// The target whose stored results callers can recover
+    pub recovery: Option<Arc<Target>>,
+    /// The scope of its keys
+    pub scope: Scope,
+    /// Whether decisions have an effect
+    pub mode: Mode,
+    /// The index of its identity rules
+    pub(super) identity: usize,
+    /// Query parameters that reach the target
+    pub query: Vec<String>,
+    /// Whether the response comes before the work is done
+    pub one_way: bool,
+    /// The webhook, if the route takes deliveries
+    pub webhook: Option<WebhookBlock>,
+    /// The signed callers that may call it, as indices
+    pub callers: Vec<usize>,
+    /// The longest body that is buffered, in bytes
+    pub max_body_bytes: u64,
+    /// The rules for clients' keys; `None` if the grammar is all
+    pub key: Option<Arc<KeyRules>>,
+    /// Whether a key is removed, and not refused, on a `PROHIBITED` route
+    pub strips_prohibited: bool,
+    /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
+    /// without `forward.parameters`
+    pub parameter_headers: Vec<String>,
+    /// What becomes of the target's answers with status 200
+    pub(crate) answer: Option<AnswerMapping>,
+    /// Whether the value of a path parameter may contain `%2F`
+    pub encoded_slash: bool,
+    /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself
+    pub(crate) clean_errors: Option<bool>,
+}
