@@ -4,7 +4,7 @@
 //! a sorted list and not a hash map: clients choose the keys, and the wasm target has no random seed for a hash.
 
 use super::pacing::{CallPart, Pacing, SenderNetwork};
-use super::{CallId, LookupFailure, LookupOrigin, StoreAnswer, StoreKind};
+use super::{CallId, LookupFailure, LookupOrigin, StoreAnswer, StoreKind, StoreValue};
 use crate::codes::Reason;
 use crate::policy::document::{Secret, Service};
 use std::sync::Arc;
@@ -28,16 +28,16 @@ const LOST_AFTER_MS: u64 = 5000;
 
 /// The outcome of a call, read from its reply.
 #[derive(Debug)]
-pub(super) enum LookupOutcome<T> {
+pub(super) enum LookupOutcome {
     /// A positive result; `partial` is the reason why a part of it is missing
-    Found { value: T, partial: Option<Reason> },
+    Found { value: StoreValue, partial: Option<Reason> },
     /// The store says that there is no usable value. This is cached, and replaces a positive result.
     Negative(LookupFailure),
     /// No result that could be cached; `down` means that the store is down, so that a stale result may be served
     Failed { reason: Reason, down: bool },
 }
 
-impl<T> LookupOutcome<T> {
+impl LookupOutcome {
     /// The outcome of a call without an HTTP response.
     pub(super) const fn unreachable(kind: StoreKind) -> Self {
         let reason = match kind {
@@ -49,36 +49,11 @@ impl<T> LookupOutcome<T> {
 }
 
 /// The cache's decision about a lookup.
-pub(super) enum CacheDecision<A> {
+pub(super) enum CacheDecision {
     /// The answer; with `refresh` a call is begun that no request waits for
-    Answer { answer: A, refresh: bool },
+    Answer { answer: StoreAnswer<StoreValue>, refresh: bool },
     /// The request waits, for a call that is to be begun or for the one under way
     Wait(Option<RequestedCall>),
-}
-
-impl<A> CacheDecision<A> {
-    /// The decision with its answer in another form.
-    pub(super) fn map<B>(self, form: impl FnOnce(A) -> B) -> CacheDecision<B> {
-        match self {
-            Self::Answer { answer, refresh } => CacheDecision::Answer { answer: form(answer), refresh },
-            Self::Wait(call) => CacheDecision::Wait(call),
-        }
-    }
-}
-
-/// The calls of a store, whatever it stores.
-pub(super) trait StoreCalls {
-    /// Records a new call. `requested`: a request waits for it.
-    fn begin(&mut self, id: &CallId, now: u64, requested: Option<RequestedCall>);
-
-    /// Adds a request that waits for the call of a key.
-    fn add_waiter(&mut self, key: &str, stream: u32, force_refresh: bool);
-
-    /// Forgets a request that waits.
-    fn remove_waiter(&mut self, key: &str, stream: u32);
-
-    /// Removes expired results. Gives the keys to refresh, and the keys whose call is lost (`true`).
-    fn tick(&mut self, now: u64) -> Vec<(Arc<str>, bool)>;
 }
 
 /// A call that a request waits for.
@@ -90,14 +65,14 @@ pub(super) struct RequestedCall {
 }
 
 /// The cached result of a key and the call under way for it.
-struct KeyState<T> {
-    cached: Option<CacheEntry<T>>,
+struct KeyState {
+    cached: Option<CacheEntry>,
     pending: Option<PendingCall>,
 }
 
 /// A cached result. All times are Unix time in milliseconds.
-struct CacheEntry<T> {
-    result: Result<T, LookupFailure>,
+struct CacheEntry {
+    result: Result<StoreValue, LookupFailure>,
     /// Whether the result came as [`LookupOutcome::Negative`]
     negative: bool,
     fetched_at: u64,
@@ -128,13 +103,13 @@ struct PendingCall {
     current: Vec<Secret>,
 }
 
-pub(super) struct LookupCache<T> {
+pub(super) struct LookupCache {
     cache_ms: u64,
     negative_ms: u64,
     stale_ms: u64,
     timeout_ms: u64,
     /// Sorted by key. A `BTreeMap` would add more code to the module than the slower insertion costs.
-    entries: Vec<(Arc<str>, Box<KeyState<T>>)>,
+    entries: Vec<(Arc<str>, Box<KeyState>)>,
     positive_count: usize,
     negative_count: usize,
     pacing: Pacing,
@@ -150,7 +125,7 @@ const fn within(since: u64, length: u64, now: u64) -> bool {
     since <= now && now < since.saturating_add(length)
 }
 
-impl<T> CacheEntry<T> {
+impl CacheEntry {
     /// Whether the value is dropped, and only the key is known.
     const fn is_expired(&self) -> bool {
         self.expires_at == 0
@@ -177,7 +152,7 @@ impl<T> CacheEntry<T> {
     }
 }
 
-impl<T: Clone> LookupCache<T> {
+impl LookupCache {
     /// The cache for a service; `None` for a service that the policy does not name, which is never called.
     pub(super) fn new(service: Option<&Service>) -> Self {
         Self {
@@ -205,13 +180,13 @@ impl<T: Clone> LookupCache<T> {
         self.entries.binary_search_by(|(known, _)| known.as_ref().cmp(key))
     }
 
-    fn entry(&mut self, key: &str) -> Option<&mut KeyState<T>> {
+    fn entry(&mut self, key: &str) -> Option<&mut KeyState> {
         let index = self.position(key).ok()?;
         self.entries.get_mut(index).map(|(_, entry)| entry.as_mut())
     }
 
     /// Sets the cached result or the call under way of a key; `None` leaves it as it is.
-    fn insert(&mut self, key: &Arc<str>, cached: Option<CacheEntry<T>>, pending: Option<PendingCall>) {
+    fn insert(&mut self, key: &Arc<str>, cached: Option<CacheEntry>, pending: Option<PendingCall>) {
         if let Some(entry) = self.entry(key) {
             entry.cached = cached.or_else(|| entry.cached.take());
             entry.pending = pending.or_else(|| entry.pending.take());
@@ -232,7 +207,7 @@ impl<T: Clone> LookupCache<T> {
         force_refresh: bool,
         sender: &dyn Fn() -> Option<SenderNetwork>,
         now: u64,
-    ) -> CacheDecision<StoreAnswer<T>> {
+    ) -> CacheDecision {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let (mut under_way, mut known) = (false, false);
         if let Some(entry) = self.entry(key) {
@@ -302,9 +277,9 @@ impl<T: Clone> LookupCache<T> {
     pub(super) fn complete(
         &mut self,
         key: &Arc<str>,
-        outcome: LookupOutcome<T>,
+        outcome: LookupOutcome,
         now: u64,
-    ) -> Vec<(u32, StoreAnswer<T>)> {
+    ) -> Vec<(u32, StoreAnswer<StoreValue>)> {
         let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
         let is_miss = matches!(outcome, LookupOutcome::Negative(_));
         match pending.requested {
@@ -338,7 +313,7 @@ impl<T: Clone> LookupCache<T> {
     fn store(
         &mut self,
         key: &Arc<str>,
-        result: Result<T, LookupFailure>,
+        result: Result<StoreValue, LookupFailure>,
         ttl_ms: u64,
         failed: Option<Reason>,
         now: u64,
@@ -377,7 +352,7 @@ impl<T: Clone> LookupCache<T> {
     }
 
     /// Removes the cached result of a key.
-    fn remove(&mut self, key: &str) -> Option<CacheEntry<T>> {
+    fn remove(&mut self, key: &str) -> Option<CacheEntry> {
         let index = self.position(key).ok()?;
         let (_, entry) = self.entries.get_mut(index)?;
         let cached = entry.cached.take();
@@ -400,9 +375,8 @@ impl<T: Clone> LookupCache<T> {
                 return;
             }
         }
-        let positive = |entry: &KeyState<T>| {
-            entry.cached.as_ref().filter(|cached| !cached.negative).map(|cached| cached.last_used)
-        };
+        let positive =
+            |entry: &KeyState| entry.cached.as_ref().filter(|cached| !cached.negative).map(|cached| cached.last_used);
         let positives = self.entries.iter().filter_map(|(key, entry)| Some((positive(entry)?, key)));
         if let Some(key) = positives.min().filter(|_| !negative).map(|(_, key)| Arc::clone(key)) {
             self.remove(&key);
@@ -415,7 +389,7 @@ impl<T: Clone> LookupCache<T> {
     }
 
     /// Records a failed call. Gives the cached result if it may still be served, or else the failure.
-    fn record_failure(&mut self, key: &str, reason: Reason, down: bool, now: u64) -> StoreAnswer<T> {
+    fn record_failure(&mut self, key: &str, reason: Reason, down: bool, now: u64) -> StoreAnswer<StoreValue> {
         let stale_ms = self.stale_ms;
         if let Some(cached) = self.entry(key).and_then(|entry| entry.cached.as_mut()) {
             cached.retry_at = now.saturating_add(RETRY_DELAY_MS);
@@ -462,14 +436,13 @@ impl<T: Clone> LookupCache<T> {
     /// The numbers of positive results, of negative results and of calls under way.
     pub(super) fn sizes(&self) -> [usize; 3] {
         let calls = self.entries.iter().filter(|(_, entry)| entry.pending.is_some()).count();
-        let expired = |entry: &KeyState<T>| entry.cached.as_ref().is_some_and(CacheEntry::is_expired);
+        let expired = |entry: &KeyState| entry.cached.as_ref().is_some_and(CacheEntry::is_expired);
         let expired = self.entries.iter().filter(|(_, entry)| expired(entry)).count();
         [self.positive_count.saturating_sub(expired), self.negative_count, calls]
     }
-}
 
-impl<T: Clone> StoreCalls for LookupCache<T> {
-    fn begin(&mut self, id: &CallId, now: u64, requested: Option<RequestedCall>) {
+    /// Records a new call. `requested`: a request waits for it.
+    pub(super) fn begin(&mut self, id: &CallId, now: u64, requested: Option<RequestedCall>) {
         let pending =
             PendingCall { number: id.number, started_at: now, requested, waiters: Vec::new(), current: Vec::new() };
         self.insert(&id.key, None, Some(pending));
@@ -478,19 +451,22 @@ impl<T: Clone> StoreCalls for LookupCache<T> {
         }
     }
 
-    fn add_waiter(&mut self, key: &str, stream: u32, force_refresh: bool) {
+    /// Adds a request that waits for the call of a key.
+    pub(super) fn add_waiter(&mut self, key: &str, stream: u32, force_refresh: bool) {
         if let Some(pending) = self.pending(key) {
             pending.waiters.push((stream, force_refresh));
         }
     }
 
-    fn remove_waiter(&mut self, key: &str, stream: u32) {
+    /// Forgets a request that waits.
+    pub(super) fn remove_waiter(&mut self, key: &str, stream: u32) {
         if let Some(pending) = self.pending(key) {
             pending.waiters.retain(|(waiter, _)| *waiter != stream);
         }
     }
 
-    fn tick(&mut self, now: u64) -> Vec<(Arc<str>, bool)> {
+    /// Removes expired results. Gives the keys to refresh, and the keys whose call is lost (`true`).
+    pub(super) fn tick(&mut self, now: u64) -> Vec<(Arc<str>, bool)> {
         let (ahead_ms, stale_ms) = (self.ahead_ms(), self.stale_ms);
         let limit = self.lost_after_ms();
         let (mut expired, mut due, mut refreshes) = (Vec::new(), Vec::new(), 0);

@@ -31,7 +31,7 @@ use crate::codes::Reason;
 use crate::collision::{self, Claim};
 use crate::policy::Policy;
 use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
-use cache::{CacheDecision, LookupCache, LookupOutcome, RequestedCall, StoreCalls};
+use cache::{CacheDecision, LookupCache, LookupOutcome, RequestedCall};
 use std::sync::Arc;
 
 /// The two stores.
@@ -158,6 +158,27 @@ pub enum LookupAnswer {
     InFlight(Result<bool, Reason>),
 }
 
+/// The value that a store has for a key.
+#[derive(Debug, Clone)]
+enum StoreValue {
+    /// A binding, from the store of bindings
+    Binding(Arc<Binding>),
+    /// Secrets, from the store of secrets
+    Secrets(Arc<Vec<Secret>>),
+}
+
+impl LookupAnswer {
+    /// The answer of a store. Its value tells what was asked; where it has none, `kind` does.
+    fn of_store(kind: StoreKind, StoreAnswer { result, origin }: StoreAnswer<StoreValue>) -> Self {
+        match (result, kind) {
+            (Ok(StoreValue::Binding(binding)), _) => Self::Binding(StoreAnswer { result: Ok(binding), origin }),
+            (Ok(StoreValue::Secrets(secrets)), _) => Self::Secrets(StoreAnswer { result: Ok(secrets), origin }),
+            (Err(why), StoreKind::Bindings) => Self::Binding(StoreAnswer { result: Err(why), origin }),
+            (Err(why), StoreKind::Secrets) => Self::Secrets(StoreAnswer { result: Err(why), origin }),
+        }
+    }
+}
+
 /// A call was made, and it gave a value; as metrics write it.
 const FETCHED: &str = "miss";
 
@@ -171,11 +192,8 @@ pub(crate) const fn call_name<T>(result: &Result<T, Reason>) -> &'static str {
 
 impl LookupRequest {
     /// The answer if the call was not made, or its reply was lost.
-    pub(crate) const fn lost(&self) -> LookupAnswer {
-        match self.kind {
-            StoreKind::Bindings => LookupAnswer::Binding(StoreAnswer::unavailable(LOST)),
-            StoreKind::Secrets => LookupAnswer::Secrets(StoreAnswer::unavailable(LOST)),
-        }
+    pub(crate) fn lost(&self) -> LookupAnswer {
+        LookupAnswer::of_store(self.kind, StoreAnswer::unavailable(LOST))
     }
 }
 
@@ -209,8 +227,8 @@ pub struct StoreHealth {
 pub struct Lookups {
     unkey: Option<Unkey>,
     openbao: Option<OpenBao>,
-    bindings: LookupCache<Arc<Binding>>,
-    secrets: LookupCache<Arc<Vec<Secret>>>,
+    bindings: LookupCache,
+    secrets: LookupCache,
     last_call: u32,
     calls: Vec<(CallId, Call)>,
     answers: Vec<(u32, LookupAnswer)>,
@@ -243,17 +261,13 @@ impl Lookups {
         sender: &dyn Fn() -> Option<SenderNetwork>,
         now: u64,
     ) -> Option<LookupAnswer> {
-        let LookupRequest { key, force_refresh, .. } = request;
-        let decision = match request.kind {
-            StoreKind::Bindings => self.bindings.decide(key, *force_refresh, sender, now).map(LookupAnswer::Binding),
-            StoreKind::Secrets => self.secrets.decide(key, *force_refresh, sender, now).map(LookupAnswer::Secrets),
-        };
-        match decision {
+        let kind = request.kind;
+        match self.store(kind).decide(&request.key, request.force_refresh, sender, now) {
             CacheDecision::Answer { answer, refresh } => {
                 if refresh {
                     self.call(request.kind, &request.key, now, None);
                 }
-                Some(answer)
+                Some(LookupAnswer::of_store(kind, answer))
             }
             CacheDecision::Wait(call) => {
                 if call.is_some() {
@@ -284,45 +298,35 @@ impl Lookups {
     /// Takes the reply to a call. A call that failed has a reply without [`CallReply::status`].
     pub fn replied(&mut self, id: &CallId, reply: &CallReply<'_>, now: u64) {
         let CallId { kind, key, number, previous } = id;
-        match kind {
-            StoreKind::Bindings => match self.bindings.match_reply(key, *number, now) {
-                Some(Some(_)) => self.complete_binding(key, unkey::read(reply), now),
-                Some(None) => self.complete_binding(key, LookupOutcome::unreachable(*kind), now),
-                None => {}
-            },
-            StoreKind::Secrets => match self.secrets.match_reply(key, *number, now) {
-                Some(Some(current)) if *previous => {
-                    self.complete_secrets(key, openbao::with_previous(current, reply), now);
+        let Some(in_time) = self.store(*kind).match_reply(key, *number, now) else { return };
+        let outcome = match (in_time, kind, previous) {
+            (None, ..) => LookupOutcome::unreachable(*kind),
+            (_, StoreKind::Bindings, _) => unkey::read(reply),
+            (Some(current), StoreKind::Secrets, true) => openbao::with_previous(current, reply),
+            (_, StoreKind::Secrets, false) => {
+                let grace = self.openbao.as_ref().map_or(0, |openbao| openbao.grace_ms);
+                match openbao::read(reply, now, grace) {
+                    openbao::Read::Outcome(outcome) => outcome,
+                    // During the rotation grace the previous version is valid too.
+                    openbao::Read::AlsoVersion(version, current) => {
+                        let id = self.call_id(StoreKind::Secrets, key, true);
+                        self.secrets.replace_call(&id, current, now);
+                        return self.calls.extend(self.openbao.as_ref().map(|bao| openbao::call(bao, id, version)));
+                    }
                 }
-                Some(Some(_)) => self.newest_secrets(key, reply, now),
-                Some(None) => self.complete_secrets(key, LookupOutcome::unreachable(*kind), now),
-                None => {}
-            },
-        }
-    }
-
-    /// Takes the reply with the newest version of secrets.
-    fn newest_secrets(&mut self, key: &Arc<str>, reply: &CallReply<'_>, now: u64) {
-        let grace = self.openbao.as_ref().map_or(0, |openbao| openbao.grace_ms);
-        match openbao::read(reply, now, grace) {
-            openbao::Read::Outcome(outcome) => self.complete_secrets(key, outcome, now),
-            // During the rotation grace the previous version is valid too.
-            openbao::Read::AlsoVersion(version, current) => {
-                let id = self.call_id(StoreKind::Secrets, key, true);
-                self.secrets.replace_call(&id, current, now);
-                self.calls.extend(self.openbao.as_ref().map(|bao| openbao::call(bao, id, version)));
             }
-        }
+        };
+        self.complete(*kind, key, outcome, now);
     }
 
     /// Removes expired results, begins refreshes and gives up lost calls.
     pub fn tick(&mut self, now: u64) {
         for kind in [StoreKind::Bindings, StoreKind::Secrets] {
             for (key, is_lost) in self.store(kind).tick(now) {
-                match kind {
-                    _ if !is_lost => self.call(kind, &key, now, None),
-                    StoreKind::Bindings => self.complete_binding(&key, LookupOutcome::unreachable(kind), now),
-                    StoreKind::Secrets => self.complete_secrets(&key, LookupOutcome::unreachable(kind), now),
+                if is_lost {
+                    self.complete(kind, &key, LookupOutcome::unreachable(kind), now);
+                } else {
+                    self.call(kind, &key, now, None);
                 }
             }
         }
@@ -336,9 +340,9 @@ impl Lookups {
 
     /// A store whose health has changed since the last call of this.
     pub fn changed_health(&mut self) -> Option<StoreHealth> {
-        let of = |kind| move |trouble| StoreHealth { kind, trouble };
-        let bindings = self.bindings.changed_health().map(of(StoreKind::Bindings));
-        bindings.or_else(|| self.secrets.changed_health().map(of(StoreKind::Secrets)))
+        let change =
+            |kind, store: &mut LookupCache| store.changed_health().map(|trouble| StoreHealth { kind, trouble });
+        change(StoreKind::Bindings, &mut self.bindings).or_else(|| change(StoreKind::Secrets, &mut self.secrets))
     }
 
     /// The numbers of cached positive results, of cached negative results and of calls under way, of both stores.
@@ -347,7 +351,7 @@ impl Lookups {
         std::array::from_fn(|index| bindings.get(index).unwrap_or(&0) + secrets.get(index).unwrap_or(&0))
     }
 
-    fn store(&mut self, kind: StoreKind) -> &mut dyn StoreCalls {
+    const fn store(&mut self, kind: StoreKind) -> &mut LookupCache {
         match kind {
             StoreKind::Bindings => &mut self.bindings,
             StoreKind::Secrets => &mut self.secrets,
@@ -370,15 +374,9 @@ impl Lookups {
         });
     }
 
-    /// Ends the call for a binding and queues the answers of the requests that wait for it.
-    fn complete_binding(&mut self, key: &Arc<str>, outcome: LookupOutcome<Arc<Binding>>, now: u64) {
-        let answers = self.bindings.complete(key, outcome, now).into_iter();
-        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupAnswer::Binding(answer))));
-    }
-
-    /// As [`Lookups::complete_binding`], for secrets.
-    fn complete_secrets(&mut self, key: &Arc<str>, outcome: LookupOutcome<Arc<Vec<Secret>>>, now: u64) {
-        let answers = self.secrets.complete(key, outcome, now).into_iter();
-        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupAnswer::Secrets(answer))));
+    /// Ends a call and queues the answers of the requests that wait for it.
+    fn complete(&mut self, kind: StoreKind, key: &Arc<str>, outcome: LookupOutcome, now: u64) {
+        let answers = self.store(kind).complete(key, outcome, now).into_iter();
+        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupAnswer::of_store(kind, answer))));
     }
 }

@@ -4,16 +4,13 @@
 //! A secret's data is `{"secret": "…"}`, or `{"secrets": ["…", …]}` with the newest first.
 
 use super::cache::LookupOutcome;
-use super::{CallId, LookupFailure, StoreKind};
+use super::{CallId, LookupFailure, StoreKind, StoreValue};
 use crate::call::{Call, CallReply, credential, request_lines};
 use crate::codes::Reason;
 use crate::json::{Json, is_json};
 use crate::policy::document::{OpenBao, Secret};
 use crate::time::{self, Unit};
 use std::sync::Arc;
-
-/// The outcome of a call for secrets.
-type SecretsOutcome = LookupOutcome<Arc<Vec<Secret>>>;
 
 /// The most items that `secrets` may have.
 const MAX_SECRETS: usize = 8;
@@ -40,7 +37,7 @@ pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> (CallId, Call
 
 /// What follows from the reply for the newest version.
 pub(super) enum Read {
-    Outcome(SecretsOutcome),
+    Outcome(LookupOutcome),
     /// Within the rotation grace: the number of the previous version, to be fetched too, and the current secrets.
     AlsoVersion(u64, Vec<Secret>),
 }
@@ -59,7 +56,7 @@ pub(super) fn read(reply: &CallReply<'_>, now: u64, grace_ms: u64) -> Read {
 
 /// Reads the reply for the previous version and adds its secrets to `current`. A deleted version adds none. If the call
 /// failed, the result is partial, so that it is fetched again soon.
-pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> SecretsOutcome {
+pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> LookupOutcome {
     let partial = match parse(reply) {
         Ok((previous, _)) => {
             current.extend(previous);
@@ -71,8 +68,8 @@ pub(super) fn with_previous(mut current: Vec<Secret>, reply: &CallReply<'_>) -> 
     found(current, partial)
 }
 
-fn found(secrets: Vec<Secret>, partial: Option<Reason>) -> SecretsOutcome {
-    LookupOutcome::Found { value: Arc::new(secrets), partial }
+fn found(secrets: Vec<Secret>, partial: Option<Reason>) -> LookupOutcome {
+    LookupOutcome::Found { value: StoreValue::Secrets(Arc::new(secrets)), partial }
 }
 
 /// A version of a secret.
@@ -82,7 +79,7 @@ struct Version {
     created: u64,
 }
 
-fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), SecretsOutcome> {
+fn parse(reply: &CallReply<'_>) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
     let failed = |reason| Err(LookupOutcome::Failed { reason, down: false });
     let Some(status) = reply.status else { return Err(LookupOutcome::unreachable(StoreKind::Secrets)) };
     let json = reply.body.map(Json::parse);
@@ -124,7 +121,7 @@ fn is_gone(json: &Json) -> bool {
     is_empty || is_deleted
 }
 
-fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), SecretsOutcome> {
+fn read_data(json: &Json) -> Result<(Vec<Secret>, Option<Version>), LookupOutcome> {
     let Some(data @ Json::Object(_)) = json.at(&["data", "data"]) else {
         return Err(LookupOutcome::Failed { reason: Reason::SecretStoreReplyMalformed, down: false });
     };

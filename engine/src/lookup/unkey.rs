@@ -5,7 +5,7 @@
 //! (<https://www.unkey.com/docs/api-reference/v2/keys/verify-api-key>).
 
 use super::cache::LookupOutcome;
-use super::{CallId, LookupFailure, StoreKind};
+use super::{CallId, LookupFailure, StoreKind, StoreValue};
 use crate::call::{Call, CallReply, credential, request_lines};
 use crate::codes::Reason;
 use crate::identity::{Project, Tenant};
@@ -43,7 +43,7 @@ pub(super) fn call(unkey: &Unkey, id: CallId) -> (CallId, Call) {
 }
 
 /// Reads the reply to [`call`].
-pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome<Arc<Binding>> {
+pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome {
     let failed = |reason| LookupOutcome::Failed { reason, down: false };
     let body = match (reply.status, reply.body) {
         (Some(200), Some(body)) => body,
@@ -82,7 +82,7 @@ pub(super) fn read(reply: &CallReply<'_>) -> LookupOutcome<Arc<Binding>> {
         return LookupOutcome::Negative(LookupFailure::Unknown(Reason::BindingOfAnotherKind));
     }
     match binding(of) {
-        Some(binding) => LookupOutcome::Found { value: Arc::new(binding), partial: None },
+        Some(binding) => LookupOutcome::Found { value: StoreValue::Binding(Arc::new(binding)), partial: None },
         None => malformed,
     }
 }
