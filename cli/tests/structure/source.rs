@@ -185,6 +185,14 @@ fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
+/// `#[doc(hidden)]`
+fn is_hidden(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("doc")
+            && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("hidden"))
+    })
+}
+
 impl FileReader<'_> {
     fn path(&mut self, segments: Vec<String>) {
         self.source.paths.push(NamedPath { module: self.module.clone(), segments });
@@ -309,7 +317,11 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         let is_handed_on = !matches!(item.vis, Visibility::Inherited);
+        let known = self.source.handed_on.clone();
         self.use_tree(&item.tree, Vec::new(), is_handed_on);
+        if is_hidden(&item.attrs) {
+            self.source.handed_on = known;
+        }
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
