@@ -38,9 +38,9 @@ const NAMED_HOSTS: [(&str, &str, &str); 5] = [
         "headers that no policy may use, on whatever host: the contract lists them",
     ),
     ("engine/src/policy/document/identity.rs", "envoy.filters.http.jwt_authn", "the example in a start error"),
-    ("engine/src/json/slip.rs", "this is a configuration of Envoy", "a start error about the usual mistake"),
-    ("engine/src/json/slip.rs", "the document is empty", "a start error about the usual mistake"),
-    ("engine/src/json/slip.rs", "this is a protobuf message", "a start error about the usual mistake"),
+    ("engine/src/json/syntax_error.rs", "this is a configuration of Envoy", "a start error about the usual mistake"),
+    ("engine/src/json/syntax_error.rs", "the document is empty", "a start error about the usual mistake"),
+    ("engine/src/json/syntax_error.rs", "this is a protobuf message", "a start error about the usual mistake"),
 ];
 
 /// Folders of crates that are hosts of the engine, and take only what the root of the engine hands on.

@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `request` | the request's way until it is decided |
 //! | `response` | the response's way |
-//! | `held` | the header lines of requests that wait, bounded in bytes |
+//! | `kept_lines` | the header lines of requests that wait, bounded in bytes |
 //! | `observed` | the body and the claim of a request that is checked beside its way |
 //! | `stalled` | a message whose body the gateway keeps back |
 
-mod held;
+mod kept_lines;
 mod observed;
 mod request;
 mod response;
