@@ -2,7 +2,7 @@
 
 use super::{StepResult, Steps, callers::pairs};
 use crate::explanations;
-use crate::plain::printable;
+use crate::terminal_text::printable;
 use serde_json::Value;
 use std::fmt::Write as _;
 

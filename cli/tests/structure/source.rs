@@ -135,7 +135,7 @@ impl CrateSource {
             return Some((names.file.clone(), module.last().cloned().unwrap_or_default()));
         };
         if names.modules.contains(first) {
-            return self.look_in(&[module, &[first.clone()]].concat(), rest, depth);
+            return self.look_in(&[module, std::slice::from_ref(first)].concat(), rest, depth);
         }
         // No path of a program that compiles is handed on so often.
         if depth < 20 {
