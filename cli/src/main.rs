@@ -19,7 +19,7 @@ mod restate_admin;
 mod shadow_report;
 mod sources;
 mod starter;
-mod steps;
+mod trace;
 mod webhook;
 
 use clap::Parser as _;
