@@ -18,8 +18,8 @@ mod request_input;
 mod restate_admin;
 mod shadow_report;
 mod sources;
-mod steps;
 mod terminal_text;
+mod trace;
 mod webhook;
 
 use clap::Parser as _;

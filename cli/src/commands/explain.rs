@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args};
 use edge_idempotency_engine::Policy;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Shows what the filter would do with one request, step by step, and what to change if it is refused.
 ///
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         if let (Err(missing), None) = (taken, &args.log_line) {
             missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
         }
-        policy = Some((read, document));
+        policy = Some((Arc::new(read), document));
     }
     if let Some(line) = &args.log_line {
         if line == "-" {
@@ -170,7 +171,7 @@ fn read_request(
     Ok((source.to_owned(), terminal_text::json(&document).into_bytes(), request.notes))
 }
 
-fn explain_line(line: &str, policy: Option<&Policy>, args: &Arguments) -> Result<u8, String> {
+fn explain_line(line: &str, policy: Option<&Arc<Policy>>, args: &Arguments) -> Result<u8, String> {
     let (first, more) = if line == "-" {
         first_line_of_input()?
     } else {

@@ -75,6 +75,14 @@ impl Stream {
         }
     }
 
+    /// As [`Stream::new`], with a trace of what is looked at and found.
+    #[doc(hidden)]
+    pub fn traced(id: u32, configuration: &Configuration) -> Self {
+        let mut stream = Self::new(id, configuration);
+        stream.exchange.begin_trace();
+        stream
+    }
+
     /// The state of the exchange.
     #[doc(hidden)]
     pub const fn exchange(&self) -> &Exchange {
