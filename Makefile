@@ -136,7 +136,7 @@ programs: ## build the test programs, and what the tests start
 .PHONY: rust
 rust: tools $(WASM_NEEDED) programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
 	@echo "== rust"
-	@cargo test --no-fail-fast --workspace --tests
+	@cargo test --no-fail-fast --workspace --tests; tests=$$?; cargo test --quiet --package edge-idempotency-engine --doc && exit $$tests
 
 # Where Go is missing it says what it leaves out.
 .PHONY: krakend

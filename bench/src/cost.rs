@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::client::Connections;
-use crate::gateway::Gateway;
+use crate::gateway::BenchGateway;
 use crate::statistics::Summary;
 use crate::variant::{Kind, Variant};
 use crate::{Files, Options};
@@ -63,7 +63,7 @@ pub(crate) fn measure(
             options.rounds,
             variants.len()
         );
-        let gateway = Gateway::start(&files.envoy, variants, workers, run_dir)?;
+        let gateway = BenchGateway::start(&files.envoy, variants, workers, run_dir)?;
         let mut connections = Vec::new();
         for (variant, port) in variants.iter().zip(&gateway.ports) {
             gateway.check(variant, *port)?;
@@ -96,7 +96,7 @@ fn turns(count: usize, round: usize) -> Vec<usize> {
     turns
 }
 
-fn turn(gateway: &Gateway, connections: &mut Connections, kind: Kind, requests: usize) -> Result<Sample> {
+fn turn(gateway: &BenchGateway, connections: &mut Connections, kind: Kind, requests: usize) -> Result<Sample> {
     // Deliveries are signed for the time at which they are sent.
     connections.exchange(kind.request());
     let requests = kind.requests(requests);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client::Connection;
 use crate::delivery::{Sender, Size};
-use crate::gateway::Gateway;
+use crate::gateway::BenchGateway;
 use crate::statistics::Summary;
 use crate::steady::{self, Latencies};
 use crate::variant;
@@ -91,7 +91,7 @@ fn cases(files: &Files, options: &Options) -> Vec<Case> {
 
 fn turn(files: &Files, case: &Case, run_dir: &Path) -> Result<Turn> {
     let variant = variant::beside_deliveries(case.name.clone(), case.module.as_ref(), case.sender);
-    let gateway = Gateway::start(&files.envoy, std::slice::from_ref(&variant), 1, run_dir)?;
+    let gateway = BenchGateway::start(&files.envoy, std::slice::from_ref(&variant), 1, run_dir)?;
     let port = *gateway.ports.first().context("no port")?;
     gateway.check(&variant, port)?;
     steady::stream(port, &variant.kind.request(), RATE, Instant::now(), LENGTH / 8)?;
@@ -125,7 +125,7 @@ fn deliver(port: u16, ended: &AtomicBool, delivered: &AtomicUsize) -> Result<()>
 }
 
 /// The most memory until the stream has ended, in MiB.
-fn look(gateway: &Gateway, ended: &AtomicBool) -> Result<f64> {
+fn look(gateway: &BenchGateway, ended: &AtomicBool) -> Result<f64> {
     let mut most: f64 = 0.0;
     while !ended.load(Ordering::SeqCst) {
         most = most.max(mebibytes(gateway)?);
@@ -134,6 +134,6 @@ fn look(gateway: &Gateway, ended: &AtomicBool) -> Result<f64> {
     Ok(most)
 }
 
-fn mebibytes(gateway: &Gateway) -> Result<f64> {
+fn mebibytes(gateway: &BenchGateway) -> Result<f64> {
     Ok(gateway.resident()? as f64 / f64::from(1 << 20))
 }

@@ -26,7 +26,7 @@ const WORKER: &str = "wrk:worker_";
 pub(crate) const GUARD_SOCKET: &str = "guard.sock";
 
 /// A running Envoy.
-pub(crate) struct Gateway {
+pub(crate) struct BenchGateway {
     process: Process,
     /// One for each variant, in their order.
     pub(crate) ports: Vec<u16>,
@@ -34,7 +34,7 @@ pub(crate) struct Gateway {
     pub(crate) started_in: Duration,
 }
 
-impl Gateway {
+impl BenchGateway {
     /// Starts Envoy with a listener for each variant, and waits until every one of them answers.
     pub(crate) fn start(envoy: &Path, variants: &[Variant], workers: u32, run_dir: &Path) -> Result<Self> {
         let ports = free_ports(variants.len())?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
 use crate::client;
-use crate::gateway::Gateway;
+use crate::gateway::BenchGateway;
 use crate::statistics::Summary;
 use crate::steady::{self, Latencies, Timed};
 use crate::variant::{self, malformed};
@@ -113,7 +113,7 @@ fn turn(files: &Files, case: &Case, run_dir: &Path) -> Result<Turn> {
     let file = run_dir.join("discovered.json");
     put(&file, case, 0)?;
     let variant = variant::discovered(case.name(), file.clone());
-    let gateway = Gateway::start(&files.envoy, std::slice::from_ref(&variant), case.workers, run_dir)?;
+    let gateway = BenchGateway::start(&files.envoy, std::slice::from_ref(&variant), case.workers, run_dir)?;
     let port = *gateway.ports.first().context("no port")?;
     gateway.check(&variant, port)?;
     // The first requests of a VM are slower, and belong to no swap.
@@ -132,7 +132,7 @@ fn turn(files: &Files, case: &Case, run_dir: &Path) -> Result<Turn> {
 }
 
 /// What some swaps cost a worker while there are no requests, each in ms.
-fn cpu_of_swaps(gateway: &Gateway, file: &Path, case: &Case, port: u16) -> Result<Vec<f64>> {
+fn cpu_of_swaps(gateway: &BenchGateway, file: &Path, case: &Case, port: u16) -> Result<Vec<f64>> {
     // Numbers that the stream's swaps have not used.
     let numbers = 1_000..1_000 + QUIET_SWAPS;
     let one = |number| {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::client::Connections;
-use crate::gateway::Gateway;
+use crate::gateway::BenchGateway;
 use crate::statistics::Summary;
 use crate::variant::{self, Variant, names};
 use crate::{Files, Options};
@@ -69,7 +69,7 @@ pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Resul
 }
 
 fn start(files: &Files, variant: &Variant, workers: u32, run_dir: &Path) -> Result<(f64, f64)> {
-    let gateway = Gateway::start(&files.envoy, std::slice::from_ref(variant), workers, run_dir)?;
+    let gateway = BenchGateway::start(&files.envoy, std::slice::from_ref(variant), workers, run_dir)?;
     for port in &gateway.ports {
         Connections::open(*port, variant.kind.request())?.send(REQUESTS)?;
     }

@@ -47,12 +47,12 @@ pub(crate) struct Variant {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) filter: Filter,
-    expected: Expected,
+    expected: ExpectedChange,
 }
 
 /// What becomes of a keyed request.
 #[derive(Clone, Copy)]
-enum Expected {
+enum ExpectedChange {
     /// Nothing.
     Unchanged,
     /// The key is namespaced.
@@ -129,28 +129,32 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
     let keyed = |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Keyed, filter, expected };
     let claimed =
         |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Claimed, filter, expected };
-    let idle =
-        |name: &str, filter| Variant { name: name.to_owned(), kind: Kind::Idle, filter, expected: Expected::Unchanged };
+    let idle = |name: &str, filter| Variant {
+        name: name.to_owned(),
+        kind: Kind::Idle,
+        filter,
+        expected: ExpectedChange::Unchanged,
+    };
     let wasm = |file: &PathBuf, policy| Filter::Wasm(file.clone(), Some(policy));
     let ours = &files.module;
     let mut variants = vec![
-        keyed(names::BARE, Filter::None, Expected::Unchanged),
-        keyed(names::LUA_HEADER, Filter::Lua(include_str!("../lua/header.lua")), Expected::Key),
-        keyed(names::LUA_IDENTITY, Filter::Lua(include_str!("../lua/identity.lua")), Expected::Key),
-        keyed(names::KEY_ONLY, wasm(ours, policy::key_only()), Expected::Key),
-        keyed(names::LUA_WHOLE, Filter::Lua(include_str!("../lua/whole.lua")), Expected::Whole),
-        keyed(names::WHOLE, wasm(ours, policy::whole(10)), Expected::Whole),
-        keyed(names::WHOLE_LARGE, wasm(ours, policy::whole(10_000)), Expected::Whole),
-        claimed(names::BARE_CLAIMED, Filter::None, Expected::Unchanged),
-        claimed(names::CLAIMED, wasm(ours, policy::whole_from_headers(10)), Expected::Whole),
+        keyed(names::BARE, Filter::None, ExpectedChange::Unchanged),
+        keyed(names::LUA_HEADER, Filter::Lua(include_str!("../lua/header.lua")), ExpectedChange::Key),
+        keyed(names::LUA_IDENTITY, Filter::Lua(include_str!("../lua/identity.lua")), ExpectedChange::Key),
+        keyed(names::KEY_ONLY, wasm(ours, policy::key_only()), ExpectedChange::Key),
+        keyed(names::LUA_WHOLE, Filter::Lua(include_str!("../lua/whole.lua")), ExpectedChange::Whole),
+        keyed(names::WHOLE, wasm(ours, policy::whole(10)), ExpectedChange::Whole),
+        keyed(names::WHOLE_LARGE, wasm(ours, policy::whole(10_000)), ExpectedChange::Whole),
+        claimed(names::BARE_CLAIMED, Filter::None, ExpectedChange::Unchanged),
+        claimed(names::CLAIMED, wasm(ours, policy::whole_from_headers(10)), ExpectedChange::Whole),
         idle(names::BARE_IDLE, Filter::None),
         idle(names::NOOP, Filter::Wasm(files.noop.clone(), None)),
         idle(names::NOOP_LINKED, Filter::Wasm(files.noop_linked.clone(), None)),
         idle(names::IDLE, wasm(ours, policy::idle())),
     ];
     for (name, file) in compared {
-        variants.push(keyed(&names::of(name, names::KEY_ONLY), wasm(file, policy::key_only()), Expected::Key));
-        variants.push(keyed(&names::of(name, names::WHOLE), wasm(file, policy::whole(10)), Expected::Whole));
+        variants.push(keyed(&names::of(name, names::KEY_ONLY), wasm(file, policy::key_only()), ExpectedChange::Key));
+        variants.push(keyed(&names::of(name, names::WHOLE), wasm(file, policy::whole(10)), ExpectedChange::Whole));
         variants.push(idle(&names::of(name, names::IDLE), wasm(file, policy::idle())));
     }
     variants
@@ -160,17 +164,21 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
 pub(crate) fn orders(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
     let order = |name: String, filter, expected| Variant { name, kind: Kind::Order, filter, expected };
     let wasm = |file: &PathBuf, policy| Filter::Wasm(file.clone(), Some(policy));
-    let mut variants = vec![order(names::BARE_ORDER.to_owned(), Filter::None, Expected::Unchanged)];
+    let mut variants = vec![order(names::BARE_ORDER.to_owned(), Filter::None, ExpectedChange::Unchanged)];
     let large = [CollisionVariant::OFF, CollisionVariant::OBSERVE, CollisionVariant::ENFORCE]
         .map(|collision| (collision, 10_000));
     for (collision, routes) in CollisionVariant::ALL.map(|collision| (collision, 10)).into_iter().chain(large) {
         let name = names::compared(collision, routes);
         if routes == 10 {
             for (build, file) in compared {
-                variants.push(order(names::of(build, &name), wasm(file, collision.policy(routes)), Expected::Whole));
+                variants.push(order(
+                    names::of(build, &name),
+                    wasm(file, collision.policy(routes)),
+                    ExpectedChange::Whole,
+                ));
             }
         }
-        variants.push(order(name, wasm(&files.module, collision.policy(routes)), Expected::Whole));
+        variants.push(order(name, wasm(&files.module, collision.policy(routes)), ExpectedChange::Whole));
     }
     variants
 }
@@ -191,19 +199,19 @@ pub(crate) fn deliveries(files: &Files, compared: &[(String, PathBuf)]) -> Vec<V
         let mut push = |name: String, filter, expected| {
             variants.push(Variant { name, kind: Kind::Delivery(size), filter, expected })
         };
-        push(names::buffered(size), Filter::Buffer, Expected::Unchanged);
-        push(names::hashed(size), Filter::Wasm(files.hash.clone(), None), Expected::Digest);
+        push(names::buffered(size), Filter::Buffer, ExpectedChange::Unchanged);
+        push(names::hashed(size), Filter::Wasm(files.hash.clone(), None), ExpectedChange::Digest);
         for sender in Sender::ALL {
             let ours = names::verified(sender, size);
             let filter = |file: &PathBuf| Filter::Wasm(file.clone(), Some(sender.policy()));
             for (name, file) in compared {
-                push(names::of(name, &ours), filter(file), Expected::Verified(sender));
+                push(names::of(name, &ours), filter(file), ExpectedChange::Verified(sender));
             }
-            push(ours, filter(&files.module), Expected::Verified(sender));
+            push(ours, filter(&files.module), ExpectedChange::Verified(sender));
         }
         if size == Size::Small {
             let filter = Filter::Wasm(files.module.clone(), Some(delivery::looked_up()));
-            push(names::LOOKED_UP.to_owned(), filter, Expected::Verified(Sender::Stripe));
+            push(names::LOOKED_UP.to_owned(), filter, ExpectedChange::Verified(Sender::Stripe));
         }
     }
     variants
@@ -211,14 +219,16 @@ pub(crate) fn deliveries(files: &Files, compared: &[(String, PathBuf)]) -> Vec<V
 
 /// A platform's policy in a file that is replaced while Envoy runs.
 pub(crate) fn discovered(name: String, file: PathBuf) -> Variant {
-    Variant { name, kind: Kind::Keyed, filter: Filter::Discovered(file), expected: Expected::Whole }
+    Variant { name, kind: Kind::Keyed, filter: Filter::Discovered(file), expected: ExpectedChange::Whole }
 }
 
 /// Keyed requests on a listener that also takes deliveries of this sender: verified, or only buffered by Envoy.
 pub(crate) fn beside_deliveries(name: String, module: Option<&PathBuf>, sender: Sender) -> Variant {
     let (filter, expected) = match module {
-        Some(file) => (Filter::Wasm(file.clone(), Some(delivery::policy_with_keyed_route(sender))), Expected::Key),
-        None => (Filter::Buffer, Expected::Unchanged),
+        Some(file) => {
+            (Filter::Wasm(file.clone(), Some(delivery::policy_with_keyed_route(sender))), ExpectedChange::Key)
+        }
+        None => (Filter::Buffer, ExpectedChange::Unchanged),
     };
     Variant { name, kind: Kind::Keyed, filter, expected }
 }
@@ -301,17 +311,20 @@ impl Variant {
     pub(crate) fn seen(&self, key: &str) -> String {
         match (self.kind, self.expected) {
             (Kind::Idle, _) => format!("{}|||||", policy::IDLE_PATH),
-            (Kind::Delivery(_), Expected::Verified(sender)) => {
+            (Kind::Delivery(_), ExpectedChange::Verified(sender)) => {
                 format!("{}|{}{}||||", delivery::PATH, delivery::NAMESPACE, sender.key())
             }
-            (Kind::Delivery(size), Expected::Digest) => format!("{}|{}||||", delivery::PATH, size.digest()),
+            (Kind::Delivery(size), ExpectedChange::Digest) => format!("{}|{}||||", delivery::PATH, size.digest()),
             (Kind::Delivery(_), _) => format!("{}|||||", delivery::PATH),
-            (Kind::Claimed, Expected::Unchanged) => format!("{KEYED_PATH}|{key}|acme|health-prod||Bea"),
-            (Kind::Keyed | Kind::Order, Expected::Unchanged) => format!("{KEYED_PATH}|{key}||||Bea"),
-            (Kind::Keyed | Kind::Claimed | Kind::Order, Expected::Key | Expected::Digest | Expected::Verified(_)) => {
+            (Kind::Claimed, ExpectedChange::Unchanged) => format!("{KEYED_PATH}|{key}|acme|health-prod||Bea"),
+            (Kind::Keyed | Kind::Order, ExpectedChange::Unchanged) => format!("{KEYED_PATH}|{key}||||Bea"),
+            (
+                Kind::Keyed | Kind::Claimed | Kind::Order,
+                ExpectedChange::Key | ExpectedChange::Digest | ExpectedChange::Verified(_),
+            ) => {
                 format!("{KEYED_PATH}|{NAMESPACE}{key}||||Bea")
             }
-            (Kind::Keyed | Kind::Claimed | Kind::Order, Expected::Whole) => {
+            (Kind::Keyed | Kind::Claimed | Kind::Order, ExpectedChange::Whole) => {
                 format!("{KEYED_TARGET}|{NAMESPACE}{key}|acme|health-prod|user:alice|")
             }
         }
@@ -321,7 +334,7 @@ impl Variant {
     pub(crate) const fn answer(&self) -> &'static [(&'static str, Option<&'static str>)] {
         match (self.kind, self.expected) {
             (Kind::Idle | Kind::Delivery(_), _) => &[],
-            (Kind::Keyed | Kind::Claimed | Kind::Order, Expected::Whole) => {
+            (Kind::Keyed | Kind::Claimed | Kind::Order, ExpectedChange::Whole) => {
                 &[("x-restate-id", None), ("x-operation-id", Some(OPERATION)), ("idempotency-status", Some("stored"))]
             }
             (Kind::Keyed | Kind::Claimed | Kind::Order, _) => &[("x-restate-id", Some(OPERATION))],
@@ -331,9 +344,9 @@ impl Variant {
     /// A request that must be refused, and the status: a key outside the grammar, a body that was changed.
     pub(crate) fn refusal(&self) -> Option<(Request, u16)> {
         match self.expected {
-            Expected::Unchanged | Expected::Digest => None,
-            Expected::Key | Expected::Whole => Some((malformed(), 400)),
-            Expected::Verified(_) => Some((self.kind.request().tampered(), 401)),
+            ExpectedChange::Unchanged | ExpectedChange::Digest => None,
+            ExpectedChange::Key | ExpectedChange::Whole => Some((malformed(), 400)),
+            ExpectedChange::Verified(_) => Some((self.kind.request().tampered(), 401)),
         }
     }
 }

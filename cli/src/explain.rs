@@ -1,13 +1,17 @@
 //! `explain`: the verdict on one request, by the very engine that runs in the gateway.
 
+mod gateway;
+
 use crate::request::Request;
 use crate::sources::{self, SourceView};
-use crate::steps::{self, Step, Steps};
+use crate::trace::{self, Step, Steps};
 use edge_idempotency_engine::exchange::Case;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::problem::Problem;
-use edge_idempotency_engine::{Effect, Exchange, Policy};
+use edge_idempotency_engine::{Configuration, Policy};
+use gateway::{Gateway, HeaderEdit};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// What the filter does with a request.
 #[derive(Debug)]
@@ -17,25 +21,24 @@ pub(crate) struct Verdict {
     forwarded: bool,
 }
 
-/// Runs a request through the engine. `document` is the policy document, for what the compiled policy does not keep.
-pub(crate) fn explain(policy: &Policy, document: &Value, request: &Request) -> Verdict {
+/// Runs a request through the engine, as a gateway does. `document` is the policy document, for what the compiled policy does not
+/// keep.
+pub(crate) fn explain(policy: &Arc<Policy>, document: &Value, request: &Request) -> Verdict {
     let lines = request.headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
     let headers = Headers::new(lines);
-    let mut exchange = Exchange::new();
-    let mut effects = Vec::new();
-    let whole = (&headers, request.body.as_slice());
-    exchange.whole_request(policy, whole, request, &request.stores, request.now_unix_ms, &mut effects);
+    let gateway = Gateway::new(policy, request);
+    let stream = gateway.run(&mut Configuration::of(Arc::clone(policy)));
+    let exchange = stream.exchange();
 
     let mut path = request.target.clone();
     let (mut set, mut removed) = (Map::new(), Vec::new());
-    for effect in &effects {
-        match effect {
-            Effect::Set { name: ":path", value, .. } => path = String::from_utf8_lossy(value).into_owned(),
-            Effect::Set { name, value, .. } => {
-                set.insert((*name).to_owned(), String::from_utf8_lossy(value).into());
+    for edit in gateway.into_edits() {
+        match edit {
+            HeaderEdit::Set(name, value) if name == ":path" => path = String::from_utf8_lossy(&value).into_owned(),
+            HeaderEdit::Set(name, value) => {
+                set.insert(name, String::from_utf8_lossy(&value).into());
             }
-            Effect::Remove { name, .. } => removed.push(String::from_utf8_lossy(name).into_owned()),
-            Effect::Reply(_) | Effect::Body(_) => {}
+            HeaderEdit::Remove(name) => removed.push(String::from_utf8_lossy(&name).into_owned()),
         }
     }
 
@@ -74,7 +77,7 @@ pub(crate) fn explain(policy: &Policy, document: &Value, request: &Request) -> V
     let identity = sources::read(exchange.identity_sources(policy, &headers), &headers, request);
     put("identity", identity.iter().map(SourceView::to_json).collect());
     put("log", read(exchange.record(policy).to_json()));
-    let steps = steps::of(policy, document, (request, &headers), &exchange, &identity);
+    let steps = trace::of(policy, document, (request, &headers), exchange, &identity);
     Verdict { forwarded: refusal.is_none(), members, steps }
 }
 

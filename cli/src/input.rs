@@ -68,10 +68,10 @@ pub(crate) fn first_line_of_input() -> Result<(Option<String>, usize), String> {
     let (mut first, mut more) = (None, 0);
     while let Some(line) = lines.next().map_err(error)? {
         match line {
-            lines::Line::Text(text) if text.trim_ascii().is_empty() => {}
+            lines::InputLine::Text(text) if text.trim_ascii().is_empty() => {}
             _ if first.is_some() => more += 1,
-            lines::Line::Text(text) => first = Some(String::from_utf8_lossy(text).into_owned()),
-            lines::Line::TooLong => return Err("the line is longer than 1 MiB: it is no line of a log".to_owned()),
+            lines::InputLine::Text(text) => first = Some(String::from_utf8_lossy(text).into_owned()),
+            lines::InputLine::TooLong => return Err("the line is longer than 1 MiB: it is no line of a log".to_owned()),
         }
     }
     Ok((first, more))

@@ -21,7 +21,7 @@ pub(crate) struct LogLines {
 }
 
 /// One line.
-pub(crate) enum Line<'l> {
+pub(crate) enum InputLine<'l> {
     /// Without the line break
     Text(&'l [u8]),
     /// Longer than 1 MiB; its content has been skipped.
@@ -53,7 +53,7 @@ impl LogLines {
     ///
     /// # Errors
     /// The file cannot be read, or is no correct gzip from here on.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<InputLine<'_>>> {
         self.buffer.clear();
         let length = (&mut self.reader).take(LONGEST + 1).read_until(b'\n', &mut self.buffer)?;
         if length == 0 {
@@ -64,9 +64,9 @@ impl LogLines {
             self.buffer.pop();
         } else if length as u64 > LONGEST {
             self.reader.skip_until(b'\n')?;
-            return Ok(Some(Line::TooLong));
+            return Ok(Some(InputLine::TooLong));
         }
-        Ok(Some(Line::Text(&self.buffer)))
+        Ok(Some(InputLine::Text(&self.buffer)))
     }
 
     /// The number of the line that was read last, from 1 on; 0 before the first.

@@ -12,6 +12,7 @@ use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::{Mode, Route};
 use edge_idempotency_engine::problem::Code;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// The beginning of the filter's lines in Envoy's own log.
 const FILTER_LINE: &str = "edge-idempotency: ";
@@ -186,13 +187,14 @@ pub(crate) struct Explanation {
 
 impl Explanation {
     /// Explains a line, by the policy if there is one.
-    pub(crate) fn of(line: LogLine, policy: Option<&Policy>) -> Self {
+    pub(crate) fn of(line: LogLine, policy: Option<&Arc<Policy>>) -> Self {
         let fate = line.fate();
         let (code, reason) = (line.code().unwrap_or_default(), line.reason());
         let endpoint = line.text("endpoint");
         let route = policy.zip(endpoint.as_deref()).and_then(|(policy, endpoint)| policy.endpoint(endpoint));
         let mut disagreements = policy.map(|_| disagreements(&line, route)).unwrap_or_default();
-        let request = if fate == Fate::Undecided { None } else { rebuild::request(&line, policy, route) };
+        let request =
+            if fate == Fate::Undecided { None } else { rebuild::request(&line, policy.map(Arc::as_ref), route) };
         let verdict = policy.zip(request.as_ref()).and_then(|(policy, request)| {
             let request = Request::parse(request.to_string().as_bytes()).ok()?;
             Some(explain::explain(policy, &Value::Null, &request).without_steps())

@@ -2,24 +2,24 @@
 
 mod catalogue;
 mod commands;
-mod described;
 mod diagnostics;
 mod explain;
 mod explanations;
 mod http;
+mod init_policy;
 mod input;
 mod lines;
 mod lint;
 mod log_line;
-mod plain;
 mod record;
 mod render;
 mod request;
+mod request_input;
 mod restate_admin;
 mod shadow_report;
 mod sources;
-mod starter;
-mod steps;
+mod terminal_text;
+mod trace;
 mod webhook;
 
 use clap::Parser as _;

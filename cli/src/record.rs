@@ -45,7 +45,7 @@ impl<'a> ShadowFacts<'a> {
     pub(crate) fn parse(line: &'a [u8]) -> Result<Self, serde_json::Error> {
         let mut facts = Self::default();
         let mut deserializer = serde_json::Deserializer::from_slice(line);
-        Members { facts: &mut facts, depth: Depth::Line }.deserialize(&mut deserializer)?;
+        RecordMembers { facts: &mut facts, depth: Depth::Line }.deserialize(&mut deserializer)?;
         deserializer.end()?;
         Ok(facts)
     }
@@ -73,12 +73,12 @@ enum Depth {
 }
 
 /// Reads the members of an object into `facts`.
-struct Members<'f, 'a> {
+struct RecordMembers<'f, 'a> {
     facts: &'f mut ShadowFacts<'a>,
     depth: Depth,
 }
 
-impl<'de> DeserializeSeed<'de> for Members<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for RecordMembers<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -86,7 +86,7 @@ impl<'de> DeserializeSeed<'de> for Members<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Members<'_, 'de> {
+impl<'de> Visitor<'de> for RecordMembers<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for Members<'_, 'de> {
             };
             if let Some(depth) = deeper {
                 let mut facts = ShadowFacts::default();
-                members.next_value_seed(Members { facts: &mut facts, depth })?;
+                members.next_value_seed(RecordMembers { facts: &mut facts, depth })?;
                 record = facts.outcome.is_some().then_some(facts);
                 continue;
             }

@@ -4,7 +4,7 @@
 mod groups;
 mod print;
 
-use crate::lines::{Line, LogLines};
+use crate::lines::{InputLine, LogLines};
 use crate::record::ShadowFacts;
 use groups::Groups;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -136,7 +136,7 @@ impl Report {
         let progress = progress(files);
         let mut report = Self::default();
         for file in files {
-            progress.set_message(crate::plain::printable(&file.display().to_string()).into_owned());
+            progress.set_message(crate::terminal_text::printable(&file.display().to_string()).into_owned());
             let mut lines_read = 0;
             if let Err(error) = report.read_file(file, range, &progress, &mut lines_read) {
                 report.errors.push(FileError {
@@ -162,12 +162,12 @@ impl Report {
             let number = lines.number() + 1;
             match lines.next()? {
                 None => return Ok(()),
-                Some(Line::TooLong) => {
+                Some(InputLine::TooLong) => {
                     self.lines += 1;
                     self.too_long.add(file, number);
                 }
-                Some(Line::Text(line)) if line.trim_ascii().is_empty() => {}
-                Some(Line::Text(line)) => {
+                Some(InputLine::Text(line)) if line.trim_ascii().is_empty() => {}
+                Some(InputLine::Text(line)) => {
                     self.lines += 1;
                     match ShadowFacts::parse(line) {
                         Err(_) => self.not_json.add(file, number),

@@ -9,7 +9,7 @@ use harness::http::{Reply, Request};
 use harness::openbao::OpenBao;
 use harness::restate::Invocation;
 use harness::senders::Senders;
-use harness::service::Call;
+use harness::service::RecordedCall;
 use harness::stack::Stack;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -59,7 +59,7 @@ pub(crate) struct Narrator<'a> {
 /// What happened behind the gateway since the last look.
 pub(crate) struct Backend {
     /// Handler runs.
-    pub(crate) runs: Vec<Call>,
+    pub(crate) runs: Vec<RecordedCall>,
     /// Invocations that Restate had not had before, without the filter's own claims at the guard.
     pub(crate) new: Vec<Invocation>,
     /// Effects on what was watched.
@@ -298,7 +298,7 @@ fn is_ulid(key: &str) -> bool {
     key.len() == 26 && key.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
 }
 
-fn seen_by_handler(call: &Call) -> String {
+fn seen_by_handler(call: &RecordedCall) -> String {
     let header = |name| format!("{name}: {}", call.header(name).unwrap_or("-"));
     let identity = ["x-tenant-id", "x-project-id", "x-subject"].map(header).join(", ");
     format!("handler: {} ran and saw\n{identity}", call.handler)

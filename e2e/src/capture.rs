@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::{Context as _, Result};
 use testkit::stores::invocation_reply;
 
-use crate::wire::{Kind, Line, Message, Reader};
+use crate::wire::{HeaderLine, Kind, Message, Reader};
 
 /// What the upstream says.
 #[derive(Clone, Debug)]
@@ -18,11 +18,11 @@ pub struct Answer {
     /// The status.
     pub status: u16,
     /// Header lines, without a `content-length`. With `transfer-encoding: chunked`, and with trailers, the body comes in chunks.
-    pub headers: Vec<Line>,
+    pub headers: Vec<HeaderLine>,
     /// The body.
     pub body: Vec<u8>,
     /// Trailer lines.
-    pub trailers: Vec<Line>,
+    pub trailers: Vec<HeaderLine>,
 }
 
 impl Default for Answer {

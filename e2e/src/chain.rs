@@ -9,13 +9,13 @@ use harness::service::Service;
 use tempfile::TempDir;
 
 use crate::config::ListenerSpec;
-use crate::gateway::{Gateway, Surroundings, tools};
+use crate::gateway::{TestEnvironment, TestGateway, tools};
 use crate::runner::runtime;
 
 /// The running chain, from the front to the back.
 pub struct Chain {
     /// The gateway.
-    pub gateway: Gateway,
+    pub gateway: TestGateway,
     /// The backend.
     pub restate: Restate,
     /// The service behind it.
@@ -26,12 +26,12 @@ pub struct Chain {
 
 impl Chain {
     /// Starts everything; `around` need not name the backend.
-    pub fn start(around: Surroundings, listeners: &[(String, ListenerSpec)]) -> Result<Self> {
+    pub fn start(around: TestEnvironment, listeners: &[(String, ListenerSpec)]) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let ports = Ports::free()?;
         let (restate, service) = start_backend(directory.path(), &ports)?;
-        let around = Surroundings { backend: Some(loopback(ports.restate_ingress)), ..around };
-        let gateway = Gateway::start_within(&around, listeners)?;
+        let around = TestEnvironment { backend: Some(loopback(ports.restate_ingress)), ..around };
+        let gateway = TestGateway::start_within(&around, listeners)?;
         Ok(Self { gateway, restate, service, directory })
     }
 

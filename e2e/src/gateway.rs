@@ -22,7 +22,7 @@ use crate::config::{self, ListenerSpec};
 use crate::http2;
 use crate::raw::{self, Reply, Request};
 use crate::runner::{runtime, until};
-use crate::wire::{Line, Message, shown, shown_lines};
+use crate::wire::{HeaderLine, Message, shown, shown_lines};
 
 /// Header lines of a request that Envoy itself adds or rewrites, and why.
 pub const ADDED_TO_REQUESTS: [(&str, &str); 7] = [
@@ -59,11 +59,11 @@ pub struct Received {
     /// `Host`.
     pub authority: Vec<u8>,
     /// Header lines without [`ADDED_TO_REQUESTS`], sorted by name: Envoy keeps the order within one name only.
-    pub headers: Vec<Line>,
+    pub headers: Vec<HeaderLine>,
     /// The body.
     pub body: Vec<u8>,
     /// Trailer lines, sorted by name.
-    pub trailers: Vec<Line>,
+    pub trailers: Vec<HeaderLine>,
 }
 
 impl fmt::Display for Received {
@@ -96,7 +96,7 @@ impl Seen {
 
 /// What is around the listeners.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct TestEnvironment {
     /// Variables in Envoy's environment, beside those of this process.
     pub environment: Vec<(String, String)>,
     /// Where Envoy sends what it forwards, instead of the capture.
@@ -109,7 +109,7 @@ pub struct Surroundings {
     pub stores: Option<Stores>,
 }
 
-impl Default for Surroundings {
+impl Default for TestEnvironment {
     /// One worker in front of the capture.
     fn default() -> Self {
         Self { environment: Vec::new(), backend: None, concurrency: 1, trace: false, stores: None }
@@ -117,7 +117,7 @@ impl Default for Surroundings {
 }
 
 /// A running gateway.
-pub struct Gateway {
+pub struct TestGateway {
     envoy: Envoy,
     listeners: BTreeMap<String, SocketAddr>,
     signer: Signer,
@@ -128,14 +128,14 @@ pub struct Gateway {
     directory: TempDir,
 }
 
-impl Gateway {
+impl TestGateway {
     /// Starts Envoy with these listeners. Tokens are optional; without one a request has no identity.
     pub fn start(listeners: &[(String, ListenerSpec)]) -> Result<Self> {
-        Self::start_within(&Surroundings::default(), listeners)
+        Self::start_within(&TestEnvironment::default(), listeners)
     }
 
-    /// As [`Gateway::start`], in other surroundings.
-    pub fn start_within(around: &Surroundings, listeners: &[(String, ListenerSpec)]) -> Result<Self> {
+    /// As [`TestGateway::start`], in other surroundings.
+    pub fn start_within(around: &TestEnvironment, listeners: &[(String, ListenerSpec)]) -> Result<Self> {
         // The admin interface's port is free when it is found, and has to be when Envoy opens it.
         static STARTING: Mutex<()> = Mutex::new(());
         let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,13 +168,13 @@ impl Gateway {
         self.http2_answered(listener, request, &Answer::default())
     }
 
-    /// As [`Gateway::http1`]; the upstream gives this answer.
+    /// As [`TestGateway::http1`]; the upstream gives this answer.
     pub fn http1_answered(&self, listener: &str, request: &Request, answer: &Answer) -> Result<Seen> {
         let address = self.address(listener)?;
         self.exchange(answer, || raw::exchange(address, &request.method, &request.http1()))
     }
 
-    /// As [`Gateway::http2`]; the upstream gives this answer.
+    /// As [`TestGateway::http2`]; the upstream gives this answer.
     pub fn http2_answered(&self, listener: &str, request: &Request, answer: &Answer) -> Result<Seen> {
         let address = self.address(listener)?;
         self.exchange(answer, || http2::exchange(address, request))
@@ -350,7 +350,7 @@ pub fn is_added(names: &[(&str, &str)], name: &str) -> bool {
 }
 
 /// Lines by name, those of one name in their order.
-pub fn sorted(mut lines: Vec<Line>) -> Vec<Line> {
+pub fn sorted(mut lines: Vec<HeaderLine>) -> Vec<HeaderLine> {
     lines.sort_by(|(one, _), (other, _)| one.cmp(other));
     lines
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::raw::{Reply, Request};
 use crate::runner::runtime;
-use crate::wire::{Line, PATIENCE};
+use crate::wire::{HeaderLine, PATIENCE};
 
 /// Sends one request on a connection of its own. What the protocol's own library refuses to send is an error.
 pub fn exchange(address: SocketAddr, request: &Request) -> Result<Reply> {
@@ -131,7 +131,7 @@ fn send_rest(stream: &mut h2::SendStream<Bytes>, request: &Request) -> Result<()
     Ok(())
 }
 
-fn map(lines: &[Line]) -> Result<HeaderMap> {
+fn map(lines: &[HeaderLine]) -> Result<HeaderMap> {
     let mut map = HeaderMap::new();
     for (name, value) in lines {
         let name = HeaderName::try_from(name.as_str()).with_context(|| format!("header name `{name}`"))?;

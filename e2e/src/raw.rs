@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::wire::{Kind, Line, Reader};
+use crate::wire::{HeaderLine, Kind, Reader};
 
 /// A request, before it is written down in a protocol.
 #[derive(Clone, Debug)]
@@ -17,11 +17,11 @@ pub struct Request {
     /// `Host` or `:authority`.
     pub authority: String,
     /// Header lines in their order, names as written.
-    pub headers: Vec<Line>,
+    pub headers: Vec<HeaderLine>,
     /// The body.
     pub body: Vec<u8>,
     /// Trailer lines; with any, HTTP/1.1 sends the body in chunks.
-    pub trailers: Vec<Line>,
+    pub trailers: Vec<HeaderLine>,
 }
 
 /// What a client got.
@@ -30,11 +30,11 @@ pub struct Reply {
     /// The status.
     pub status: u16,
     /// Header lines in their order, names in lower case.
-    pub headers: Vec<Line>,
+    pub headers: Vec<HeaderLine>,
     /// The body.
     pub body: Vec<u8>,
     /// Trailer lines, names in lower case.
-    pub trailers: Vec<Line>,
+    pub trailers: Vec<HeaderLine>,
 }
 
 impl Request {
@@ -112,7 +112,7 @@ impl Request {
     }
 }
 
-fn push_lines(bytes: &mut Vec<u8>, lines: &[Line]) {
+fn push_lines(bytes: &mut Vec<u8>, lines: &[HeaderLine]) {
     for (name, value) in lines {
         bytes.extend(name.as_bytes());
         bytes.extend(b": ");
@@ -167,8 +167,9 @@ impl Connection {
             }
             let body = method != "HEAD" && !matches!(status, 204 | 304);
             self.0.body(&mut message, Kind::Response { body })?;
-            let lower =
-                |lines: Vec<Line>| lines.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+            let lower = |lines: Vec<HeaderLine>| {
+                lines.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+            };
             let (headers, trailers) = (lower(message.headers), lower(message.trailers));
             return Ok(Reply { status, headers, body: message.body, trailers });
         }

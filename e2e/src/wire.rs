@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A header or trailer line.
-pub type Line = (String, Vec<u8>);
+pub type HeaderLine = (String, Vec<u8>);
 
 /// A request or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub struct Message {
     /// The request line or the status line.
     pub start: Vec<u8>,
     /// Header lines in their order; names as written.
-    pub headers: Vec<Line>,
+    pub headers: Vec<HeaderLine>,
     /// The body, without its chunks' frames.
     pub body: Vec<u8>,
     /// Trailer lines; a body with `content-length` has none.
-    pub trailers: Vec<Line>,
+    pub trailers: Vec<HeaderLine>,
 }
 
 /// How the end of a body is found.
@@ -197,7 +197,7 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-fn line(text: &[u8]) -> Result<Line> {
+fn line(text: &[u8]) -> Result<HeaderLine> {
     let colon =
         text.iter().position(|byte| *byte == b':').with_context(|| format!("no header line: {}", shown(text)))?;
     let (name, value) = text.split_at_checked(colon).unwrap_or_default();
@@ -219,7 +219,7 @@ pub fn shown(bytes: &[u8]) -> String {
 }
 
 /// Lines for an error message, one a row.
-pub fn shown_lines(lines: &[Line]) -> String {
+pub fn shown_lines(lines: &[HeaderLine]) -> String {
     lines.iter().map(|(name, value)| format!("\n    {name}: {}", shown(value))).collect()
 }
 

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::Gateway;
+use e2e::gateway::TestGateway;
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use serde_json::json;
@@ -21,7 +21,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     )])
 }
 
-fn start() -> Result<Gateway> {
+fn start() -> Result<TestGateway> {
     let policy = json!({
         "version": 1,
         "identity": {"sources": [{
@@ -36,10 +36,10 @@ fn start() -> Result<Gateway> {
     });
     let listener =
         |buffer: u32| ListenerSpec { policy: policy.to_string(), changes: vec![Change::ConnectionBuffer(buffer)] };
-    Gateway::start(&[(WIDE.to_owned(), listener(1 << 20)), (NARROW.to_owned(), listener(NARROW_BUFFER))])
+    TestGateway::start(&[(WIDE.to_owned(), listener(1 << 20)), (NARROW.to_owned(), listener(NARROW_BUFFER))])
 }
 
-fn lengths(gateway: &Gateway) -> Result<()> {
+fn lengths(gateway: &TestGateway) -> Result<()> {
     let token = gateway.token(&json!({"tenant_id": "acme", "sub": "u1"}))?;
     for (listener, length, status, location) in [
         (WIDE, 60_000, 200, true),

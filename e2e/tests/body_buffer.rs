@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::Gateway;
+use e2e::gateway::TestGateway;
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     Ok(vec![sharing(start, vec![Test::new("the limit of a route counts if it leads to a cluster", limits)])])
 }
 
-fn start() -> Result<Gateway> {
+fn start() -> Result<TestGateway> {
     let policy = json!({
         "version": 1,
         "identity": {"sources": [{
@@ -41,7 +41,7 @@ fn start() -> Result<Gateway> {
     };
     let cluster = || ("route", json!({"cluster": "backend-requests"}));
     let answer = ("direct_response", json!({"status": 404}));
-    Gateway::start(&[
+    TestGateway::start(&[
         ("a cluster".to_owned(), listener(cluster(), Some(ROUTES))),
         ("no limit".to_owned(), listener(cluster(), None)),
         ("an answer".to_owned(), listener(answer, Some(ROUTES))),
@@ -49,7 +49,7 @@ fn start() -> Result<Gateway> {
 }
 
 /// The signature is wrong, so the filter answers 401 to what it has read as a whole; Envoy answers 413 to what is too long.
-fn limits(gateway: &Gateway) -> Result<()> {
+fn limits(gateway: &TestGateway) -> Result<()> {
     for (listener, length, status) in [
         ("a cluster", BODY, 401),
         ("no limit", BODY, 413),

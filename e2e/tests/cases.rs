@@ -8,7 +8,9 @@ use e2e::behaviour::{answer, asks_for_upgrade, listener_for, request};
 use e2e::callers::signed_at;
 use e2e::config::ListenerSpec;
 use e2e::deliveries::now;
-use e2e::gateway::{ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Gateway, Seen, Surroundings, TOLD_TO_THE_ROUTER, is_added};
+use e2e::gateway::{
+    ADDED_TO_REPLIES, ADDED_TO_REQUESTS, Seen, TOLD_TO_THE_ROUTER, TestEnvironment, TestGateway, is_added,
+};
 use e2e::runner::{Group, Test, sharing};
 use serde_json::Value;
 use testkit::cases::{Case, CaseFile, CaseOutcome, compare, directory, load_dir};
@@ -42,7 +44,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
 
 fn of_file(file: CaseFile) -> Group {
     let mut listeners: Vec<(String, ListenerSpec)> = Vec::new();
-    let mut around = Surroundings::default();
+    let mut around = TestEnvironment::default();
     let (mut planned, mut elsewhere) = (Vec::new(), Vec::new());
     for case in file.cases {
         // Envoy's clock is the real one: wasm-tests runs these, tests/webhooks signs its deliveries anew, and so does
@@ -77,12 +79,12 @@ fn of_file(file: CaseFile) -> Group {
         }
         Test::new(name, move |gateway| run_case(gateway, &listener, &case, claims.as_ref(), transport))
     });
-    let group = sharing(move || Gateway::start_within(&around, &listeners), tests.collect());
+    let group = sharing(move || TestGateway::start_within(&around, &listeners), tests.collect());
     elsewhere.into_iter().fold(group, Group::leaving_out)
 }
 
 fn run_case(
-    gateway: &Gateway,
+    gateway: &TestGateway,
     listener: &str,
     case: &Case,
     claims: Option<&Value>,

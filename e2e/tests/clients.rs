@@ -10,7 +10,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Surroundings};
+use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::runner::{Group, Test, sharing};
 use e2e::wire::{Kind, Reader};
 use harness::tools::repository;
@@ -125,18 +125,18 @@ const ROWS: [Row; 17] = [
 ];
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = ROWS.iter().map(|row| Test::new(row.name, move |world: &World| plays(world, row))).collect();
-    Ok(vec![sharing(World::start, tests)])
+    let tests = ROWS.iter().map(|row| Test::new(row.name, move |setup: &ClientsSetup| plays(setup, row))).collect();
+    Ok(vec![sharing(ClientsSetup::start, tests)])
 }
 
 /// The page's client, the gateway, and the upstream behind it.
-struct World {
+struct ClientsSetup {
     client: String,
-    gateway: Gateway,
+    gateway: TestGateway,
     upstream: Upstream,
 }
 
-impl World {
+impl ClientsSetup {
     fn start() -> Result<Self> {
         let page = fs::read_to_string(repository().join("docs/clients.md"))?;
         let client = page.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
@@ -152,14 +152,14 @@ impl World {
             "routes": [{"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}]
         });
         let spec = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
-        let around = Surroundings { backend: Some(upstream.address), ..Surroundings::default() };
-        let gateway = Gateway::start_within(&around, &[("api".to_owned(), spec)])?;
+        let around = TestEnvironment { backend: Some(upstream.address), ..TestEnvironment::default() };
+        let gateway = TestGateway::start_within(&around, &[("api".to_owned(), spec)])?;
         Ok(Self { client, gateway, upstream })
     }
 }
 
 /// Runs the client with a clock and dice of the test's, so that nobody waits and every wait is known.
-fn plays(world: &World, row: &Row) -> Result<()> {
+fn plays(setup: &ClientsSetup, row: &Row) -> Result<()> {
     const AROUND: &str = r#"
 import json, sys
 told = json.loads(sys.argv[1])
@@ -176,21 +176,21 @@ print(json.dumps({**seen, "waits": waits}))
 "#;
     // The upstream knows by the key which test asks.
     let key = row.name.replace(|char: char| !char.is_ascii_alphanumeric(), "-");
-    world.upstream.plays(&key, row.script);
+    setup.upstream.plays(&key, row.script);
     let (address, path) = if row.gateway {
-        (world.gateway.address("api")?, "/refunds")
+        (setup.gateway.address("api")?, "/refunds")
     } else {
-        (world.upstream.address, "/Refunds/create")
+        (setup.upstream.address, "/Refunds/create")
     };
     let told = json!({
         "url": format!("http://{address}{path}"),
-        "token": world.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?,
+        "token": setup.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?,
         "key": key,
         "now": NOW,
         "options": serde_json::from_str::<Value>(row.options)?,
     });
     let mut command = Command::new("python3");
-    command.arg("-c").arg(format!("{}{AROUND}", world.client)).arg(told.to_string()).env("no_proxy", "*");
+    command.arg("-c").arg(format!("{}{AROUND}", setup.client)).arg(told.to_string()).env("no_proxy", "*");
     let output = command.output().context("cannot run python3")?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -201,7 +201,7 @@ print(json.dumps({**seen, "waits": waits}))
     let waits: Vec<f64> =
         seen.get("waits").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_f64).collect();
     ensure!(waits == row.waits, "the client waits {waits:?} and not {:?}", row.waits);
-    let requests = world.upstream.requests(&key);
+    let requests = setup.upstream.requests(&key);
     ensure!(requests == row.waits.len() + 1, "the upstream got {requests} requests");
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Received, received};
+use e2e::gateway::{Received, TestGateway, received};
 use e2e::runner::{Group, Test, sharing};
 use harness::tools::built;
 use serde_json::{Value, json};
@@ -68,19 +68,21 @@ const COMMANDS: [&str; 45] = [
 ];
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let mut tests: Vec<Test<World>> = COMMANDS
+    let mut tests: Vec<Test<ExplainSetup>> = COMMANDS
         .into_iter()
         .map(|command| {
-            Test::new(format!("the same about: {}", command.escape_debug()), |world: &World| same(world, command))
+            Test::new(format!("the same about: {}", command.escape_debug()), |setup: &ExplainSetup| {
+                same(setup, command)
+            })
         })
         .collect();
     tests.push(Test::new("what Envoy answers before the filter is told", answered_before));
     tests.push(Test::new("without a Host nothing is explained", without_host));
-    Ok(vec![sharing(World::start, tests)])
+    Ok(vec![sharing(ExplainSetup::start, tests)])
 }
 
-struct World {
-    gateway: Gateway,
+struct ExplainSetup {
+    gateway: TestGateway,
     command: PathBuf,
     /// `Authorization: Bearer …`
     authorization: String,
@@ -93,7 +95,7 @@ struct Answered {
     received: Vec<Received>,
 }
 
-impl World {
+impl ExplainSetup {
     fn start() -> Result<Self> {
         let policy = json!({
             "version": 1,
@@ -109,7 +111,7 @@ impl World {
             ],
         });
         let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
-        let gateway = Gateway::start(&[(LISTENER.to_owned(), listener)])?;
+        let gateway = TestGateway::start(&[(LISTENER.to_owned(), listener)])?;
         fs::write(gateway.run_dir().join("explained.json"), policy.to_string())?;
         let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
         let authorization = format!("Authorization: Bearer {}", gateway.token(&claims)?);
@@ -153,10 +155,10 @@ impl World {
     }
 }
 
-fn same(world: &World, command: &str) -> Result<()> {
-    let text = world.text(command);
-    let answered = world.send(&text)?;
-    let verdict = world.explained(&text, &["--json"])?;
+fn same(setup: &ExplainSetup, command: &str) -> Result<()> {
+    let text = setup.text(command);
+    let answered = setup.send(&text)?;
+    let verdict = setup.explained(&text, &["--json"])?;
     let told = |name: &str| verdict.get(name).cloned().unwrap_or_default();
     if told("action") == "reject" {
         let problem: Value = serde_json::from_slice(&answered.body).unwrap_or_default();
@@ -177,7 +179,7 @@ fn same(world: &World, command: &str) -> Result<()> {
     let found = json!([key, small_escapes(&String::from_utf8_lossy(&received.target))]);
     let expected = json!([told("idempotency_key"), small_escapes(told("path").as_str().unwrap_or_default())]);
     ensure!(found == expected, "the upstream got {found}, explain: {verdict}");
-    let document = world.explained(&text, &["--print-request"])?;
+    let document = setup.explained(&text, &["--print-request"])?;
     let body = document.get("body").and_then(Value::as_str).unwrap_or_default();
     ensure!(received.body == body.as_bytes(), "the body: {}, not {body}", received.body.escape_ascii());
     ensure!(!document.to_string().contains("me:pw") && !document.to_string().contains("/me@"), "{document}");
@@ -190,22 +192,22 @@ fn small_escapes(target: &str) -> String {
 }
 
 /// Envoy's parser of HTTP/1.1 knows a list of methods.
-fn answered_before(world: &World) -> Result<()> {
+fn answered_before(setup: &ExplainSetup) -> Result<()> {
     for method in ["post", "FOO"] {
-        let text = world.text(&format!("curl -X {method} ORDERS USUAL"));
-        let answered = world.send(&text)?;
+        let text = setup.text(&format!("curl -X {method} ORDERS USUAL"));
+        let answered = setup.send(&text)?;
         ensure!(answered.status == 400 && answered.received.is_empty(), "{method}: {}", answered.status);
-        let notes = world.explained(&text, &["--json"])?.get("notes").map(Value::to_string).unwrap_or_default();
+        let notes = setup.explained(&text, &["--json"])?.get("notes").map(Value::to_string).unwrap_or_default();
         ensure!(notes.contains(&format!("answers 400 to the method {method}")), "{method}: {notes}");
     }
     Ok(())
 }
 
-fn without_host(world: &World) -> Result<()> {
-    let text = world.text("curl -H 'Host:' ORDERS USUAL");
-    let answered = world.send(&text)?;
+fn without_host(setup: &ExplainSetup) -> Result<()> {
+    let text = setup.text("curl -H 'Host:' ORDERS USUAL");
+    let answered = setup.send(&text)?;
     ensure!(answered.status == 400 && answered.received.is_empty(), "{}", answered.status);
-    let output = world.explain(&text, &[])?;
+    let output = setup.explain(&text, &[])?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(2) && told.contains("without a Host"), "{told}");
     Ok(())

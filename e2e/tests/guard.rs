@@ -25,20 +25,20 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("the retention is the one of the command line", retention),
         test("nothing is logged", quiet),
     ];
-    Ok(vec![sharing(|| runtime()?.block_on(World::start()), tests)])
+    Ok(vec![sharing(|| runtime()?.block_on(GuardSetup::start()), tests)])
 }
 
-fn test(name: &str, body: impl AsyncFnOnce(&mut World) -> Result<()> + Send + 'static) -> Test<Mutex<World>> {
-    Test::new(name, |world: &Mutex<World>| runtime()?.block_on(async { body(&mut *world.lock().await).await }))
+fn test(name: &str, body: impl AsyncFnOnce(&mut GuardSetup) -> Result<()> + Send + 'static) -> Test<Mutex<GuardSetup>> {
+    Test::new(name, |setup: &Mutex<GuardSetup>| runtime()?.block_on(async { body(&mut *setup.lock().await).await }))
 }
 
-struct World {
+struct GuardSetup {
     restate: Restate,
     guard: Guard,
     _directory: TempDir,
 }
 
-impl World {
+impl GuardSetup {
     async fn start() -> Result<Mutex<Self>> {
         let directory = tempfile::tempdir()?;
         let ports = Ports::free()?;
@@ -62,22 +62,22 @@ impl World {
     }
 }
 
-async fn first_is_kept(world: &mut World) -> Result<()> {
-    let first = world.claim("key-1", r#""v1:first""#).await?;
+async fn first_is_kept(setup: &mut GuardSetup) -> Result<()> {
+    let first = setup.claim("key-1", r#""v1:first""#).await?;
     ensure!(first.status == 200 && first.text() == r#""v1:first""#, "{} {}", first.status, first.text());
     ensure!(first.header("idempotency-expires").is_none(), "a first claim is no replay");
     for other in [r#""v1:second""#, r#""v1:first""#] {
-        let later = world.claim("key-1", other).await?;
+        let later = setup.claim("key-1", other).await?;
         ensure!(later.status == 200 && later.text() == r#""v1:first""#, "{} {}", later.status, later.text());
     }
-    let other = world.claim("key-2", r#""v1:second""#).await?;
+    let other = setup.claim("key-2", r#""v1:second""#).await?;
     ensure!(other.text() == r#""v1:second""#, "another key: {}", other.text());
     Ok(())
 }
 
-async fn waits_for_the_guard(world: &mut World) -> Result<()> {
-    world.guard.process.kill()?;
-    let url = world.restate.ingress_url();
+async fn waits_for_the_guard(setup: &mut GuardSetup) -> Result<()> {
+    setup.guard.process.kill()?;
+    let url = setup.restate.ingress_url();
     let waiting = runtime()?.spawn(async move {
         let request = Request::post("/restate/call/IdempotencyGuard/claim").header("idempotency-key", "key-waits");
         request.header("content-type", "application/json").body(r#""v1:waits""#).send(&url).await
@@ -86,37 +86,37 @@ async fn waits_for_the_guard(world: &mut World) -> Result<()> {
     let sql = "select id from sys_invocation where idempotency_key = 'key-waits'";
     until_async("Restate has the claim", POLL, async || {
         ensure!(!waiting.is_finished(), "the claim was answered without a guard");
-        Ok(!world.restate.query(sql).await?.is_empty())
+        Ok(!setup.restate.query(sql).await?.is_empty())
     })
     .await?;
-    world.guard.restart().await?;
+    setup.guard.restart().await?;
     let reply = waiting.await??;
     ensure!(reply.status == 200 && reply.text() == r#""v1:waits""#, "{} {}", reply.status, reply.text());
     Ok(())
 }
 
-async fn refusals(world: &mut World) -> Result<()> {
-    refused(world, "refusals").await
+async fn refusals(setup: &mut GuardSetup) -> Result<()> {
+    refused(setup, "refusals").await
 }
 
 /// Sends claims under keys with this prefix, all but the first of which are refused.
-async fn refused(world: &World, prefix: &str) -> Result<()> {
+async fn refused(setup: &GuardSetup, prefix: &str) -> Result<()> {
     let longest = format!("\"{}\"", "x".repeat(256));
-    let reply = world.claim(&format!("{prefix}-longest"), &longest).await?;
+    let reply = setup.claim(&format!("{prefix}-longest"), &longest).await?;
     ensure!(reply.status == 200 && reply.text() == longest, "256 bytes: {} {}", reply.status, reply.text());
     for (key, body, status) in [
         ("long", format!("\"{}\"", "x".repeat(257)), 413),
         ("object", "{\"a\": 1}".to_owned(), 400),
         ("empty", String::new(), 400),
     ] {
-        let reply = world.claim(&format!("{prefix}-{key}"), &body).await?;
+        let reply = setup.claim(&format!("{prefix}-{key}"), &body).await?;
         ensure!(reply.status == status, "{key}: {} {}", reply.status, reply.text());
     }
     Ok(())
 }
 
-async fn retention(world: &mut World) -> Result<()> {
-    let reply = Request::get("/services/IdempotencyGuard").send(&world.restate.admin_url()).await?;
+async fn retention(setup: &mut GuardSetup) -> Result<()> {
+    let reply = Request::get("/services/IdempotencyGuard").send(&setup.restate.admin_url()).await?;
     let service: Value = reply.json();
     let seen = (service.get("idempotency_retention"), service.get("journal_retention"));
     ensure!(seen == (Some(&json!("7d 2h")), Some(&json!("0s"))), "{service}");
@@ -124,15 +124,15 @@ async fn retention(world: &mut World) -> Result<()> {
 }
 
 /// After claims of every kind the log has only what the program says at its start.
-async fn quiet(world: &mut World) -> Result<()> {
+async fn quiet(setup: &mut GuardSetup) -> Result<()> {
     // The log begins anew.
-    world.guard.restart().await?;
+    setup.guard.restart().await?;
     for body in [r#""v1:quiet""#, r#""v1:other""#] {
-        let reply = world.claim("key-quiet", body).await?;
+        let reply = setup.claim("key-quiet", body).await?;
         ensure!(reply.status == 200 && reply.text() == r#""v1:quiet""#, "{} {}", reply.status, reply.text());
     }
-    refused(world, "quiet").await?;
-    let log = std::fs::read_to_string(world.guard.process.log()).context("the guard's log")?;
+    refused(setup, "quiet").await?;
+    let log = std::fs::read_to_string(setup.guard.process.log()).context("the guard's log")?;
     ensure!(log.lines().count() == 3 && log.contains("/deployments"), "{log}");
     for secret in ["v1:", "xxx", "key-quiet", "quiet-long"] {
         ensure!(!log.contains(secret), "{secret} is logged: {log}");

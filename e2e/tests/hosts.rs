@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
-use e2e::gateway::{Gateway, Seen, Surroundings};
+use e2e::gateway::{Seen, TestEnvironment, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
@@ -33,11 +33,11 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         Test::new("other hosts go their own way", other_hosts),
         Test::new("without hosts each spelling leads to the same routes", without_hosts),
     ];
-    Ok(vec![sharing(World::start, tests)])
+    Ok(vec![sharing(HostsSetup::start, tests)])
 }
 
-struct World {
-    gateway: Gateway,
+struct HostsSetup {
+    gateway: TestGateway,
 }
 
 fn policy(with_hosts: bool) -> Value {
@@ -79,7 +79,7 @@ fn virtual_hosts(ignores_port: bool) -> Value {
     })
 }
 
-impl World {
+impl HostsSetup {
     fn start() -> Result<Self> {
         let listener = |with_hosts: bool, changes: &[Change]| {
             let always = [Change::NoAuthentication, Change::Environment(vec![SECRET.0.to_owned()])];
@@ -92,8 +92,10 @@ impl World {
             (WITHOUT, listener(false, &as_written)),
         ];
         let environment = vec![(SECRET.0.to_owned(), SECRET.1.to_owned())];
-        let around = Surroundings { environment, ..Surroundings::default() };
-        Ok(Self { gateway: Gateway::start_within(&around, &listeners.map(|(name, spec)| (name.to_owned(), spec)))? })
+        let around = TestEnvironment { environment, ..TestEnvironment::default() };
+        Ok(Self {
+            gateway: TestGateway::start_within(&around, &listeners.map(|(name, spec)| (name.to_owned(), spec)))?,
+        })
     }
 
     /// The request over both protocols, and what has to come of it.
@@ -150,74 +152,74 @@ fn spellings(host: &str) -> Vec<String> {
     vec![name, host.to_ascii_uppercase(), host.replacen(".com", ".COM", 1)]
 }
 
-fn declared(world: &World) -> Result<()> {
+fn declared(setup: &HostsSetup) -> Result<()> {
     for listener in [SHIPPED, AS_WRITTEN] {
-        world.both(listener, HOOKS, &forgery(), refused(401, "webhook_signature_invalid"))?;
+        setup.both(listener, HOOKS, &forgery(), refused(401, "webhook_signature_invalid"))?;
         let genuine = deliveries::stripe(HOOK, &[SECRET.1], now(), r#"{"id":"evt_1","object":"event"}"#);
-        world.both(listener, HOOKS, &genuine, forwarded)?;
+        setup.both(listener, HOOKS, &genuine, forwarded)?;
         for host in [PAY].into_iter().chain(OTHERS) {
-            world.both(listener, host, &payment(), refused(400, "idempotency_key_required"))?;
+            setup.both(listener, host, &payment(), refused(400, "idempotency_key_required"))?;
         }
     }
     Ok(())
 }
 
-fn forged(world: &World) -> Result<()> {
+fn forged(setup: &HostsSetup) -> Result<()> {
     for listener in [SHIPPED, AS_WRITTEN] {
         for spelling in spellings(HOOKS) {
-            world.both(listener, &spelling, &forgery(), refused(400, "path_ambiguous"))?;
+            setup.both(listener, &spelling, &forgery(), refused(400, "path_ambiguous"))?;
         }
     }
     for spelling in [":80", ":443", ":8443", ":0", ":65535"].map(|port| format!("{HOOKS}{port}")) {
-        world.both(AS_WRITTEN, &spelling, &forgery(), refused(400, "path_ambiguous"))?;
+        setup.both(AS_WRITTEN, &spelling, &forgery(), refused(400, "path_ambiguous"))?;
     }
     Ok(())
 }
 
-fn keyless(world: &World) -> Result<()> {
+fn keyless(setup: &HostsSetup) -> Result<()> {
     for listener in [SHIPPED, AS_WRITTEN] {
         let others = ["XN--MNCHEN-3YA.example", "xn--MNCHEN-3ya.EXAMPLE", "[2001:DB8::1]"].map(str::to_owned);
         for spelling in spellings(PAY).into_iter().chain(others) {
-            world.both(listener, &spelling, &payment(), refused(400, "path_ambiguous"))?;
+            setup.both(listener, &spelling, &payment(), refused(400, "path_ambiguous"))?;
         }
     }
     for spelling in ["PAY.example.com:8443", "xn--mnchen-3ya.example:80", "[2001:DB8::1]:80", "192.0.2.1:8080"] {
-        world.both(AS_WRITTEN, spelling, &payment(), refused(400, "path_ambiguous"))?;
+        setup.both(AS_WRITTEN, spelling, &payment(), refused(400, "path_ambiguous"))?;
     }
     Ok(())
 }
 
-fn removed(world: &World) -> Result<()> {
+fn removed(setup: &HostsSetup) -> Result<()> {
     for spelling in [":8443", ".", ".:443"].map(|rest| format!("{PAY}{rest}")) {
-        world.both(SHIPPED, &spelling, &payment(), refused(400, "idempotency_key_required"))?;
+        setup.both(SHIPPED, &spelling, &payment(), refused(400, "idempotency_key_required"))?;
     }
     // The gateway removes one of each. With the second it chooses no virtual host of the policy.
-    [":80:80", ".."].iter().try_for_each(|rest| world.reaches_nobody(SHIPPED, &format!("{PAY}{rest}")))
+    [":80:80", ".."].iter().try_for_each(|rest| setup.reaches_nobody(SHIPPED, &format!("{PAY}{rest}")))
 }
 
 /// Envoy has no IDNA: a name outside ASCII, percent-encoded or not, is no domain of a virtual host and no authority to the filter.
-fn not_ascii(world: &World) -> Result<()> {
+fn not_ascii(setup: &HostsSetup) -> Result<()> {
     for listener in [SHIPPED, AS_WRITTEN] {
         for spelling in ["m\u{fc}nchen.example", "m%C3%BCnchen.example", "pay\u{3002}example.com", "p%61y.example.com"]
         {
-            world.reaches_nobody(listener, spelling)?;
+            setup.reaches_nobody(listener, spelling)?;
         }
     }
     Ok(())
 }
 
 /// A virtual host that the policy does not name is what `check --envoy` tells (`envoy-open-host`).
-fn other_hosts(world: &World) -> Result<()> {
+fn other_hosts(setup: &HostsSetup) -> Result<()> {
     for authority in ["other.example.com", "OTHER.example.com"] {
-        world.both(SHIPPED, authority, &payment(), forwarded)?;
+        setup.both(SHIPPED, authority, &payment(), forwarded)?;
     }
     Ok(())
 }
 
-fn without_hosts(world: &World) -> Result<()> {
+fn without_hosts(setup: &HostsSetup) -> Result<()> {
     for spelling in [PAY, "PAY.example.com", "pay.example.com:8443", "Hooks.example.com"] {
-        world.both(WITHOUT, spelling, &payment(), refused(400, "idempotency_key_required"))?;
-        world.both(WITHOUT, spelling, &forgery(), refused(401, "webhook_signature_invalid"))?;
+        setup.both(WITHOUT, spelling, &payment(), refused(400, "idempotency_key_required"))?;
+        setup.both(WITHOUT, spelling, &forgery(), refused(401, "webhook_signature_invalid"))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Surroundings};
+use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use serde_json::json;
@@ -22,7 +22,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     Ok(vec![sharing(start, tests)])
 }
 
-fn start() -> Result<Gateway> {
+fn start() -> Result<TestGateway> {
     let policy = |endpoint: &str, max_series: u32| {
         json!({
             "version": 1,
@@ -43,12 +43,12 @@ fn start() -> Result<Gateway> {
         ),
         ("small".to_owned(), ListenerSpec { policy: policy("small", 4), changes: vec![Change::EveryPath] }),
     ];
-    Gateway::start_within(&Surroundings { concurrency: 2, ..Surroundings::default() }, &listeners)
+    TestGateway::start_within(&TestEnvironment { concurrency: 2, ..TestEnvironment::default() }, &listeners)
 }
 
 /// Sends a request so often, and gives the statuses.
 fn send(
-    gateway: &Gateway,
+    gateway: &TestGateway,
     listener: &str,
     tenant: &str,
     key: Option<&str>,
@@ -73,7 +73,7 @@ fn restate(status: u16, more: &[(&str, &str)]) -> Answer {
     Answer { status, headers, ..Answer::default() }
 }
 
-fn attempts(gateway: &Gateway) -> Result<()> {
+fn attempts(gateway: &TestGateway) -> Result<()> {
     for attempt in ["1", "1", "1", "2", "3", "1000", "first"] {
         gateway.http1("small", &Request::post("/nowhere").header("x-retry-attempt", attempt))?;
     }
@@ -87,7 +87,7 @@ fn attempts(gateway: &Gateway) -> Result<()> {
 }
 
 /// The buckets of the attempts: upper bound and count.
-fn buckets(gateway: &Gateway) -> Result<Vec<(String, u64)>> {
+fn buckets(gateway: &TestGateway) -> Result<Vec<(String, u64)>> {
     let text = gateway.admin("/stats/prometheus")?;
     let lines = text.lines().filter_map(|line| {
         line.strip_prefix("idempotency_attempt_bucket{endpoint=\"_unmatched\",le=\"")?.split_once("\"} ")
@@ -96,7 +96,7 @@ fn buckets(gateway: &Gateway) -> Result<Vec<(String, u64)>> {
 }
 
 /// The filter's counters of an endpoint by name and labels.
-fn seen(gateway: &Gateway, endpoint: &str) -> Result<BTreeMap<String, u64>> {
+fn seen(gateway: &TestGateway, endpoint: &str) -> Result<BTreeMap<String, u64>> {
     let text = gateway.admin("/stats/prometheus")?;
     let of_endpoint = format!("endpoint=\"{endpoint}\"");
     let ours = text.lines().filter(|line| !line.starts_with('#') && line.contains(&of_endpoint));
@@ -107,7 +107,7 @@ fn seen(gateway: &Gateway, endpoint: &str) -> Result<BTreeMap<String, u64>> {
     .collect()
 }
 
-fn counts(gateway: &Gateway) -> Result<()> {
+fn counts(gateway: &TestGateway) -> Result<()> {
     let expires = [("idempotency-expires", "2026-11-23T00:00:00Z")];
     let mix: [(&str, Option<&str>, Answer, usize, u16); 6] = [
         ("acme", Some("k1"), restate(200, &[]), 5, 200),
@@ -168,7 +168,7 @@ fn labels_of(text: &str) -> Vec<String> {
     labels
 }
 
-fn folded(gateway: &Gateway) -> Result<()> {
+fn folded(gateway: &TestGateway) -> Result<()> {
     for tenant in ["t1", "t2", "t3", "t4", "t5", "t6"] {
         send(gateway, "small", tenant, Some("k1"), &restate(200, &[]), 2)?;
     }

@@ -8,7 +8,7 @@ use std::thread;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
-use e2e::gateway::{Gateway, Surroundings, tools};
+use e2e::gateway::{TestEnvironment, TestGateway, tools};
 use e2e::raw::{Connection, Request};
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
@@ -59,16 +59,16 @@ fn policy(endpoints: &[(&str, String)]) -> Value {
     })
 }
 
-fn start() -> Result<Gateway> {
+fn start() -> Result<TestGateway> {
     let spec = ListenerSpec { policy: policy(&endpoints()).to_string(), changes: vec![Change::EveryPath] };
-    let around = Surroundings { concurrency: 2, ..Surroundings::default() };
-    Gateway::start_within(&around, &[("api".to_owned(), spec)])
+    let around = TestEnvironment { concurrency: 2, ..TestEnvironment::default() };
+    TestGateway::start_within(&around, &[("api".to_owned(), spec)])
 }
 
 /// One of the filter's counters: its name, its labels with their values, and its own value.
 type Sample = (String, Vec<(String, String)>, u64);
 
-fn samples(gateway: &Gateway) -> Result<Vec<Sample>> {
+fn samples(gateway: &TestGateway) -> Result<Vec<Sample>> {
     let text = gateway.admin("/stats/prometheus")?;
     let ours = text.lines().filter(|line| line.starts_with("idempotency_"));
     ours.map(|line| {
@@ -82,18 +82,18 @@ fn samples(gateway: &Gateway) -> Result<Vec<Sample>> {
 }
 
 /// The sum of a counter's samples.
-fn sum(gateway: &Gateway, counter: &str) -> Result<u64> {
+fn sum(gateway: &TestGateway, counter: &str) -> Result<u64> {
     Ok(samples(gateway)?.iter().filter(|(name, ..)| name == counter).map(|(.., value)| value).sum())
 }
 
 /// The values of a label.
-fn values(gateway: &Gateway, counter: &str, label: &str) -> Result<BTreeSet<String>> {
+fn values(gateway: &TestGateway, counter: &str, label: &str) -> Result<BTreeSet<String>> {
     let samples = samples(gateway)?.into_iter().filter(|(name, ..)| name == counter);
     let labels = samples.flat_map(|(_, labels, _)| labels);
     Ok(labels.filter(|(name, _)| name == label).map(|(_, value)| value).collect())
 }
 
-fn labels(gateway: &Gateway) -> Result<()> {
+fn labels(gateway: &TestGateway) -> Result<()> {
     let (longest, too_long) = ("t".repeat(63), "t".repeat(300));
     let fine = ["a", "a.b.c~d", "-", &longest];
     let refused = ["a;b", "a\"b", "a\\b", "\u{e9}", "a/b", "a:b", "a,b", "a=b", "a{b}", "a\nb", "_none", &too_long];
@@ -121,7 +121,7 @@ fn labels(gateway: &Gateway) -> Result<()> {
     Ok(())
 }
 
-fn tenants(gateway: &Gateway) -> Result<()> {
+fn tenants(gateway: &TestGateway) -> Result<()> {
     let address = gateway.address("api")?;
     let ask = |numbers: std::ops::Range<u64>| {
         thread::scope(|scope| {
@@ -188,7 +188,7 @@ fn tenants(gateway: &Gateway) -> Result<()> {
 }
 
 struct Reloaded {
-    gateway: Gateway,
+    gateway: TestGateway,
     discovery: Discovery,
     _directory: TempDir,
 }
@@ -199,8 +199,8 @@ fn start_reloaded() -> Result<Reloaded> {
     discovery.put(&versioned(0))?;
     let changes = vec![Change::EveryPath, Change::Instead(discovery.filter()?)];
     let listener = ListenerSpec { policy: String::new(), changes };
-    let around = Surroundings { concurrency: 2, ..Surroundings::default() };
-    let gateway = Gateway::start_within(&around, &[("api".to_owned(), listener)])?;
+    let around = TestEnvironment { concurrency: 2, ..TestEnvironment::default() };
+    let gateway = TestGateway::start_within(&around, &[("api".to_owned(), listener)])?;
     Ok(Reloaded { gateway, discovery, _directory: directory })
 }
 
@@ -219,11 +219,11 @@ fn versioned(number: u64) -> String {
 
 /// Each policy is replaced as soon as it has counted something, so most counts have not reached Envoy by then. Each has a
 /// tenant of its own, since the gateway keeps the series of earlier policies.
-fn reloaded(world: &Reloaded) -> Result<()> {
-    let gateway = &world.gateway;
+fn reloaded(setup: &Reloaded) -> Result<()> {
+    let gateway = &setup.gateway;
     let sent = Cell::new(0);
     for number in 1..=10 {
-        world.discovery.put(&versioned(number))?;
+        setup.discovery.put(&versioned(number))?;
         let docs = format!("https://v{number}.example.com");
         gateway.until("the policy is in force", |gateway| Ok(refused(gateway, number, &sent)?.starts_with(&docs)))?;
         for _ in 0..20 {
@@ -243,7 +243,7 @@ fn reloaded(world: &Reloaded) -> Result<()> {
 }
 
 /// Sends a request of the tenant with this number without a key, and gives the `type` of the problem document.
-fn refused(gateway: &Gateway, number: u64, sent: &Cell<u64>) -> Result<String> {
+fn refused(gateway: &TestGateway, number: u64, sent: &Cell<u64>) -> Result<String> {
     sent.set(sent.get() + 1);
     let tenant = format!("t{number}");
     let request = Request::post("/plain").header("x-tenant", tenant).header("x-project", "shop").header("x-user", "u1");

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::Surroundings;
+use e2e::gateway::TestEnvironment;
 use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, runtime, sharing};
 use harness::guard::{Guard, GuardOptions};
@@ -23,14 +23,14 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("a stranger calls no handler and no guard", calls),
         test("what a route declares is open", declared),
     ];
-    Ok(vec![sharing(World::start, tests)])
+    Ok(vec![sharing(NativePathsSetup::start, tests)])
 }
 
-fn test(name: &str, body: impl FnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| body(world))
+fn test(name: &str, body: impl FnOnce(&NativePathsSetup) -> Result<()> + Send + 'static) -> Test<NativePathsSetup> {
+    Test::new(name, move |setup: &NativePathsSetup| body(setup))
 }
 
-struct World {
+struct NativePathsSetup {
     chain: Chain,
     _guard: Guard,
     token: String,
@@ -54,12 +54,12 @@ fn policy(unmatched: &str) -> Value {
     })
 }
 
-impl World {
+impl NativePathsSetup {
     fn start() -> Result<Self> {
         let listener =
             |unmatched: &str| ListenerSpec { policy: policy(unmatched).to_string(), changes: vec![Change::EveryPath] };
         let listeners = LISTENERS.map(|unmatched| (unmatched.to_owned(), listener(unmatched)));
-        let mut chain = Chain::start(Surroundings::default(), &listeners)?;
+        let mut chain = Chain::start(TestEnvironment::default(), &listeners)?;
         let options = GuardOptions::new(chain.directory.path(), Ports::free()?.service)?;
         let guard = runtime()?.block_on(async {
             let guard = Guard::start(options).await?;
@@ -117,21 +117,21 @@ fn post(path: &str, body: &Value) -> Request {
 }
 
 /// The case: the body names another tenant's key.
-fn results(world: &World) -> Result<()> {
+fn results(setup: &NativePathsSetup) -> Result<()> {
     for listener in LISTENERS {
         let (key, order) = (format!("pay-{listener}"), format!("order-{listener}"));
-        let first = world.refund(listener, &key, &order)?;
+        let first = setup.refund(listener, &key, &order)?;
         let namespaced = format!("t-acme:shop:user:alice:{key}");
         let target = json!({
             "target": "idempotentInvocation", "service": "Refunds", "handler": "create", "idempotencyKey": namespaced,
         });
-        let stored = world.ingress("/restate/output", &target)?;
+        let stored = setup.ingress("/restate/output", &target)?;
         ensure!(stored.status == 200 && stored.body == first.body, "the result is not there: {}", stored.text());
         let id = first.text_header("x-operation-id").context("no operation id")?.to_owned();
         for path in
             ["/restate/output", "/restate/attach", "/restate/lookup", "//restate/output/", "/x/..//%72estate/output"]
         {
-            world.closed(listener, &post(path, &target))?;
+            setup.closed(listener, &post(path, &target))?;
         }
         for path in [
             format!("/restate/output/{id}"),
@@ -144,13 +144,13 @@ fn results(world: &World) -> Result<()> {
             "/restate".to_owned(),
             "/openapi/Refunds".to_owned(),
         ] {
-            world.closed(listener, &Request::new("GET", path))?;
+            setup.closed(listener, &Request::new("GET", path))?;
         }
     }
     Ok(())
 }
 
-fn calls(world: &World) -> Result<()> {
+fn calls(setup: &NativePathsSetup) -> Result<()> {
     let (refund, claim) = (json!({"order_id": "stranger", "amount": 1}), json!("v1:stranger"));
     for listener in LISTENERS {
         for path in [
@@ -162,32 +162,32 @@ fn calls(world: &World) -> Result<()> {
             "/%52efunds/create/send",
             "/Refunds",
         ] {
-            world.closed(listener, &post(path, &refund))?;
+            setup.closed(listener, &post(path, &refund))?;
         }
         for path in ["/restate/call/IdempotencyGuard/claim", "/IdempotencyGuard/claim", "/IdempotencyGuard/claim/send"]
         {
-            world.closed(listener, &post(path, &claim))?;
+            setup.closed(listener, &post(path, &claim))?;
         }
         for path in ["/restate/awakeables/sign_1/resolve", "/restate/a/sign_1/reject", "/internal/jobs"] {
-            world.closed(listener, &post(path, &json!({})))?;
+            setup.closed(listener, &post(path, &json!({})))?;
         }
     }
-    ensure!(world.chain.effects("stranger")? == 0, "a stranger's refund has run");
+    ensure!(setup.chain.effects("stranger")? == 0, "a stranger's refund has run");
     Ok(())
 }
 
-fn declared(world: &World) -> Result<()> {
+fn declared(setup: &NativePathsSetup) -> Result<()> {
     for listener in LISTENERS {
         let order = format!("declared-{listener}");
-        let first = world.refund(listener, &order, &order)?;
-        let again = world.refund(listener, &order, &order)?;
-        ensure!(again.body == first.body && world.chain.effects(&order)? == 1, "{} {}", text(&first), text(&again));
+        let first = setup.refund(listener, &order, &order)?;
+        let again = setup.refund(listener, &order, &order)?;
+        ensure!(again.body == first.body && setup.chain.effects(&order)? == 1, "{} {}", text(&first), text(&again));
         let request = Request::new("GET", REFUNDS);
-        let reply = world.send(listener, &request)?;
+        let reply = setup.send(listener, &request)?;
         ensure!(reply.status == 405, "{} {}", reply.status, text(&reply));
         // A service that the policy does not name: `check` warns of it (`unmatched-service`).
         // Restate says that it has no such service.
-        let reply = world.send(listener, &Request::new("POST", "/Unknown/handler"))?;
+        let reply = setup.send(listener, &Request::new("POST", "/Unknown/handler"))?;
         let code = reply.json().get("code").cloned().unwrap_or_default();
         ensure!(reply.status == 503 && code == "policy_invalid", "{} {}", reply.status, text(&reply));
     }

@@ -24,7 +24,7 @@ const MISSING_NODE: &str =
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
-        Test::new("the configuration holds the example policy", |world: &World| holds_policy(&world.config)),
+        Test::new("the configuration holds the example policy", |setup: &OwnApiSetup| holds_policy(&setup.config)),
         Test::new("one order, however often it is sent", one_order),
         Test::new("the same key of another tenant is another order", tenants),
         Test::new("two requests at once: the API's own 409 passes", at_once),
@@ -35,11 +35,11 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         Test::new("a path that the policy does not declare passes without a key", undeclared),
         Test::new("the gateway takes no more than 16 KiB of headers", long_headers),
     ];
-    Ok(vec![sharing(World::start, tests)])
+    Ok(vec![sharing(OwnApiSetup::start, tests)])
 }
 
 /// The API and the gateway.
-struct World {
+struct OwnApiSetup {
     address: SocketAddr,
     config: String,
     directory: TempDir,
@@ -51,7 +51,7 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-api")
 }
 
-impl World {
+impl OwnApiSetup {
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let run_dir = directory.path();
@@ -138,37 +138,37 @@ fn holds_policy(config: &str) -> Result<()> {
     Ok(())
 }
 
-fn one_order(world: &World) -> Result<()> {
-    let order = world.order("acme", "one-1", &json!({"item": "one"}))?;
-    let first = world.send(&order)?;
+fn one_order(setup: &OwnApiSetup) -> Result<()> {
+    let order = setup.order("acme", "one-1", &json!({"item": "one"}))?;
+    let first = setup.send(&order)?;
     ensure!(first.status == 201, "{}: {}", first.status, first.json());
     for _ in 0..2 {
-        let again = world.send(&order)?;
+        let again = setup.send(&order)?;
         ensure!((again.status, &again.body) == (201, &first.body), "{}: {}", again.status, again.json());
         ensure!(again.text_header("idempotent-replayed") == Some("true"), "{:?}", again.headers);
     }
-    ensure!(world.orders("one")? == 1, "the API took the order more than once");
+    ensure!(setup.orders("one")? == 1, "the API took the order more than once");
     Ok(())
 }
 
-fn tenants(world: &World) -> Result<()> {
+fn tenants(setup: &OwnApiSetup) -> Result<()> {
     for tenant in ["acme", "globex"] {
-        let answer = world.send(&world.order(tenant, "both-1", &json!({"item": "both"}))?)?;
+        let answer = setup.send(&setup.order(tenant, "both-1", &json!({"item": "both"}))?)?;
         ensure!((answer.status, answer.header("idempotent-replayed")) == (201, None), "{tenant}: {}", answer.json());
     }
-    ensure!(world.orders("both")? == 2, "one tenant got the other one's answer");
-    let log = world.api_log()?;
+    ensure!(setup.orders("both")? == 2, "one tenant got the other one's answer");
+    let log = setup.api_log()?;
     for key in ["t-acme:shop:user:alice:both-1", "t-globex:shop:user:alice:both-1"] {
         ensure!(log.contains(key), "the API has not seen {key}: {log}");
     }
     Ok(())
 }
 
-fn at_once(world: &World) -> Result<()> {
-    let order = world.order("acme", "once-1", &json!({"item": "once"}))?;
+fn at_once(setup: &OwnApiSetup) -> Result<()> {
+    let order = setup.order("acme", "once-1", &json!({"item": "once"}))?;
     let (one, other) = thread::scope(|scope| {
-        let other = scope.spawn(|| world.send(&order));
-        (world.send(&order), other.join())
+        let other = scope.spawn(|| setup.send(&order));
+        (setup.send(&order), other.join())
     });
     let mut answers = [one?, other.map_err(|_| anyhow::anyhow!("a thread panicked"))??];
     answers.sort_by_key(|answer| answer.status);
@@ -179,13 +179,13 @@ fn at_once(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn cors(world: &World) -> Result<()> {
+fn cors(setup: &OwnApiSetup) -> Result<()> {
     let preflight = Request::new("OPTIONS", "/orders")
         .header("origin", "https://app.example.com")
         .header("access-control-request-method", "POST");
-    let token = token(world.directory.path(), "acme", "alice")?;
+    let token = token(setup.directory.path(), "acme", "alice")?;
     for (request, status) in [(preflight, 204), (Request::new("GET", "/orders").bearer(&token), 200)] {
-        let answer = world.send(&request)?;
+        let answer = setup.send(&request)?;
         ensure!(answer.status == status, "{} {}", request.method, answer.status);
         for (name, value) in [
             ("access-control-allow-origin", "https://app.example.com"),
@@ -198,18 +198,18 @@ fn cors(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn credentials(world: &World) -> Result<()> {
+fn credentials(setup: &OwnApiSetup) -> Result<()> {
     // The API itself answers 401 without the token.
-    let token = token(world.directory.path(), "acme", "alice")?;
-    let answer = world.send(&Request::new("GET", "/orders").bearer(&token).header("cookie", "session=1"))?;
+    let token = token(setup.directory.path(), "acme", "alice")?;
+    let answer = setup.send(&Request::new("GET", "/orders").bearer(&token).header("cookie", "session=1"))?;
     ensure!(answer.json().get("cookie") == Some(&json!("session=1")), "{}: {}", answer.status, answer.json());
     Ok(())
 }
 
-fn errors(world: &World) -> Result<()> {
-    let order = world.order("acme", "error-1", &json!({}))?;
+fn errors(setup: &OwnApiSetup) -> Result<()> {
+    let order = setup.order("acme", "error-1", &json!({}))?;
     for replayed in [None, Some("true")] {
-        let answer = world.send(&order)?;
+        let answer = setup.send(&order)?;
         ensure!(
             answer.status == 422 && answer.json() == json!({"error": "an order needs an item"}),
             "{}",
@@ -221,33 +221,33 @@ fn errors(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn without_key(world: &World) -> Result<()> {
-    let token = token(world.directory.path(), "acme", "nobody")?;
-    let before = world.api_log()?;
-    let answer = world.send(&Request::post("/orders").bearer(&token))?;
+fn without_key(setup: &OwnApiSetup) -> Result<()> {
+    let token = token(setup.directory.path(), "acme", "nobody")?;
+    let before = setup.api_log()?;
+    let answer = setup.send(&Request::post("/orders").bearer(&token))?;
     let code = answer.json().get("code").cloned();
     ensure!((answer.status, code) == (400, Some(json!("idempotency_key_required"))), "{}", answer.json());
     let posts = |log: &str| log.lines().filter(|line| line.starts_with("POST /orders key=- ")).count();
-    ensure!(posts(&before) == posts(&world.api_log()?), "the API got the request");
+    ensure!(posts(&before) == posts(&setup.api_log()?), "the API got the request");
     Ok(())
 }
 
-fn undeclared(world: &World) -> Result<()> {
-    let token = token(world.directory.path(), "acme", "alice")?;
+fn undeclared(setup: &OwnApiSetup) -> Result<()> {
+    let token = token(setup.directory.path(), "acme", "alice")?;
     let request = Request::new("GET", "/elsewhere").bearer(&token);
-    let answer = world.send(&request)?;
+    let answer = setup.send(&request)?;
     ensure!(answer.json() == json!({"error": "no such page"}), "{}: {}", answer.status, answer.json());
-    let answer = world.send(&request.header("idempotency-key", "k"))?;
+    let answer = setup.send(&request.header("idempotency-key", "k"))?;
     let code = answer.json().get("code").cloned();
     ensure!((answer.status, code) == (400, Some(json!("idempotency_key_prohibited"))), "{}", answer.json());
     Ok(())
 }
 
 /// As docs/security.md says of the shipped configurations.
-fn long_headers(world: &World) -> Result<()> {
+fn long_headers(setup: &OwnApiSetup) -> Result<()> {
     for (bytes, status) in [(15 * 1024, 201), (17 * 1024, 431)] {
-        let order = world.order("acme", &format!("long-{bytes}"), &json!({"item": "paper"}))?;
-        let answer = world.send(&order.header("x-filler", "f".repeat(bytes)))?;
+        let order = setup.order("acme", &format!("long-{bytes}"), &json!({"item": "paper"}))?;
+        let answer = setup.send(&order.header("x-filler", "f".repeat(bytes)))?;
         ensure!(answer.status == status, "{bytes} bytes: {}", answer.status);
     }
     Ok(())

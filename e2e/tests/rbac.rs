@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Seen};
+use e2e::gateway::{Seen, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
@@ -27,27 +27,27 @@ const HOST_AS_WRITTEN: &str = "host as written";
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests = Vec::new();
     for listener in [RULE, ROUTE] {
-        let test = |name: &str, body: fn(&World, &str) -> Result<()>| {
-            Test::new(format!("{listener}: {name}"), move |world: &World| body(world, listener))
+        let test = |name: &str, body: fn(&RbacSetup, &str) -> Result<()>| {
+            Test::new(format!("{listener}: {name}"), move |setup: &RbacSetup| body(setup, listener))
         };
         tests.push(test("a deny is a deny, and what is beside it is not", plainly));
         tests.push(test("no spelling of the path gets round it", spellings));
         tests.push(test("no other route leads there", other_routes));
     }
     for listener in [HOST, HOST_AS_WRITTEN] {
-        tests.push(Test::new(format!("{listener}: no spelling of the host gets round it"), move |world| {
-            hosts(world, listener)
+        tests.push(Test::new(format!("{listener}: no spelling of the host gets round it"), move |setup| {
+            hosts(setup, listener)
         }));
     }
-    Ok(vec![sharing(World::start, tests)])
+    Ok(vec![sharing(RbacSetup::start, tests)])
 }
 
-struct World {
-    gateway: Gateway,
+struct RbacSetup {
+    gateway: TestGateway,
     token: String,
 }
 
-impl World {
+impl RbacSetup {
     fn start() -> Result<Self> {
         let kind = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
         let rules = |path: Value| {
@@ -77,7 +77,7 @@ impl World {
             (RULE.to_owned(), listener(vec![Change::Before(filter(json!({"@type": kind, "rules": rule})))])),
             (ROUTE.to_owned(), listener(vec![Change::Before(filter(json!({"@type": kind}))), Change::Route(route)])),
         ];
-        let gateway = Gateway::start(&listeners)?;
+        let gateway = TestGateway::start(&listeners)?;
         let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
         Ok(Self { gateway, token })
     }
@@ -110,11 +110,11 @@ fn policy() -> String {
     .to_string()
 }
 
-fn plainly(world: &World, listener: &str) -> Result<()> {
-    for seen in world.send(listener, DENIED)? {
+fn plainly(setup: &RbacSetup, listener: &str) -> Result<()> {
+    for seen in setup.send(listener, DENIED)? {
         denied_by_rbac(&seen)?;
     }
-    for seen in world.send(listener, ALLOWED)? {
+    for seen in setup.send(listener, ALLOWED)? {
         let target = seen.received.first().map(|received| received.target.clone());
         ensure!(
             target.as_deref() == Some(b"/restate/call/Service/allowed"),
@@ -133,7 +133,7 @@ fn denied_by_rbac(seen: &Seen) -> Result<()> {
     Ok(())
 }
 
-fn spellings(world: &World, listener: &str) -> Result<()> {
+fn spellings(setup: &RbacSetup, listener: &str) -> Result<()> {
     let spellings = [
         "/api/v1/denied?",
         "/api/v1/denied?x=/api/v1/allowed",
@@ -180,7 +180,7 @@ fn spellings(world: &World, listener: &str) -> Result<()> {
         "/api/v1/allowed/../../../Service/denied",
     ];
     for target in spellings {
-        for seen in world.send(listener, target).with_context(|| target.to_owned())? {
+        for seen in setup.send(listener, target).with_context(|| target.to_owned())? {
             ensure!(seen.received.is_empty(), "{target}: the upstream got\n{}", seen.upstream());
             let status = seen.reply.status;
             ensure!(matches!(status, 400 | 403 | 404 | 307 | 301), "{target}: status {status}");
@@ -191,10 +191,10 @@ fn spellings(world: &World, listener: &str) -> Result<()> {
 
 /// A rule that denies a host byte for byte, as the gateway's virtual hosts do, is not walked around by another spelling that
 /// the filter would take for the same host.
-fn hosts(world: &World, listener: &str) -> Result<()> {
+fn hosts(setup: &RbacSetup, listener: &str) -> Result<()> {
     let send = |authority: &str| {
-        let request = Request { authority: authority.to_owned(), ..Request::post(ADMIN).bearer(&world.token) };
-        world.gateway.http1(listener, &request).with_context(|| format!("Host: {authority}"))
+        let request = Request { authority: authority.to_owned(), ..Request::post(ADMIN).bearer(&setup.token) };
+        setup.gateway.http1(listener, &request).with_context(|| format!("Host: {authority}"))
     };
     denied_by_rbac(&send(ADMIN_HOST)?)?;
     for authority in ["admin.example.com:443", "admin.example.com:80", "admin.example.com:0", "admin.example.com:65535"]
@@ -234,12 +234,12 @@ fn hosts(world: &World, listener: &str) -> Result<()> {
 }
 
 /// What a client writes into a template's place stays in its segment.
-fn other_routes(world: &World, listener: &str) -> Result<()> {
+fn other_routes(setup: &RbacSetup, listener: &str) -> Result<()> {
     for value in
         ["..%2F..%2FService%2Fdenied", "%2e%2e", "..", "denied", "Service", "%2FService%2Fdenied", "x%3F", "x%23"]
     {
         for target in [format!("/api/v1/{value}/run"), format!("/api/v1/items/{value}")] {
-            for seen in world.send(listener, &target).with_context(|| target.clone())? {
+            for seen in setup.send(listener, &target).with_context(|| target.clone())? {
                 for received in &seen.received {
                     let path = String::from_utf8_lossy(&received.target).into_owned();
                     let segments: Vec<&str> = path.split('/').collect();

@@ -13,7 +13,7 @@ use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
 use e2e::discovery::Discovery;
-use e2e::gateway::{Gateway, Received, Surroundings, received, tools};
+use e2e::gateway::{Received, TestEnvironment, TestGateway, received, tools};
 use e2e::raw::{Connection, Reply, Request};
 use e2e::runner::{Group, Test, sharing};
 use e2e::wire::PATIENCE;
@@ -30,7 +30,8 @@ const CLIENTS: usize = 6;
 const SWITCHES: usize = 10;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let test = |name: &str, body: fn(&World) -> Result<()>| Test::new(name, move |world: &World| body(world));
+    let test =
+        |name: &str, body: fn(&ReloadSetup) -> Result<()>| Test::new(name, move |setup: &ReloadSetup| body(setup));
     let tests = vec![
         test("a request under way ends under its document", under_way),
         test("a document with errors changes nothing", refused),
@@ -39,7 +40,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("a variable of the environment that is listed later", listed_later),
         test("another module: overwritten, and under a name of its own", another_module),
     ];
-    Ok(vec![sharing(World::start, tests)])
+    Ok(vec![sharing(ReloadSetup::start, tests)])
 }
 
 /// One of two documents that differ in everything that a request shows.
@@ -125,14 +126,14 @@ impl Document {
     }
 }
 
-struct World {
-    gateway: Gateway,
+struct ReloadSetup {
+    gateway: TestGateway,
     discovery: Discovery,
     token: String,
     _directory: TempDir,
 }
 
-impl World {
+impl ReloadSetup {
     fn start() -> Result<Self> {
         let (gateway, discovery, directory) = start(Vec::new(), &A.text())?;
         let headers = ["x-restate-id", "x-a-hidden", "x-b-hidden"].map(|name| (name.to_owned(), b"told".to_vec()));
@@ -171,7 +172,7 @@ impl World {
     }
 }
 
-fn token(gateway: &Gateway) -> Result<String> {
+fn token(gateway: &TestGateway) -> Result<String> {
     gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))
 }
 
@@ -180,7 +181,7 @@ fn keyed(token: &str, raw: &str) -> Request {
 }
 
 /// An Envoy whose filter has this document to begin with.
-fn start(environment: Vec<(String, String)>, policy: &str) -> Result<(Gateway, Discovery, TempDir)> {
+fn start(environment: Vec<(String, String)>, policy: &str) -> Result<(TestGateway, Discovery, TempDir)> {
     let directory = tempfile::tempdir()?;
     let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
     let (gateway, discovery) = start_with(discovery, environment, policy)?;
@@ -188,11 +189,15 @@ fn start(environment: Vec<(String, String)>, policy: &str) -> Result<(Gateway, D
 }
 
 /// An Envoy whose filter is in this file.
-fn start_with(discovery: Discovery, environment: Vec<(String, String)>, policy: &str) -> Result<(Gateway, Discovery)> {
+fn start_with(
+    discovery: Discovery,
+    environment: Vec<(String, String)>,
+    policy: &str,
+) -> Result<(TestGateway, Discovery)> {
     discovery.put(policy)?;
     let listener = ListenerSpec { policy: String::new(), changes: vec![Change::Instead(discovery.filter()?)] };
-    let around = Surroundings { concurrency: 2, environment, ..Surroundings::default() };
-    let gateway = Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
+    let around = TestEnvironment { concurrency: 2, environment, ..TestEnvironment::default() };
+    let gateway = TestGateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
     Ok((gateway, discovery))
 }
 
@@ -219,37 +224,37 @@ fn judge(reply: &Reply) -> Result<Document> {
 }
 
 /// The head is judged under one document, and the answer comes under the other.
-fn under_way(world: &World) -> Result<()> {
-    let mut idle = world.connect()?;
-    world.switch(A, &mut idle)?;
+fn under_way(setup: &ReloadSetup) -> Result<()> {
+    let mut idle = setup.connect()?;
+    setup.switch(A, &mut idle)?;
     for document in [A, B] {
-        let request = world.keyed("under-way").body("{\"long\": \"body\"}");
+        let request = setup.keyed("under-way").body("{\"long\": \"body\"}");
         let bytes = request.http1();
         let (first, last) = bytes.split_at(bytes.len() - 5);
-        let mut connection = world.connect()?;
+        let mut connection = setup.connect()?;
         connection.send(first)?;
-        world.gateway.until("it has reached the upstream", |gateway| {
+        setup.gateway.until("it has reached the upstream", |gateway| {
             Ok(gateway.stat("^cluster.backend-requests.upstream_rq_active$")? == 1)
         })?;
-        world.switch(document.other(), &mut idle)?;
+        setup.switch(document.other(), &mut idle)?;
         connection.send(last)?;
         let reply = connection.answer("POST")?;
         ensure!(judge(&reply)? == document, "an answer of the other document: {reply:?}");
-        let mut taken = world.gateway.capture().take();
+        let mut taken = setup.gateway.capture().take();
         let message = taken.pop().context("nothing reached the upstream")?;
         document.sees(&received(message)?, Some("under-way"))?;
         // The same connection's next request has the new document.
-        connection.send(&world.keyed("next").http1())?;
+        connection.send(&setup.keyed("next").http1())?;
         ensure!(judge(&connection.answer("POST")?)? == document.other(), "the old document is still in force");
-        world.gateway.capture().take();
+        setup.gateway.capture().take();
     }
     Ok(())
 }
 
-fn refused(world: &World) -> Result<()> {
-    let mut connection = world.connect()?;
-    world.switch(A, &mut connection)?;
-    let before = world.counter("fail")?;
+fn refused(setup: &ReloadSetup) -> Result<()> {
+    let mut connection = setup.connect()?;
+    setup.switch(A, &mut connection)?;
+    let before = setup.counter("fail")?;
     let bad = [
         (B.text().replace("REQUIRED_A", "REQUIRED"), "/routes/0/policy"),
         (B.text().replace("\"version\":1", "\"version\":1,\"verzion\":1"), "/verzion"),
@@ -257,24 +262,24 @@ fn refused(world: &World) -> Result<()> {
         (String::new(), "(document)"),
     ];
     for (number, (policy, pointer)) in (1..).zip(bad) {
-        world.discovery.put(&policy)?;
+        setup.discovery.put(&policy)?;
         let expected = before + number;
-        world.gateway.until("the document is refused", |_| Ok(world.counter("fail")? == expected))?;
-        let log = world.gateway.log()?;
+        setup.gateway.until("the document is refused", |_| Ok(setup.counter("fail")? == expected))?;
+        let log = setup.gateway.log()?;
         let line = format!("edge-idempotency: policy {pointer}: ");
         ensure!(log.contains(&line), "no line `{line}…` in {log}");
-        for connection in [&mut connection, &mut world.connect()?] {
-            connection.send(&world.keyed("after-a-bad-one").http1())?;
+        for connection in [&mut connection, &mut setup.connect()?] {
+            connection.send(&setup.keyed("after-a-bad-one").http1())?;
             ensure!(judge(&connection.answer("POST")?)? == A, "{policy} changed something");
         }
     }
     // And a good one after it is taken.
-    world.switch(B, &mut connection)?;
-    world.switch(A, &mut connection)
+    setup.switch(B, &mut connection)?;
+    setup.switch(A, &mut connection)
 }
 
 /// There is no old document: nothing goes through until there is a good one.
-fn first(_: &World) -> Result<()> {
+fn first(_: &ReloadSetup) -> Result<()> {
     let (gateway, discovery, _directory) = start(Vec::new(), "{}")?;
     let send = || gateway.http1(LISTENER, &keyed(&token(&gateway)?, "first"));
     for _ in 0..3 {
@@ -286,7 +291,7 @@ fn first(_: &World) -> Result<()> {
 }
 
 /// A secret that Envoy had in its environment all along, and no document before.
-fn listed_later(_: &World) -> Result<()> {
+fn listed_later(_: &ReloadSetup) -> Result<()> {
     const SECRET: &str = "whsec_late";
     let environment = vec![("E2E_LATE".to_owned(), SECRET.to_owned())];
     let (gateway, discovery, _directory) = start(environment, &A.text())?;
@@ -305,7 +310,7 @@ fn listed_later(_: &World) -> Result<()> {
 }
 
 /// An overwritten file loads nothing until the document changes, and then it is loaded together with the document.
-fn another_module(_: &World) -> Result<()> {
+fn another_module(_: &ReloadSetup) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let module = |name: &str| -> Result<PathBuf> {
         let path = directory.path().join(name);
@@ -349,19 +354,19 @@ struct Progress {
     ended: AtomicBool,
 }
 
-fn load(world: &World) -> Result<()> {
-    world.switch(A, &mut world.connect()?)?;
+fn load(setup: &ReloadSetup) -> Result<()> {
+    setup.switch(A, &mut setup.connect()?)?;
     let progress = Arc::new(Progress::default());
-    let connections = (0..CLIENTS).map(|_| world.connect()).collect::<Result<Vec<_>>>()?;
+    let connections = (0..CLIENTS).map(|_| setup.connect()).collect::<Result<Vec<_>>>()?;
     let result = thread::scope(|scope| {
         let clients: Vec<_> = (0..)
             .zip(connections)
             .map(|(number, connection)| {
                 let progress = Arc::clone(&progress);
-                scope.spawn(move || client(world, number, connection, &progress))
+                scope.spawn(move || client(setup, number, connection, &progress))
             })
             .collect();
-        let switched = switches(world, &progress);
+        let switched = switches(setup, &progress);
         progress.ended.store(true, Ordering::SeqCst);
         let seen: Vec<Result<Vec<Judged>>> = clients
             .into_iter()
@@ -373,7 +378,7 @@ fn load(world: &World) -> Result<()> {
     })?;
     let judged: Vec<Judged> = result.into_iter().flatten().collect();
     let mut taken = std::collections::BTreeMap::new();
-    for message in world.gateway.capture().take() {
+    for message in setup.gateway.capture().take() {
         let received = received(message)?;
         let number = received.headers.iter().find(|(name, _)| name == "x-number").context("no number")?;
         ensure!(taken.insert(number.1.clone(), received).is_none(), "one came twice");
@@ -398,14 +403,14 @@ fn load(world: &World) -> Result<()> {
 }
 
 /// Switches to and fro, each time when every client has seen the last document in some answers.
-fn switches(world: &World, progress: &Progress) -> Result<()> {
+fn switches(setup: &ReloadSetup, progress: &Progress) -> Result<()> {
     let mut document = A;
     for number in 0..=SWITCHES {
         if number > 0 {
             document = document.other();
             progress.arrived.store(0, Ordering::SeqCst);
             progress.switches.store(number, Ordering::SeqCst);
-            world.discovery.put(&document.text())?;
+            setup.discovery.put(&document.text())?;
         }
         let start = Instant::now();
         while progress.arrived.load(Ordering::SeqCst) < CLIENTS {
@@ -430,7 +435,7 @@ struct Judged {
 }
 
 /// One request after the other on one connection.
-fn client(world: &World, client: usize, mut connection: Connection, progress: &Progress) -> Result<Vec<Judged>> {
+fn client(setup: &ReloadSetup, client: usize, mut connection: Connection, progress: &Progress) -> Result<Vec<Judged>> {
     let (mut judged, mut arrived) = (Vec::new(), None);
     for number in 0_usize.. {
         if progress.ended.load(Ordering::SeqCst) {
@@ -440,8 +445,8 @@ fn client(world: &World, client: usize, mut connection: Connection, progress: &P
         let raw = (number % 3 != 0).then(|| format!("k-{name}"));
         // Envoy closes a connection after a 400 of any filter, and stays on it after a 404.
         let request = match &raw {
-            Some(raw) => world.keyed(raw),
-            None => Request::new("GET", ONLY_A).bearer(&world.token),
+            Some(raw) => setup.keyed(raw),
+            None => Request::new("GET", ONLY_A).bearer(&setup.token),
         };
         let request = request.header("x-number", name.clone());
         connection.send(&request.http1()).with_context(|| name.clone())?;

@@ -15,15 +15,19 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests = Vec::new();
     for path in policies()? {
         let name = path.strip_prefix(repository()).context("a policy's name")?.with_extension("").display().to_string();
-        tests.push(Test::new(format!("validates::{name}"), move |world: &World| world.validates(&path, &[])));
+        tests.push(Test::new(format!("validates::{name}"), move |setup: &RenderSetup| setup.validates(&path, &[])));
     }
     let demo = repository().join("demo/policy.json");
     let ecds = demo.clone();
-    tests.push(Test::new("the filter's file for discovery validates", move |world: &World| world.discovers(&ecds)));
+    tests.push(Test::new("the filter's file for discovery validates", move |setup: &RenderSetup| {
+        setup.discovers(&ecds)
+    }));
     let block = demo.clone();
-    tests.push(Test::new("the filter alone is the bootstrap's", move |world: &World| world.filter_alone(&block)));
-    tests.push(Test::new("TLS upstreams and fetched keys validate", move |world: &World| world.validates(&demo, &TLS)));
-    Ok(vec![sharing(World::start, tests)])
+    tests.push(Test::new("the filter alone is the bootstrap's", move |setup: &RenderSetup| setup.filter_alone(&block)));
+    tests.push(Test::new("TLS upstreams and fetched keys validate", move |setup: &RenderSetup| {
+        setup.validates(&demo, &TLS)
+    }));
+    Ok(vec![sharing(RenderSetup::start, tests)])
 }
 
 const TLS: [&str; 8] = [
@@ -58,12 +62,12 @@ fn policies() -> Result<Vec<PathBuf>> {
 }
 
 /// The command, and files that configurations name.
-struct World {
+struct RenderSetup {
     command: PathBuf,
     directory: TempDir,
 }
 
-impl World {
+impl RenderSetup {
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let keys = harness::tokens::Signer::generate().jwks();

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::ListenerSpec;
-use e2e::gateway::{Gateway, Seen};
+use e2e::gateway::{Seen, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     Ok(vec![sharing(start, tests)])
 }
 
-fn start() -> Result<Gateway> {
+fn start() -> Result<TestGateway> {
     let policy = json!({
         "version": 1,
         "identity": {"sources": [{
@@ -32,26 +32,26 @@ fn start() -> Result<Gateway> {
         "routes": [{"endpoint": "orders", "path": "/api/v1/orders", "policy": "REQUIRED_A", "target": "Orders/create"}],
     });
     let listener = ListenerSpec { policy: policy.to_string(), changes: Vec::new() };
-    Gateway::start(&[(LISTENER.to_owned(), listener)])
+    TestGateway::start(&[(LISTENER.to_owned(), listener)])
 }
 
-fn request(gateway: &Gateway) -> Result<Request> {
+fn request(gateway: &TestGateway) -> Result<Request> {
     let token = gateway.token(&json!({"tenant_id": "acme", "sub": "u1"}))?;
     Ok(Request::post("/api/v1/orders").bearer(&token).header("x-request-id", CLIENTS))
 }
 
-fn refused(gateway: &Gateway) -> Result<()> {
+fn refused(gateway: &TestGateway) -> Result<()> {
     is_the_gateways(gateway, &gateway.http1(LISTENER, &request(gateway)?)?, "idempotency_key_required")
 }
 
-fn replaced(gateway: &Gateway) -> Result<()> {
+fn replaced(gateway: &TestGateway) -> Result<()> {
     let from_ingress = ("x-restate-error-source".to_owned(), b"ingress".to_vec());
     let answer = Answer { status: 429, headers: vec![from_ingress], ..Answer::default() };
     let request = request(gateway)?.header("idempotency-key", "k-1");
     is_the_gateways(gateway, &gateway.http1_answered(LISTENER, &request, &answer)?, "dependency_unavailable")
 }
 
-fn is_the_gateways(gateway: &Gateway, seen: &Seen, code: &str) -> Result<()> {
+fn is_the_gateways(gateway: &TestGateway, seen: &Seen, code: &str) -> Result<()> {
     let problem: Value = serde_json::from_slice(&seen.reply.body).context("no problem document")?;
     let text = |name: &str| problem.get(name).and_then(Value::as_str);
     ensure!(text("code") == Some(code), "another problem: {problem}");

@@ -33,15 +33,15 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("the filter's mark from a client means nothing", forged_mark),
         test("credentials and spoofed identities stay outside", journal),
     ];
-    Ok(vec![sharing(World::start, tests)])
+    Ok(vec![sharing(RestateSetup::start, tests)])
 }
 
 /// A test, one at a time: what is new in the backend then belongs to it.
-fn test(name: &str, body: impl AsyncFnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| runtime()?.block_on(body(world)))
+fn test(name: &str, body: impl AsyncFnOnce(&RestateSetup) -> Result<()> + Send + 'static) -> Test<RestateSetup> {
+    Test::new(name, move |setup: &RestateSetup| runtime()?.block_on(body(setup)))
 }
 
-struct World {
+struct RestateSetup {
     stack: Stack,
     _directory: TempDir,
 }
@@ -62,7 +62,7 @@ impl Caller {
     }
 }
 
-impl World {
+impl RestateSetup {
     /// The demo.
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
@@ -151,11 +151,11 @@ fn unnamed_backend(reply: &Reply) -> Result<()> {
     Ok(())
 }
 
-async fn fresh_then_replays(world: &World) -> Result<()> {
-    let first = world.send(Some(&ALICE), refund("replay-1", "order-replay")).await?;
+async fn fresh_then_replays(setup: &RestateSetup) -> Result<()> {
+    let first = setup.send(Some(&ALICE), refund("replay-1", "order-replay")).await?;
     status(&first, 200)?;
     fresh(&first)?;
-    let invocation = world.only(&ALICE.namespaced("replay-1")).await?;
+    let invocation = setup.only(&ALICE.namespaced("replay-1")).await?;
     ensure!(invocation.id == operation(&first)?, "the operation is not the invocation {}", invocation.id);
     ensure!(invocation.target == "Refunds/create", "{invocation:?}");
 
@@ -163,26 +163,26 @@ async fn fresh_then_replays(world: &World) -> Result<()> {
     let quoted = refund("\"replay-1\";v=1", "order-replay");
     let other_payload = refund("replay-1", "order-of-another-payload");
     for retry in [again.clone(), again.http2(), quoted, other_payload] {
-        replayed(&world.send(Some(&ALICE), retry).await?, &first)?;
+        replayed(&setup.send(Some(&ALICE), retry).await?, &first)?;
     }
-    world.only(&ALICE.namespaced("replay-1")).await?;
-    let effects = [world.effects("order-replay").await?, world.effects("order-of-another-payload").await?];
+    setup.only(&ALICE.namespaced("replay-1")).await?;
+    let effects = [setup.effects("order-replay").await?, setup.effects("order-of-another-payload").await?];
     ensure!(effects == [1, 0], "effects {effects:?}");
-    ensure!(world.stored("replay-1").await?.is_empty(), "the raw key is stored");
+    ensure!(setup.stored("replay-1").await?.is_empty(), "the raw key is stored");
     Ok(())
 }
 
-async fn refusals_are_replayed(world: &World) -> Result<()> {
+async fn refusals_are_replayed(setup: &RestateSetup) -> Result<()> {
     let order = json!({"order_id": "order-declined", "amount": 1, "provider": "declines"});
     let declined = Request::post(REFUNDS).header("idempotency-key", "declined-1").json(&order);
-    let first = world.send(Some(&ALICE), declined.clone()).await?;
+    let first = setup.send(Some(&ALICE), declined.clone()).await?;
     status(&first, 422)?;
     fresh(&first)?;
-    replayed(&world.send(Some(&ALICE), declined).await?, &first)?;
-    world.only(&ALICE.namespaced("declined-1")).await.map(drop)
+    replayed(&setup.send(Some(&ALICE), declined).await?, &first)?;
+    setup.only(&ALICE.namespaced("declined-1")).await.map(drop)
 }
 
-async fn other_callers(world: &World) -> Result<()> {
+async fn other_callers(setup: &RestateSetup) -> Result<()> {
     let callers = [
         ALICE,
         Caller { user: "bob", ..ALICE },
@@ -193,13 +193,13 @@ async fn other_callers(world: &World) -> Result<()> {
     ];
     let mut operations = BTreeSet::new();
     for (caller, count) in callers.iter().zip(1..) {
-        let reply = world.send(Some(caller), refund("shared-1", "order-shared")).await?;
+        let reply = setup.send(Some(caller), refund("shared-1", "order-shared")).await?;
         status(&reply, 200)?;
         fresh(&reply)?;
         operations.insert(operation(&reply)?.to_owned());
-        let effects = world.effects("order-shared").await?;
+        let effects = setup.effects("order-shared").await?;
         ensure!(effects == count, "{effects} effects after {count} callers");
-        let invocation = world.only(&caller.namespaced("shared-1")).await?;
+        let invocation = setup.only(&caller.namespaced("shared-1")).await?;
         ensure!(invocation.id == operation(&reply)?, "the operation is not the invocation {}", invocation.id);
         let seen = reply.json().get("seen").cloned().unwrap_or_default();
         let user = format!("user:{}", caller.user);
@@ -210,11 +210,11 @@ async fn other_callers(world: &World) -> Result<()> {
     Ok(())
 }
 
-async fn carts(world: &World) -> Result<()> {
+async fn carts(setup: &RestateSetup) -> Result<()> {
     let checkout = || Request::post("/api/v1/carts/c%3F1/checkout").json(&json!({"total": 9}));
     let globex = Caller { tenant: "globex", ..ALICE };
     for (caller, number) in [(&ALICE, 1), (&globex, 1), (&ALICE, 2)] {
-        let reply = world.send(Some(caller), checkout()).await?;
+        let reply = setup.send(Some(caller), checkout()).await?;
         status(&reply, 200)?;
         header(&reply, "idempotency-status", None)?;
         let answer = reply.json();
@@ -222,17 +222,17 @@ async fn carts(world: &World) -> Result<()> {
         ensure!(answer.get("cart") == Some(&json!(cart)), "the object is {answer}");
         ensure!(answer.get("order") == Some(&json!(number)), "order {number} of the cart: {answer}");
     }
-    let keyed = world.send(Some(&ALICE), checkout().header("idempotency-key", "cart-1")).await?;
+    let keyed = setup.send(Some(&ALICE), checkout().header("idempotency-key", "cart-1")).await?;
     fresh(&keyed)?;
-    replayed(&world.send(Some(&ALICE), checkout().header("idempotency-key", "cart-1")).await?, &keyed)
+    replayed(&setup.send(Some(&ALICE), checkout().header("idempotency-key", "cart-1")).await?, &keyed)
 }
 
-async fn burst(world: &World) -> Result<()> {
+async fn burst(setup: &RestateSetup) -> Result<()> {
     let order = json!({"order_id": "order-burst", "amount": 1, "provider_ms": 300});
     let request = Request::post(REFUNDS).header("idempotency-key", "burst-1").json(&order);
     let claims = json!({"tenant_id": ALICE.tenant, "project_id": ALICE.project, "sub": ALICE.user});
-    let request = request.bearer(&world.stack.signer.mint(&claims)?);
-    let url = world.stack.gateway_url();
+    let request = request.bearer(&setup.stack.signer.mint(&claims)?);
+    let url = setup.stack.gateway_url();
     let sent: Vec<_> = (0..BURST)
         .map(|_| {
             let (request, url) = (request.clone(), url.clone());
@@ -246,29 +246,29 @@ async fn burst(world: &World) -> Result<()> {
         answers.insert((operation(&reply)?.to_owned(), reply.text()));
     }
     ensure!(answers.len() == 1, "different answers: {answers:?}");
-    ensure!(world.effects("order-burst").await? == 1, "more than one effect");
-    world.only(&ALICE.namespaced("burst-1")).await.map(drop)
+    ensure!(setup.effects("order-burst").await? == 1, "more than one effect");
+    setup.only(&ALICE.namespaced("burst-1")).await.map(drop)
 }
 
-async fn case_c(world: &World) -> Result<()> {
-    let (invocations, runs) = world.totals().await?;
+async fn case_c(setup: &RestateSetup) -> Result<()> {
+    let (invocations, runs) = setup.totals().await?;
     for key in ["case-c-1", "case-c-1", "not a key at all", "t-acme:health-prod:user:bob:1"] {
         let request = Request::post(DEVICES).json(&json!({"device_token": "phone-c"}));
         let request = request.header("Idempotency-Key", key).header("idempotency_key", key);
-        let reply = world.send(Some(&ALICE), request).await?;
+        let reply = setup.send(Some(&ALICE), request).await?;
         status(&reply, 200)?;
         header(&reply, "idempotency-status", None)?;
         header(&reply, "idempotent-replayed", None)?;
     }
     // Nothing was deduplicated on the way: the handler ran every time, and did the work once.
-    let calls = world.stack.service.calls(runs).await?.calls;
+    let calls = setup.stack.service.calls(runs).await?.calls;
     ensure!(calls.len() == 4, "{} runs instead of 4", calls.len());
-    ensure!(world.effects("acme/health-prod/phone-c").await? == 1, "the handler's own deduplication");
+    ensure!(setup.effects("acme/health-prod/phone-c").await? == 1, "the handler's own deduplication");
     let forms = ["idempotency-key", "idempotency_key"];
     let seen = calls.iter().find(|call| forms.iter().any(|name| call.header(name).is_some()));
     ensure!(seen.is_none(), "a handler saw a key: {seen:?}");
     // Where a request has no key Restate makes one of its own, a ULID.
-    let all = world.stack.restate.invocations().await?;
+    let all = setup.stack.restate.invocations().await?;
     for invocation in all.iter().skip(invocations) {
         let key = invocation.idempotency_key.as_deref().unwrap_or_default();
         let own = key.is_empty() || (key.len() == 26 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()));
@@ -278,8 +278,8 @@ async fn case_c(world: &World) -> Result<()> {
 }
 
 /// The scheduler's dispatch, again after a minute and twenty at once, and what nobody else can do with its key.
-async fn dispatched_twice(world: &World) -> Result<()> {
-    let secret = &world.stack.senders.scheduler;
+async fn dispatched_twice(setup: &RestateSetup) -> Result<()> {
+    let secret = &setup.stack.senders.scheduler;
     let dispatch = |report: &str| Dispatch {
         schedule: "e2e-report",
         due_ms: 1_793_000_000_000,
@@ -288,13 +288,13 @@ async fn dispatched_twice(world: &World) -> Result<()> {
         body: json!({"report": report}),
     };
     let run = dispatch("report-twice");
-    let first = world.send(None, run.signed(secret, 60)).await?;
+    let first = setup.send(None, run.signed(secret, 60)).await?;
     status(&first, 200)?;
     fresh(&first)?;
     let seen = first.json().get("seen").cloned().unwrap_or_default();
     let expected = json!({"tenant": "acme", "project": "health-prod", "subject": "service:scheduler"});
     ensure!(seen == expected, "the handler saw {seen}");
-    let url = world.stack.gateway_url();
+    let url = setup.stack.gateway_url();
     let again = run.signed(secret, 0);
     let burst: Vec<_> = (0..BURST)
         .map(|_| {
@@ -306,53 +306,53 @@ async fn dispatched_twice(world: &World) -> Result<()> {
         replayed(&reply.await??, &first)?;
     }
     // A user's token beside the signature changes nothing.
-    replayed(&world.send(Some(&ALICE), run.signed(secret, 0)).await?, &first)?;
-    let invocation = world.only(&run.namespaced()).await?;
+    replayed(&setup.send(Some(&ALICE), run.signed(secret, 0)).await?, &first)?;
+    let invocation = setup.only(&run.namespaced()).await?;
     ensure!(invocation.target == "Reports/run", "{invocation:?}");
 
-    let before = world.totals().await?;
-    let unsigned = world.send(Some(&ALICE), run.unsigned()).await?;
+    let before = setup.totals().await?;
+    let unsigned = setup.send(Some(&ALICE), run.unsigned()).await?;
     problem(&unsigned, 400, "idempotency_key_invalid")?;
     ensure!(unsigned.json().get("reason") == Some(&json!("charset")), "{}", unsigned.text());
     let forged = [run.signed("guessed", 0), run.signed(secret, 301), again.clone().body(r#"{"report":"forged"}"#)];
     for request in forged {
-        problem(&world.send(Some(&ALICE), request).await?, 401, "signature_invalid")?;
+        problem(&setup.send(Some(&ALICE), request).await?, 401, "signature_invalid")?;
     }
-    ensure!(world.totals().await? == before, "something was executed");
-    ensure!(world.effects("report-twice").await? == 1, "more than one effect");
-    ensure!(world.effects("forged").await? == 0, "a forged report");
+    ensure!(setup.totals().await? == before, "something was executed");
+    ensure!(setup.effects("report-twice").await? == 1, "more than one effect");
+    ensure!(setup.effects("forged").await? == 0, "a forged report");
 
     let other = Dispatch { due_ms: 1_793_000_086_400, ..dispatch("report-twice") };
-    fresh(&world.send(None, other.signed(secret, 0)).await?)?;
-    ensure!(world.effects("report-twice").await? == 2, "another run is another effect");
+    fresh(&setup.send(None, other.signed(secret, 0)).await?)?;
+    ensure!(setup.effects("report-twice").await? == 2, "another run is another effect");
     // Signed journals hold no signature.
-    let calls = world.stack.service.calls(0).await?.calls;
+    let calls = setup.stack.service.calls(0).await?.calls;
     let leak = calls.iter().find(|call| call.header("x-schedule-signature").is_some());
     ensure!(leak.is_none(), "a signature reached a handler: {leak:?}");
     Ok(())
 }
 
-async fn refused(world: &World) -> Result<()> {
-    let before = world.totals().await?;
+async fn refused(setup: &RestateSetup) -> Result<()> {
+    let before = setup.totals().await?;
     let keyless = Request::post(REFUNDS).json(&json!({"order_id": "order-refused", "amount": 1}));
-    problem(&world.send(Some(&ALICE), keyless.clone()).await?, 400, "idempotency_key_required")?;
-    let malformed = world.send(Some(&ALICE), refund("a key", "order-refused")).await?;
+    problem(&setup.send(Some(&ALICE), keyless.clone()).await?, 400, "idempotency_key_required")?;
+    let malformed = setup.send(Some(&ALICE), refund("a key", "order-refused")).await?;
     problem(&malformed, 400, "idempotency_key_invalid")?;
     let listed = Request::get(PROJECTS).header("idempotency-key", "k");
-    problem(&world.send(Some(&ALICE), listed).await?, 400, "idempotency_key_prohibited")?;
+    problem(&setup.send(Some(&ALICE), listed).await?, 400, "idempotency_key_prohibited")?;
     let reserved = Caller { tenant: "_tenant", ..ALICE };
-    problem(&world.send(Some(&reserved), refund("k", "order-refused")).await?, 403, "identity_invalid")?;
+    problem(&setup.send(Some(&reserved), refund("k", "order-refused")).await?, 403, "identity_invalid")?;
     let projectless = Caller { project: "", ..ALICE };
-    problem(&world.send(Some(&projectless), refund("k", "order-refused")).await?, 401, "identity_missing")?;
+    problem(&setup.send(Some(&projectless), refund("k", "order-refused")).await?, 401, "identity_missing")?;
     // Without a token Envoy's own authentication answers.
-    status(&world.send(None, refund("k", "order-refused")).await?, 401)?;
-    ensure!(world.totals().await? == before, "something was executed");
-    ensure!(world.effects("order-refused").await? == 0, "there was an effect");
+    status(&setup.send(None, refund("k", "order-refused")).await?, 401)?;
+    ensure!(setup.totals().await? == before, "something was executed");
+    ensure!(setup.effects("order-refused").await? == 0, "there was an effect");
     Ok(())
 }
 
-async fn closed_paths(world: &World) -> Result<()> {
-    let first = world.send(Some(&ALICE), refund("closed-1", "order-closed")).await?;
+async fn closed_paths(setup: &RestateSetup) -> Result<()> {
+    let first = setup.send(Some(&ALICE), refund("closed-1", "order-closed")).await?;
     status(&first, 200)?;
     let key = ALICE.namespaced("closed-1");
     let result = format!("/restate/invocation/Refunds/create/{key}/output");
@@ -360,10 +360,10 @@ async fn closed_paths(world: &World) -> Result<()> {
     let (output, attach_by_id) = (format!("/restate/output/{id}"), format!("/restate/attach/{id}"));
     // What is closed would give everything away.
     for path in [&result, &output, &attach_by_id] {
-        status(&Request::get(path).send(&world.stack.restate.ingress_url()).await?, 200)?;
+        status(&Request::get(path).send(&setup.stack.restate.ingress_url()).await?, 200)?;
     }
 
-    let before = world.totals().await?;
+    let before = setup.totals().await?;
     let attach = format!("/restate/invocation/Refunds/create/{key}/attach");
     let native = [
         "/Conversations/sendMessage",
@@ -392,35 +392,35 @@ async fn closed_paths(world: &World) -> Result<()> {
             let marked = keyed.clone().header("x-edge-idempotency", "1").header("X_Edge_Idempotency", "1");
             for request in [plain, keyed, marked.clone(), marked.http2()] {
                 for caller in [None, Some(&ALICE)] {
-                    let reply = world.send(caller, request.clone()).await?;
+                    let reply = setup.send(caller, request.clone()).await?;
                     problem(&reply, 404, "not_found").with_context(|| format!("{method} {path}"))?;
                 }
             }
         }
     }
-    ensure!(world.totals().await? == before, "something was executed");
-    ensure!(world.effects("order-closed").await? == 1, "there was an effect");
+    ensure!(setup.totals().await? == before, "something was executed");
+    ensure!(setup.effects("order-closed").await? == 1, "there was an effect");
     Ok(())
 }
 
-async fn forged_mark(world: &World) -> Result<()> {
+async fn forged_mark(setup: &RestateSetup) -> Result<()> {
     let marked = |request: Request| request.header("x-edge-idempotency", "1").header("x_edge_idempotency", "1");
-    let reply = world.send(Some(&ALICE), marked(refund("marked-1", "order-marked"))).await?;
+    let reply = setup.send(Some(&ALICE), marked(refund("marked-1", "order-marked"))).await?;
     status(&reply, 200)?;
-    world.only(&ALICE.namespaced("marked-1")).await?;
+    setup.only(&ALICE.namespaced("marked-1")).await?;
 
-    let before = world.totals().await?;
+    let before = setup.totals().await?;
     let keyless = Request::post(REFUNDS).json(&json!({"order_id": "order-marked", "amount": 1}));
-    problem(&world.send(Some(&ALICE), marked(keyless)).await?, 400, "idempotency_key_required")?;
+    problem(&setup.send(Some(&ALICE), marked(keyless)).await?, 400, "idempotency_key_required")?;
     for path in ["/api/v1/nothing", "/", "/nothing", "/openapi"] {
-        problem(&world.send(Some(&ALICE), marked(Request::post(path))).await?, 404, "not_found")?;
+        problem(&setup.send(Some(&ALICE), marked(Request::post(path))).await?, 404, "not_found")?;
     }
-    ensure!(world.totals().await? == before, "something was executed");
+    ensure!(setup.totals().await? == before, "something was executed");
     Ok(())
 }
 
-async fn journal(world: &World) -> Result<()> {
-    let (_, runs) = world.totals().await?;
+async fn journal(setup: &RestateSetup) -> Result<()> {
+    let (_, runs) = setup.totals().await?;
     let spoofed = ["x-tenant-id", "X-Project-Id", "x-subject", "x_tenant_id", "x_subject"];
     let secrets = [
         "cookie",
@@ -433,8 +433,8 @@ async fn journal(world: &World) -> Result<()> {
     ];
     let request = refund("journal-1", "order-journal").header("x-harmless", "stays");
     let request = secrets.iter().chain(&spoofed).fold(request, |request, name| request.header(name, "planted"));
-    status(&world.send(Some(&ALICE), request).await?, 200)?;
-    let calls = world.stack.service.calls(runs).await?.calls;
+    status(&setup.send(Some(&ALICE), request).await?, 200)?;
+    let calls = setup.stack.service.calls(runs).await?.calls;
     let call = calls.first().context("the handler did not run")?;
     let planted = call.headers.iter().find(|(name, value)| value.contains("planted") || name == "authorization");
     ensure!(planted.is_none(), "the handler saw {planted:?}");
@@ -447,7 +447,7 @@ async fn journal(world: &World) -> Result<()> {
     for (name, value) in expected {
         ensure!(call.header(name) == Some(value), "{name} is {:?}", call.header(name));
     }
-    let rows = world.stack.restate.query("select * from sys_journal").await?;
+    let rows = setup.stack.restate.query("select * from sys_journal").await?;
     let holding = |text: &str| rows.iter().find(|row| Value::to_string(row).contains(text));
     ensure!(holding("x-harmless").is_some(), "Restate's journal shows no headers");
     let bearing = holding("planted").or_else(|| holding("Bearer "));

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
-use e2e::gateway::Surroundings;
+use e2e::gateway::TestEnvironment;
 use e2e::http2;
 use e2e::lookup_stores::{Hook, LookupStores, ROOT_KEY};
 use e2e::raw::{Reply, Request, exchange};
@@ -55,11 +55,11 @@ const PLANTED: [&str; 13] = [
 ];
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = vec![Test::new("nothing that is kept or said holds a secret", |world: &World| world.check())];
-    Ok(vec![sharing(World::start, tests)])
+    let tests = vec![Test::new("nothing that is kept or said holds a secret", |setup: &SecretsSetup| setup.check())];
+    Ok(vec![sharing(SecretsSetup::start, tests)])
 }
 
-struct World {
+struct SecretsSetup {
     chain: Chain,
     lookup_stores: LookupStores,
     hook: Hook,
@@ -71,7 +71,7 @@ struct World {
     _directory: TempDir,
 }
 
-impl World {
+impl SecretsSetup {
     fn start() -> Result<Self> {
         let environment = [("E2E_STRIPE", STRIPE), ("E2E_GITHUB", GITHUB)];
         let names = environment.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -82,11 +82,11 @@ impl World {
         let lookup_stores = LookupStores::start(directory.path())?;
         let hook = lookup_stores.hook("looked_up")?;
         ensure!(hook.secret == LOOKED_UP, "{}", hook.secret);
-        let around = Surroundings {
+        let around = TestEnvironment {
             environment: environment.into(),
             trace: true,
             stores: Some(lookup_stores.stores()),
-            ..Surroundings::default()
+            ..TestEnvironment::default()
         };
         let chain = Chain::start(around, &[(LISTENER.to_owned(), listener)])?;
         let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": SUBJECT});

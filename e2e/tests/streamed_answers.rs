@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::ext_proc::{BodyMode, Processor};
-use e2e::gateway::{Gateway, Seen};
+use e2e::gateway::{Seen, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
@@ -16,8 +16,8 @@ const BUFFER: u32 = (1 << 20) + (64 << 10);
 
 const LISTENERS: [(&str, BodyMode); 2] = [("streamed", BodyMode::Streamed), ("full duplex", BodyMode::FullDuplex)];
 
-struct World {
-    gateway: Gateway,
+struct StreamedAnswersSetup {
+    gateway: TestGateway,
     /// They run as long as the gateway does.
     _processors: Vec<Processor>,
 }
@@ -34,7 +34,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     )])
 }
 
-fn start() -> Result<World> {
+fn start() -> Result<StreamedAnswersSetup> {
     let route = |endpoint: &str, more: Value| {
         let mut route = json!({
             "endpoint": endpoint, "path": format!("/api/v1/{endpoint}"), "policy": "REQUIRED_A", "target": format!("Orders/{endpoint}"),
@@ -64,7 +64,7 @@ fn start() -> Result<World> {
         listeners.push((name.to_owned(), ListenerSpec { policy: policy.to_string(), changes }));
         processors.push(processor);
     }
-    Ok(World { gateway: Gateway::start(&listeners)?, _processors: processors })
+    Ok(StreamedAnswersSetup { gateway: TestGateway::start(&listeners)?, _processors: processors })
 }
 
 /// JSON of this many bytes.
@@ -82,7 +82,7 @@ enum Framing {
     Trailers,
 }
 
-impl World {
+impl StreamedAnswersSetup {
     /// Each listener's answer over HTTP/1.1 and HTTP/2.
     fn answers(&self, endpoint: &str, status: u16, body: &[u8], framing: Framing) -> Result<Vec<(String, Seen)>> {
         let mut headers = vec![("content-type", "application/json"), ("x-restate-id", "inv_1"), ("x-own", "1")];
@@ -111,13 +111,13 @@ impl World {
     }
 }
 
-fn whole(world: &World) -> Result<()> {
+fn whole(setup: &StreamedAnswersSetup) -> Result<()> {
     let mut broken = Vec::new();
     let mut unshaped = Vec::new();
     for framing in [Framing::Length, Framing::Chunks, Framing::Trailers] {
         for length in [60_000, 65_537, 300_000, 1_000_000] {
             let sent = body(length);
-            for (place, seen) in world.answers("create", 200, &sent, framing)? {
+            for (place, seen) in setup.answers("create", 200, &sent, framing)? {
                 let reply = &seen.reply;
                 let trailers = usize::from(framing == Framing::Trailers);
                 if reply.body != sent || reply.trailers.len() != trailers {
@@ -135,12 +135,12 @@ fn whole(world: &World) -> Result<()> {
 
 /// The work is done and its result is stored, so the advice is the same key. If the gateway gives the filter the rest of the body at
 /// once, with its end, there is nothing to wait for, and it passes.
-fn too_long(world: &World) -> Result<()> {
+fn too_long(setup: &StreamedAnswersSetup) -> Result<()> {
     let sent = body(BOUND + 200_000);
     let mut replaced = 0;
     // With `FULL_DUPLEX_STREAMED` Envoy removes the `content-length`, so nobody knows the length before.
     for framing in [Framing::Length, Framing::Chunks, Framing::Trailers] {
-        for (place, seen) in world.answers("create", 200, &sent, framing)? {
+        for (place, seen) in setup.answers("create", 200, &sent, framing)? {
             let reply = &seen.reply;
             if reply.status == 200 {
                 ensure!(reply.body == sent, "{place}: 200 with {} bytes", reply.body.len());
@@ -168,9 +168,9 @@ fn too_long(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn errors(world: &World) -> Result<()> {
+fn errors(setup: &StreamedAnswersSetup) -> Result<()> {
     for framing in [Framing::Length, Framing::Chunks, Framing::Trailers] {
-        for (place, seen) in world.answers("create", 422, &body(300_000), framing)? {
+        for (place, seen) in setup.answers("create", 422, &body(300_000), framing)? {
             let problem = problem(&place, &seen)?;
             ensure!(problem == (422, "backend_error", "new_key"), "{place}: {problem:?}");
             ensure!(seen.reply.text_header("x-own") == Some("1"), "{place}: the backend's own header is gone");
@@ -179,9 +179,9 @@ fn errors(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn one_way(world: &World) -> Result<()> {
+fn one_way(setup: &StreamedAnswersSetup) -> Result<()> {
     for framing in [Framing::Length, Framing::Chunks, Framing::Trailers] {
-        for (place, seen) in world.answers("send", 202, &body(300_000), framing)? {
+        for (place, seen) in setup.answers("send", 202, &body(300_000), framing)? {
             let told = json(&place, &seen)?;
             ensure!(seen.reply.status == 202 && told.get("status") == Some(&json!("processing")), "{place}: {told}");
         }

@@ -35,13 +35,13 @@ const ACCOUNT: &str = "slow";
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let test = |name: &str| {
         let name = format!("{name}::another tenant's waits leave collision detection and ordinary requests alone");
-        vec![Test::new(name, |world: &World| runtime()?.block_on(world.is_fair()))]
+        vec![Test::new(name, |setup: &WaitsSetup| runtime()?.block_on(setup.is_fair()))]
     };
-    let rendered = || World::start(Some(built("EDGE_CLI", "edge-idempotency")?));
-    Ok(vec![sharing(|| World::start(None), test("shipped")).alone(), sharing(rendered, test("rendered")).alone()])
+    let rendered = || WaitsSetup::start(Some(built("EDGE_CLI", "edge-idempotency")?));
+    Ok(vec![sharing(|| WaitsSetup::start(None), test("shipped")).alone(), sharing(rendered, test("rendered")).alone()])
 }
 
-struct World {
+struct WaitsSetup {
     stack: Stack,
     _directory: TempDir,
 }
@@ -61,7 +61,7 @@ fn all_are(statuses: &[u16], expected: u16) -> bool {
     statuses.iter().all(|status| *status == expected)
 }
 
-impl World {
+impl WaitsSetup {
     /// With the configuration that the demo ships, or with the one that this command renders.
     fn start(renderer: Option<PathBuf>) -> Result<Self> {
         let directory = tempfile::tempdir()?;

@@ -13,15 +13,15 @@ use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, Configuration, Exchange, FilterAction, HeaderLines, HeaderMapKind, Headers, Host,
     HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricKind, Policy, RequestFlow, RouterHints, Stream,
 };
-use messages::{Lines, replay, request};
+use messages::{MessageLines, replay, request};
 use std::hint::black_box;
 use std::sync::Arc;
 use testkit::attributes::FixedClaims;
 
 /// A gateway that gives the same request and answer each time, and takes every edit.
 struct Gateway {
-    request: Lines,
-    answer: Lines,
+    request: MessageLines,
+    answer: MessageLines,
 }
 
 impl HeaderLines for OwnedLines {
@@ -30,7 +30,7 @@ impl HeaderLines for OwnedLines {
     }
 }
 
-struct OwnedLines(Lines);
+struct OwnedLines(MessageLines);
 
 impl Attributes for Gateway {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
@@ -135,7 +135,7 @@ const IDLE_POLICY: &[u8] = br#"{"version": 1, "identity": {
 const JWT: FixedClaims = FixedClaims(&[("tenant_id", "acme"), ("project_id", "health-prod"), ("sub", "alice")]);
 
 /// The answer to a request: the stored one, or one of a handler that the backend keeps nothing of.
-fn answer(stored: bool) -> Lines {
+fn answer(stored: bool) -> MessageLines {
     let of_backend = |name: &[u8]| matches!(name, b"x-restate-id" | b"idempotency-expires");
     replay().into_iter().filter(|(name, _)| stored || !of_backend(name)).collect()
 }

@@ -164,17 +164,17 @@ impl ByteMask {
 /// Tells most of the names that concern nobody from those of a set, in a few instructions: by the length of a name and its last
 /// byte, and for prefixes by one byte. A name of the set always passes, and a few others do.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct NameGate {
+pub struct NamePrefilter {
     /// For each length, the last bytes of the names. Longer names pass.
     ends: [ByteMask; Self::LENGTHS],
     /// As in [`NameSet`]
     prefix_end: Option<(usize, ByteMask)>,
 }
 
-impl NameGate {
+impl NamePrefilter {
     const LENGTHS: usize = 32;
 
-    /// The gate of a set and of further names.
+    /// The prefilter of a set and of further names.
     #[inline(never)]
     pub(crate) fn new(set: &NameSet, names: &[&str]) -> Self {
         let mut ends = [ByteMask::default(); Self::LENGTHS];
@@ -195,7 +195,7 @@ impl NameGate {
 
     /// Whether `name` may be one of the names, or begin with one of the set's prefixes.
     #[inline]
-    pub(crate) fn lets_pass(&self, name: &[u8]) -> bool {
+    pub(crate) fn may_match(&self, name: &[u8]) -> bool {
         let (Some(ends), Some(last)) = (self.ends.get(name.len()), name.last()) else { return true };
         ends.may_hold(*last)
             || self.prefix_end.is_some_and(|(end, ends)| name.get(end).is_some_and(|byte| ends.may_hold(*byte)))
@@ -321,9 +321,9 @@ mod tests {
         }
     }
 
-    /// A header that the gate held back by mistake would reach the backend, for example with another caller's tenant.
+    /// A header that the prefilter held back by mistake would reach the backend, for example with another caller's tenant.
     #[test]
-    fn whatever_a_set_holds_passes_its_gate_in_every_spelling() {
+    fn whatever_a_set_holds_passes_its_prefilter_in_every_spelling() {
         let long = "x-".repeat(40);
         let patterns = ["authorization", "x_tenant_id", "ends-", "a", "x-restate-*", "x-envoy-*", "y_*", &long];
         let spellings = |name: &str| {
@@ -333,23 +333,26 @@ mod tests {
         for length in 1..=patterns.len() {
             let mut set = NameSet::default();
             patterns.iter().take(length).for_each(|pattern| set.insert(pattern));
-            let gate = NameGate::new(&set, &REQUEST_NAMES);
+            let prefilter = NamePrefilter::new(&set, &REQUEST_NAMES);
             let of_set = patterns.iter().take(length).flat_map(|pattern| match pattern.strip_suffix('*') {
                 Some(prefix) => vec![prefix.to_owned(), format!("{prefix}id"), format!("{prefix}{long}")],
                 None => vec![(*pattern).to_owned()],
             });
             for name in of_set.flat_map(|name| spellings(&name)) {
-                assert!(set.contains(name.as_bytes()) && gate.lets_pass(name.as_bytes()), "{name}, {length} patterns");
+                assert!(
+                    set.contains(name.as_bytes()) && prefilter.may_match(name.as_bytes()),
+                    "{name}, {length} patterns"
+                );
             }
-            assert!(REQUEST_NAMES.iter().all(|name| gate.lets_pass(name.as_bytes())));
+            assert!(REQUEST_NAMES.iter().all(|name| prefilter.may_match(name.as_bytes())));
         }
         let every = |pattern| {
             let mut set = NameSet::default();
             set.insert(pattern);
-            NameGate::new(&set, &[])
+            NamePrefilter::new(&set, &[])
         };
-        assert!((0..=u8::MAX).all(|byte| every("*").lets_pass(&[b'x', byte])));
-        assert!(!every("authorization").lets_pass(b"accept") && !every("x-restate-*").lets_pass(b"x-forwarded-for"));
+        assert!((0..=u8::MAX).all(|byte| every("*").may_match(&[b'x', byte])));
+        assert!(!every("authorization").may_match(b"accept") && !every("x-restate-*").may_match(b"x-forwarded-for"));
     }
 
     /// A name that counts how often it is compared.

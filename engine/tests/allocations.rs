@@ -25,9 +25,9 @@ const SHORT_POLICY: &[u8] = br#"{"version": 1,
 
 const CLAIMS: FixedClaims = FixedClaims(&[("tenant_id", "acme"), ("project_id", "shop"), ("sub", "alice")]);
 
-type Lines = Vec<(&'static [u8], &'static [u8])>;
+type ByteLines = Vec<(&'static [u8], &'static [u8])>;
 
-fn request(method: &'static str, path: &'static str) -> Lines {
+fn request(method: &'static str, path: &'static str) -> ByteLines {
     vec![
         (b":method", method.as_bytes()),
         (b":path", path.as_bytes()),
@@ -38,12 +38,12 @@ fn request(method: &'static str, path: &'static str) -> Lines {
     ]
 }
 
-fn answer() -> Lines {
+fn answer() -> ByteLines {
     vec![(b":status", b"200"), (b"content-type", b"application/json"), (b"content-length", b"2")]
 }
 
 /// The allocations of the request's headers, and of the response's.
-fn allocations(policy: &[u8], request: Lines, answer: Lines) -> (u64, u64) {
+fn allocations(policy: &[u8], request: ByteLines, answer: ByteLines) -> (u64, u64) {
     let policy = Policy::from_json(policy).unwrap();
     let (request, answer) = (Headers::new(request), Headers::new(answer));
     let mut exchange = Exchange::new();

@@ -12,4 +12,5 @@ mod schema;
 mod signed_callers;
 mod start_failures;
 mod stream;
+mod trace;
 mod waiting;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use testkit::attributes::JsonAttributes;
-use testkit::requests::{self, Line, Request, Verdict};
+use testkit::requests::{self, OwnedLine, Request, Verdict};
 
 /// The repository's folder.
 fn root() -> &'static Path {
@@ -47,7 +47,7 @@ fn request(document: &Value, defaults: &Value) -> Request {
     let (scheme, rest) = url.as_str().and_then(|url| url.split_once("://")).expect("an absolute URL");
     let (authority, target) = rest.split_at(rest.find('/').expect("a path"));
     let method = member("method");
-    let mut headers: Vec<Line> =
+    let mut headers: Vec<OwnedLine> =
         [(":authority", authority), (":path", target), (":method", method.as_str().unwrap()), (":scheme", scheme)]
             .map(|(name, value)| (name.into(), value.into()))
             .to_vec();
@@ -70,7 +70,7 @@ fn stores(document: &Value) -> FakeStores {
 }
 
 /// What the backend gets beside method, host and scheme; a header in more than one line becomes an array.
-fn upstream(headers: &[Line]) -> Value {
+fn upstream(headers: &[OwnedLine]) -> Value {
     let mut members = Map::new();
     for (name, value) in headers {
         let [name, value] = [name, value].map(|bytes| String::from_utf8(bytes.clone()).unwrap());

@@ -54,11 +54,11 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
     Policy::from_json(document.as_bytes()).unwrap()
 });
 
-type Line = (&'static str, &'static str);
+type TextLine = (&'static str, &'static str);
 
-const CALLER: [Line; 5] =
+const CALLER: [TextLine; 5] =
     [(":method", "POST"), ("x-t", "acme"), ("x-p", "shop"), ("x-s", "u1"), ("idempotency-key", "k")];
-const SIGNED: [Line; 6] = [
+const SIGNED: [TextLine; 6] = [
     (":method", "POST"),
     ("x-date", "1767225600"),
     ("x-signature", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"),
@@ -66,9 +66,9 @@ const SIGNED: [Line; 6] = [
     ("x-project", "shop"),
     ("idempotency-key", "k"),
 ];
-const DELIVERY: [Line; 2] = [(":method", "POST"), ("x-gitlab-token", "token")];
+const DELIVERY: [TextLine; 2] = [(":method", "POST"), ("x-gitlab-token", "token")];
 /// What no signature reads, and lines that are repeated.
-const MORE: [Line; 8] = [
+const MORE: [TextLine; 8] = [
     (":authority", "a"),
     (":scheme", "http"),
     ("x-other", "1"),
@@ -79,7 +79,7 @@ const MORE: [Line; 8] = [
     ("content-type", "c"),
 ];
 
-fn lines(path: &'static str, lines: &[Line]) -> Headers<'static> {
+fn lines(path: &'static str, lines: &[TextLine]) -> Headers<'static> {
     let lines = [(":path", path)].into_iter().chain(lines.iter().chain(&MORE).copied());
     Headers::new(lines.map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect())
 }

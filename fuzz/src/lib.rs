@@ -55,11 +55,11 @@ const POLICY: &str = r#"{
 
 static COMPILED: LazyLock<Policy> = LazyLock::new(|| Policy::from_json(POLICY.as_bytes()).unwrap());
 
-type Lines = Vec<(Vec<u8>, Vec<u8>)>;
+type FuzzedLines = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Header lines, `name: value` each, names in lower case as hosts give them; `\xff` stands for a line's end, so that
 /// values may hold one.
-fn lines(input: &[u8]) -> Lines {
+fn lines(input: &[u8]) -> FuzzedLines {
     let split = |line: &[u8]| {
         // A pseudo header's name begins with a colon.
         let colon = line.iter().skip(1).position(|byte| *byte == b':').map_or(line.len(), |at| at + 1);
@@ -69,7 +69,7 @@ fn lines(input: &[u8]) -> Lines {
     input.split(|byte| matches!(byte, b'\n' | 0xff)).filter(|line| !line.is_empty()).map(split).collect()
 }
 
-fn applied(effects: &[Effect<'_>], mut lines: Lines) -> Lines {
+fn applied(effects: &[Effect<'_>], mut lines: FuzzedLines) -> FuzzedLines {
     for effect in effects {
         match effect {
             Effect::Set { name, value, .. } => {
@@ -91,7 +91,7 @@ fn is_object(text: &str) -> bool {
 /// Header lines as a request, then as its trailers and as a response; lines that are no pseudo header stand behind
 /// those of a call of `/r`. Nothing that reads as `Idempotency-Key` is forwarded but a namespaced key (invariant I1).
 pub fn header(input: &[u8]) {
-    let mut given: Lines = [(":method", "POST"), (":authority", "a"), (":path", "/r")]
+    let mut given: FuzzedLines = [(":method", "POST"), (":authority", "a"), (":path", "/r")]
         .map(|(name, value)| (name.into(), value.into()))
         .to_vec();
     given.extend(lines(input));

@@ -1,6 +1,6 @@
 //! The grammars of signature headers, beside readers of one line each.
 
-use crate::{Lines, lines, own};
+use crate::{FuzzedLines, lines, own};
 use edge_idempotency_engine::provider::Provider;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -18,11 +18,11 @@ struct SignatureGrammar {
     /// The timestamp is signed
     timed: bool,
     /// Whether a request carries `tag`, by the grammar
-    carries: fn(&Lines, &[u8]) -> Option<bool>,
+    carries: fn(&FuzzedLines, &[u8]) -> Option<bool>,
 }
 
 static GRAMMARS: LazyLock<[SignatureGrammar; 5]> = LazyLock::new(|| {
-    let grammar = |signature: Value, timestamp: Option<Value>, carries: fn(&Lines, &[u8]) -> Option<bool>| {
+    let grammar = |signature: Value, timestamp: Option<Value>, carries: fn(&FuzzedLines, &[u8]) -> Option<bool>| {
         let mut scheme = json!({"algorithm": "hmac-sha256", "template": "{body}"});
         let base64 = signature["encoding"] == "base64";
         scheme["signature"] = signature;
@@ -68,7 +68,7 @@ static GRAMMARS: LazyLock<[SignatureGrammar; 5]> = LazyLock::new(|| {
 });
 
 /// `{name}: t={time},v1={signature}`, as Stripe has it.
-fn pairs(lines: &Lines, tag: &[u8]) -> Option<bool> {
+fn pairs(lines: &FuzzedLines, tag: &[u8]) -> Option<bool> {
     let items: Option<Vec<(&[u8], &[u8])>> = header(lines, "x-a")??
         .split(|byte| *byte == b',')
         .map(|item| {
@@ -82,14 +82,14 @@ fn pairs(lines: &Lines, tag: &[u8]) -> Option<bool> {
 }
 
 /// `{name}: v1,{signature} v1,{signature}`, as Standard Webhooks has it.
-fn versions(lines: &Lines, tag: &[u8]) -> Option<bool> {
+fn versions(lines: &FuzzedLines, tag: &[u8]) -> Option<bool> {
     let signed = [b"v1,", tag].concat();
     let mut items = header(lines, "x-a")??.split(|byte| *byte == b' ').filter(|item| item.starts_with(b"v1,"));
     Some(header(lines, "x-time")?? == TIME.as_bytes() && items.by_ref().take(MOST).any(|item| item == signed))
 }
 
 /// The value of a header, `Some(None)` if it is absent or empty, `None` if its lines differ.
-fn header<'l>(lines: &'l Lines, name: &str) -> Option<Option<&'l [u8]>> {
+fn header<'l>(lines: &'l FuzzedLines, name: &str) -> Option<Option<&'l [u8]>> {
     let mut values = lines.iter().filter(|(line, _)| line == name.as_bytes()).map(|(_, value)| value.trim_ascii());
     let Some(first) = values.next() else { return Some(None) };
     values.all(|value| value == first).then_some(Some(first).filter(|value| !value.is_empty()))
@@ -138,7 +138,7 @@ impl SignatureGrammar {
         if self.base64 { base64(&tag).into_bytes() } else { hex(&tag).into_bytes() }
     }
 
-    fn verifies(&self, lines: &Lines, body: &[u8], now_ms: u64, secret: &[u8]) -> bool {
+    fn verifies(&self, lines: &FuzzedLines, body: &[u8], now_ms: u64, secret: &[u8]) -> bool {
         own::deliver(lines, b"https://h/", body, |delivery| self.provider.verify(delivery, &[secret], now_ms).is_ok())
     }
 }

@@ -25,7 +25,7 @@ pub struct Service {
 
 /// One run of a handler, as the handler saw it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Call {
+pub struct RecordedCall {
     /// `Service/handler`.
     pub handler: String,
     /// Key of the virtual object, if it is one.
@@ -42,10 +42,10 @@ pub struct Calls {
     /// How often handlers ran since the service started.
     pub total: usize,
     /// Those that were asked for, oldest first.
-    pub calls: Vec<Call>,
+    pub calls: Vec<RecordedCall>,
 }
 
-impl Call {
+impl RecordedCall {
     /// The first line of a header that the handler saw.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(candidate, _)| candidate == name).map(|(_, value)| value.as_str())

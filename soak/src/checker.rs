@@ -17,7 +17,7 @@ pub struct ClientObservation {
     /// What the client did, for people.
     pub act: &'static str,
     /// What is right.
-    pub expected: Expected,
+    pub expected: RightAnswer,
     /// What came back.
     pub got: Got,
     /// When the attempt that was answered began, in milliseconds since 1970.
@@ -26,7 +26,7 @@ pub struct ClientObservation {
 
 /// What is right.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Expected {
+pub enum RightAnswer {
     /// The answer to this very order.
     Answer,
     /// The same, as a replay.
@@ -195,7 +195,7 @@ fn observed<'a>(
         found.push(Violation { rule, detail: format!("{nonce} of {caller}, {act}: {got:?}{why}") });
     };
     // Someone else who asks for this operation is no party to it.
-    if *expected == Expected::Unknown {
+    if *expected == RightAnswer::Unknown {
         if !got.is_unknown() {
             broken(if *got == Got::Nothing { Rule::Unanswered } else { Rule::Untrue }, "");
         }
@@ -204,7 +204,7 @@ fn observed<'a>(
     let known = known.entry((nonce, caller)).or_insert_with(|| Known { account, ..Known::default() });
     match got {
         Got::Answer { answer, replayed } => {
-            if *expected == Expected::Mismatch {
+            if *expected == RightAnswer::Mismatch {
                 // What came is the first body's answer, or this body's own.
                 broken(Rule::MismatchPassed, "");
                 return;
@@ -217,15 +217,15 @@ fn observed<'a>(
                 Some(first) if first != answer.invocation => broken(Rule::ChangedAnswer, &format!(", before {first}")),
                 _ => known.invocation = Some(&answer.invocation),
             }
-            if *expected == Expected::Replay && !replayed {
+            if *expected == RightAnswer::Replay && !replayed {
                 broken(Rule::Untrue, ", not marked as a replay");
             }
         }
-        Got::Accepted if *expected == Expected::Acknowledgement => known.acknowledged = true,
+        Got::Accepted if *expected == RightAnswer::Acknowledgement => known.acknowledged = true,
         Got::Accepted => broken(Rule::Unanswered, ""),
         Got::Refused { .. } => match expected {
-            Expected::Mismatch | Expected::AnswerOrMismatch(_) if got.is_mismatch() => known.refused = true,
-            Expected::AnswerOrUnknown if got.is_unknown() => {
+            RightAnswer::Mismatch | RightAnswer::AnswerOrMismatch(_) if got.is_mismatch() => known.refused = true,
+            RightAnswer::AnswerOrUnknown if got.is_unknown() => {
                 // It lied if the result was there before the question. Before that both answers are right: a call whose connection
                 // broke, and which was never acknowledged, may arrive after the question.
                 let effect = ledger.effects.get(nonce).and_then(|all| all.iter().find(|entry| entry.caller == *caller));
@@ -246,11 +246,11 @@ fn observed<'a>(
 fn rivals(observations: &[ClientObservation], found: &mut Vec<Violation>) {
     let answered: BTreeMap<&str, bool> = observations
         .iter()
-        .filter(|seen| matches!(seen.expected, Expected::AnswerOrMismatch(_)) && seen.got != Got::Nothing)
+        .filter(|seen| matches!(seen.expected, RightAnswer::AnswerOrMismatch(_)) && seen.got != Got::Nothing)
         .map(|seen| (seen.nonce.as_str(), matches!(seen.got, Got::Answer { .. })))
         .collect();
     for seen in observations {
-        let Expected::AnswerOrMismatch(rival) = &seen.expected else { continue };
+        let RightAnswer::AnswerOrMismatch(rival) = &seen.expected else { continue };
         let both = (answered.get(seen.nonce.as_str()), answered.get(rival.as_str()));
         // Each pair is told once.
         if seen.nonce < *rival {

@@ -16,7 +16,7 @@ use tokio::sync::Mutex as Turn;
 use tokio::task::JoinSet;
 
 use crate::client::Notes;
-use crate::world::{Leads, RestartableProgram, World};
+use crate::system::{Leads, RestartableProgram, RunningSystem};
 
 /// How long a process is down.
 const SHORTEST: Duration = Duration::from_millis(300);
@@ -201,21 +201,26 @@ impl FaultRecord {
 
 /// Carries the plan out, and returns when everything answers again. An error is a process that does not come back. It has to run
 /// within a `LocalSet`.
-pub async fn strike(world: Arc<World>, plan: Vec<Planned>, notes: Arc<Notes>, record: Arc<FaultRecord>) -> Result<()> {
+pub async fn strike(
+    system: Arc<RunningSystem>,
+    plan: Vec<Planned>,
+    notes: Arc<Notes>,
+    record: Arc<FaultRecord>,
+) -> Result<()> {
     // One of a group at a time.
     let turns: Arc<BTreeMap<Group, Turn<()>>> =
         Arc::new(Group::ALL.into_iter().map(|group| (group, Turn::new(()))).collect());
     let mut striking = JoinSet::new();
     for planned in plan {
         tokio::time::sleep(planned.at.saturating_sub(notes.elapsed())).await;
-        let (world, notes, record, turns) = (world.clone(), notes.clone(), record.clone(), turns.clone());
+        let (system, notes, record, turns) = (system.clone(), notes.clone(), record.clone(), turns.clone());
         striking.spawn_local(async move {
             let _turn = match turns.get(&planned.group) {
                 Some(turn) => Some(turn.lock().await),
                 None => None,
             };
-            strike_one(&world, &planned, &notes, &record).await?;
-            if planned.group == Group::Restate && world.restate.len() > 1 {
+            strike_one(&system, &planned, &notes, &record).await?;
+            if planned.group == Group::Restate && system.restate.len() > 1 {
                 tokio::time::sleep(SUSPECT).await;
             }
             anyhow::Ok(())
@@ -230,13 +235,13 @@ pub async fn strike(world: Arc<World>, plan: Vec<Planned>, notes: Arc<Notes>, re
     Ok(())
 }
 
-async fn strike_one(world: &World, planned: &Planned, notes: &Notes, record: &FaultRecord) -> Result<()> {
+async fn strike_one(system: &RunningSystem, planned: &Planned, notes: &Notes, record: &FaultRecord) -> Result<()> {
     let Planned { group, blow, down, .. } = *planned;
-    let (place, led) = place(world, planned).await;
+    let (place, led) = place(system, planned).await;
     let members = match group {
-        Group::Restate => world.restate.len(),
-        Group::Envoy => world.envoys.len(),
-        Group::Service => world.services.len(),
+        Group::Restate => system.restate.len(),
+        Group::Envoy => system.envoys.len(),
+        Group::Service => system.services.len(),
         Group::Guard | Group::Store => 1,
     };
     let name = if members > 1 { format!("{} {}", group.name(), place + 1) } else { group.name().to_owned() };
@@ -248,7 +253,7 @@ async fn strike_one(world: &World, planned: &Planned, notes: &Notes, record: &Fa
     let at = notes.elapsed();
     println!("{:>6.1} s  {name}{leads} is {} for {:.1} s", at.as_secs_f64(), blow.name(), down.as_secs_f64());
     record.with(|inner| inner.active.insert(group, format!("{name} {}", blow.name())));
-    let came_back = blow_at(world, group, place, blow, down).await;
+    let came_back = blow_at(system, group, place, blow, down).await;
     let until = notes.elapsed();
     let hit = came_back.with_context(|| format!("{name} did not come back"))?;
     record.with(|inner| {
@@ -262,32 +267,32 @@ async fn strike_one(world: &World, planned: &Planned, notes: &Notes, record: &Fa
 }
 
 /// Which member of its group, and what it leads.
-async fn place(world: &World, planned: &Planned) -> (usize, Leads) {
+async fn place(system: &RunningSystem, planned: &Planned) -> (usize, Leads) {
     match planned.group {
         Group::Restate => {
             let mut leads = Vec::new();
-            for node in 0..world.restate.len() {
-                leads.push(world.leads(node).await);
+            for node in 0..system.restate.len() {
+                leads.push(system.leads(node).await);
             }
             let most = leads.iter().enumerate().max_by_key(|(_, led)| led.partitions).map(|(place, _)| place);
             let place =
-                if planned.leader { most.unwrap_or_default() } else { planned.member % world.restate.len().max(1) };
+                if planned.leader { most.unwrap_or_default() } else { planned.member % system.restate.len().max(1) };
             (place, leads.get(place).copied().unwrap_or_default())
         }
-        Group::Envoy => (planned.member % world.envoys.len().max(1), Leads::default()),
-        Group::Service => (planned.member % world.services.len().max(1), Leads::default()),
+        Group::Envoy => (planned.member % system.envoys.len().max(1), Leads::default()),
+        Group::Service => (planned.member % system.services.len().max(1), Leads::default()),
         Group::Guard | Group::Store => (0, Leads::default()),
     }
 }
 
-async fn blow_at(world: &World, group: Group, place: usize, blow: Blow, down: Duration) -> Result<Hit> {
+async fn blow_at(system: &RunningSystem, group: Group, place: usize, blow: Blow, down: Duration) -> Result<Hit> {
     let missing = || format!("there is no {} {place}", group.name());
     match group {
-        Group::Restate => hit(world.restate.get(place).with_context(missing)?, blow, down).await,
-        Group::Envoy => hit(world.envoys.get(place).with_context(missing)?, blow, down).await,
-        Group::Service => hit(world.services.get(place).with_context(missing)?, blow, down).await,
-        Group::Guard => hit(&world.guard, blow, down).await,
-        Group::Store => hit(&world.store, blow, down).await,
+        Group::Restate => hit(system.restate.get(place).with_context(missing)?, blow, down).await,
+        Group::Envoy => hit(system.envoys.get(place).with_context(missing)?, blow, down).await,
+        Group::Service => hit(system.services.get(place).with_context(missing)?, blow, down).await,
+        Group::Guard => hit(&system.guard, blow, down).await,
+        Group::Store => hit(&system.store, blow, down).await,
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`world`] | everything that runs |
+//! | [`system`] | everything that runs |
 //! | [`gateway`], [`policy`] | how the gateways are configured |
 //! | [`service`] | the deterministic services that have the effects |
 //! | [`operations`] | what clients do |
@@ -23,4 +23,4 @@ pub mod ports;
 pub mod report;
 pub mod run;
 pub mod service;
-pub mod world;
+pub mod system;

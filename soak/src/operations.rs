@@ -6,7 +6,7 @@ use harness::http::{Reply, Request};
 use serde_json::{Value, json};
 use testkit::signatures;
 
-use crate::checker::{ClientObservation, Expected, Got};
+use crate::checker::{ClientObservation, Got, RightAnswer};
 use crate::client::{Answered, RetryVerdict, RetryingClient};
 use crate::policy::{CALLERS, CHARGES, HOOKS, OPERATIONS, PAYMENTS, SCHEDULED, SoakCaller, SoakWebhook, deposits};
 use crate::service::{Answer, SoakOrder};
@@ -140,7 +140,7 @@ impl Run<'_> {
         match self.operation.kind {
             OperationKind::Create => {
                 let call = self.keyed_call();
-                self.ask(client, &call, "call", Expected::Answer).await;
+                self.ask(client, &call, "call", RightAnswer::Answer).await;
             }
             OperationKind::Replay => self.replay(client).await,
             OperationKind::Mismatch => self.mismatch(client).await,
@@ -188,7 +188,7 @@ impl Run<'_> {
         }
     }
 
-    fn note(&mut self, call: &KeyedCall, act: &'static str, expected: Expected, answered: Option<Answered>) -> Got {
+    fn note(&mut self, call: &KeyedCall, act: &'static str, expected: RightAnswer, answered: Option<Answered>) -> Got {
         let asked_at_ms = answered.as_ref().map_or(0, |answered| answered.asked_at_ms);
         let got = answered.map_or(Got::Nothing, |answered| got(&answered.reply));
         self.seen.push(ClientObservation {
@@ -209,7 +209,7 @@ impl Run<'_> {
         client: &mut RetryingClient<'_>,
         call: &KeyedCall,
         act: &'static str,
-        expected: Expected,
+        expected: RightAnswer,
     ) -> Got {
         let answered = client.call(&call.request()).await;
         self.note(call, act, expected, answered)
@@ -222,7 +222,7 @@ impl Run<'_> {
         call: &KeyedCall,
         request: Request,
         act: &'static str,
-        expected: Expected,
+        expected: RightAnswer,
     ) -> Got {
         // 202: not finished; ask again. 404: to ask again is of no use, the call itself has to be sent.
         let answered = client.call_until(|| request.clone(), |reply| found(reply.status)).await;
@@ -238,30 +238,30 @@ impl Run<'_> {
             later = Duration::from_millis(self.operation.random.u64(50..LONG_WORK_MS / 2));
         }
         let (answered, second) = at_once(client, call.request(), call.request(), later).await;
-        self.note(&call, "the same call at the same time", Expected::Answer, second);
+        self.note(&call, "the same call at the same time", RightAnswer::Answer, second);
         let id = answered.as_ref().and_then(|answered| answered.reply.header("x-operation-id")).unwrap_or_default();
         let lookup = Request::get(&format!("{OPERATIONS}/{id}/output")).bearer(&call.token);
-        self.note(&call, "call", Expected::Answer, answered);
-        self.look(client, &call, lookup, "lookup of a call by id", Expected::Answer).await;
+        self.note(&call, "call", RightAnswer::Answer, answered);
+        self.look(client, &call, lookup, "lookup of a call by id", RightAnswer::Answer).await;
         for _ in 0..self.operation.random.u8(1..=3) {
-            self.ask(client, &call, "retry", Expected::Replay).await;
+            self.ask(client, &call, "retry", RightAnswer::Replay).await;
         }
     }
 
     async fn mismatch(&mut self, client: &mut RetryingClient<'_>) {
         let call = self.keyed_call();
-        self.ask(client, &call, "call", Expected::Answer).await;
+        self.ask(client, &call, "call", RightAnswer::Answer).await;
         let other = call.with_nonce("-other-body");
-        self.ask(client, &other, "the same key with another body", Expected::Mismatch).await;
-        self.ask(client, &call, "retry after a mismatch", Expected::Replay).await;
+        self.ask(client, &other, "the same key with another body", RightAnswer::Mismatch).await;
+        self.ask(client, &call, "retry after a mismatch", RightAnswer::Replay).await;
     }
 
     async fn race(&mut self, client: &mut RetryingClient<'_>) {
         let first = self.keyed_call();
         let second = first.with_nonce("-rival");
         let (one, two) = at_once(client, first.request(), second.request(), Duration::ZERO).await;
-        self.note(&first, "one of two bodies at once", Expected::AnswerOrMismatch(second.nonce.clone()), one);
-        self.note(&second, "one of two bodies at once", Expected::AnswerOrMismatch(first.nonce.clone()), two);
+        self.note(&first, "one of two bodies at once", RightAnswer::AnswerOrMismatch(second.nonce.clone()), one);
+        self.note(&second, "one of two bodies at once", RightAnswer::AnswerOrMismatch(first.nonce.clone()), two);
     }
 
     async fn twins(&mut self, client: &mut RetryingClient<'_>) {
@@ -273,10 +273,10 @@ impl Run<'_> {
             second = second.with_nonce("-twin");
         }
         let (one, two) = at_once(client, first.request(), second.request(), Duration::ZERO).await;
-        self.note(&first, "one of two callers with one key", Expected::Answer, one);
-        self.note(&second, "one of two callers with one key", Expected::Answer, two);
-        self.ask(client, &second, "retry of a twin", Expected::Replay).await;
-        self.ask(client, &first, "retry of a twin", Expected::Replay).await;
+        self.note(&first, "one of two callers with one key", RightAnswer::Answer, one);
+        self.note(&second, "one of two callers with one key", RightAnswer::Answer, two);
+        self.ask(client, &second, "retry of a twin", RightAnswer::Replay).await;
+        self.ask(client, &first, "retry of a twin", RightAnswer::Replay).await;
     }
 
     async fn recovery(&mut self, client: &mut RetryingClient<'_>) {
@@ -290,7 +290,7 @@ impl Run<'_> {
             &nobody,
             nobody.recovery("/output"),
             "recovery of a key that was never sent",
-            Expected::Unknown,
+            RightAnswer::Unknown,
         )
         .await;
         // The connection breaks before the request has reached the backend, while it is under way, or after the answer.
@@ -300,26 +300,28 @@ impl Run<'_> {
         client.abandon(&call.request(), patience).await;
         let suffix = if self.operation.random.bool() { "" } else { "/output" };
         let request = call.recovery(suffix);
-        let got =
-            self.look(client, &call, request.clone(), "recovery after a lost answer", Expected::AnswerOrUnknown).await;
+        let got = self
+            .look(client, &call, request.clone(), "recovery after a lost answer", RightAnswer::AnswerOrUnknown)
+            .await;
         if !matches!(got, Got::Answer { .. }) {
-            self.ask(client, &call, "call after a recovery", Expected::Answer).await;
+            self.ask(client, &call, "call after a recovery", RightAnswer::Answer).await;
         }
-        self.look(client, &call, request, "recovery", Expected::Answer).await;
+        self.look(client, &call, request, "recovery", RightAnswer::Answer).await;
         let (caller, token) = self.other(call.caller);
         let stranger = call.of((caller, &token));
-        self.look(client, &stranger, stranger.recovery(suffix), "recovery by another caller", Expected::Unknown).await;
+        self.look(client, &stranger, stranger.recovery(suffix), "recovery by another caller", RightAnswer::Unknown)
+            .await;
     }
 
     async fn scheduled(&mut self, client: &mut RetryingClient<'_>) {
         let call = self.call_to(SCHEDULED.to_owned(), None);
         let Some(accepted) = client.call(&call.request()).await else {
-            self.note(&call, "scheduled call", Expected::Acknowledgement, None);
+            self.note(&call, "scheduled call", RightAnswer::Acknowledgement, None);
             return;
         };
         let place = accepted.reply.header("location").map(str::to_owned);
         let id = accepted.reply.header("x-operation-id").unwrap_or_default().to_owned();
-        self.note(&call, "scheduled call", Expected::Acknowledgement, Some(accepted));
+        self.note(&call, "scheduled call", RightAnswer::Acknowledgement, Some(accepted));
         // Without `Location` the lookup fails, and the check tells.
         let place = place.unwrap_or_else(|| format!("{OPERATIONS}/no-location"));
         let suffix = if self.operation.random.bool() { "" } else { "/output" };
@@ -329,15 +331,15 @@ impl Run<'_> {
             &call,
             lookup(&format!("{place}{suffix}"), &call.token),
             "lookup by Location",
-            Expected::Answer,
+            RightAnswer::Answer,
         )
         .await;
         let by_id = format!("{OPERATIONS}/{id}");
-        self.look(client, &call, lookup(&by_id, &call.token), "lookup by id", Expected::Answer).await;
-        self.look(client, &call, call.recovery(""), "recovery of a scheduled call", Expected::Answer).await;
+        self.look(client, &call, lookup(&by_id, &call.token), "lookup by id", RightAnswer::Answer).await;
+        self.look(client, &call, call.recovery(""), "recovery of a scheduled call", RightAnswer::Answer).await;
         let (caller, token) = self.other(call.caller);
         let stranger = call.of((caller, &token));
-        self.look(client, &stranger, lookup(&by_id, &token), "lookup by another caller", Expected::Unknown).await;
+        self.look(client, &stranger, lookup(&by_id, &token), "lookup by another caller", RightAnswer::Unknown).await;
     }
 
     async fn webhook(&mut self, client: &mut RetryingClient<'_>) {
@@ -350,8 +352,8 @@ impl Run<'_> {
             let redeliveries = self.operation.random.u8(0..=2);
             for number in 0..=redeliveries {
                 let (act, expected) = match number {
-                    0 => ("delivery", Expected::Answer),
-                    _ => ("redelivery", Expected::Replay),
+                    0 => ("delivery", RightAnswer::Answer),
+                    _ => ("redelivery", RightAnswer::Replay),
                 };
                 let secret = self.surroundings.webhook_secret;
                 // A provider signs each delivery anew, and repeats whatever is no success.

@@ -7,7 +7,7 @@ use std::{fmt, fs};
 
 use anyhow::{Context as _, Result};
 
-use crate::checker::{ClientObservation, EffectLedger, Expected, Got, Violation};
+use crate::checker::{ClientObservation, EffectLedger, Got, RightAnswer, Violation};
 use crate::client::{ATTEMPTS, Attempt, Noted, Notes};
 use crate::faults::{FaultRecord, Group, Struck};
 use crate::operations::{OperationKind, SHARES};
@@ -80,7 +80,7 @@ fn is_answer(seen: &ClientObservation) -> bool {
 }
 
 fn is_unsure(seen: &ClientObservation) -> bool {
-    seen.expected == Expected::AnswerOrUnknown
+    seen.expected == RightAnswer::AnswerOrUnknown
 }
 
 fn listed(counts: &Counts) -> String {
@@ -105,7 +105,7 @@ impl RunSummary {
         let untried = [
             ("no mismatch was refused", observed(&|seen| matches!(seen.got, Got::Refused { status: 422, .. }))),
             ("no replay", observed(&|seen| matches!(seen.got, Got::Answer { replayed: true, .. }))),
-            ("no question of another caller", observed(&|seen| seen.expected == Expected::Unknown)),
+            ("no question of another caller", observed(&|seen| seen.expected == RightAnswer::Unknown)),
             ("no recovery of a lost answer", observed(&|seen| is_unsure(seen) && is_answer(seen))),
             ("no recovery before the request arrived", observed(&|seen| is_unsure(seen) && !is_answer(seen))),
             ("no retry while the first attempt was under way", seen_status("409 idempotency_key_in_flight")),
@@ -273,7 +273,7 @@ impl RunSummary {
             ),
             ("recoveries after a lost answer: found", count(&|seen| is_unsure(seen) && is_answer(seen))),
             ("recoveries after a lost answer: unknown", count(&|seen| is_unsure(seen) && !is_answer(seen))),
-            ("questions of other callers", count(&|seen| seen.expected == Expected::Unknown)),
+            ("questions of other callers", count(&|seen| seen.expected == RightAnswer::Unknown)),
             ("callers without an answer", count(&|seen| seen.got == Got::Nothing)),
         ] {
             writeln!(f, "  {what:<44} {number}")?;

@@ -16,7 +16,7 @@ use crate::faults::{FaultRecord, plan, strike};
 use crate::operations::{CallerSecrets, Operation};
 use crate::policy::Sabotage;
 use crate::report::{RunSummary, progress};
-use crate::world::{World, WorldOptions};
+use crate::system::{RunningSystem, SystemOptions};
 
 /// Between two lines of progress.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
         "soak: seed {seed}, {operations} operations of {clients} clients and {faults} faults in {} s, Restate nodes: {nodes}",
         time.as_secs()
     );
-    let world = World::start(&WorldOptions {
+    let system = RunningSystem::start(&SystemOptions {
         tools: options.tools.clone(),
         guard: options.guard.clone(),
         directory: options.directory.clone(),
@@ -69,7 +69,7 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
     .await?;
     println!("everything is up; logs are in {}", options.directory.display());
 
-    let world = Arc::new(world);
+    let system = Arc::new(system);
     let notes = Arc::new(Notes::begin());
     let record = Arc::new(FaultRecord::default());
     let observations: Arc<Mutex<Vec<ClientObservation>>> = Arc::default();
@@ -77,11 +77,11 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
     let over = Arc::new(AtomicBool::new(false));
     let mut working = JoinSet::new();
     for _ in 0..*clients {
-        let (world, notes, observations) = (world.clone(), notes.clone(), observations.clone());
+        let (system, notes, observations) = (system.clone(), notes.clone(), observations.clone());
         let (next, done, over) = (next.clone(), done.clone(), over.clone());
         let (operations, time, seed) = (*operations, *time, *seed);
         working.spawn(async move {
-            let surroundings = CallerSecrets { tokens: &world.tokens, webhook_secret: &world.webhook_secret };
+            let surroundings = CallerSecrets { tokens: &system.tokens, webhook_secret: &system.webhook_secret };
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 // Clients go on as long as there are faults to come.
@@ -92,7 +92,7 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
                 let due = time.mul_f64(number as f64 / operations.max(1) as f64);
                 tokio::time::sleep(due.saturating_sub(notes.elapsed())).await;
                 let random = fastrand::Rng::with_seed(seed.rotate_left(17) ^ number);
-                let mut client = RetryingClient { gateways: &world.gateways, notes: &notes, random };
+                let mut client = RetryingClient { gateways: &system.gateways, notes: &notes, random };
                 let seen = Operation::of(seed, number).run(&surroundings, &mut client).await;
                 observations.lock().unwrap_or_else(PoisonError::into_inner).extend(seen);
                 done.fetch_add(1, Ordering::Relaxed);
@@ -100,7 +100,7 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
         });
     }
     let striking = async {
-        strike(world.clone(), plan(*seed, *faults, *time), notes.clone(), record.clone()).await?;
+        strike(system.clone(), plan(*seed, *faults, *time), notes.clone(), record.clone()).await?;
         over.store(true, Ordering::Relaxed);
         anyhow::Ok(())
     };
@@ -122,7 +122,7 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
         ended = tokio::time::timeout(*time + OVERTIME, both) => match ended {
             Ok(ended) => drop(ended?),
             Err(_) => {
-                let (states, ended) = world.states();
+                let (states, ended) = system.states();
                 bail!("not done {} s after the planned end; {}; {}", OVERTIME.as_secs(), states.join(", "), ended.join(", "));
             }
         },
@@ -130,10 +130,10 @@ pub async fn run(options: &RunOptions) -> Result<RunSummary> {
     }
     let took = notes.elapsed();
     println!("{:>6.1} s  all operations and faults are done; reading the ledger", took.as_secs_f64());
-    let ledger = world.ledger().await?;
+    let ledger = system.ledger().await?;
     let observations = std::mem::take(&mut *observations.lock().unwrap_or_else(PoisonError::into_inner));
     let mut violations = check(&observations, &ledger);
-    let (_, ended) = world.states();
+    let (_, ended) = system.states();
     let crashed = record.died().into_iter().chain(ended).chain(complaints(&options.directory)?);
     violations.extend(crashed.map(|detail| Violation { rule: Rule::Crashed, detail }));
     let noted = notes.noted().clone();

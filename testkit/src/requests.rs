@@ -13,24 +13,24 @@ use std::fmt;
 use crate::attributes::JsonAttributes;
 
 /// A header line; hosts give names in lower case.
-pub type Line = (Vec<u8>, Vec<u8>);
+pub type OwnedLine = (Vec<u8>, Vec<u8>);
 
 /// One request.
 #[derive(Clone, Default)]
 pub struct Request {
     /// Its header lines, pseudo headers among them.
-    pub headers: Vec<Line>,
+    pub headers: Vec<OwnedLine>,
     /// Its body.
     pub body: Vec<u8>,
     /// Its trailer lines.
-    pub trailers: Vec<Line>,
+    pub trailers: Vec<OwnedLine>,
     /// What the gateway knows about it.
     pub attributes: JsonAttributes,
 }
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = |f: &mut fmt::Formatter<'_>, lines: &[Line]| {
+        let lines = |f: &mut fmt::Formatter<'_>, lines: &[OwnedLine]| {
             lines
                 .iter()
                 .try_for_each(|(name, value)| writeln!(f, "  {}: {}", name.escape_ascii(), value.escape_ascii()))
@@ -49,9 +49,9 @@ pub enum Verdict {
     /// The backend gets these headers and trailers.
     Forwarded {
         /// All its header lines.
-        headers: Vec<Line>,
+        headers: Vec<OwnedLine>,
         /// All its trailer lines.
-        trailers: Vec<Line>,
+        trailers: Vec<OwnedLine>,
     },
     /// The client gets this.
     Refused(Problem),
@@ -96,7 +96,7 @@ pub fn run_with(
     (exchange, Verdict::Forwarded { headers, trailers })
 }
 
-fn borrowed(lines: &[Line]) -> Headers<'_> {
+fn borrowed(lines: &[OwnedLine]) -> Headers<'_> {
     Headers::new(lines.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect())
 }
 
@@ -104,7 +104,7 @@ fn borrowed(lines: &[Line]) -> Headers<'_> {
 ///
 /// # Panics
 /// An effect is not one of a forwarded request's `wanted` map.
-pub fn applied(effects: &[Effect<'_>], wanted: HeaderMapKind, lines: &[Line]) -> Vec<Line> {
+pub fn applied(effects: &[Effect<'_>], wanted: HeaderMapKind, lines: &[OwnedLine]) -> Vec<OwnedLine> {
     let mut lines = lines.to_vec();
     for effect in effects {
         match effect {

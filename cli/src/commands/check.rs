@@ -118,8 +118,8 @@ fn check(path: &Path, bytes: &[u8], envoy: bool) -> Vec<CheckedFile> {
 
 fn report(files: &[CheckedFile], format: Format) -> Result<(), String> {
     match format {
-        Format::Json => print(&crate::plain::json(&formats::to_json(files))),
-        Format::Sarif => print(&crate::plain::json(&sarif::to_sarif(files, lint::lints()))),
+        Format::Json => print(&crate::terminal_text::json(&formats::to_json(files))),
+        Format::Sarif => print(&crate::terminal_text::json(&sarif::to_sarif(files, lint::lints()))),
         Format::Github => print(formats::to_github(files).trim_end()),
         Format::Text => {
             let width = console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));

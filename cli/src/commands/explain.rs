@@ -1,13 +1,14 @@
 //! `explain`: what the filter would do with one request, or has done with one.
 
 use super::{BAD_INPUT, FORWARD, REJECT};
-use crate::described::{DescribedRequest, Material, curl, jwt};
 use crate::input::{first_line_of_input, print, read_policy_document, variable};
-use crate::{explain, log_line, plain, request};
+use crate::request_input::{Material, RequestInput, curl, jwt};
+use crate::{explain, log_line, request, terminal_text};
 use clap::{ArgGroup, Args};
 use edge_idempotency_engine::Policy;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Shows what the filter would do with one request, step by step, and what to change if it is refused.
 ///
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         if let (Err(missing), None) = (taken, &args.log_line) {
             missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
         }
-        policy = Some((read, document));
+        policy = Some((Arc::new(read), document));
     }
     if let Some(line) = &args.log_line {
         if line == "-" {
@@ -139,11 +140,11 @@ fn read_request(
         (None, url) => {
             let body = args.data.as_ref().map(|data| material.text_or_file(data)).transpose()?;
             let method = if body.is_some() { "POST" } else { "GET" };
-            DescribedRequest {
+            RequestInput {
                 method: args.method.clone().unwrap_or_else(|| method.to_owned()),
                 url: url.clone().unwrap_or_default(),
                 body: body.unwrap_or_default(),
-                ..DescribedRequest::default()
+                ..RequestInput::default()
             }
         }
     };
@@ -167,10 +168,10 @@ fn read_request(
     }
     let document: Value = request.to_document(metadata);
     let source = if args.curl.is_some() { "--curl" } else { "--url" };
-    Ok((source.to_owned(), plain::json(&document).into_bytes(), request.notes))
+    Ok((source.to_owned(), terminal_text::json(&document).into_bytes(), request.notes))
 }
 
-fn explain_line(line: &str, policy: Option<&Policy>, args: &Arguments) -> Result<u8, String> {
+fn explain_line(line: &str, policy: Option<&Arc<Policy>>, args: &Arguments) -> Result<u8, String> {
     let (first, more) = if line == "-" {
         first_line_of_input()?
     } else {
@@ -183,6 +184,6 @@ fn explain_line(line: &str, policy: Option<&Policy>, args: &Arguments) -> Result
     }
     let explanation = log_line::Explanation::of(line, policy);
     let file = args.policy.as_ref().map(|file| file.display().to_string());
-    print(&if args.json { plain::json(&explanation.to_json()) } else { explanation.to_text(file.as_deref()) })?;
+    print(&if args.json { terminal_text::json(&explanation.to_json()) } else { explanation.to_text(file.as_deref()) })?;
     Ok(if explanation.is_refused() { REJECT } else { FORWARD })
 }

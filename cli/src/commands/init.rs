@@ -1,9 +1,9 @@
 //! `init`: a first policy document.
 
 use super::{BAD_INPUT, FORWARD};
+use crate::init_policy::answers::{BackendChoice, IdentityKind, RouteAnswer};
+use crate::init_policy::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
 use crate::input::print;
-use crate::starter::answers::{BackendChoice, IdentityKind, RouteAnswer};
-use crate::starter::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
 use clap::Args;
 use edge_idempotency_engine::{Policy, PolicyErrors};
 use std::fs::OpenOptions;

@@ -2,9 +2,9 @@
 
 use super::FORWARD;
 use crate::input::{first_line_of_input, print};
-use crate::plain;
 use crate::restate_admin::keys_text::readable_subject;
 use crate::restate_admin::selection::STORED_FORM;
+use crate::terminal_text;
 use clap::{Args, Subcommand};
 use edge_idempotency_engine::identity::Project;
 use edge_idempotency_engine::key::decode;
@@ -66,14 +66,14 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         Project::Platform => "platform",
     };
     print(&if args.json {
-        plain::json(&json!({
+        terminal_text::json(&json!({
             "tenant": tenant, "project": project, "scope": scope, "subject": subject, "key": parts.raw, "namespaced_key": text,
         }))
     } else {
         let remark = if scope == "project" { String::new() } else { format!(" (routes of scope {scope})") };
         let lines =
             [("tenant", tenant), ("project", &format!("{project}{remark}")), ("subject", &subject), ("key", parts.raw)];
-        lines.map(|(name, value)| format!("{name:8} {}", plain::printable(value))).join("\n")
+        lines.map(|(name, value)| format!("{name:8} {}", terminal_text::printable(value))).join("\n")
     })?;
     Ok(FORWARD)
 }

@@ -13,12 +13,12 @@ use session::Session;
 
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::input::print;
-use crate::plain;
 use crate::restate_admin::claims::StoredClaim;
 use crate::restate_admin::invocations::{Invocation, PAGE};
 use crate::restate_admin::keys_text::{details, details_to_json, table, to_json};
 use crate::restate_admin::names::InvocationId;
 use crate::restate_admin::purging::{Counts, Purged, claims_of, in_flight_advice};
+use crate::terminal_text;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn list(args: &ListArguments) -> Result<u8, String> {
     let now = Timestamp::now();
     if args.common.json {
         let invocations: Vec<Value> = rows.iter().map(|row| Value::Object(to_json(row, now))).collect();
-        print(&plain::json(&json!({"invocations": invocations, "next": next})))?;
+        print(&terminal_text::json(&json!({"invocations": invocations, "next": next})))?;
         return Ok(FORWARD);
     }
     if rows.is_empty() {
@@ -86,7 +86,7 @@ fn show(args: &ShowArguments) -> Result<u8, String> {
     let now = Timestamp::now();
     if args.common.json {
         let invocations: Vec<Value> = rows.iter().map(|row| details_to_json(row, claims, now)).collect();
-        print(&plain::json(&json!({"invocations": invocations})))?;
+        print(&terminal_text::json(&json!({"invocations": invocations})))?;
     } else if !rows.is_empty() {
         print(&rows.iter().map(|row| details(row, claims, now)).collect::<Vec<_>>().join("\n\n"))?;
     }
@@ -122,7 +122,7 @@ fn say(session: &Session, purged: &Purged, still_stored: &[Invocation]) {
         eprintln!(
             "edge-idempotency: {} ({}) is still stored, although Restate has said that it is gone",
             invocation.id,
-            plain::printable(&invocation.operation())
+            terminal_text::printable(&invocation.operation())
         );
     }
 }

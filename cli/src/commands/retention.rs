@@ -3,10 +3,10 @@
 use super::question::confirmed;
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::input::{print, read_policy_document};
-use crate::plain;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
 use crate::restate_admin::plan::Plan;
+use crate::terminal_text;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -125,7 +125,7 @@ fn plan(common: &Common) -> Result<Option<(Admin, Plan)>, String> {
 
 fn show(plan: &Plan, admin: &Admin, common: &Common) -> Result<(), String> {
     print(&if common.json {
-        plain::json(&plan.to_json(admin))
+        terminal_text::json(&plan.to_json(admin))
     } else {
         plan.to_text(admin, &common.policy.display().to_string())
     })

@@ -2,7 +2,7 @@
 
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::input::print;
-use crate::{plain, shadow_report};
+use crate::{shadow_report, terminal_text};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     let report = shadow_report::Report::read(&args.files, &range);
     print(&match args.format {
         Format::Table => report.to_text(if args.top == 0 { usize::MAX } else { args.top }),
-        Format::Json => plain::json(&report.to_json()),
+        Format::Json => terminal_text::json(&report.to_json()),
     })?;
     report.complaints().iter().for_each(|complaint| eprintln!("edge-idempotency: {complaint}"));
     Ok(match args.fail_over {

@@ -1,7 +1,7 @@
 //! The explanation as text for people and as JSON for programs.
 
 use super::{Explanation, Fate, logged};
-use crate::plain::{self, printable};
+use crate::terminal_text::{self, printable};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -176,7 +176,7 @@ impl Explanation {
 fn one_member_a_line(request: &Value) -> String {
     let members = request.as_object().into_iter().flatten();
     let lines: Vec<String> =
-        members.map(|(name, value)| format!("  {}: {}", json!(name), plain::json_line(value))).collect();
+        members.map(|(name, value)| format!("  {}: {}", json!(name), terminal_text::json_line(value))).collect();
     format!("{{\n{}\n}}", lines.join(",\n"))
 }
 

@@ -3,7 +3,7 @@
 
 use super::invocations::{Invocation, PurgeOutcome};
 use crate::input::variable;
-use crate::plain;
+use crate::terminal_text;
 use edge_idempotency_engine::policy::KeyInLogs;
 use edge_idempotency_engine::telemetry::key_in_logs;
 use jiff::Timestamp;
@@ -104,7 +104,7 @@ impl Audit {
         if let Some(detail) = detail {
             line.insert("detail".to_owned(), json!(detail));
         }
-        let text = plain::json_line(&line.into());
+        let text = terminal_text::json_line(&line.into());
         let mut output = std::io::stdout().lock();
         let printed = writeln!(output, "{text}").and_then(|()| output.flush());
         let mut failures: Vec<String> =

@@ -223,7 +223,7 @@ fn beginning(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let short: String = text.trim().chars().take(300).collect();
     let more = if short.len() < text.trim().len() { "…" } else { "" };
-    format!("{}{more}", crate::plain::printable(&short))
+    format!("{}{more}", crate::terminal_text::printable(&short))
 }
 
 #[cfg(test)]

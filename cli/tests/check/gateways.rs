@@ -44,11 +44,11 @@ fn fill(template: &str, places: &[(&str, String)]) -> String {
 }
 
 /// A gateway's file, and the arguments that allow what the demo's policy has by itself.
-pub(super) struct Gateway {
+pub(super) struct ConfiguredGateway {
     directory: tempfile::TempDir,
 }
 
-impl Gateway {
+impl ConfiguredGateway {
     pub(super) fn new(config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("envoy.yaml"), config).unwrap();
@@ -75,7 +75,7 @@ pub(super) fn demo() -> String {
 
 #[test]
 fn the_demo_is_clean() {
-    let report = Gateway::new(&demo()).report();
+    let report = ConfiguredGateway::new(&demo()).report();
     assert_eq!(names(&report), [""; 0], "{report}");
     assert!(report["files"][0]["summary"].as_str().unwrap().starts_with("policy with 8 routes"), "{report}");
 }
@@ -205,7 +205,7 @@ fn each_planted_mistake_is_found_and_nothing_else() {
     for (index, (lint, right, wrong)) in MISTAKES.iter().enumerate() {
         let config = demo();
         assert!(config.contains(right), "the demo has no {right}");
-        let gateway = Gateway::new(&config.replacen(right, wrong, 1));
+        let gateway = ConfiguredGateway::new(&config.replacen(right, wrong, 1));
         let report = gateway.report();
         let found: BTreeSet<&str> = names(&report).into_iter().collect();
         // Without the mark's route the others have no mark either.
@@ -233,8 +233,9 @@ fn a_host_has_one_spelling_where_routes_have_hosts() {
         "\"endpoint\": \"refunds.create\", \"hosts\": [\"a.example.com\"],",
         1,
     );
-    assert_eq!(names(&Gateway::new(&hosts).report()), [""; 0]);
-    let report = Gateway::new(&hosts.replace("strip_any_host_port: true", "strip_any_host_port: false")).report();
+    assert_eq!(names(&ConfiguredGateway::new(&hosts).report()), [""; 0]);
+    let report =
+        ConfiguredGateway::new(&hosts.replace("strip_any_host_port: true", "strip_any_host_port: false")).report();
     assert_eq!(names(&report), ["envoy-host-spelling"], "{report}");
 }
 
@@ -251,7 +252,7 @@ fn virtual_hosts_fit_the_hosts_of_the_policy() {
             )
             .replacen("domains: [\"*\"]", &format!("domains: {domains}"), 1)
             .replacen("\"unmatched\": \"PROHIBITED\"", &format!("\"unmatched\": \"{unmatched}\""), 1);
-        let gateway = Gateway::new(&config);
+        let gateway = ConfiguredGateway::new(&config);
         let report = gateway.report();
         let ours = |name: &&str| ["envoy-open-host", "envoy-unserved-host", "envoy-host-spelling"].contains(name);
         let names: Vec<String> = names(&report).into_iter().filter(ours).map(str::to_owned).collect();
@@ -295,7 +296,7 @@ fn every_lint_of_a_gateway_has_a_mistake() {
 #[test]
 fn a_mistake_in_the_policy_shows_its_line_in_the_gateways_file() {
     let config = demo().replacen("\"policy\": \"REQUIRED_A\"", "\"policy\": \"REQUIRE_A\"", 1);
-    let report = Gateway::new(&config).report();
+    let report = ConfiguredGateway::new(&config).report();
     let finding = &report["findings"][0];
     assert_eq!(finding["pointer"], "/routes/0/policy");
     let line = usize::try_from(finding["line"].as_u64().unwrap()).unwrap();
@@ -316,7 +317,7 @@ fn retries_of_requests_with_a_key_are_no_mistake() {
             ),
             1,
         );
-        assert_eq!(names(&Gateway::new(&config).report()), [""; 0], "{policy}");
+        assert_eq!(names(&ConfiguredGateway::new(&config).report()), [""; 0], "{policy}");
     }
 }
 
@@ -335,7 +336,7 @@ fn a_filter_that_comes_from_a_file_is_found() {
         1,
     );
     let discovery = "          - name: edge-idempotency\n            config_discovery:\n              config_source: {path_config_source: {path: ecds.yaml}}\n              type_urls: [type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm]\n\n";
-    let gateway = Gateway::new(&demo.replacen(filter, discovery, 1));
+    let gateway = ConfiguredGateway::new(&demo.replacen(filter, discovery, 1));
     assert_eq!(names(&gateway.report()), ["envoy-no-filter"]);
     let ecds =
         |text: &str| std::fs::write(gateway.directory.path().join("ecds.yaml"), format!("resources:\n{text}")).unwrap();

@@ -1,7 +1,7 @@
 //! Further mistakes in a gateway, one way for each form in which Envoy lets it be made; and what looks like a mistake and is
 //! none. Each stood in a running Envoy or passed its validation.
 
-use super::gateways::{Gateway, demo};
+use super::gateways::{ConfiguredGateway, demo};
 use super::names;
 use super::rendered::{render, root};
 use std::collections::BTreeSet;
@@ -241,7 +241,7 @@ fn each_form_of_a_mistake_is_found() {
     let mut missed = Vec::new();
     for (right, wrong, lints) in edits() {
         assert!(demo.contains(right), "the demo has no {right}");
-        let report = Gateway::new(&demo.replacen(right, &wrong, 1)).report();
+        let report = ConfiguredGateway::new(&demo.replacen(right, &wrong, 1)).report();
         let found: BTreeSet<&str> = names(&report).into_iter().collect();
         if found != lints.iter().copied().collect() {
             missed.push(format!("{wrong}\nhas {found:?} for {lints:?}"));
@@ -284,7 +284,7 @@ fn what_is_no_mistake_has_no_finding() {
             assert!(config.contains(right), "the demo has no {right}");
             config = config.replacen(right, other, 1);
         }
-        let report = Gateway::new(&config).report();
+        let report = ConfiguredGateway::new(&config).report();
         assert_eq!(names(&report), [""; 0], "{edits:?}: {report}");
     }
 }
@@ -339,7 +339,7 @@ fn a_policy_that_waits_for_no_body_needs_no_held_headers() {
 
 /// The lints of a configuration, but for the note that a rendered one has without a module.
 fn names_of(config: &str) -> Vec<String> {
-    let report = Gateway::new(config).report();
+    let report = ConfiguredGateway::new(config).report();
     names(&report).into_iter().filter(|lint| *lint != "envoy-module-name").map(str::to_owned).collect()
 }
 
@@ -389,7 +389,7 @@ fn a_chain_that_two_listeners_share_is_told_once() {
 /// Envoy reads the first document of a file only.
 #[test]
 fn a_filter_in_a_second_document_is_told() {
-    let gateway = Gateway::new(&format!("static_resources: {{}}\n---\n{}", demo()));
+    let gateway = ConfiguredGateway::new(&format!("static_resources: {{}}\n---\n{}", demo()));
     let report = gateway.report();
     assert_eq!(names(&report), ["envoy-no-filter"]);
     assert!(report["findings"][0]["message"].as_str().unwrap().contains("first document"), "{report}");

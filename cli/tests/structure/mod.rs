@@ -38,9 +38,9 @@ const NAMED_HOSTS: [(&str, &str, &str); 5] = [
         "headers that no policy may use, on whatever host: the contract lists them",
     ),
     ("engine/src/policy/document/identity.rs", "envoy.filters.http.jwt_authn", "the example in a start error"),
-    ("engine/src/json/slip.rs", "this is a configuration of Envoy", "a start error about the usual mistake"),
-    ("engine/src/json/slip.rs", "the document is empty", "a start error about the usual mistake"),
-    ("engine/src/json/slip.rs", "this is a protobuf message", "a start error about the usual mistake"),
+    ("engine/src/json/syntax_error.rs", "this is a configuration of Envoy", "a start error about the usual mistake"),
+    ("engine/src/json/syntax_error.rs", "the document is empty", "a start error about the usual mistake"),
+    ("engine/src/json/syntax_error.rs", "this is a protobuf message", "a start error about the usual mistake"),
 ];
 
 /// Folders of crates that are hosts of the engine, and take only what the root of the engine hands on.
@@ -196,6 +196,47 @@ fn imports_lead_to_the_file_that_defines_the_name() {
     let imports = CrateSource::read(folder.path(), "x").imports();
     let found: Vec<_> = imports.iter().map(|import| (import.from.as_str(), import.to.as_str())).collect();
     assert_eq!(found, [("x/src/a/inner.rs", "x/src/b.rs"), ("x/src/c.rs", "x/src/a/inner.rs")]);
+}
+
+/// What a host can use of the engine. The modules of the engine are for the command and the tests.
+const FOR_HOSTS: [&str; 25] = [
+    "AttributeValue",
+    "Attributes",
+    "Call",
+    "CallReply",
+    "Configuration",
+    "FilterAction",
+    "HeaderLines",
+    "HeaderMapKind",
+    "Headers",
+    "Host",
+    "HostError",
+    "Issue",
+    "LocalReply",
+    "LogLevel",
+    "MAX_REPLY_BYTES",
+    "MetadataPath",
+    "MetricId",
+    "MetricKind",
+    "Metrics",
+    "OperatorAdvice",
+    "PolicyErrors",
+    "RECORD_TYPE",
+    "RouterHints",
+    "Stream",
+    "TICK_MS",
+];
+
+#[test]
+fn the_engine_hands_on_what_is_listed() {
+    let engine = CrateSource::read(repository(), "engine");
+    let handed_on: Vec<&str> = engine.handed_on().iter().map(String::as_str).collect();
+    assert_eq!(handed_on, FOR_HOSTS, "every host has to learn a new name: is it needed?");
+    let root = std::fs::read_to_string(repository().join("engine/src/lib.rs")).unwrap();
+    let lines: Vec<&str> = root.lines().collect();
+    for pair in lines.windows(2).filter(|pair| pair[1].starts_with("pub mod ")) {
+        assert_eq!(pair[0], "#[doc(hidden)]", "{} is shown to hosts", pair[1]);
+    }
 }
 
 /// What a crate takes of the engine and the engine does not hand on at its root, each with its file.

@@ -135,7 +135,7 @@ impl CrateSource {
             return Some((names.file.clone(), module.last().cloned().unwrap_or_default()));
         };
         if names.modules.contains(first) {
-            return self.look_in(&[module, &[first.clone()]].concat(), rest, depth);
+            return self.look_in(&[module, std::slice::from_ref(first)].concat(), rest, depth);
         }
         // No path of a program that compiles is handed on so often.
         if depth < 20 {
@@ -182,6 +182,14 @@ struct FileReader<'s> {
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
+    })
+}
+
+/// `#[doc(hidden)]`
+fn is_hidden(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("doc")
+            && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("hidden"))
     })
 }
 
@@ -309,7 +317,11 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         let is_handed_on = !matches!(item.vis, Visibility::Inherited);
+        let known = self.source.handed_on.clone();
         self.use_tree(&item.tree, Vec::new(), is_handed_on);
+        if is_hidden(&item.attrs) {
+            self.source.handed_on = known;
+        }
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {

@@ -8,7 +8,7 @@ use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::ledger::{Call, Ledger};
+use crate::ledger::{HandlerRun, Ledger};
 
 /// The identity headers that the gateway sets (`identity.forward` in the policy).
 pub(crate) const TENANT: &str = "x-tenant-id";
@@ -32,7 +32,7 @@ fn observe(
     headers: &HeaderMap,
 ) -> Seen {
     let header = |name| headers.get(name).cloned();
-    ledger.record_call(Call {
+    ledger.record_call(HandlerRun {
         handler,
         object_key: object_key.map(str::to_owned),
         invocation_id: invocation_id.to_owned(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// One run of a handler, as the handler saw it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Call {
+pub(crate) struct HandlerRun {
     /// `Service/handler`.
     pub(crate) handler: &'static str,
     /// Key of the virtual object, if it is one.
@@ -22,7 +22,7 @@ pub(crate) struct Call {
 
 #[derive(Default)]
 struct Entries {
-    calls: Vec<Call>,
+    calls: Vec<HandlerRun>,
     effects: BTreeMap<String, u64>,
     last_effect: u64,
     registered: BTreeMap<String, u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Ledger(Mutex<Entries>);
 #[derive(Serialize)]
 pub(crate) struct Calls {
     pub(crate) total: usize,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<HandlerRun>,
 }
 
 impl Ledger {
@@ -46,7 +46,7 @@ impl Ledger {
     }
 
     /// Notes that a handler ran.
-    pub(crate) fn record_call(&self, call: Call) {
+    pub(crate) fn record_call(&self, call: HandlerRun) {
         self.entries().calls.push(call);
     }
 
@@ -108,7 +108,7 @@ mod tests {
     fn calls_are_told_from_a_point_on() {
         let ledger = Ledger::default();
         for id in ["inv_1", "inv_2", "inv_3"] {
-            ledger.record_call(Call {
+            ledger.record_call(HandlerRun {
                 handler: "Refunds/create",
                 object_key: None,
                 invocation_id: id.to_owned(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::Change;
 use e2e::deliveries;
-use e2e::gateway::{Gateway, Surroundings};
+use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::http2;
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
@@ -24,28 +24,28 @@ const LINES: usize = 10;
 
 pub(crate) fn groups() -> [Group; 2] {
     [
-        sharing(start, vec![Test::new("the client goes away, or is too slow", |world: &World| world.ended())]),
+        sharing(start, vec![Test::new("the client goes away, or is too slow", |setup: &EndingsSetup| setup.ended())]),
         sharing(start_flood, vec![Test::new("a flood of refused requests leaves a small log", flood)]),
     ]
 }
 
-struct World {
-    gateway: Gateway,
+struct EndingsSetup {
+    gateway: TestGateway,
     /// A backend that never answers.
     backend: TcpListener,
 }
 
-fn start() -> Result<World> {
+fn start() -> Result<EndingsSetup> {
     let backend = TcpListener::bind("127.0.0.1:0")?;
     let mut slow = listener("hash", "enforce");
     slow.changes.push(Change::Manager("request_timeout", json!("0.2s")));
     let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
-    let around = Surroundings { environment, backend: Some(backend.local_addr()?), ..Surroundings::default() };
+    let around = TestEnvironment { environment, backend: Some(backend.local_addr()?), ..TestEnvironment::default() };
     let listeners = [("plain".to_owned(), listener("hash", "enforce")), ("slow".to_owned(), slow)];
-    Ok(World { gateway: Gateway::start_within(&around, &listeners)?, backend })
+    Ok(EndingsSetup { gateway: TestGateway::start_within(&around, &listeners)?, backend })
 }
 
-impl World {
+impl EndingsSetup {
     fn ended(&self) -> Result<()> {
         let token = self.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
         // The backend has the request, and the client does not wait for the answer.
@@ -88,14 +88,17 @@ impl World {
 }
 
 /// The access log is the operator's, with a line for each request; here is what the filter writes of its own.
-fn start_flood() -> Result<Gateway> {
+fn start_flood() -> Result<TestGateway> {
     let mut listener = listener("hash", "enforce");
     listener.changes.push(Change::Manager("access_log", json!([])));
     let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
-    Gateway::start_within(&Surroundings { environment, ..Surroundings::default() }, &[("flood".to_owned(), listener)])
+    TestGateway::start_within(
+        &TestEnvironment { environment, ..TestEnvironment::default() },
+        &[("flood".to_owned(), listener)],
+    )
 }
 
-fn flood(gateway: &Gateway) -> Result<()> {
+fn flood(gateway: &TestGateway) -> Result<()> {
     let requests: usize = match std::env::var("EDGE_FLOOD") {
         Ok(number) => number.parse().context("EDGE_FLOOD")?,
         Err(_) => FLOOD,
@@ -106,7 +109,7 @@ fn flood(gateway: &Gateway) -> Result<()> {
     let seconds = start.elapsed().as_secs();
 
     // Every request has a line, or is in the number of those that were left out.
-    let left_out = |gateway: &Gateway| -> Result<usize> {
+    let left_out = |gateway: &TestGateway| -> Result<usize> {
         let log = gateway.log()?;
         let numbers = log.lines().filter_map(|line| {
             let (_, rest) = line.rsplit_once("edge-idempotency: ")?;
@@ -116,7 +119,7 @@ fn flood(gateway: &Gateway) -> Result<()> {
         });
         Ok(numbers.sum())
     };
-    let written = |gateway: &Gateway| Ok::<_, anyhow::Error>(log_lines(gateway)?.len());
+    let written = |gateway: &TestGateway| Ok::<_, anyhow::Error>(log_lines(gateway)?.len());
     gateway
         .until("every request is accounted for", |gateway| Ok(left_out(gateway)? + written(gateway)? == requests))?;
     let windows = usize::try_from(seconds)? / 10 + 2;

@@ -12,7 +12,7 @@ mod tracing;
 
 use anyhow::{Context as _, Result};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::Gateway;
+use e2e::gateway::TestGateway;
 use e2e::runner::Group;
 use serde_json::{Map, Value, json};
 
@@ -55,14 +55,14 @@ fn listener(key_in_logs: &str, mode: &str) -> ListenerSpec {
 }
 
 /// The lines of the access log, as soon as there are so many.
-fn access_log(gateway: &Gateway, lines: usize) -> Result<Vec<Map<String, Value>>> {
+fn access_log(gateway: &TestGateway, lines: usize) -> Result<Vec<Map<String, Value>>> {
     gateway.until("the access log is written", |gateway| Ok(gateway.access_log()?.lines().count() >= lines))?;
     let text = gateway.access_log()?;
     text.lines().map(|line| serde_json::from_str(line).with_context(|| format!("no JSON object: {line}"))).collect()
 }
 
 /// The filter's structured lines in the gateway's log: what each is about, and its record.
-fn log_lines(gateway: &Gateway) -> Result<Vec<(String, Map<String, Value>)>> {
+fn log_lines(gateway: &TestGateway) -> Result<Vec<(String, Map<String, Value>)>> {
     let log = gateway.log()?;
     let mut lines = Vec::new();
     for line in log.lines() {

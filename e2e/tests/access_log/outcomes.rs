@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::deliveries::{now, stripe};
-use e2e::gateway::{Gateway, Surroundings};
+use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Map, Value, json};
@@ -31,14 +31,14 @@ pub(crate) fn group() -> Group {
     sharing(start, vec![Test::new("every member is right for every outcome", every_outcome)])
 }
 
-fn start() -> Result<Gateway> {
+fn start() -> Result<TestGateway> {
     let listeners =
         [("hash", "enforce"), ("full", "enforce"), ("off", "enforce"), ("shadow", "shadow")].map(|(name, mode)| {
             let form = if name == "shadow" { "hash" } else { name };
             (name.to_owned(), listener(form, mode))
         });
     let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
-    Gateway::start_within(&Surroundings { environment, trace: true, ..Surroundings::default() }, &listeners)
+    TestGateway::start_within(&TestEnvironment { environment, trace: true, ..TestEnvironment::default() }, &listeners)
 }
 
 /// A request, and what the logs have to say about it.
@@ -91,7 +91,7 @@ fn with(mut record: Value, more: &Value) -> Value {
     record
 }
 
-fn rows(gateway: &Gateway) -> Result<Vec<Row>> {
+fn rows(gateway: &TestGateway) -> Result<Vec<Row>> {
     let mut rows = enforced(gateway)?;
     rows.extend(recoveries_and_webhooks(gateway)?);
     rows.extend(identities(gateway)?);
@@ -99,11 +99,11 @@ fn rows(gateway: &Gateway) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn token(gateway: &Gateway) -> Result<String> {
+fn token(gateway: &TestGateway) -> Result<String> {
     gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))
 }
 
-fn enforced(gateway: &Gateway) -> Result<Vec<Row>> {
+fn enforced(gateway: &TestGateway) -> Result<Vec<Row>> {
     let token = token(gateway)?;
     let post = |path: &str| Request::post(path).bearer(&token);
     let keyed = |path: &str| post(path).header("idempotency-key", "k-1");
@@ -238,7 +238,7 @@ fn enforced(gateway: &Gateway) -> Result<Vec<Row>> {
     ])
 }
 
-fn recoveries_and_webhooks(gateway: &Gateway) -> Result<Vec<Row>> {
+fn recoveries_and_webhooks(gateway: &TestGateway) -> Result<Vec<Row>> {
     let token = token(gateway)?;
     let recover = |path: &str| Request::new("GET", path).bearer(&token);
     let path = "/api/v1/refunds/by-idempotency-key/k-1";
@@ -329,7 +329,7 @@ fn recoveries_and_webhooks(gateway: &Gateway) -> Result<Vec<Row>> {
 }
 
 /// Refused identities: which part, and why.
-fn identities(gateway: &Gateway) -> Result<Vec<Row>> {
+fn identities(gateway: &TestGateway) -> Result<Vec<Row>> {
     let long = "t".repeat(64);
     let cases = [
         (json!({"project_id": "shop", "sub": "u1"}), "identity_missing", 401, "jwt.tenant: missing"),
@@ -370,7 +370,7 @@ fn identities(gateway: &Gateway) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn forms_and_shadow(gateway: &Gateway) -> Result<Vec<Row>> {
+fn forms_and_shadow(gateway: &TestGateway) -> Result<Vec<Row>> {
     let token = token(gateway)?;
     let refund = || Request::post("/api/v1//refunds?planted=1").bearer(&token).header("idempotency-key", "k-1");
     let invoked = || restate(200, &[INVOKED]);
@@ -429,7 +429,7 @@ fn forms_and_shadow(gateway: &Gateway) -> Result<Vec<Row>> {
     ])
 }
 
-fn every_outcome(gateway: &Gateway) -> Result<()> {
+fn every_outcome(gateway: &TestGateway) -> Result<()> {
     let rows = rows(gateway)?;
     let mut differences = Vec::new();
     for (number, row) in rows.iter().enumerate() {

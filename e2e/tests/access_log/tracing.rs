@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::{Answer, Capture};
 use e2e::config::Change;
-use e2e::gateway::{Gateway, Surroundings};
+use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::{Request, exchange};
 use e2e::runner::{Group, Test, sharing};
 use e2e::wire::Message;
@@ -18,14 +18,14 @@ const STATE: &str = "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7";
 
 pub(crate) fn group() -> Group {
     // One after the other, since both look at what the backend gets.
-    let both = |world: &World| world.passed().and_then(|()| world.traced());
+    let both = |setup: &TracingSetup| setup.passed().and_then(|()| setup.traced());
     let tests =
         vec![Test::new("trace headers reach the backend as they came, and spans have the record's members", both)];
-    sharing(World::start, tests)
+    sharing(TracingSetup::start, tests)
 }
 
-struct World {
-    gateway: Gateway,
+struct TracingSetup {
+    gateway: TestGateway,
     /// Backend and collector.
     backend: Capture,
 }
@@ -40,7 +40,7 @@ fn tracing() -> Result<Value> {
     Ok(block.get_mut("tracing").context("no member tracing")?.take())
 }
 
-impl World {
+impl TracingSetup {
     fn start() -> Result<Self> {
         let backend = Capture::start()?;
         let invocation = ("x-restate-id".to_owned(), b"inv_1".to_vec());
@@ -48,9 +48,9 @@ impl World {
         let mut traced = listener("hash", "enforce");
         traced.changes.push(Change::Manager("tracing", tracing()?));
         let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
-        let around = Surroundings { environment, backend: Some(backend.address()), ..Surroundings::default() };
+        let around = TestEnvironment { environment, backend: Some(backend.address()), ..TestEnvironment::default() };
         let listeners = [("plain".to_owned(), listener("hash", "enforce")), ("traced".to_owned(), traced)];
-        Ok(Self { gateway: Gateway::start_within(&around, &listeners)?, backend })
+        Ok(Self { gateway: TestGateway::start_within(&around, &listeners)?, backend })
     }
 
     fn send(&self, listener: &str, path: &str) -> Result<u16> {

@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use e2e::runner::Test;
 use serde_json::json;
 
+use super::setup::{Ran, run_command};
 use super::standin::{Sound, StandIn, version};
-use super::world::{Ran, run_command};
 
 pub(crate) fn tests() -> Vec<Test<PathBuf>> {
     vec![

@@ -7,13 +7,13 @@ use e2e::runner::{Test, until_async};
 use harness::http::{Reply, Request};
 use serde_json::{Value, json};
 
-use super::world::{World, test};
+use super::setup::{AdminSetup, test};
 
 const REFUNDS: &str = "/api/v1/refunds";
 /// How often a test looks whether something has happened.
 const POLL: Duration = Duration::from_millis(20);
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<AdminSetup>> {
     vec![
         test("a stored 402 is forgotten and runs again", stored_error).within("forget"),
         test("a corrected request is no collision", corrected).within("forget"),
@@ -37,111 +37,111 @@ fn purged(whats: &[&str]) -> Vec<(String, String)> {
     whats.iter().map(|what| ((*what).to_owned(), "purged".to_owned())).collect()
 }
 
-async fn stored_error(world: &World) -> Result<()> {
+async fn stored_error(setup: &AdminSetup) -> Result<()> {
     let body = overdrawn("forget-1");
     for replayed in [None, Some("true")] {
-        let reply = world.send("alice", REFUNDS, "forget-1", &body).await?;
+        let reply = setup.send("alice", REFUNDS, "forget-1", &body).await?;
         status(&reply, 402)?;
         ensure!(reply.header("idempotent-replayed") == replayed, "{reply:?}");
     }
-    world.run_for("show", "refunds.create", "alice", "forget-1", &[])?.exits(0)?.says("failed 402")?;
+    setup.run_for("show", "refunds.create", "alice", "forget-1", &[])?.exits(0)?.says("failed 402")?;
     // Nobody is asked, so nothing happens.
-    world.run_for("forget", "refunds.create", "alice", "forget-1", &[])?.exits(2)?.says("--yes")?;
-    status(&world.send("alice", REFUNDS, "forget-1", &body).await?, 402)?;
+    setup.run_for("forget", "refunds.create", "alice", "forget-1", &[])?.exits(2)?.says("--yes")?;
+    status(&setup.send("alice", REFUNDS, "forget-1", &body).await?, 402)?;
 
-    let log = world.directory.path().join("purges.jsonl");
+    let log = setup.directory.path().join("purges.jsonl");
     let options = ["--yes", "--audit-log", log.to_str().context("a path")?];
-    let ran = world.run_for("forget", "refunds.create", "alice", "forget-1", &options)?.exits(0)?;
+    let ran = setup.run_for("forget", "refunds.create", "alice", "forget-1", &options)?.exits(0)?;
     ensure!(ran.audit()? == purged(&["result", "claim"]), "{ran:?}");
     ensure!(std::fs::read_to_string(&log)? == ran.stdout, "the file has other lines");
     ensure!(!ran.stdout.contains("alice") && !ran.stdout.contains("forget-1"), "a key in clear: {}", ran.stdout);
 
-    let reply = world.send("alice", REFUNDS, "forget-1", &body).await?;
+    let reply = setup.send("alice", REFUNDS, "forget-1", &body).await?;
     status(&reply, 200)?;
-    ensure!(reply.header("idempotent-replayed").is_none() && world.effects("forget-1").await? == 1, "{reply:?}");
+    ensure!(reply.header("idempotent-replayed").is_none() && setup.effects("forget-1").await? == 1, "{reply:?}");
     // The claim is made anew, so another request is refused again.
-    status(&world.send("alice", REFUNDS, "forget-1", &overdrawn("forget-1-other")).await?, 422)?;
-    world.run_for("forget", "refunds.create", "alice", "forget-none", &["--yes"])?.exits(1)?.says("nothing is stored")
+    status(&setup.send("alice", REFUNDS, "forget-1", &overdrawn("forget-1-other")).await?, 422)?;
+    setup.run_for("forget", "refunds.create", "alice", "forget-none", &["--yes"])?.exits(1)?.says("nothing is stored")
 }
 
-async fn corrected(world: &World) -> Result<()> {
-    status(&world.send("alice", REFUNDS, "forget-2", &overdrawn("forget-2")).await?, 402)?;
+async fn corrected(setup: &AdminSetup) -> Result<()> {
+    status(&setup.send("alice", REFUNDS, "forget-2", &overdrawn("forget-2")).await?, 402)?;
     let body = json!({"order_id": "forget-2", "amount": 50});
-    status(&world.send("alice", REFUNDS, "forget-2", &body).await?, 422)?;
+    status(&setup.send("alice", REFUNDS, "forget-2", &body).await?, 422)?;
     let stored = "t-acme:health-prod:user:alice:forget-2";
-    world.run(["keys", "forget", "--stored-key", stored, "--yes"])?.exits(0)?;
-    status(&world.send("alice", REFUNDS, "forget-2", &body).await?, 200)
+    setup.run(["keys", "forget", "--stored-key", stored, "--yes"])?.exits(0)?;
+    status(&setup.send("alice", REFUNDS, "forget-2", &body).await?, 200)
 }
 
 /// The result is gone and the claim is not, as after its retention.
-async fn lone_claim(world: &World) -> Result<()> {
-    status(&world.send("alice", REFUNDS, "forget-3", &overdrawn("forget-3")).await?, 402)?;
+async fn lone_claim(setup: &AdminSetup) -> Result<()> {
+    status(&setup.send("alice", REFUNDS, "forget-3", &overdrawn("forget-3")).await?, 402)?;
     let sql = "select id from sys_invocation where idempotency_key = 't-acme:health-prod:user:alice:forget-3'";
-    let rows = world.stack.restate.query(sql).await?;
+    let rows = setup.stack.restate.query(sql).await?;
     let id = rows.first().and_then(|row| row.get("id")?.as_str()).context("no id")?;
     let purge = Request::new("PATCH", &format!("/invocations/{id}/purge"));
-    status(&purge.send(&world.stack.restate.admin_url()).await?, 200)?;
+    status(&purge.send(&setup.stack.restate.admin_url()).await?, 200)?;
     let other = json!({"order_id": "forget-3", "amount": 50});
-    status(&world.send("alice", REFUNDS, "forget-3", &other).await?, 422)?;
-    let ran = world.run_for("forget", "refunds.create", "alice", "forget-3", &["--yes"])?.exits(0)?;
+    status(&setup.send("alice", REFUNDS, "forget-3", &other).await?, 422)?;
+    let ran = setup.run_for("forget", "refunds.create", "alice", "forget-3", &["--yes"])?.exits(0)?;
     ensure!(ran.audit()? == purged(&["claim"]), "{ran:?}");
-    status(&world.send("alice", REFUNDS, "forget-3", &other).await?, 200)
+    status(&setup.send("alice", REFUNDS, "forget-3", &other).await?, 200)
 }
 
-async fn shared_claim(world: &World) -> Result<()> {
+async fn shared_claim(setup: &AdminSetup) -> Result<()> {
     let (refund, message) = ("/api/v1/shared.refund", "/api/v1/shared.message");
     let body = json!({"order_id": "forget-4", "amount": 1, "conversation_id": "forget-4", "text": "hello"});
-    status(&world.send("alice", refund, "forget-4", &body).await?, 200)?;
+    status(&setup.send("alice", refund, "forget-4", &body).await?, 200)?;
     // The claim is about the first request with the key, whatever the operation.
-    status(&world.send("alice", message, "forget-4", &body).await?, 422)?;
+    status(&setup.send("alice", message, "forget-4", &body).await?, 422)?;
     // Past the gateway a result of another operation is stored under the key.
-    world.store("t-acme:health-prod:user:alice:forget-4").await?;
-    let ran = world.run_for("forget", "shared.refund", "alice", "forget-4", &["--yes"])?.exits(0)?;
+    setup.store("t-acme:health-prod:user:alice:forget-4").await?;
+    let ran = setup.run_for("forget", "shared.refund", "alice", "forget-4", &["--yes"])?.exits(0)?;
     ensure!(ran.audit()? == purged(&["result"]), "{ran:?}");
-    let ran = world.run_for("forget", "shared.message", "alice", "forget-4", &["--yes"])?.exits(0)?;
+    let ran = setup.run_for("forget", "shared.message", "alice", "forget-4", &["--yes"])?.exits(0)?;
     ensure!(ran.audit()? == purged(&["result", "claim"]), "{ran:?}");
-    status(&world.send("alice", message, "forget-4", &body).await?, 200)
+    status(&setup.send("alice", message, "forget-4", &body).await?, 200)
 }
 
-async fn under_way(world: &World) -> Result<()> {
+async fn under_way(setup: &AdminSetup) -> Result<()> {
     let body = json!({"order_id": "forget-5", "amount": 1, "provider_ms": 600_000});
-    let request = world.send("alice", REFUNDS, "forget-5", &body);
+    let request = setup.send("alice", REFUNDS, "forget-5", &body);
     let (reply, looked) = tokio::join!(request, async {
         let sql = "idempotency_key = 't-acme:health-prod:user:alice:forget-5' and status = 'running'";
-        until_async("the request is under way", POLL, async || Ok(!world.keys(sql).await?.is_empty())).await?;
-        let ran = world.run_for("forget", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(1)?;
+        until_async("the request is under way", POLL, async || Ok(!setup.keys(sql).await?.is_empty())).await?;
+        let ran = setup.run_for("forget", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(1)?;
         ensure!(ran.stdout.is_empty(), "an audit line of what was not done: {ran:?}");
         // The command that it prints gives the request up.
         let path = ran.stderr.split_whitespace().find_map(|word| {
-            word.strip_prefix(&world.stack.restate.admin_url()).filter(|path| path.ends_with("/kill"))
+            word.strip_prefix(&setup.stack.restate.admin_url()).filter(|path| path.ends_with("/kill"))
         });
         let kill = Request::new("PATCH", path.with_context(|| format!("no way to end it: {ran:?}"))?);
-        let reply = kill.send(&world.stack.restate.admin_url()).await?;
+        let reply = kill.send(&setup.stack.restate.admin_url()).await?;
         ensure!((200..300).contains(&reply.status), "{} {}", reply.status, reply.text());
         Ok(())
     });
     looked?;
     status(&reply?, 409)?;
-    world.run_for("forget", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(0)?;
-    status(&world.send("alice", REFUNDS, "forget-5", &json!({"order_id": "forget-5", "amount": 1})).await?, 200)
+    setup.run_for("forget", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(0)?;
+    status(&setup.send("alice", REFUNDS, "forget-5", &json!({"order_id": "forget-5", "amount": 1})).await?, 200)
 }
 
-async fn several(world: &World) -> Result<()> {
+async fn several(setup: &AdminSetup) -> Result<()> {
     for key in ["t-acme:health-prod:user:several:k", "t-acme:shop:user:several:k"] {
-        world.store(key).await?;
+        setup.store(key).await?;
     }
-    let ran = world
+    let ran = setup
         .run(["keys", "forget", "--tenant", "acme", "--subject", "user:several", "--key", "k", "--yes"])?
         .exits(2)?;
     ran.says("2 results are meant")?;
-    ensure!(world.keys("ends_with(idempotency_key, ':user:several:k')").await?.len() == 2, "one is gone");
-    let shown = world
+    ensure!(setup.keys("ends_with(idempotency_key, ':user:several:k')").await?.len() == 2, "one is gone");
+    let shown = setup
         .run(["keys", "show", "--tenant", "acme", "--project", "shop", "--subject", "user:several", "--json"])?
         .exits(0)?;
     let id = shown.json()?.pointer("/invocations/0/id").and_then(Value::as_str).map(str::to_owned).context("no id")?;
-    world.run(["keys", "forget", "--id", &id, "--yes"])?.exits(0)?;
+    setup.run(["keys", "forget", "--id", &id, "--yes"])?.exits(0)?;
     ensure!(
-        world.keys("ends_with(idempotency_key, ':user:several:k')").await? == ["t-acme:health-prod:user:several:k"],
+        setup.keys("ends_with(idempotency_key, ':user:several:k')").await? == ["t-acme:health-prod:user:several:k"],
         "the other is gone"
     );
     Ok(())

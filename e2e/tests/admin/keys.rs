@@ -4,9 +4,9 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::runner::Test;
 use serde_json::{Value, json};
 
-use super::world::{World, test};
+use super::setup::{AdminSetup, test};
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<AdminSetup>> {
     vec![
         test("an erased subject leaves nothing, and others keep all", erased).within("keys"),
         test("an erasure of one project, and of one endpoint", parts).within("keys"),
@@ -21,7 +21,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     ]
 }
 
-async fn erased(world: &World) -> Result<()> {
+async fn erased(setup: &AdminSetup) -> Result<()> {
     let own = [
         "t-acme:health-prod:user:e_e:a",
         "t-acme:other:user:e_e:b:c",
@@ -39,29 +39,29 @@ async fn erased(world: &World) -> Result<()> {
         "t-Acme:health-prod:user:e_e:a",
     ];
     for key in own.iter().chain(&others) {
-        world.store(key).await?;
+        setup.store(key).await?;
     }
     // Two more of the subject by the gateway, one of them with a claim of the guard.
-    let reply = world.send("e_e", "/api/v1/refunds", "claimed", &json!({"order_id": "erase-1", "amount": 1})).await?;
+    let reply = setup.send("e_e", "/api/v1/refunds", "claimed", &json!({"order_id": "erase-1", "amount": 1})).await?;
     ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
-    let reply = world.send("e_e", "/api/v1/carts/7/checkout", "cart", &json!({"total": 1})).await?;
+    let reply = setup.send("e_e", "/api/v1/carts/7/checkout", "cart", &json!({"total": 1})).await?;
     ensure!(reply.status == 201, "{} {}", reply.status, reply.text());
 
-    let claims = async || world.keys("target_service_name = 'IdempotencyGuard'").await;
-    let (before, all) = (claims().await?, world.keys("true").await?);
+    let claims = async || setup.keys("target_service_name = 'IdempotencyGuard'").await;
+    let (before, all) = (claims().await?, setup.keys("true").await?);
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:e_e"];
-    let dry = world.run(erase)?.exits(1)?;
+    let dry = setup.run(erase)?.exits(1)?;
     ensure!(dry.stdout.lines().count() == 7, "six results: {dry:?}");
     dry.says("6 results (0 under way), 0 calls of handlers and 1 claim of the guard")?;
     dry.says("nothing was purged: --yes purges")?;
-    ensure!(world.keys("true").await? == all, "a dry run changed something");
+    ensure!(setup.keys("true").await? == all, "a dry run changed something");
 
-    let ran = world.run(erase.into_iter().chain(["--yes", "--by", "dpo"]))?.exits(0)?;
+    let ran = setup.run(erase.into_iter().chain(["--yes", "--by", "dpo"]))?.exits(0)?;
     let audit = ran.audit()?;
     let of = |what: &str| audit.iter().filter(|(seen, result)| seen == what && result == "purged").count();
     ensure!((of("result"), of("claim"), audit.len()) == (6, 1, 7), "{audit:?}");
     ensure!(ran.stdout.contains(r#""who":"dpo""#) && !ran.stdout.contains("e_e"), "{}", ran.stdout);
-    let left = world.keys("idempotency_key is not null").await?;
+    let left = setup.keys("idempotency_key is not null").await?;
     for key in own.into_iter().chain(["t-acme:health-prod:user:e_e:claimed", "t-acme:health-prod:user:e_e:cart"]) {
         ensure!(!left.iter().any(|left| left == key), "{key} is left");
     }
@@ -69,26 +69,26 @@ async fn erased(world: &World) -> Result<()> {
         ensure!(left.iter().any(|left| left == key), "{key} is gone");
     }
     ensure!(claims().await?.len() == before.len() - 1, "the claim is left, or another is gone");
-    world.run(erase)?.exits(0)?.says("no result of user:e_e is stored in the tenant acme")?;
+    setup.run(erase)?.exits(0)?.says("no result of user:e_e is stored in the tenant acme")?;
     // The erased request runs anew, as if it had never been.
-    let reply = world.send("e_e", "/api/v1/refunds", "claimed", &json!({"order_id": "erase-2", "amount": 2})).await?;
+    let reply = setup.send("e_e", "/api/v1/refunds", "claimed", &json!({"order_id": "erase-2", "amount": 2})).await?;
     ensure!(reply.status == 200 && reply.header("idempotent-replayed").is_none(), "{reply:?}");
     Ok(())
 }
 
-async fn parts(world: &World) -> Result<()> {
+async fn parts(setup: &AdminSetup) -> Result<()> {
     for key in ["t-acme:health-prod:user:part:a", "t-acme:other:user:part:a"] {
-        world.store(key).await?;
+        setup.store(key).await?;
     }
     let refund = json!({"order_id": "part", "amount": 1});
-    let reply = world.send("part", "/api/v1/refunds", "b", &refund).await?;
+    let reply = setup.send("part", "/api/v1/refunds", "b", &refund).await?;
     ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
     let of = async || {
-        world.keys("starts_with(idempotency_key, 't-acme:') and split_part(idempotency_key, ':', 4) = 'part'").await
+        setup.keys("starts_with(idempotency_key, 't-acme:') and split_part(idempotency_key, ':', 4) = 'part'").await
     };
-    let policy = world.policy.display().to_string();
+    let policy = setup.policy.display().to_string();
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:part", "--yes"];
-    world
+    setup
         .run(erase.into_iter().chain([
             "--policy",
             &policy,
@@ -99,60 +99,60 @@ async fn parts(world: &World) -> Result<()> {
         ]))?
         .exits(0)?;
     ensure!(of().await? == ["t-acme:health-prod:user:part:a", "t-acme:other:user:part:a"], "{:?}", of().await?);
-    world.run(erase.into_iter().chain(["--project", "other"]))?.exits(0)?;
+    setup.run(erase.into_iter().chain(["--project", "other"]))?.exits(0)?;
     ensure!(of().await? == ["t-acme:health-prod:user:part:a"], "{:?}", of().await?);
     Ok(())
 }
 
-async fn erased_under_way(world: &World) -> Result<()> {
-    world.store("t-acme:health-prod:user:busy:done").await?;
+async fn erased_under_way(setup: &AdminSetup) -> Result<()> {
+    setup.store("t-acme:health-prod:user:busy:done").await?;
     let body = json!({"order_id": "busy", "amount": 1, "provider_ms": 600_000});
-    let (reply, looked) = tokio::join!(world.send("busy", "/api/v1/refunds", "running", &body), async {
+    let (reply, looked) = tokio::join!(setup.send("busy", "/api/v1/refunds", "running", &body), async {
         let running = "idempotency_key = 't-acme:health-prod:user:busy:running' and status = 'running'";
         e2e::runner::until_async("it is under way", std::time::Duration::from_millis(20), async || {
-            Ok(!world.keys(running).await?.is_empty())
+            Ok(!setup.keys(running).await?.is_empty())
         })
         .await?;
-        let ran = world.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(1)?;
+        let ran = setup.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(1)?;
         let results: Vec<_> = ran.audit()?;
         ensure!(results.iter().filter(|(_, result)| result == "refused_in_flight").count() == 1, "{ran:?}");
         // Its claim stays with it.
         ensure!(!results.iter().any(|(what, _)| what == "claim"), "{ran:?}");
         ran.says("/cancel")?;
         let sql = "select id from sys_invocation where idempotency_key = 't-acme:health-prod:user:busy:running'";
-        let rows = world.stack.restate.query(sql).await?;
+        let rows = setup.stack.restate.query(sql).await?;
         let id = rows.first().and_then(|row| row.get("id")?.as_str()).context("no id")?;
         let kill = harness::http::Request::new("PATCH", &format!("/invocations/{id}/kill"));
-        kill.send(&world.stack.restate.admin_url()).await?;
+        kill.send(&setup.stack.restate.admin_url()).await?;
         Ok(())
     });
     looked?;
     ensure!(reply?.status == 409, "it was killed");
-    world.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(0)?;
-    ensure!(world.keys("split_part(idempotency_key, ':', 4) = 'busy'").await?.is_empty(), "something is left");
+    setup.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(0)?;
+    ensure!(setup.keys("split_part(idempotency_key, ':', 4) = 'busy'").await?.is_empty(), "something is left");
     Ok(())
 }
 
 /// A handler calls another service, whose invocation has no key and holds what it was given.
-async fn calls(world: &World) -> Result<()> {
+async fn calls(setup: &AdminSetup) -> Result<()> {
     for user in ["caller", "callee"] {
         let key = format!("t-acme:health-prod:user:{user}:calls");
         let body = json!({"id": user, "data": {"object": {"account": user, "amount": 1}}});
         let request = harness::http::Request::post("/restate/call/Deposits/receive");
         let request = request.header("idempotency-key", key).json(&body);
-        let reply = request.send(&world.stack.restate.ingress_url()).await?;
+        let reply = request.send(&setup.stack.restate.ingress_url()).await?;
         ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
     }
     let deposits = async || {
         let sql = "select id from sys_invocation where target_service_name = 'Accounts' and idempotency_key is null";
-        world.stack.restate.query(sql).await
+        setup.stack.restate.query(sql).await
     };
     ensure!(deposits().await?.len() == 2, "two calls");
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:caller"];
-    let dry = world.run(erase)?.exits(1)?;
+    let dry = setup.run(erase)?.exits(1)?;
     dry.says("1 result (0 under way), 1 call of handlers")?;
     dry.says("Accounts/deposit  succeeded  called by inv_")?;
-    let ran = world.run(erase.into_iter().chain(["--yes"]))?.exits(0)?;
+    let ran = setup.run(erase.into_iter().chain(["--yes"]))?.exits(0)?;
     let order: Vec<String> = ran.audit()?.into_iter().map(|(what, _)| what).collect();
     ensure!(order == ["call", "result"], "{ran:?}");
     ensure!(deposits().await?.len() == 1, "the call of the other subject stays, and no other");
@@ -161,8 +161,8 @@ async fn calls(world: &World) -> Result<()> {
 
 /// A call under a key of its own and the run of a workflow belong to whoever makes them, too: without their results that work
 /// would run again for the other subject.
-async fn shared_calls(world: &World) -> Result<()> {
-    let restate = &world.stack.restate;
+async fn shared_calls(setup: &AdminSetup) -> Result<()> {
+    let restate = &setup.stack.restate;
     let share = async |user: &str| {
         let key = format!("t-acme:health-prod:user:{user}:shared");
         let body = json!({"id": "evt-shared", "data": {"object": {"account": "shared", "amount": 1}}});
@@ -180,8 +180,8 @@ async fn shared_calls(world: &World) -> Result<()> {
     let poll = std::time::Duration::from_millis(20);
     e2e::runner::until_async("both are there", poll, async || Ok(shared().await?.len() == 2)).await?;
     let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:sharer"];
-    world.run(erase)?.exits(1)?.says("1 result (0 under way), 0 calls of handlers")?;
-    let ran = world.run(erase.into_iter().chain(["--yes"]))?.exits(0)?;
+    setup.run(erase)?.exits(1)?.says("1 result (0 under way), 0 calls of handlers")?;
+    let ran = setup.run(erase.into_iter().chain(["--yes"]))?.exits(0)?;
     ensure!(ran.audit()? == [("result".to_owned(), "purged".to_owned())], "{ran:?}");
     ensure!(shared().await?.len() == 2, "{:?}", shared().await?);
     // The other subject gets what was made, and nothing is made again.
@@ -190,19 +190,19 @@ async fn shared_calls(world: &World) -> Result<()> {
 }
 
 /// An interruption leaves one claim at most that nobody can find, and no retry in between loses its claim.
-async fn claim_by_claim(world: &World) -> Result<()> {
+async fn claim_by_claim(setup: &AdminSetup) -> Result<()> {
     for key in ["first", "second"] {
         let body = json!({"order_id": key, "amount": 1});
-        let reply = world.send("by-turns", "/api/v1/refunds", key, &body).await?;
+        let reply = setup.send("by-turns", "/api/v1/refunds", key, &body).await?;
         ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
     }
-    let ran = world.run(["keys", "erase", "--tenant", "acme", "--subject", "user:by-turns", "--yes"])?.exits(0)?;
+    let ran = setup.run(["keys", "erase", "--tenant", "acme", "--subject", "user:by-turns", "--yes"])?.exits(0)?;
     let order: Vec<String> = ran.audit()?.into_iter().map(|(what, _)| what).collect();
     ensure!(order == ["result", "claim", "result", "claim"], "{ran:?}");
     Ok(())
 }
 
-fn listed(ran: &super::world::Ran) -> Result<Vec<String>> {
+fn listed(ran: &super::setup::Ran) -> Result<Vec<String>> {
     let list = ran.json()?;
     let rows = list.get("invocations").and_then(Value::as_array).context("no invocations")?;
     let mut keys: Vec<String> =
@@ -211,12 +211,12 @@ fn listed(ran: &super::world::Ran) -> Result<Vec<String>> {
     Ok(keys)
 }
 
-async fn patterns(world: &World) -> Result<()> {
+async fn patterns(setup: &AdminSetup) -> Result<()> {
     for key in ["t-a_c:p:user:u:k", "t-abc:p:user:u:k", "t-a_c:p:user:%25:k", "t-a_c:p_:user:u:k", "t-a_c:pq:user:u:k"]
     {
-        world.store(key).await?;
+        setup.store(key).await?;
     }
-    let list = |args: &[&str]| listed(&world.run(["keys", "list", "--json"].iter().chain(args))?.exits(0)?);
+    let list = |args: &[&str]| listed(&setup.run(["keys", "list", "--json"].iter().chain(args))?.exits(0)?);
     let of_a_c = ["t-a_c:p:user:%25:k", "t-a_c:p:user:u:k", "t-a_c:p_:user:u:k", "t-a_c:pq:user:u:k"];
     ensure!(list(&["--tenant", "a_c"])? == of_a_c, "{:?}", list(&["--tenant", "a_c"])?);
     ensure!(list(&["--tenant", "a_c", "--project", "p_"])? == ["t-a_c:p_:user:u:k"], "the project");
@@ -225,27 +225,27 @@ async fn patterns(world: &World) -> Result<()> {
     Ok(())
 }
 
-async fn injection(world: &World) -> Result<()> {
-    world.store("t-quote:p:user:o%27hara:k").await?;
+async fn injection(setup: &AdminSetup) -> Result<()> {
+    setup.store("t-quote:p:user:o%27hara:k").await?;
     for tenant in ["quote' or '1'='1", "%", "*"] {
-        world.run(["keys", "list", "--tenant", tenant])?.exits(2)?;
+        setup.run(["keys", "list", "--tenant", tenant])?.exits(2)?;
     }
     // A subject may hold a quote, and a key is not asked to have the grammar of clients' keys.
-    let found = world.run(["keys", "list", "--json", "--tenant", "quote", "--subject", "user:o'hara"])?.exits(0)?;
+    let found = setup.run(["keys", "list", "--json", "--tenant", "quote", "--subject", "user:o'hara"])?.exits(0)?;
     ensure!(listed(&found)? == ["t-quote:p:user:o%27hara:k"], "{found:?}");
     for key in ["k'or'1'='1", "k\\'--", "k';drop", "''"] {
-        let found = world.run(["keys", "list", "--json", "--tenant", "quote", "--key", key])?.exits(0)?;
+        let found = setup.run(["keys", "list", "--json", "--tenant", "quote", "--key", key])?.exits(0)?;
         ensure!(listed(&found)?.is_empty(), "{key}: {found:?}");
         let after = format!("inv_1'{key}");
-        world.run(["keys", "list", "--json", "--tenant", "quote", "--after", &after])?.exits(2)?;
+        setup.run(["keys", "list", "--json", "--tenant", "quote", "--after", &after])?.exits(2)?;
     }
     Ok(())
 }
 
-async fn pages(world: &World) -> Result<()> {
+async fn pages(setup: &AdminSetup) -> Result<()> {
     let keys: Vec<String> = (0..5).map(|number| format!("t-pages:p:user:u:k{number}")).collect();
     for key in &keys {
-        world.store(key).await?;
+        setup.store(key).await?;
     }
     let (mut seen, mut after, mut count) = (Vec::new(), None::<String>, 0);
     loop {
@@ -253,7 +253,7 @@ async fn pages(world: &World) -> Result<()> {
         if let Some(after) = &after {
             args.extend(["--after", after]);
         }
-        let page = world.run(args)?.exits(0)?;
+        let page = setup.run(args)?.exits(0)?;
         seen.extend(listed(&page)?);
         count += 1;
         match page.json()?.get("next").and_then(Value::as_str) {
@@ -264,20 +264,20 @@ async fn pages(world: &World) -> Result<()> {
     }
     seen.sort();
     ensure!(seen == keys && count == 3, "{count} pages: {seen:?}");
-    let all = world.run(["keys", "list", "--json", "--tenant", "pages", "--limit", "0"])?.exits(0)?;
+    let all = setup.run(["keys", "list", "--json", "--tenant", "pages", "--limit", "0"])?.exits(0)?;
     ensure!(listed(&all)? == keys, "{all:?}");
     Ok(())
 }
 
-async fn by_log(world: &World) -> Result<()> {
-    world.store("t-logged:p:user:u:k").await?;
-    world.store("t-logged:p:user:u:l").await?;
-    let shown = world.run(["keys", "show", "--json", "--stored-key", "t-logged:p:user:u:k"])?.exits(0)?;
+async fn by_log(setup: &AdminSetup) -> Result<()> {
+    setup.store("t-logged:p:user:u:k").await?;
+    setup.store("t-logged:p:user:u:l").await?;
+    let shown = setup.run(["keys", "show", "--json", "--stored-key", "t-logged:p:user:u:k"])?.exits(0)?;
     let id = shown.json()?.pointer("/invocations/0/id").and_then(Value::as_str).map(str::to_owned).context("no id")?;
     // printf %s t-logged:p:user:u:k | sha256sum
     let hash = "sha256:46b9e440e45069c97b157c29bfa297da83e61d524c85a57e8afc7a4ff89e228d";
     for choice in [["--id", &format!("{id}.0123456789abcdefghijkl")], ["--key-hash", hash]] {
-        let found = world.run(["keys", "show", "--json"].into_iter().chain(choice))?.exits(0)?;
+        let found = setup.run(["keys", "show", "--json"].into_iter().chain(choice))?.exits(0)?;
         ensure!(listed(&found)? == ["t-logged:p:user:u:k"], "{found:?}");
     }
     Ok(())

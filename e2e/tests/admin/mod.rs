@@ -9,8 +9,8 @@ mod forgetting;
 mod keys;
 mod partial;
 mod retention;
+mod setup;
 mod standin;
-mod world;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests = retention::tests();
@@ -20,8 +20,8 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     without_restate.extend(partial::tests());
     without_restate.extend(asking::tests());
     Ok(vec![
-        sharing(world::World::start, tests),
-        sharing(world::Clamped::start, retention::clamped_tests()),
-        sharing(world::command, without_restate),
+        sharing(setup::AdminSetup::start, tests),
+        sharing(setup::Clamped::start, retention::clamped_tests()),
+        sharing(setup::command, without_restate),
     ])
 }

@@ -9,8 +9,8 @@ use e2e::runner::Test;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::setup::run_command;
 use super::standin::{Sound, StandIn, unknown_invocation};
-use super::world::run_command;
 
 pub(crate) fn tests() -> Vec<Test<PathBuf>> {
     vec![

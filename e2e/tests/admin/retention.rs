@@ -7,9 +7,9 @@ use e2e::runner::Test;
 use harness::http::Request;
 use serde_json::{Value, json};
 
-use super::world::{Clamped, Ran, World, test};
+use super::setup::{AdminSetup, Clamped, Ran, test};
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<AdminSetup>> {
     vec![
         test("drift is found, applied, and found clean", drift).within("retention"),
         test("what the admin API cannot change is left to people", by_hand).within("retention"),
@@ -63,50 +63,50 @@ async fn kept(admin: &str, service: &str) -> Result<Value> {
     reply.json().get("idempotency_retention").cloned().context("no retention")
 }
 
-async fn drift(world: &World) -> Result<()> {
-    let admin = world.stack.restate.admin_url();
-    let file = policy(world.directory.path(), "drift.json", "3d", "9d", refunds())?;
-    let found = world.run(retention("plan", &file, &["--check", "--json"]))?.exits(1)?;
+async fn drift(setup: &AdminSetup) -> Result<()> {
+    let admin = setup.stack.restate.admin_url();
+    let file = policy(setup.directory.path(), "drift.json", "3d", "9d", refunds())?;
+    let found = setup.run(retention("plan", &file, &["--check", "--json"]))?.exits(1)?;
     let rows = |state| {
         expected(&[("Refunds idempotency_retention", state), ("IdempotencyGuard idempotency_retention", state)])
     };
     ensure!(states(&found)? == rows("change"), "{found:?}");
-    world
+    setup
         .run(retention("plan", &file, &[]))?
         .exits(0)?
         .says("~ Refunds           idempotency_retention  7d -> 3d  (class money)")?;
 
-    let refused = world.run(retention("apply", &file, &[]))?.exits(2)?;
+    let refused = setup.run(retention("apply", &file, &[]))?.exits(2)?;
     refused.says("--yes")?;
     ensure!(kept(&admin, "Refunds").await? == json!("7d"), "it was changed without a yes");
 
-    let applied = world.run(retention("apply", &file, &["--yes", "--json"]))?.exits(0)?;
+    let applied = setup.run(retention("apply", &file, &["--yes", "--json"]))?.exits(0)?;
     ensure!(states(&applied)? == rows("equal"), "{applied:?}");
     ensure!(kept(&admin, "Refunds").await? == json!("3d"), "it was not changed");
     ensure!(kept(&admin, "IdempotencyGuard").await? == json!("9d"), "the guard's was not changed");
-    world.run(retention("plan", &file, &["--check"]))?.exits(0)?.says("Restate has what the policy declares")?;
+    setup.run(retention("plan", &file, &["--check"]))?.exits(0)?.says("Restate has what the policy declares")?;
     // Nothing is left to ask about.
-    world.run(retention("apply", &file, &[]))?.exits(0)?;
+    setup.run(retention("apply", &file, &[]))?.exits(0)?;
 
-    let reply = world.send("drift", "/api/v1/refunds", "drift-1", &json!({"order_id": "drift-1", "amount": 1})).await?;
+    let reply = setup.send("drift", "/api/v1/refunds", "drift-1", &json!({"order_id": "drift-1", "amount": 1})).await?;
     ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
     let sql = "select completion_retention from sys_invocation where idempotency_key = 't-acme:health-prod:user:drift:drift-1'";
-    let rows = world.stack.restate.query(sql).await?;
+    let rows = setup.stack.restate.query(sql).await?;
     ensure!(rows.first().and_then(|row| row.get("completion_retention")) == Some(&json!("PT259200S")), "{rows:?}");
     Ok(())
 }
 
-async fn by_hand(world: &World) -> Result<()> {
+async fn by_hand(setup: &AdminSetup) -> Result<()> {
     // Another test changes the guard's retention.
-    let admin = world.stack.restate.admin_url();
+    let admin = setup.stack.restate.admin_url();
     let guard = kept(&admin, "IdempotencyGuard").await?;
     let guard = guard.as_str().context("the guard's retention")?;
     let services = json!({
         "Payments": {"class": "money"},
         "Conversations": {"class": "money", "on_max_attempts": "pause"},
     });
-    let file = policy(world.directory.path(), "by-hand.json", "3d", guard, services)?;
-    let left = world.run(retention("apply", &file, &["--yes", "--json"]))?.exits(1)?;
+    let file = policy(setup.directory.path(), "by-hand.json", "3d", guard, services)?;
+    let left = setup.run(retention("apply", &file, &["--yes", "--json"]))?.exits(1)?;
     let states = states(&left)?;
     for row in expected(&[
         ("Payments idempotency_retention", "service_missing"),
@@ -115,7 +115,7 @@ async fn by_hand(world: &World) -> Result<()> {
     ]) {
         ensure!(states.contains(&row), "{row:?} is not in {states:?}");
     }
-    let text = world.run(retention("plan", &file, &["--check"]))?.exits(1)?;
+    let text = setup.run(retention("plan", &file, &["--check"]))?.exits(1)?;
     for line in [
         "! Conversations     on_max_attempts        kill -> pause",
         ".retry_policy_pause_on_max_attempts()",
@@ -127,37 +127,37 @@ async fn by_hand(world: &World) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_declared(world: &World) -> Result<()> {
-    let file = world.directory.path().join("nothing.json");
+async fn nothing_declared(setup: &AdminSetup) -> Result<()> {
+    let file = setup.directory.path().join("nothing.json");
     std::fs::write(&file, json!({"version": 1, "backend": {"kind": "restate"}, "routes": []}).to_string())?;
-    world.run(retention("plan", &file, &["--check"]))?.exits(2)?.says("declares no retention")
+    setup.run(retention("plan", &file, &["--check"]))?.exits(2)?.says("declares no retention")
 }
 
-fn clamped(world: &Clamped) -> Result<()> {
-    let admin = world.restate.admin_url();
+fn clamped(setup: &Clamped) -> Result<()> {
+    let admin = setup.restate.admin_url();
     let seen = || e2e::runner::runtime()?.block_on(kept(&admin, "Refunds"));
     // The service asks for 7d itself, so that the server says at once that it holds it back.
-    let long = policy(world.directory.path(), "long.json", "2d", "12h", refunds())?;
+    let long = policy(setup.directory.path(), "long.json", "2d", "12h", refunds())?;
     let rows = |guard| {
         expected(&[("Refunds idempotency_retention", "clamped"), ("IdempotencyGuard idempotency_retention", guard)])
     };
-    let planned = world.run(retention("plan", &long, &["--json", "--check"]))?.exits(1)?;
+    let planned = setup.run(retention("plan", &long, &["--json", "--check"]))?.exits(1)?;
     ensure!(states(&planned)? == rows("change"), "{planned:?}");
-    let applied = world.run(retention("apply", &long, &["--yes", "--json"]))?.exits(1)?;
+    let applied = setup.run(retention("apply", &long, &["--yes", "--json"]))?.exits(1)?;
     ensure!(states(&applied)? == rows("equal"), "{applied:?}");
     applied.says("max-idempotency-retention = \\\"2d\\\"")?;
     ensure!(seen()? == json!("1d"), "{}", seen()?);
 
     // Where the server says nothing before, only reading back tells it.
-    let short = policy(world.directory.path(), "short.json", "6h", "12h", refunds())?;
-    world.run(retention("apply", &short, &["--yes"]))?.exits(0)?;
+    let short = policy(setup.directory.path(), "short.json", "6h", "12h", refunds())?;
+    setup.run(retention("apply", &short, &["--yes"]))?.exits(0)?;
     ensure!(seen()? == json!("6h"), "{}", seen()?);
-    let planned = world.run(retention("plan", &long, &["--json"]))?.exits(0)?;
+    let planned = setup.run(retention("plan", &long, &["--json"]))?.exits(0)?;
     ensure!(
         states(&planned)?.first() == Some(&("Refunds idempotency_retention".to_owned(), "change".to_owned())),
         "{planned:?}"
     );
-    let applied = world.run(retention("apply", &long, &["--yes", "--json"]))?.exits(1)?;
+    let applied = setup.run(retention("apply", &long, &["--yes", "--json"]))?.exits(1)?;
     ensure!(states(&applied)? == rows("equal"), "{applied:?}");
     Ok(())
 }

@@ -5,9 +5,9 @@ use e2e::frames::{self, Flow, Stream};
 use e2e::raw::{Connection, Request};
 use e2e::runner::Test;
 
-use super::{LIMIT, World, member, post, test};
+use super::{CollisionSetup, LIMIT, member, post, test};
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<CollisionSetup>> {
     vec![
         test("bodies of every length", lengths),
         test("chunked bodies, and trailers over HTTP/1.1 and HTTP/2", framings),
@@ -28,7 +28,7 @@ const fn status_of(length: usize) -> u16 {
     if length > 40 { 200 } else { 422 }
 }
 
-fn lengths(world: &World) -> Result<()> {
+fn lengths(setup: &CollisionSetup) -> Result<()> {
     const LENGTHS: [usize; 7] = [0, 1, 41, 16_384, 70_000, LIMIT - 1, LIMIT];
     for endpoint in ["enforced", "observed"] {
         let key = |length: usize| format!("length-{endpoint}-{length}");
@@ -37,7 +37,7 @@ fn lengths(world: &World) -> Result<()> {
         let first = || {
             LENGTHS.iter().try_for_each(|length| {
                 let request = request(*length, body(&key(*length), *length, b'a'));
-                let reply = world.answered(&key(*length), &request, status_of(*length))?;
+                let reply = setup.answered(&key(*length), &request, status_of(*length))?;
                 ensure!(member(&reply, "code") != "idempotency_key_reused", "{length}: {}", reply.json());
                 Ok(())
             })
@@ -50,54 +50,54 @@ fn lengths(world: &World) -> Result<()> {
         if endpoint == "enforced" {
             first()?;
             first()?;
-            LENGTHS.iter().try_for_each(|length| world.reused(&key(*length), &other(*length)))?;
+            LENGTHS.iter().try_for_each(|length| setup.reused(&key(*length), &other(*length)))?;
         } else {
             let all = LENGTHS.len() as u64;
-            world.all_observed(endpoint, all, "match", first)?;
-            world.all_observed(endpoint, all, "match", first)?;
+            setup.all_observed(endpoint, all, "match", first)?;
+            setup.all_observed(endpoint, all, "match", first)?;
             let others = || {
                 LENGTHS
                     .iter()
-                    .try_for_each(|length| world.answered(&key(*length), &other(*length), status_of(*length)).map(drop))
+                    .try_for_each(|length| setup.answered(&key(*length), &other(*length), status_of(*length)).map(drop))
             };
-            world.all_observed(endpoint, all, "mismatch", others)?;
-            world.until("the mismatches are counted", || Ok(world.collisions("observe", endpoint)? >= all))?;
+            setup.all_observed(endpoint, all, "mismatch", others)?;
+            setup.until("the mismatches are counted", || Ok(setup.collisions("observe", endpoint)? >= all))?;
         }
         for length in LENGTHS {
             // What has no room for an effect is one call nevertheless.
-            let stored = world.chain.stored(&format!("t-acme:shop:user:alice:{}", key(length)))?;
+            let stored = setup.chain.stored(&format!("t-acme:shop:user:alice:{}", key(length)))?;
             ensure!(stored.len() == 1, "{}: {stored:?}", key(length));
-            ensure!(world.chain.effects(&key(length))? == u64::from(length > 40), "{}: its effect", key(length));
+            ensure!(setup.chain.effects(&key(length))? == u64::from(length > 40), "{}: its effect", key(length));
         }
     }
     // Declared above the limit, and not declared.
     let above =
         |endpoint: &str, key: &str| post(endpoint, key).header("content-type", "a/b").body(body(key, LIMIT + 1, b'a'));
-    let refused = world.answered("declared", &above("enforced", "above-declared"), 413)?;
+    let refused = setup.answered("declared", &above("enforced", "above-declared"), 413)?;
     ensure!(member(&refused, "code") == "body_too_large", "{}", refused.json());
-    let refused = world.answered("chunked", &above("enforced", "above-chunked").trailer("x-t", "1"), 413)?;
+    let refused = setup.answered("chunked", &above("enforced", "above-chunked").trailer("x-t", "1"), 413)?;
     ensure!(member(&refused, "code") == "body_too_large", "{}", refused.json());
-    world.answered("observed", &above("observed", "above-observed"), 200)?;
-    world.answered("observed, chunked", &above("observed", "above-observed-2").trailer("x-t", "1"), 200)?;
+    setup.answered("observed", &above("observed", "above-observed"), 200)?;
+    setup.answered("observed, chunked", &above("observed", "above-observed-2").trailer("x-t", "1"), 200)?;
     for key in ["above-observed", "above-observed-2"] {
-        ensure!(world.chain.effects(key)? == 1, "{key} is forwarded");
+        ensure!(setup.chain.effects(key)? == 1, "{key} is forwarded");
     }
-    world.until("both are counted", || Ok(world.claims("body_too_large", "observed")? == 2))
+    setup.until("both are counted", || Ok(setup.claims("body_too_large", "observed")? == 2))
 }
 
-fn framings(world: &World) -> Result<()> {
+fn framings(setup: &CollisionSetup) -> Result<()> {
     for endpoint in ["framed-enforced", "framed-observed"] {
         let key = format!("framing-{endpoint}");
         let whole = post(endpoint, &key).header("content-type", "a/b").body(body(&key, 50_000, b'a'));
         if endpoint == "framed-observed" {
-            world.observed(&whole, "match", || world.answered("content-length", &whole, 200).map(drop))?;
+            setup.observed(&whole, "match", || setup.answered("content-length", &whole, 200).map(drop))?;
         } else {
-            world.answered("content-length", &whole, 200)?;
+            setup.answered("content-length", &whole, 200)?;
         }
-        world.answered("chunked with trailers", &whole.clone().trailer("x-sum", "1"), 200)?;
+        setup.answered("chunked with trailers", &whole.clone().trailer("x-sum", "1"), 200)?;
         // A `GET` without a body has no `content-length`.
         let head = Request { method: "GET".to_owned(), body: Vec::new(), ..whole.clone() };
-        let head = world.authenticated(&head.header("transfer-encoding", "chunked")).http1();
+        let head = setup.authenticated(&head.header("transfer-encoding", "chunked")).http1();
         let mut written = [b"POST", head.get(3..).context("a method")?].concat();
         for part in whole.body.chunks(777) {
             written.extend(format!("{:x}\r\n", part.len()).bytes());
@@ -105,28 +105,28 @@ fn framings(world: &World) -> Result<()> {
             written.extend(b"\r\n");
         }
         written.extend(b"0\r\n\r\n");
-        world.patiently("chunks of 777 bytes", &whole, || e2e::raw::exchange(world.address()?, "POST", &written))?;
+        setup.patiently("chunks of 777 bytes", &whole, || e2e::raw::exchange(setup.address()?, "POST", &written))?;
         for (what, request) in
             [("HTTP/2", whole.clone()), ("HTTP/2 with trailers", whole.clone().trailer("x-sum", "1"))]
         {
-            world.patiently(what, &request, || world.http2(&request))?;
+            setup.patiently(what, &request, || setup.http2(&request))?;
         }
         let mut other = whole.clone().trailer("x-sum", "1");
         *other.body.last_mut().context("a body")? = b'b';
         if endpoint == "framed-enforced" {
-            let reply = world.repeated(&other, || world.http2(&other))?;
+            let reply = setup.repeated(&other, || setup.http2(&other))?;
             super::is_reuse(&reply)?;
         } else {
-            world.observed(&other, "mismatch", || world.patiently("another body", &other, || world.http2(&other)))?;
-            world.until("the mismatch is counted", || Ok(world.collisions("observe", endpoint)? >= 1))?;
+            setup.observed(&other, "mismatch", || setup.patiently("another body", &other, || setup.http2(&other)))?;
+            setup.until("the mismatch is counted", || Ok(setup.collisions("observe", endpoint)? >= 1))?;
         }
-        ensure!(world.chain.effects(&key)? == 1, "{key}: one effect");
+        ensure!(setup.chain.effects(&key)? == 1, "{key}: one effect");
     }
     Ok(())
 }
 
 /// The key can still be used with another body, and that is the first claim.
-fn half_way(world: &World) -> Result<()> {
+fn half_way(setup: &CollisionSetup) -> Result<()> {
     for (endpoint, protocol) in [
         ("half-enforced", "HTTP/1.1"),
         ("half-observed", "HTTP/1.1"),
@@ -135,32 +135,32 @@ fn half_way(world: &World) -> Result<()> {
     ] {
         let key = format!("half-way-{endpoint}-{}", protocol.len());
         let whole = post(endpoint, &key).header("content-type", "a/b").body(body(&key, 50_000, b'a'));
-        let ended = world.chain.gateway.stat("downstream_rq_rx_reset")?;
-        let begun = world.chain.gateway.stat("downstream_rq_total")?;
+        let ended = setup.chain.gateway.stat("downstream_rq_rx_reset")?;
+        let begun = setup.chain.gateway.stat("downstream_rq_total")?;
         if protocol == "HTTP/2" {
-            let stream = unfinished(&world.authenticated(&whole));
-            frames::Connection::open(world.address()?)?.exchange(&stream)?;
+            let stream = unfinished(&setup.authenticated(&whole));
+            frames::Connection::open(setup.address()?)?.exchange(&stream)?;
         } else {
-            let written = world.authenticated(&whole).http1();
-            let mut connection = Connection::open(world.address()?)?;
+            let written = setup.authenticated(&whole).http1();
+            let mut connection = Connection::open(setup.address()?)?;
             connection.send(written.get(..written.len() - 1).context("a request")?)?;
-            world.until("the gateway has the request", || {
-                Ok(world.chain.gateway.stat("downstream_rq_total")? > begun)
+            setup.until("the gateway has the request", || {
+                Ok(setup.chain.gateway.stat("downstream_rq_total")? > begun)
             })?;
             drop(connection);
         }
-        world.until("the gateway sees that it has ended", || {
-            Ok(world.chain.gateway.stat("downstream_rq_rx_reset")? > ended)
+        setup.until("the gateway sees that it has ended", || {
+            Ok(setup.chain.gateway.stat("downstream_rq_rx_reset")? > ended)
         })?;
         let other = post(endpoint, &key).header("content-type", "a/b").body(body(&key, 50_000, b'b'));
-        let send = || world.answered("another body", &other, 200).map(drop);
+        let send = || setup.answered("another body", &other, 200).map(drop);
         if endpoint == "half-observed" {
-            world.observed(&other, "match", send)?;
+            setup.observed(&other, "match", send)?;
         } else {
             send()?;
-            world.until("the claim is counted", || Ok(world.claims("match", endpoint)? >= 1))?;
+            setup.until("the claim is counted", || Ok(setup.claims("match", endpoint)? >= 1))?;
         }
-        let mismatches = world.claims("mismatch", endpoint)?;
+        let mismatches = setup.claims("mismatch", endpoint)?;
         ensure!(mismatches == 0, "{endpoint}, {protocol}: the request half way made a claim");
     }
     Ok(())
@@ -182,15 +182,15 @@ fn unfinished(request: &Request) -> Stream {
 }
 
 /// The gateway asks for the body by itself.
-fn continues(world: &World) -> Result<()> {
+fn continues(setup: &CollisionSetup) -> Result<()> {
     for endpoint in ["enforced", "observed"] {
         let key = format!("continue-{endpoint}");
         let whole = post(endpoint, &key).header("content-type", "a/b").header("expect", "100-continue");
-        let written = world.authenticated(&whole.body(body(&key, 5000, b'a'))).http1();
+        let written = setup.authenticated(&whole.body(body(&key, 5000, b'a'))).http1();
         let head = written.len() - 5000;
-        let mut connection = Connection::open(world.address()?)?;
+        let mut connection = Connection::open(setup.address()?)?;
         connection.send(written.get(..head).context("a head")?)?;
-        world.until("the gateway answers 100", || connection.has_answer())?;
+        setup.until("the gateway answers 100", || connection.has_answer())?;
         connection.send(written.get(head..).context("a body")?)?;
         let reply = connection.answer("POST")?;
         ensure!(reply.status == 200, "{}", reply.status);

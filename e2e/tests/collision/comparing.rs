@@ -7,12 +7,12 @@ use e2e::raw;
 use e2e::runner::Test;
 use serde_json::json;
 
-use super::{World, is_reuse, member, post, post_json, repeated, test};
+use super::{CollisionSetup, is_reuse, member, post, post_json, repeated, test};
 
 const KEYS: usize = 20;
 const REQUESTS: usize = 10;
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<CollisionSetup>> {
     vec![
         test("200 at once on 20 keys have 20 effects", at_once),
         test("one key on two endpoints", two_endpoints),
@@ -30,8 +30,8 @@ fn refund(order: &str, amount: u64) -> String {
 }
 
 /// Half of the requests under each key have another body. Which of the two comes first decides.
-fn at_once(world: &World) -> Result<()> {
-    let address = world.address()?;
+fn at_once(setup: &CollisionSetup) -> Result<()> {
+    let address = setup.address()?;
     let mut requests = Vec::new();
     for number in 0..KEYS * REQUESTS {
         let (key, amount) = (number % KEYS, (number / KEYS) % 2);
@@ -39,7 +39,7 @@ fn at_once(world: &World) -> Result<()> {
         requests.push((
             key,
             amount as u64,
-            world.authenticated(&post_json("refunds-at-once", &format!("at-once-{key}"), body)),
+            setup.authenticated(&post_json("refunds-at-once", &format!("at-once-{key}"), body)),
         ));
     }
     let threads: Vec<_> = requests
@@ -69,82 +69,82 @@ fn at_once(world: &World) -> Result<()> {
         let winner = seen.iter().find(|(_, passed)| *passed).context("no request passed")?.0;
         let wrong = seen.iter().filter(|(amount, passed)| (*amount == winner) != *passed).count();
         ensure!(wrong == 0 && seen.len() == REQUESTS, "key {key}: {seen:?}");
-        ensure!(world.chain.effects(&format!("at-once-{key}"))? == 1, "key {key} has several effects");
+        ensure!(setup.chain.effects(&format!("at-once-{key}"))? == 1, "key {key} has several effects");
     }
     ensure!(first.len() == KEYS, "{} keys", first.len());
     let half = (KEYS * REQUESTS / 2) as u64;
-    world.until("all are counted", || {
-        let counts = (world.collisions("enforce", "refunds-at-once")?, world.claims("match", "refunds-at-once")?);
+    setup.until("all are counted", || {
+        let counts = (setup.collisions("enforce", "refunds-at-once")?, setup.claims("match", "refunds-at-once")?);
         Ok(counts.0 >= half && counts.1 >= half)
     })
 }
 
-fn two_endpoints(world: &World) -> Result<()> {
-    world.answered("a refund", &post_json("refunds", "two-endpoints", refund("two-endpoints", 1)), 200)?;
+fn two_endpoints(setup: &CollisionSetup) -> Result<()> {
+    setup.answered("a refund", &post_json("refunds", "two-endpoints", refund("two-endpoints", 1)), 200)?;
     let message = json!({"conversation_id": "two-endpoints-message", "text": "hello"}).to_string();
-    world.answered("a message", &post_json("messages", "two-endpoints", message), 200)?;
+    setup.answered("a message", &post_json("messages", "two-endpoints", message), 200)?;
     for effect in ["two-endpoints", "two-endpoints-message"] {
-        ensure!(world.chain.effects(effect)? == 1, "{effect}");
+        ensure!(setup.chain.effects(effect)? == 1, "{effect}");
     }
     Ok(())
 }
 
-fn caller_scope(world: &World) -> Result<()> {
+fn caller_scope(setup: &CollisionSetup) -> Result<()> {
     let request = post_json("refunds-of-callers", "of-callers", refund("of-callers", 1));
-    world.answered("a refund", &request, 200)?;
-    world.answered("the refund again", &request, 200)?;
+    setup.answered("a refund", &request, 200)?;
+    setup.answered("the refund again", &request, 200)?;
     let message = json!({"conversation_id": "of-callers-message", "text": "hello"}).to_string();
-    world.reused("a message", &post_json("messages-of-callers", "of-callers", message.clone()))?;
-    world.answered(
+    setup.reused("a message", &post_json("messages-of-callers", "of-callers", message.clone()))?;
+    setup.answered(
         "a message under another key",
         &post_json("messages-of-callers", "of-callers-2", message.clone()),
         200,
     )?;
-    world.answered("an endpoint without that scope", &post_json("messages", "of-callers", message), 200)?;
-    ensure!(world.chain.effects("of-callers")? == 1, "the refund");
-    ensure!(world.chain.effects("of-callers-message")? == 2, "the messages");
+    setup.answered("an endpoint without that scope", &post_json("messages", "of-callers", message), 200)?;
+    ensure!(setup.chain.effects("of-callers")? == 1, "the refund");
+    ensure!(setup.chain.effects("of-callers-message")? == 2, "the messages");
     Ok(())
 }
 
-fn spelling(world: &World) -> Result<()> {
+fn spelling(setup: &CollisionSetup) -> Result<()> {
     let written = r#"{"order_id": "spelling", "amount": 1}"#;
     let other = "{ \"amount\" : 1.0e0,\n\"order\\u005fid\":\"spelling\" }";
     for (endpoint, key, same) in [("refunds", "spelling-raw", false), ("refunds-json", "spelling-json", true)] {
-        world.answered(endpoint, &post_json(endpoint, key, written), 200)?;
+        setup.answered(endpoint, &post_json(endpoint, key, written), 200)?;
         let second = post_json(endpoint, key, other);
         if same {
-            let reply = world.answered("another spelling", &second, 200)?;
+            let reply = setup.answered("another spelling", &second, 200)?;
             ensure!(reply.text_header("idempotent-replayed") == Some("true"), "it is no replay: {:?}", reply.headers);
         } else {
-            world.reused("another spelling", &second)?;
+            setup.reused("another spelling", &second)?;
         }
-        world.reused("another value", &post_json(endpoint, key, written.replace('1', "2")))?;
+        setup.reused("another value", &post_json(endpoint, key, written.replace('1', "2")))?;
     }
-    ensure!(world.chain.effects("spelling")? == 2, "one for each endpoint");
+    ensure!(setup.chain.effects("spelling")? == 2, "one for each endpoint");
     Ok(())
 }
 
-fn big_numbers(world: &World) -> Result<()> {
+fn big_numbers(setup: &CollisionSetup) -> Result<()> {
     let body = |amount: &str| format!(r#"{{"order_id": "big", "amount": {amount}}}"#);
     for (endpoint, key) in [("refunds", "big-raw"), ("refunds-json", "big-json")] {
-        world.answered(endpoint, &post_json(endpoint, key, body("9007199254740993")), 200)?;
-        world.reused(endpoint, &post_json(endpoint, key, body("9007199254740992")))?;
-        world.answered(endpoint, &post_json(endpoint, key, body("9007199254740993")), 200)?;
+        setup.answered(endpoint, &post_json(endpoint, key, body("9007199254740993")), 200)?;
+        setup.reused(endpoint, &post_json(endpoint, key, body("9007199254740992")))?;
+        setup.answered(endpoint, &post_json(endpoint, key, body("9007199254740993")), 200)?;
     }
     Ok(())
 }
 
-fn head(world: &World) -> Result<()> {
+fn head(setup: &CollisionSetup) -> Result<()> {
     let body = refund("head", 1);
     let with_query = |query: &str| {
         let mut request = post_json("refunds", "head", body.clone());
         request.target = format!("/api/refunds{query}").into_bytes();
         request
     };
-    world.answered("the first", &with_query("?a=1"), 200)?;
-    world.answered("the same", &with_query("?a=1"), 200)?;
+    setup.answered("the first", &with_query("?a=1"), 200)?;
+    setup.answered("the same", &with_query("?a=1"), 200)?;
     for query in ["", "?a=2", "?a=1&b=2", "?a=%31"] {
-        world.reused(query, &with_query(query))?;
+        setup.reused(query, &with_query(query))?;
     }
     let typed = |kind: &str| {
         let mut request = post("refunds", "head").header("content-type", kind).body(body.clone());
@@ -152,39 +152,39 @@ fn head(world: &World) -> Result<()> {
         request
     };
     for kind in ["application/json; charset=utf-8", "Application/JSON"] {
-        world.reused(kind, &typed(kind))?;
+        setup.reused(kind, &typed(kind))?;
     }
     let mut listed = post("projects", "head");
     listed.method = "GET".to_owned();
-    world.answered("GET", &listed, 200)?;
+    setup.answered("GET", &listed, 200)?;
     let mut asked = listed.clone();
     asked.method = "HEAD".to_owned();
-    world.answered("HEAD", &asked, 422)?;
-    world.answered("GET again", &listed, 200)?;
-    ensure!(world.chain.effects("head")? == 1, "the refund");
+    setup.answered("HEAD", &asked, 422)?;
+    setup.answered("GET again", &listed, 200)?;
+    ensure!(setup.chain.effects("head")? == 1, "the refund");
     Ok(())
 }
 
 /// Restate refuses the content type and stores nothing. The guard has the first request nevertheless, so a corrected one needs a
 /// new key.
-fn corrected(world: &World) -> Result<()> {
+fn corrected(setup: &CollisionSetup) -> Result<()> {
     let body = refund("corrected", 1);
     let wrong = post("refunds", "corrected").header("content-type", "text/plain").body(body.clone());
-    world.answered("another content type", &wrong, 400)?;
-    world.reused("the corrected request", &post_json("refunds", "corrected", body.clone()))?;
-    world.answered("the first again", &wrong, 400)?;
-    world.answered("the corrected request with a new key", &post_json("refunds", "corrected-2", body), 200)?;
-    ensure!(world.chain.effects("corrected")? == 1, "one effect");
+    setup.answered("another content type", &wrong, 400)?;
+    setup.reused("the corrected request", &post_json("refunds", "corrected", body.clone()))?;
+    setup.answered("the first again", &wrong, 400)?;
+    setup.answered("the corrected request with a new key", &post_json("refunds", "corrected-2", body), 200)?;
+    ensure!(setup.chain.effects("corrected")? == 1, "one effect");
     Ok(())
 }
 
-fn refused_by_handler(world: &World) -> Result<()> {
+fn refused_by_handler(setup: &CollisionSetup) -> Result<()> {
     let body = |provider: &str| json!({"order_id": "declined", "amount": 1, "provider": provider}).to_string();
-    let reply = world.answered("declined", &post_json("refunds", "declined", body("declines")), 422)?;
+    let reply = setup.answered("declined", &post_json("refunds", "declined", body("declines")), 422)?;
     ensure!(member(&reply, "message") == "the card was declined", "{}", reply.json());
-    let again = world.answered("declined again", &post_json("refunds", "declined", body("declines")), 422)?;
+    let again = setup.answered("declined again", &post_json("refunds", "declined", body("declines")), 422)?;
     ensure!(member(&again, "message") == "the card was declined", "{}", again.json());
-    world.reused("another provider", &post_json("refunds", "declined", body("accepts")))?;
-    ensure!(world.chain.effects("declined")? == 0, "no effect");
+    setup.reused("another provider", &post_json("refunds", "declined", body("accepts")))?;
+    ensure!(setup.chain.effects("declined")? == 0, "no effect");
     Ok(())
 }

@@ -7,12 +7,12 @@ use e2e::raw::{self, Connection, Request};
 use e2e::runner::{Test, runtime};
 use serde_json::{Value, json};
 
-use super::{GENERIC, WITHOUT_GUARD, World, enforced, member, post_json, repeated, route, test, with_routes};
+use super::{CollisionSetup, GENERIC, WITHOUT_GUARD, enforced, member, post_json, repeated, route, test, with_routes};
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<CollisionSetup>> {
     vec![
-        test("a guard that is paused", |world| down(world, "paused")),
-        test("a guard that is killed", |world| down(world, "killed")),
+        test("a guard that is paused", |setup| down(setup, "paused")),
+        test("a guard that is killed", |setup| down(setup, "killed")),
         test("a guard that Restate does not know", unknown),
         test("the guard of a generic backend", of_generic_backend),
         test("`observe` counts although the client is gone", observed_without_client),
@@ -40,10 +40,10 @@ pub(crate) fn policy_of_generic_backend() -> Value {
 }
 
 /// The guard is a service of Restate whatever the kind of the backend, so Restate's own paths are closed, too.
-fn of_generic_backend(world: &World) -> Result<()> {
-    let address = world.chain.gateway.address(GENERIC)?;
+fn of_generic_backend(setup: &CollisionSetup) -> Result<()> {
+    let address = setup.chain.gateway.address(GENERIC)?;
     let send = |request: &Request| {
-        let request = world.authenticated(request);
+        let request = setup.authenticated(request);
         raw::exchange(address, &request.method, &request.http1())
     };
     let request = |order: &str| post_json("refunds-generic", "generic-1", refund(order));
@@ -51,7 +51,7 @@ fn of_generic_backend(world: &World) -> Result<()> {
         let reply = repeated(|| send(&request(order)))?;
         ensure!(reply.status == status, "{order}: {} {}", reply.status, reply.json());
     }
-    ensure!(world.chain.effects("generic-1")? == 1 && world.chain.effects("generic-2")? == 0, "the effects");
+    ensure!(setup.chain.effects("generic-1")? == 1 && setup.chain.effects("generic-2")? == 0, "the effects");
     for path in ["/restate/call/IdempotencyGuard/claim", "/restate/output", "/IdempotencyGuard/claim"] {
         let reply = send(&Request::post(path).header("content-type", "application/json").body("{}"))?;
         ensure!(reply.status == 404, "{path}: {} {}", reply.status, reply.json());
@@ -64,8 +64,8 @@ fn refund(order: &str) -> String {
 }
 
 /// Takes the guard away during `body`.
-fn without(world: &World, how: &str, body: impl FnOnce() -> Result<()>) -> Result<()> {
-    let mut guard = world.guard.lock().unwrap_or_else(PoisonError::into_inner);
+fn without(setup: &CollisionSetup, how: &str, body: impl FnOnce() -> Result<()>) -> Result<()> {
+    let mut guard = setup.guard.lock().unwrap_or_else(PoisonError::into_inner);
     if how == "killed" {
         guard.process.kill()?;
     } else {
@@ -80,65 +80,65 @@ fn without(world: &World, how: &str, body: impl FnOnce() -> Result<()>) -> Resul
     result
 }
 
-fn down(world: &World, how: &str) -> Result<()> {
+fn down(setup: &CollisionSetup, how: &str) -> Result<()> {
     let (loose, strict) = (format!("down-{how}"), format!("down-strict-{how}"));
     let first = post_json("refunds-down", &loose, refund(&loose));
     let refused = post_json("refunds-strict", &strict, refund(&strict));
-    let failed = |endpoint| world.claims("guard_failed", endpoint);
+    let failed = |endpoint| setup.claims("guard_failed", endpoint);
     let before = (failed("refunds-down")?, failed("refunds-strict")?);
-    without(world, how, || {
-        world.answered("forwarded", &first, 200)?;
-        let reply = world.answered("refused", &refused, 503)?;
+    without(setup, how, || {
+        setup.answered("forwarded", &first, 200)?;
+        let reply = setup.answered("refused", &refused, 503)?;
         ensure!(member(&reply, "code") == "dependency_unavailable", "{}", reply.json());
         ensure!(reply.text_header("retry-after").is_some(), "{:?}", reply.headers);
         // What is stored already is given again without the guard.
-        let again = world.answered("again", &first, 200)?;
+        let again = setup.answered("again", &first, 200)?;
         ensure!(again.text_header("idempotent-replayed") == Some("true"), "{:?}", again.headers);
         // Restate has the claims, which wait there for the guard.
         let sql = "select id from sys_invocation where target = 'IdempotencyGuard/claim' and status <> 'completed'";
-        world.until("two claims wait", || Ok(runtime()?.block_on(world.chain.restate.query(sql))?.len() == 2))
+        setup.until("two claims wait", || Ok(runtime()?.block_on(setup.chain.restate.query(sql))?.len() == 2))
     })?;
-    ensure!(world.chain.effects(&loose)? == 1 && world.chain.effects(&strict)? == 0, "the effects");
-    world.until("the failures are counted", || {
+    ensure!(setup.chain.effects(&loose)? == 1 && setup.chain.effects(&strict)? == 0, "the effects");
+    setup.until("the failures are counted", || {
         Ok((failed("refunds-down")?, failed("refunds-strict")?) >= (before.0 + 2, before.1 + 1))
     })?;
     // So the guard knows the first bodies when it is back.
-    world.until("the guard is back", || Ok(world.send(&refused)?.status == 200))?;
-    ensure!(world.chain.effects(&strict)? == 1, "the refused request took effect when it was sent again");
+    setup.until("the guard is back", || Ok(setup.send(&refused)?.status == 200))?;
+    ensure!(setup.chain.effects(&strict)? == 1, "the refused request took effect when it was sent again");
     let other = post_json("refunds-down", &loose, refund("other"));
-    world.until("another body is refused", || Ok(world.send(&other)?.status == 422))?;
-    world.reused("another body", &post_json("refunds-strict", &strict, refund("other")))?;
-    ensure!(world.chain.effects("other")? == 0, "another body took effect");
+    setup.until("another body is refused", || Ok(setup.send(&other)?.status == 422))?;
+    setup.reused("another body", &post_json("refunds-strict", &strict, refund("other")))?;
+    ensure!(setup.chain.effects("other")? == 0, "another body took effect");
     Ok(())
 }
 
 /// Restate answers each claim with 404.
-fn unknown(world: &World) -> Result<()> {
-    let address = world.chain.gateway.address(WITHOUT_GUARD)?;
+fn unknown(setup: &CollisionSetup) -> Result<()> {
+    let address = setup.chain.gateway.address(WITHOUT_GUARD)?;
     for (endpoint, status) in [("absent-forward", 200), ("absent-refuse", 503), ("absent-observe", 200)] {
-        let request = world.authenticated(&post_json(endpoint, endpoint, refund(endpoint)));
+        let request = setup.authenticated(&post_json(endpoint, endpoint, refund(endpoint)));
         let reply = raw::exchange(address, "POST", &request.http1())?;
         ensure!(reply.status == status, "{endpoint}: {} {}", reply.status, reply.json());
         if status == 503 {
             ensure!(member(&reply, "code") == "dependency_unavailable", "{}", reply.json());
         }
-        ensure!(world.chain.effects(endpoint)? == u64::from(status == 200), "{endpoint}: its effect");
-        world.until("the failure is counted", || Ok(world.claims("guard_malformed", endpoint)? == 1))?;
+        ensure!(setup.chain.effects(endpoint)? == u64::from(status == 200), "{endpoint}: its effect");
+        setup.until("the failure is counted", || Ok(setup.claims("guard_malformed", endpoint)? == 1))?;
     }
     Ok(())
 }
 
 /// The client sends a whole request and goes away while the handler works.
-fn observed_without_client(world: &World) -> Result<()> {
+fn observed_without_client(setup: &CollisionSetup) -> Result<()> {
     let first = post_json("refunds-gone", "gone", refund("gone"));
-    world.observed(&first, "match", || world.answered("the first", &first, 200).map(drop))?;
+    setup.observed(&first, "match", || setup.answered("the first", &first, 200).map(drop))?;
     let other = post_json("refunds-gone", "gone", refund("gone-2"));
-    let written = world.authenticated(&other).http1();
+    let written = setup.authenticated(&other).http1();
     let leave = || {
-        world.note(&other);
-        let mut connection = Connection::open(world.address()?)?;
+        setup.note(&other);
+        let mut connection = Connection::open(setup.address()?)?;
         connection.send(&written)
     };
-    world.observed(&other, "mismatch", leave).context("the client is gone")?;
-    world.until("the collision is counted", || Ok(world.collisions("observe", "refunds-gone")? >= 1))
+    setup.observed(&other, "mismatch", leave).context("the client is gone")?;
+    setup.until("the collision is counted", || Ok(setup.collisions("observe", "refunds-gone")? >= 1))
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::Surroundings;
+use e2e::gateway::TestEnvironment;
 use e2e::http2;
 use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, runtime, sharing, until};
@@ -37,12 +37,12 @@ pub(crate) const LIMIT: usize = 100_000;
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [comparing::tests(), bodies::tests(), guard::tests()];
     Ok(vec![
-        sharing(World::start, tests.into_iter().flatten().collect()),
+        sharing(CollisionSetup::start, tests.into_iter().flatten().collect()),
         sharing(observing::start, observing::tests()),
     ])
 }
 
-pub(crate) struct World {
+pub(crate) struct CollisionSetup {
     pub(crate) chain: Chain,
     token: String,
     pub(crate) guard: Mutex<Guard>,
@@ -51,8 +51,8 @@ pub(crate) struct World {
 }
 
 /// A test that has everything to itself.
-fn test(name: &str, body: impl FnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| body(world))
+fn test(name: &str, body: impl FnOnce(&CollisionSetup) -> Result<()> + Send + 'static) -> Test<CollisionSetup> {
+    Test::new(name, move |setup: &CollisionSetup| body(setup))
 }
 
 /// A policy with these members of `backend.guard` and these routes.
@@ -131,10 +131,10 @@ fn is_unavailable(reply: &Reply) -> bool {
     reply.status == 503 && member(reply, "code") == "dependency_unavailable"
 }
 
-impl World {
+impl CollisionSetup {
     fn start() -> Result<Self> {
         let listener = |policy: Value| ListenerSpec { policy: policy.to_string(), changes: vec![Change::Trailers] };
-        let around = Surroundings { concurrency: 2, ..Surroundings::default() };
+        let around = TestEnvironment { concurrency: 2, ..TestEnvironment::default() };
         let listeners = [
             (LISTENER, policy()),
             (WITHOUT_GUARD, guard::policy_without_guard()),
@@ -180,7 +180,7 @@ impl World {
         })
     }
 
-    /// As [`World::repeated`], and the answer has to be 200.
+    /// As [`CollisionSetup::repeated`], and the answer has to be 200.
     pub(crate) fn patiently(&self, what: &str, request: &Request, send: impl Fn() -> Result<Reply>) -> Result<()> {
         let reply = self.repeated(request, send)?;
         ensure!(reply.status == 200, "{what}: {} {}", reply.status, String::from_utf8_lossy(&reply.body));
@@ -206,7 +206,7 @@ impl World {
         Ok(reply)
     }
 
-    /// As [`World::all_observed`] for one request.
+    /// As [`CollisionSetup::all_observed`] for one request.
     pub(crate) fn observed(&self, request: &Request, result: &str, send: impl Fn() -> Result<()>) -> Result<()> {
         self.all_observed(&endpoint(request), 1, result, send)
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail, ensure};
 use e2e::config::ListenerSpec;
-use e2e::gateway::Gateway;
+use e2e::gateway::TestGateway;
 use e2e::http2;
 use e2e::raw::{self, Reply, Request};
 use e2e::runner::Test;
@@ -12,26 +12,26 @@ use super::{ATTEMPTS, post_json, route, with_routes};
 
 const LISTENER: &str = "observing";
 
-pub(crate) fn tests() -> Vec<Test<Gateway>> {
+pub(crate) fn tests() -> Vec<Test<TestGateway>> {
     // One test, because both protocols share the guard.
-    vec![Test::new("`observe` does not wait for the guard", |gateway: &Gateway| {
+    vec![Test::new("`observe` does not wait for the guard", |gateway: &TestGateway| {
         does_not_wait(gateway, "http1", |request| raw::exchange(gateway.address(LISTENER)?, "POST", &request.http1()))?;
         does_not_wait(gateway, "http2", |request| http2::exchange(gateway.address(LISTENER)?, request))
     })]
 }
 
-pub(crate) fn start() -> Result<Gateway> {
+pub(crate) fn start() -> Result<TestGateway> {
     let policy = with_routes(
         &json!({"retention": "170h"}),
         &["http1", "http2"].map(|endpoint| route(endpoint, "Refunds/create", json!({"collision": "observe"}))),
     );
-    Gateway::start(&[(LISTENER.to_owned(), ListenerSpec { policy: policy.to_string(), changes: Vec::new() })])
+    TestGateway::start(&[(LISTENER.to_owned(), ListenerSpec { policy: policy.to_string(), changes: Vec::new() })])
 }
 
 /// The guard answers a claim after the client has its answer. A filter that waited for the guard would give up after a second,
 /// forward the request and count `guard_failed`. So a counted `match` shows that it did not wait. On a busy machine a claim can come
 /// too late by itself; then the next key tells.
-fn does_not_wait(gateway: &Gateway, endpoint: &str, send: impl Fn(&Request) -> Result<Reply>) -> Result<()> {
+fn does_not_wait(gateway: &TestGateway, endpoint: &str, send: impl Fn(&Request) -> Result<Reply>) -> Result<()> {
     let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "alice"}))?;
     let counted = |result: &str| -> Result<u64> {
         let text = gateway.admin("/stats/prometheus")?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use e2e::held::HeldRequests;
 use e2e::table::Field;
 
-use super::{LISTENER, World, webhook};
+use super::{FairnessSetup, LISTENER, webhook};
 
 const CONNECTIONS: usize = 24;
 /// The requests of a connection.
@@ -18,7 +18,7 @@ const LONG: usize = 3500;
 pub(super) struct Attack {
     pub(super) name: &'static str,
     /// Begins it. It goes on until what this returns is dropped.
-    pub(super) begin: fn(&World) -> Result<Vec<HeldRequests>>,
+    pub(super) begin: fn(&FairnessSetup) -> Result<Vec<HeldRequests>>,
 }
 
 pub(super) const ATTACKS: [Attack; 5] = [
@@ -49,8 +49,8 @@ enum Long {
 
 /// Begins the requests of all connections. `fields` are those of the request with this number, without its path if that is
 /// the long one. The last connections send shorter requests, which fill the space that is too small for long ones.
-fn hold(world: &World, fields: impl Fn(usize) -> Vec<Field>, long: &Long) -> Result<Vec<HeldRequests>> {
-    let address = world.gateway.address(LISTENER)?;
+fn hold(setup: &FairnessSetup, fields: impl Fn(usize) -> Vec<Field>, long: &Long) -> Result<Vec<HeldRequests>> {
+    let address = setup.gateway.address(LISTENER)?;
     let mut all = Vec::new();
     for connection in 0..CONNECTIONS {
         let mut held = HeldRequests::open(address)?;
@@ -95,41 +95,41 @@ fn signed(age_s: u64) -> Result<Vec<Field>> {
 }
 
 /// A stranger, with a signature that is too old.
-fn stale_signatures(world: &World) -> Result<Vec<HeldRequests>> {
+fn stale_signatures(setup: &FairnessSetup) -> Result<Vec<HeldRequests>> {
     let fields = signed(3600)?;
-    hold(world, |_| fields.clone(), &Long::Filler(15))
+    hold(setup, |_| fields.clone(), &Long::Filler(15))
 }
 
 /// A stranger, with signatures that only the body can show to be wrong.
-fn possible_signatures(world: &World) -> Result<Vec<HeldRequests>> {
+fn possible_signatures(setup: &FairnessSetup) -> Result<Vec<HeldRequests>> {
     let fields = signed(0)?;
-    hold(world, |_| fields.clone(), &Long::Filler(15))
+    hold(setup, |_| fields.clone(), &Long::Filler(15))
 }
 
 /// A stranger who knows a webhook id. The long field is one that the filter has to keep: the path.
-fn held_deliveries(world: &World) -> Result<Vec<HeldRequests>> {
+fn held_deliveries(setup: &FairnessSetup) -> Result<Vec<HeldRequests>> {
     let mut fields = head("", vec![field("x-gitlab-token", "a guess"), field("idempotency-key", "1")]);
     fields.remove(2);
-    hold(world, |_| fields.clone(), &Long::Path(format!("/webhooks/gitlab/{}", webhook(0))))
+    hold(setup, |_| fields.clone(), &Long::Path(format!("/webhooks/gitlab/{}", webhook(0))))
 }
 
 /// A tenant with a token, whose requests are compared when their bodies have come.
-fn held_bodies(world: &World) -> Result<Vec<HeldRequests>> {
-    let token = format!("Bearer {}", world.attacker());
+fn held_bodies(setup: &FairnessSetup) -> Result<Vec<HeldRequests>> {
+    let token = format!("Bearer {}", setup.attacker());
     let fields = |number: usize| {
         let key = format!("held-{number}");
         let mut fields = head("", vec![field("authorization", token.as_str()), field("idempotency-key", key)]);
         fields.remove(2);
         fields
     };
-    hold(world, fields, &Long::Path("/api/v1/refunds/order-1".to_owned()))
+    hold(setup, fields, &Long::Path("/api/v1/refunds/order-1".to_owned()))
 }
 
 /// A stranger who makes webhook ids up.
-fn made_up_ids(world: &World) -> Result<Vec<HeldRequests>> {
+fn made_up_ids(setup: &FairnessSetup) -> Result<Vec<HeldRequests>> {
     let fields = |number: usize| {
         let path = format!("/webhooks/gitlab/wh_made_up_{number:06}");
         head(&path, vec![field("x-gitlab-token", "a guess"), field("idempotency-key", "1")])
     };
-    hold(world, fields, &Long::Filler(15))
+    hold(setup, fields, &Long::Filler(15))
 }

@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, ensure};
 use attacks::{ATTACKS, Attack};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::Gateway;
+use e2e::gateway::TestGateway;
 use e2e::raw::{self, Request};
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Map, Value, json};
@@ -31,19 +31,19 @@ const ROUNDS: usize = 2;
 const ONE_IN: usize = 100;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let mut tests = vec![Test::new("nobody_attacks", |world: &World| {
-        let quiet = world.tenants_ask()?;
+    let mut tests = vec![Test::new("nobody_attacks", |setup: &FairnessSetup| {
+        let quiet = setup.tenants_ask()?;
         ensure!(quiet.failed.is_empty(), "without an attack: {:?}", quiet.failed.first());
         Ok(())
     })];
     tests.extend(ATTACKS.iter().map(|attack| {
-        Test::new(attack.name, move |world: &World| world.withstands(attack)).within("others_are_served_while")
+        Test::new(attack.name, move |setup: &FairnessSetup| setup.withstands(attack)).within("others_are_served_while")
     }));
-    Ok(vec![sharing(World::start, tests).alone()])
+    Ok(vec![sharing(FairnessSetup::start, tests).alone()])
 }
 
-struct World {
-    gateway: Gateway,
+struct FairnessSetup {
+    gateway: TestGateway,
     tokens: Vec<String>,
     /// Numbers of keys, so that each is used once.
     keys: AtomicUsize,
@@ -111,7 +111,7 @@ fn webhook(tenant: usize) -> String {
     format!("wh_01JABCDE{tenant:02}")
 }
 
-impl World {
+impl FairnessSetup {
     fn start() -> Result<Self> {
         let policy = policy().to_string();
         // The filter has to withstand this by itself: the gateway limits nothing.
@@ -121,7 +121,7 @@ impl World {
             Change::Manager("common_http_protocol_options", json!({"max_headers_count": 1000})),
             Change::Manager("http2_protocol_options", json!({"max_concurrent_streams": 1000})),
         ];
-        let gateway = Gateway::start(&[(LISTENER.to_owned(), ListenerSpec { policy, changes })])?;
+        let gateway = TestGateway::start(&[(LISTENER.to_owned(), ListenerSpec { policy, changes })])?;
         let token = |tenant| gateway.token(&json!({"tenant_id": name(tenant), "project_id": "shop", "sub": "alice"}));
         // As Restate marks a result that it has stored.
         let mut answer = Answer::default();

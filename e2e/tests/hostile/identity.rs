@@ -6,70 +6,72 @@ use e2e::runner::Test;
 use serde_json::{Value, json};
 
 use super::Protocol::Http1;
-use super::{ACCEPTED, BARE, Expected, INTERNAL, PROHIBITED, REQUIRED_A, REQUIRED_B, SHIPPED, World, claims, received};
+use super::{
+    ACCEPTED, BARE, ExpectedFate, HostileSetup, INTERNAL, PROHIBITED, REQUIRED_A, REQUIRED_B, SHIPPED, claims, received,
+};
 
 const PARTS: [&str; 3] = ["tenant_id", "project_id", "uid"];
 /// Eight characters that, read as a number's eight bytes, are one.
 const EIGHT: &str = "acmecorp";
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<HostileSetup>> {
     let mut tests = Vec::new();
     for part in PARTS {
-        tests.push(Test::new(format!("claims: {part} that is missing, null or empty"), move |world| {
+        tests.push(Test::new(format!("claims: {part} that is missing, null or empty"), move |setup| {
             for value in [None, Some(json!(null)), Some(json!(""))] {
-                refused(world, part, value, Expected::Refused(401, "identity_missing", None))?;
+                refused(setup, part, value, ExpectedFate::Refused(401, "identity_missing", None))?;
             }
             Ok(())
         }));
-        tests.push(Test::new(format!("claims: {part} that is no string"), move |world| {
-            not_strings().into_iter().try_for_each(|value| invalid(world, part, value))
+        tests.push(Test::new(format!("claims: {part} that is no string"), move |setup| {
+            not_strings().into_iter().try_for_each(|value| invalid(setup, part, value))
         }));
-        tests.push(Test::new(format!("claims: {part} that holds a null"), move |world| {
+        tests.push(Test::new(format!("claims: {part} that holds a null"), move |setup| {
             [json!([null]), json!(["acme", null]), json!({"id": null})]
                 .into_iter()
-                .try_for_each(|value| invalid(world, part, value))
+                .try_for_each(|value| invalid(setup, part, value))
         }));
-        tests.push(Test::new(format!("claims: {part} that no identity can be"), move |world| {
-            malformed(part).into_iter().try_for_each(|value| invalid(world, part, value.into()))
+        tests.push(Test::new(format!("claims: {part} that no identity can be"), move |setup| {
+            malformed(part).into_iter().try_for_each(|value| invalid(setup, part, value.into()))
         }));
         tests.push(Test::new(format!("claims: {part} of eight characters, and the number with the same bytes"), {
-            move |world| eight_bytes(world, part)
+            move |setup| eight_bytes(setup, part)
         }));
     }
-    tests.push(Test::new("claims: none at all", |world: &World| {
-        by_policy(Expected::Refused(401, "identity_missing", None))
+    tests.push(Test::new("claims: none at all", |setup: &HostileSetup| {
+        by_policy(ExpectedFate::Refused(401, "identity_missing", None))
             .into_iter()
-            .try_for_each(|(path, expected)| world.check(BARE, Http1, &with_key(Request::post(path)), &expected))
+            .try_for_each(|(path, expected)| setup.check(BARE, Http1, &with_key(Request::post(path)), &expected))
     }));
     for part in PARTS {
         tests.push(Test::new(format!("claims: pairs of {part} that differ in type or beyond 2^53"), {
-            move |world| pairs(world, part)
+            move |setup| pairs(setup, part)
         }));
     }
-    tests.extend(super::over_both("spoofed identity headers, each claim missing in turn", |world, protocol| {
+    tests.extend(super::over_both("spoofed identity headers, each claim missing in turn", |setup, protocol| {
         for missing in PARTS.map(Some).into_iter().chain([None]) {
-            let token = missing.map(|part| world.gateway.token(&with(part, None))).transpose()?;
+            let token = missing.map(|part| setup.gateway.token(&with(part, None))).transpose()?;
             for listener in [SHIPPED, BARE] {
-                for (path, expected) in by_policy(Expected::Refused(401, "identity_missing", None)) {
+                for (path, expected) in by_policy(ExpectedFate::Refused(401, "identity_missing", None)) {
                     let mut request = with_key(spoofed(Request::post(path)));
                     if let Some(token) = &token {
                         request = request.bearer(token);
                     }
-                    world.check(listener, protocol, &request, &expected)?;
+                    setup.check(listener, protocol, &request, &expected)?;
                 }
             }
         }
         Ok(())
     }));
-    tests.extend(super::over_both("spoofed identity headers beside a whole identity", |world, protocol| {
+    tests.extend(super::over_both("spoofed identity headers beside a whole identity", |setup, protocol| {
         for listener in [SHIPPED, BARE] {
             for path in [REQUIRED_A, ACCEPTED, INTERNAL] {
                 let key = (path != INTERNAL).then_some("k-1");
-                let request = spoofed(Request::post(path)).bearer(&world.token).header("idempotency-key", "k-1");
-                world.check(listener, protocol, &request, &super::forwarded(path, key))?;
+                let request = spoofed(Request::post(path)).bearer(&setup.token).header("idempotency-key", "k-1");
+                setup.check(listener, protocol, &request, &super::forwarded(path, key))?;
             }
-            let request = spoofed(Request::post(PROHIBITED)).bearer(&world.token);
-            world.check(listener, protocol, &request, &super::forwarded(PROHIBITED, None))?;
+            let request = spoofed(Request::post(PROHIBITED)).bearer(&setup.token);
+            setup.check(listener, protocol, &request, &super::forwarded(PROHIBITED, None))?;
         }
         Ok(())
     }));
@@ -78,13 +80,13 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 
 /// What becomes of a request without a usable identity, with a key where one is taken: policies that need no identity
 /// forward without any.
-fn by_policy(refused: Expected) -> [(&'static str, Expected); 5] {
+fn by_policy(refused: ExpectedFate) -> [(&'static str, ExpectedFate); 5] {
     [
         (REQUIRED_A, refused.clone()),
         (ACCEPTED, refused),
-        (INTERNAL, Expected::Forwarded(received(INTERNAL, None, &[]))),
-        (PROHIBITED, Expected::Forwarded(received(PROHIBITED, None, &[]))),
-        (REQUIRED_B, Expected::Refused(404, "webhook_unknown", None)),
+        (INTERNAL, ExpectedFate::Forwarded(received(INTERNAL, None, &[]))),
+        (PROHIBITED, ExpectedFate::Forwarded(received(PROHIBITED, None, &[]))),
+        (REQUIRED_B, ExpectedFate::Refused(404, "webhook_unknown", None)),
     ]
 }
 
@@ -110,15 +112,15 @@ fn with(part: &str, value: Option<Value>) -> Value {
     claims
 }
 
-fn invalid(world: &World, part: &str, value: Value) -> Result<()> {
+fn invalid(setup: &HostileSetup, part: &str, value: Value) -> Result<()> {
     let label = value.to_string();
-    refused(world, part, Some(value), Expected::Refused(403, "identity_invalid", None)).context(label)
+    refused(setup, part, Some(value), ExpectedFate::Refused(403, "identity_invalid", None)).context(label)
 }
 
-fn refused(world: &World, part: &str, value: Option<Value>, expected: Expected) -> Result<()> {
-    let token = world.gateway.token(&with(part, value))?;
+fn refused(setup: &HostileSetup, part: &str, value: Option<Value>, expected: ExpectedFate) -> Result<()> {
+    let token = setup.gateway.token(&with(part, value))?;
     for (path, expected) in by_policy(expected) {
-        world.check(BARE, Http1, &with_key(Request::post(path)).bearer(&token), &expected)?;
+        setup.check(BARE, Http1, &with_key(Request::post(path)).bearer(&token), &expected)?;
     }
     Ok(())
 }
@@ -141,7 +143,7 @@ fn not_strings() -> Vec<Value> {
 }
 
 /// Each of a pair is refused, or has a key that the other has not.
-fn pairs(world: &World, part: &str) -> Result<()> {
+fn pairs(setup: &HostileSetup, part: &str) -> Result<()> {
     let pairs = [
         (json!("1"), json!(1)),
         (json!(1), json!(1.0)),
@@ -172,7 +174,7 @@ fn pairs(world: &World, part: &str) -> Result<()> {
         (json!("%41"), json!("A")),
     ];
     for (one, other) in pairs {
-        let keys = [key_for(world, part, &one)?, key_for(world, part, &other)?];
+        let keys = [key_for(setup, part, &one)?, key_for(setup, part, &other)?];
         let distinct = keys.first() != keys.last() || keys.iter().all(Option::is_none);
         ensure!(distinct, "{one} and {other} have the same key {keys:?}");
         for (value, key) in [&one, &other].into_iter().zip(&keys) {
@@ -188,10 +190,10 @@ fn pairs(world: &World, part: &str) -> Result<()> {
 }
 
 /// The key with which the upstream got a request of somebody with this claim; none if it got nothing.
-fn key_for(world: &World, part: &str, value: &Value) -> Result<Option<String>> {
-    let token = world.gateway.token(&with(part, Some(value.clone())))?;
+fn key_for(setup: &HostileSetup, part: &str, value: &Value) -> Result<Option<String>> {
+    let token = setup.gateway.token(&with(part, Some(value.clone())))?;
     let request = Request::post(REQUIRED_A).bearer(&token).header("idempotency-key", "k-1");
-    let seen = world.gateway.http1(BARE, &request)?;
+    let seen = setup.gateway.http1(BARE, &request)?;
     let Some(received) = seen.received.first() else {
         ensure!(matches!(seen.reply.status, 401 | 403), "{value}: status {}", seen.reply.status);
         return Ok(None);
@@ -215,18 +217,18 @@ fn malformed(part: &str) -> Vec<String> {
 }
 
 /// Metadata comes from the host without a type, and a number as eight bytes: these bytes are printable.
-fn eight_bytes(world: &World, part: &str) -> Result<()> {
+fn eight_bytes(setup: &HostileSetup, part: &str) -> Result<()> {
     let bytes = EIGHT.as_bytes().first_chunk().context("eight characters")?;
     let number = f64::from_le_bytes(*bytes);
-    let refusal = Expected::Refused(403, "identity_invalid", None);
-    refused(world, part, Some(json!(number)), refusal)?;
+    let refusal = ExpectedFate::Refused(403, "identity_invalid", None);
+    refused(setup, part, Some(json!(number)), refusal)?;
 
-    let token = world.gateway.token(&with(part, Some(json!(EIGHT))))?;
+    let token = setup.gateway.token(&with(part, Some(json!(EIGHT))))?;
     let value = |name: &str, owner: &'static str| if name == part { EIGHT } else { owner };
     let (tenant, project, user) = (value("tenant_id", "acme"), value("project_id", "shop"), value("uid", "u1"));
     let subject = format!("user:{user}");
     let key = format!("t-{tenant}:{project}:{subject}:k-1");
     let identity = [("x-tenant-id", tenant), ("x-project-id", project), ("x-subject", &subject)];
     let request = Request::post(REQUIRED_A).bearer(&token).header("idempotency-key", "k-1");
-    world.check(BARE, Http1, &request, &Expected::Forwarded(received(REQUIRED_A, Some(&key), &identity)))
+    setup.check(BARE, Http1, &request, &ExpectedFate::Forwarded(received(REQUIRED_A, Some(&key), &identity)))
 }

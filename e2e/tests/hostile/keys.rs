@@ -6,7 +6,8 @@ use e2e::runner::Test;
 
 use super::Protocol::{Http1, Http2};
 use super::{
-    ACCEPTED, BARE, Expected, INTERNAL, PROHIBITED, Protocol, REQUIRED_A, REQUIRED_B, SHIPPED, World, forwarded,
+    ACCEPTED, BARE, ExpectedFate, HostileSetup, INTERNAL, PROHIBITED, Protocol, REQUIRED_A, REQUIRED_B, SHIPPED,
+    forwarded,
 };
 
 /// What some header lines are to a filter that reads keys.
@@ -30,32 +31,32 @@ const LONGEST: &str = {
     }
 };
 
-pub(crate) fn tests() -> Vec<Test<World>> {
-    let mut tests: Vec<Test<World>> = shapes()
+pub(crate) fn tests() -> Vec<Test<HostileSetup>> {
+    let mut tests: Vec<Test<HostileSetup>> = shapes()
         .into_iter()
         .flat_map(|(name, lines, meaning)| {
-            super::over_both(&format!("key: {name}"), move |world, protocol| {
-                everywhere(world, protocol, &lines, meaning)
+            super::over_both(&format!("key: {name}"), move |setup, protocol| {
+                everywhere(setup, protocol, &lines, meaning)
             })
         })
         .collect();
-    let bytes = |world: &World, protocol| {
-        (0x80..=0xff).try_for_each(|byte| everywhere(world, protocol, &[(NAME, vec![b'k', byte])], Invalid("charset")))
+    let bytes = |setup: &HostileSetup, protocol| {
+        (0x80..=0xff).try_for_each(|byte| everywhere(setup, protocol, &[(NAME, vec![b'k', byte])], Invalid("charset")))
     };
     tests.extend(super::over_both("key: every byte from 0x80 to 0xff", bytes));
-    tests.extend(super::over_both("key: 61,000 bytes, as much as Envoy takes", |world, protocol| {
+    tests.extend(super::over_both("key: 61,000 bytes, as much as Envoy takes", |setup, protocol| {
         let request = Request::post(REQUIRED_A).header(NAME, vec![b'k'; 61_000]);
-        let expected = Expected::Refused(400, "idempotency_key_invalid", Some("length"));
-        world.check(BARE, protocol, &request, &expected)
+        let expected = ExpectedFate::Refused(400, "idempotency_key_invalid", Some("length"));
+        setup.check(BARE, protocol, &request, &expected)
     }));
     tests.push(Test::new("key: folded lines, http1", folded));
     tests.push(Test::new("key: control bytes, http1", control_bytes));
     tests
 }
 
-type Lines = Vec<(&'static str, Vec<u8>)>;
+type HeaderTexts = Vec<(&'static str, Vec<u8>)>;
 
-fn shapes() -> Vec<(&'static str, Lines, Meaning)> {
+fn shapes() -> Vec<(&'static str, HeaderTexts, Meaning)> {
     let one = |value: &[u8]| vec![(NAME, value.to_vec())];
     let two = |first: &[u8], second: &[u8]| vec![(NAME, first.to_vec()), (NAME, second.to_vec())];
     vec![
@@ -107,14 +108,14 @@ fn shapes() -> Vec<(&'static str, Lines, Meaning)> {
 }
 
 /// Sends the lines to a route of each policy; the table is that of docs/contract.md section 2.
-fn everywhere(world: &World, protocol: Protocol, lines: &[(&str, Vec<u8>)], meaning: Meaning) -> Result<()> {
-    let refused = |code, reason| Expected::Refused(400, code, reason);
+fn everywhere(setup: &HostileSetup, protocol: Protocol, lines: &[(&str, Vec<u8>)], meaning: Meaning) -> Result<()> {
+    let refused = |code, reason| ExpectedFate::Refused(400, code, reason);
     let invalid = |reason| refused("idempotency_key_invalid", Some(reason));
     for listener in [SHIPPED, BARE] {
-        let to = |path: &str, expected: &Expected| {
-            let request = Request::post(path).bearer(&world.token);
+        let to = |path: &str, expected: &ExpectedFate| {
+            let request = Request::post(path).bearer(&setup.token);
             let request = lines.iter().fold(request, |request, (name, value)| request.header(name, value.clone()));
-            world.check(listener, protocol, &request, expected)
+            setup.check(listener, protocol, &request, expected)
         };
         match meaning {
             Key(key) => {
@@ -136,25 +137,25 @@ fn everywhere(world: &World, protocol: Protocol, lines: &[(&str, Vec<u8>)], mean
             Key(_) | Invalid(_) => to(PROHIBITED, &refused("idempotency_key_prohibited", None))?,
         }
         // No webhook is bound, so none is let in, whatever its key.
-        to(REQUIRED_B, &Expected::Refused(404, "webhook_unknown", None))?;
+        to(REQUIRED_B, &ExpectedFate::Refused(404, "webhook_unknown", None))?;
     }
     Ok(())
 }
 
 /// A value that goes on in the next line (obs-fold, RFC 9112 section 5.2).
-fn folded(world: &World) -> Result<()> {
-    everywhere(world, Http1, &[(NAME, b"k-1\r\n k-2".to_vec())], Invalid("charset"))?;
-    everywhere(world, Http1, &[(NAME, b"\r\n\tk-1".to_vec())], Key("k-1"))?;
-    let hidden = Request::post(REQUIRED_A).bearer(&world.token).header("x-other", "a\r\n Idempotency-Key: k-1");
-    world.check(BARE, Http1, &hidden, &Expected::Refused(400, "idempotency_key_required", None))
+fn folded(setup: &HostileSetup) -> Result<()> {
+    everywhere(setup, Http1, &[(NAME, b"k-1\r\n k-2".to_vec())], Invalid("charset"))?;
+    everywhere(setup, Http1, &[(NAME, b"\r\n\tk-1".to_vec())], Key("k-1"))?;
+    let hidden = Request::post(REQUIRED_A).bearer(&setup.token).header("x-other", "a\r\n Idempotency-Key: k-1");
+    setup.check(BARE, Http1, &hidden, &ExpectedFate::Refused(400, "idempotency_key_required", None))
 }
 
 /// Envoy refuses what no header may hold, before any filter. (The HTTP/2 client would not send it.)
-fn control_bytes(world: &World) -> Result<()> {
+fn control_bytes(setup: &HostileSetup) -> Result<()> {
     for byte in (0..0x20).filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r')).chain([0x7f]) {
-        let request = Request::post(REQUIRED_A).bearer(&world.token).header(NAME, vec![b'k', byte]);
-        world.check(BARE, Http1, &request, &Expected::RefusedByEnvoy(400))?;
+        let request = Request::post(REQUIRED_A).bearer(&setup.token).header(NAME, vec![b'k', byte]);
+        setup.check(BARE, Http1, &request, &ExpectedFate::RefusedByEnvoy(400))?;
     }
-    let request = Request::post(REQUIRED_A).bearer(&world.token).header(NAME, "k");
-    world.check(BARE, Http2, &request, &forwarded(REQUIRED_A, Some("k")))
+    let request = Request::post(REQUIRED_A).bearer(&setup.token).header(NAME, "k");
+    setup.check(BARE, Http2, &request, &forwarded(REQUIRED_A, Some("k")))
 }

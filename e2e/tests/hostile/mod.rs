@@ -10,10 +10,10 @@ mod twins;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Received, Seen, sorted};
+use e2e::gateway::{Received, Seen, TestGateway, sorted};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
-use e2e::wire::Line;
+use e2e::wire::HeaderLine;
 use serde_json::{Value, json};
 
 /// The listener as it is shipped.
@@ -31,7 +31,7 @@ const REQUIRED_B: &str = "/api/v1/hooks/stripe/wh_01JABCDE";
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [keys::tests(), trailers::tests(), identity::tests(), paths::tests()];
     let [checks, adversary] = differ::groups();
-    Ok(vec![sharing(World::start, tests.into_iter().flatten().collect()), checks, adversary, twins::group()])
+    Ok(vec![sharing(HostileSetup::start, tests.into_iter().flatten().collect()), checks, adversary, twins::group()])
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ enum Protocol {
 
 /// What has to become of a request.
 #[derive(Clone, Debug)]
-enum Expected {
+enum ExpectedFate {
     /// The upstream gets exactly this.
     Forwarded(Received),
     /// The filter answers with this status, code and reason, and the upstream gets nothing.
@@ -51,25 +51,25 @@ enum Expected {
     RefusedByEnvoy(u16),
 }
 
-struct World {
-    gateway: Gateway,
+struct HostileSetup {
+    gateway: TestGateway,
     /// Of `user:u1` in project `shop` of tenant `acme`.
     token: String,
 }
 
-impl World {
+impl HostileSetup {
     fn start() -> Result<Self> {
         let policy = include_str!("policy.json").to_owned();
         let changes = vec![Change::PathsAsWritten, Change::AuthorityAsWritten, Change::Trailers, Change::EveryPath];
         let shipped = ListenerSpec { policy: policy.clone(), changes: Vec::new() };
         let gateway =
-            Gateway::start(&[(SHIPPED.to_owned(), shipped), (BARE.to_owned(), ListenerSpec { policy, changes })])?;
+            TestGateway::start(&[(SHIPPED.to_owned(), shipped), (BARE.to_owned(), ListenerSpec { policy, changes })])?;
         let token = gateway.token(&claims())?;
         Ok(Self { gateway, token })
     }
 
     /// Sends a request, and a plain one after it.
-    fn check(&self, listener: &str, protocol: Protocol, request: &Request, expected: &Expected) -> Result<()> {
+    fn check(&self, listener: &str, protocol: Protocol, request: &Request, expected: &ExpectedFate) -> Result<()> {
         let seen = match protocol {
             Protocol::Http1 => self.gateway.http1(listener, request),
             Protocol::Http2 => self.gateway.http2(listener, request),
@@ -97,9 +97,9 @@ fn claims() -> Value {
 }
 
 /// A `Request::post` of the token's owner, forwarded to `target` with this raw key.
-fn forwarded(target: &str, key: Option<&str>) -> Expected {
+fn forwarded(target: &str, key: Option<&str>) -> ExpectedFate {
     let key = key.map(|key| format!("t-acme:shop:user:u1:{key}"));
-    Expected::Forwarded(received(target, key.as_deref(), &OWNER))
+    ExpectedFate::Forwarded(received(target, key.as_deref(), &OWNER))
 }
 
 /// The identity headers of the token's owner.
@@ -108,7 +108,7 @@ const OWNER: [(&str, &str); 3] = [("x-tenant-id", "acme"), ("x-project-id", "sho
 /// A `Request::post` at the upstream.
 fn received(target: &str, key: Option<&str>, identity: &[(&str, &str)]) -> Received {
     let line = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
-    let mut headers: Vec<Line> = identity.iter().map(|(name, value)| line(name, value)).collect();
+    let mut headers: Vec<HeaderLine> = identity.iter().map(|(name, value)| line(name, value)).collect();
     headers.push(line("content-type", "application/json"));
     headers.extend(key.map(|key| line("idempotency-key", key)));
     Received {
@@ -121,17 +121,17 @@ fn received(target: &str, key: Option<&str>, identity: &[(&str, &str)]) -> Recei
     }
 }
 
-fn judge(seen: &Seen, expected: &Expected) -> Result<()> {
+fn judge(seen: &Seen, expected: &ExpectedFate) -> Result<()> {
     let Seen { reply, received } = seen;
     let body = || String::from_utf8_lossy(&reply.body).into_owned();
     match expected {
-        Expected::Forwarded(expected) => {
+        ExpectedFate::Forwarded(expected) => {
             ensure!(reply.status == 200, "status {} instead of 200: {}", reply.status, body());
             ensure!(received.len() == 1, "the upstream got {} requests", received.len());
             let same = received.first() == Some(expected);
             ensure!(same, "the upstream got\n{}\n  instead of\n{expected}", seen.upstream());
         }
-        Expected::Refused(status, code, reason) => {
+        ExpectedFate::Refused(status, code, reason) => {
             ensure!(received.is_empty(), "the upstream got\n{}", seen.upstream());
             ensure!(reply.status == *status, "status {} instead of {status}: {}", reply.status, body());
             let kind = reply.text_header("content-type");
@@ -142,7 +142,7 @@ fn judge(seen: &Seen, expected: &Expected) -> Result<()> {
             ensure!(text("reason") == *reason, "{} instead of reason {reason:?}", body());
             ensure!(problem.get("status") == Some(&json!(status)), "{} instead of {status}", body());
         }
-        Expected::RefusedByEnvoy(status) => {
+        ExpectedFate::RefusedByEnvoy(status) => {
             ensure!(received.is_empty(), "the upstream got\n{}", seen.upstream());
             ensure!(reply.status == *status, "status {} instead of {status}: {}", reply.status, body());
             let kind = reply.text_header("content-type");
@@ -153,12 +153,15 @@ fn judge(seen: &Seen, expected: &Expected) -> Result<()> {
 }
 
 /// One test for each protocol.
-fn over_both(name: &str, check: impl Fn(&World, Protocol) -> Result<()> + Clone + Send + 'static) -> Vec<Test<World>> {
+fn over_both(
+    name: &str,
+    check: impl Fn(&HostileSetup, Protocol) -> Result<()> + Clone + Send + 'static,
+) -> Vec<Test<HostileSetup>> {
     [("http1", Protocol::Http1), ("http2", Protocol::Http2)]
         .into_iter()
         .map(|(label, protocol)| {
             let check = check.clone();
-            Test::new(format!("{name}, {label}"), move |world| check(world, protocol))
+            Test::new(format!("{name}, {label}"), move |setup| check(setup, protocol))
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use e2e::raw::Request;
 use e2e::runner::Test;
 
 use super::Protocol::{Http1, Http2};
-use super::{BARE, Expected, Protocol, SHIPPED, World, forwarded};
+use super::{BARE, ExpectedFate, HostileSetup, Protocol, SHIPPED, forwarded};
 
 /// What becomes of a target.
 #[derive(Clone, Copy, Debug)]
@@ -79,53 +79,53 @@ const RAW_TARGETS: &[(&[u8], Path, Path)] = &[
     (b"api/v1/x", Envoy(400), Envoy(400)),
 ];
 
-pub(crate) fn tests() -> Vec<Test<World>> {
-    let mut tests: Vec<Test<World>> = TARGETS
+pub(crate) fn tests() -> Vec<Test<HostileSetup>> {
+    let mut tests: Vec<Test<HostileSetup>> = TARGETS
         .iter()
         .flat_map(|(target, bare, shipped)| {
-            super::over_both(&format!("path: {target}"), move |world, protocol| {
-                both_listeners(world, protocol, target.as_bytes(), *bare, *shipped)
+            super::over_both(&format!("path: {target}"), move |setup, protocol| {
+                both_listeners(setup, protocol, target.as_bytes(), *bare, *shipped)
             })
         })
         .collect();
     tests.extend(RAW_TARGETS.iter().map(|(target, bare, shipped)| {
-        Test::new(format!("path: {}, http1", target.escape_ascii()), move |world| {
-            both_listeners(world, Http1, target, *bare, *shipped)
+        Test::new(format!("path: {}, http1", target.escape_ascii()), move |setup| {
+            both_listeners(setup, Http1, target, *bare, *shipped)
         })
     }));
-    tests.push(Test::new("path: the absolute form names the host, http1", |world: &World| {
-        let request = Request::post("http://other.example/api/v1/x").bearer(&world.token);
-        let Expected::Forwarded(mut received) = forwarded("/api/v1/x", Some("k-1")) else { return Ok(()) };
+    tests.push(Test::new("path: the absolute form names the host, http1", |setup: &HostileSetup| {
+        let request = Request::post("http://other.example/api/v1/x").bearer(&setup.token);
+        let ExpectedFate::Forwarded(mut received) = forwarded("/api/v1/x", Some("k-1")) else { return Ok(()) };
         received.authority = b"other.example".to_vec();
-        world.check(BARE, Http1, &request.header("idempotency-key", "k-1"), &Expected::Forwarded(received))
+        setup.check(BARE, Http1, &request.header("idempotency-key", "k-1"), &ExpectedFate::Forwarded(received))
     }));
-    tests.extend(super::over_both("path: a method that is not listed", |world, protocol| {
+    tests.extend(super::over_both("path: a method that is not listed", |setup, protocol| {
         for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
-            let mut request = Request::new(method, "/api/v1/x").bearer(&world.token);
+            let mut request = Request::new(method, "/api/v1/x").bearer(&setup.token);
             request = request.header("idempotency-key", "k-1").header("content-type", "application/json");
-            world.check(BARE, protocol, &request, &Expected::Refused(405, "method_not_allowed", None))?;
+            setup.check(BARE, protocol, &request, &ExpectedFate::Refused(405, "method_not_allowed", None))?;
         }
         Ok(())
     }));
-    tests.push(Test::new("path: a method override, http2", |world: &World| {
+    tests.push(Test::new("path: a method override, http2", |setup: &HostileSetup| {
         let names = ["x-http-method-override", "X-HTTP-Method", "x_method_override"];
         let request = names.into_iter().fold(Request::post("/api/v1/x"), |request, name| request.header(name, "GET"));
-        let request = request.bearer(&world.token).header("idempotency-key", "k-1");
-        world.check(BARE, Http2, &request, &forwarded("/api/v1/x", Some("k-1")))
+        let request = request.bearer(&setup.token).header("idempotency-key", "k-1");
+        setup.check(BARE, Http2, &request, &forwarded("/api/v1/x", Some("k-1")))
     }));
     tests
 }
 
-fn both_listeners(world: &World, protocol: Protocol, target: &[u8], bare: Path, shipped: Path) -> Result<()> {
+fn both_listeners(setup: &HostileSetup, protocol: Protocol, target: &[u8], bare: Path, shipped: Path) -> Result<()> {
     for (listener, path) in [(BARE, bare), (SHIPPED, shipped)] {
         let expected = match path {
             Goes(path) => forwarded(path, Some("k-1")),
-            Ambiguous => Expected::Refused(400, "path_ambiguous", None),
-            Missing => Expected::Refused(404, "not_found", None),
-            Envoy(status) => Expected::RefusedByEnvoy(status),
+            Ambiguous => ExpectedFate::Refused(400, "path_ambiguous", None),
+            Missing => ExpectedFate::Refused(404, "not_found", None),
+            Envoy(status) => ExpectedFate::RefusedByEnvoy(status),
         };
-        let request = Request::post(target).bearer(&world.token).header("idempotency-key", "k-1");
-        world.check(listener, protocol, &request, &expected)?;
+        let request = Request::post(target).bearer(&setup.token).header("idempotency-key", "k-1");
+        setup.check(listener, protocol, &request, &expected)?;
     }
     Ok(())
 }

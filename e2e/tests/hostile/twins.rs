@@ -9,10 +9,10 @@ use std::env;
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
-use e2e::gateway::{Gateway, Surroundings, sorted};
+use e2e::gateway::{TestEnvironment, TestGateway, sorted};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
-use e2e::wire::Line;
+use e2e::wire::HeaderLine;
 use serde_json::json;
 
 use super::differ::random::Random;
@@ -22,7 +22,7 @@ const KINDS: [&str; 2] = ["restate", "generic"];
 const SECRET: (&str, &str) = ("E2E_TWINS", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
 const SIGNATURES: [&str; 3] = ["webhook-signature", "svix-signature", "x-hub-signature-256"];
 
-struct World(Gateway);
+struct TwinsSetup(TestGateway);
 
 /// A delivery as its provider sends it, and names that could be taken for its headers.
 struct Captured {
@@ -37,13 +37,13 @@ struct Captured {
 
 pub(crate) fn group() -> Group {
     let test =
-        Test::new("adversary: what looks like a verified header, beside captured deliveries", |world: &World| {
+        Test::new("adversary: what looks like a verified header, beside captured deliveries", |setup: &TwinsSetup| {
             let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
             let seed = number("HOSTILE_SEED").unwrap_or(1);
             (0..number("HOSTILE_CASES").map_or(CASES, |cases| cases / 10))
-                .try_for_each(|case| world.check(seed, case).with_context(|| format!("seed {seed}, delivery {case}")))
+                .try_for_each(|case| setup.check(seed, case).with_context(|| format!("seed {seed}, delivery {case}")))
         });
-    sharing(World::start, vec![test])
+    sharing(TwinsSetup::start, vec![test])
 }
 
 fn policy(kind: &str) -> String {
@@ -102,15 +102,15 @@ fn twin(name: &str, random: &mut Random) -> String {
     if spelled == name { name.replacen('-', "_", 1) } else { spelled }
 }
 
-impl World {
+impl TwinsSetup {
     fn start() -> Result<Self> {
-        let around = Surroundings {
+        let around = TestEnvironment {
             environment: [(SECRET.0.to_owned(), SECRET.1.to_owned())].into(),
-            ..Surroundings::default()
+            ..TestEnvironment::default()
         };
         let changes = vec![Change::Environment(vec![SECRET.0.to_owned()]), Change::DeliveriesAnHour(None)];
         let listener = |kind: &str| (kind.to_owned(), ListenerSpec { policy: policy(kind), changes: changes.clone() });
-        Ok(Self(Gateway::start_within(&around, &KINDS.map(listener))?))
+        Ok(Self(TestGateway::start_within(&around, &KINDS.map(listener))?))
     }
 
     fn check(&self, seed: u64, number: u64) -> Result<()> {
@@ -139,7 +139,7 @@ impl World {
             anyhow::bail!("{} requests: {}", seen.received.len(), told())
         };
         let kept = captured.request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
-        let mut expected: Vec<Line> =
+        let mut expected: Vec<HeaderLine> =
             kept.filter(|(name, _)| name != "content-length" && !SIGNATURES.contains(&name.as_str())).collect();
         let own = [
             ("x-tenant-id", "acme"),

@@ -21,7 +21,7 @@ use super::config::{PAYOUTS, policy};
 use super::standin::{Options, StandIn, Way};
 
 /// The whole chain.
-pub(crate) struct World {
+pub(crate) struct KrakendBackendSetup {
     gateway: StandIn,
     stores: LookupStores,
     restate: Restate,
@@ -31,7 +31,7 @@ pub(crate) struct World {
     _directory: TempDir,
 }
 
-impl World {
+impl KrakendBackendSetup {
     pub(crate) fn start(way: Way) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let ports = Ports::free()?;
@@ -70,9 +70,9 @@ impl World {
     }
 }
 
-pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
-    let test = |name: &str, body: fn(&World) -> Result<()>| {
-        let test = Test::new(name, move |world: &World| body(world));
+pub(crate) fn tests(way: Way) -> Vec<Test<KrakendBackendSetup>> {
+    let test = |name: &str, body: fn(&KrakendBackendSetup) -> Result<()>| {
+        let test = Test::new(name, move |setup: &KrakendBackendSetup| body(setup));
         test.within(way.name()).within("restate")
     };
     vec![
@@ -115,76 +115,76 @@ fn code(reply: &Reply, status: u16, code: &str) -> Result<()> {
     Ok(())
 }
 
-fn replayed(world: &World) -> Result<()> {
-    let first = world.send_as("alice", refund("r-1", "order-1"))?;
+fn replayed(setup: &KrakendBackendSetup) -> Result<()> {
+    let first = setup.send_as("alice", refund("r-1", "order-1"))?;
     check(&first, 200, Some("stored"), false)?;
     for _ in 0..3 {
-        let again = world.send_as("alice", refund("r-1", "order-1"))?;
+        let again = setup.send_as("alice", refund("r-1", "order-1"))?;
         check(&again, 200, Some("replayed"), true)?;
         ensure!(again.body == first.body, "{} instead of {}", shown(&again), shown(&first));
     }
-    ensure!(world.effects("order-1")? == 1, "the refund ran more than once");
+    ensure!(setup.effects("order-1")? == 1, "the refund ran more than once");
     let id = first.text_header("x-operation-id").context("no operation id")?;
     ensure!(id.contains('.'), "the operation id is the backend's own, without the module's part: {id}");
     Ok(())
 }
 
-fn apart(world: &World) -> Result<()> {
+fn apart(setup: &KrakendBackendSetup) -> Result<()> {
     for user in ["alice", "bob"] {
-        check(&world.send_as(user, refund("shared", &format!("order-{user}")))?, 200, Some("stored"), false)?;
-        ensure!(world.effects(&format!("order-{user}"))? == 1, "{user}'s refund did not run once");
+        check(&setup.send_as(user, refund("shared", &format!("order-{user}")))?, 200, Some("stored"), false)?;
+        ensure!(setup.effects(&format!("order-{user}"))? == 1, "{user}'s refund did not run once");
     }
-    code(&world.send_as("alice", refund("shared", "another-order"))?, 422, "idempotency_key_reused")?;
-    ensure!(world.effects("another-order")? == 0, "a refused refund ran");
+    code(&setup.send_as("alice", refund("shared", "another-order"))?, 422, "idempotency_key_reused")?;
+    ensure!(setup.effects("another-order")? == 0, "a refused refund ran");
     Ok(())
 }
 
-fn by_key(world: &World) -> Result<()> {
-    let first = world.send_as("alice", refund("r-2", "order-2"))?;
+fn by_key(setup: &KrakendBackendSetup) -> Result<()> {
+    let first = setup.send_as("alice", refund("r-2", "order-2"))?;
     check(&first, 200, Some("stored"), false)?;
     for path in ["", "/output"] {
         let path = format!("{REFUNDS}/by-idempotency-key/r-2{path}");
-        let reply = world.send_as("alice", get(path.clone()))?;
+        let reply = setup.send_as("alice", get(path.clone()))?;
         check(&reply, 200, Some("completed"), true)?;
         ensure!(reply.body == first.body, "{}", shown(&reply));
-        code(&world.send_as("bob", get(path))?, 404, "idempotency_key_unknown")?;
+        code(&setup.send_as("bob", get(path))?, 404, "idempotency_key_unknown")?;
     }
     Ok(())
 }
 
-fn by_operation(world: &World) -> Result<()> {
-    let first = world.send_as("alice", refund("r-3", "order-3"))?;
+fn by_operation(setup: &KrakendBackendSetup) -> Result<()> {
+    let first = setup.send_as("alice", refund("r-3", "order-3"))?;
     check(&first, 200, Some("stored"), false)?;
     let id = first.text_header("x-operation-id").context("no operation id")?.to_owned();
     for path in ["", "/output"] {
         let path = format!("/api/v1/operations/{id}{path}");
-        let reply = world.send_as("alice", get(path.clone()))?;
+        let reply = setup.send_as("alice", get(path.clone()))?;
         ensure!(reply.status == 200 && reply.body == first.body, "{}", shown(&reply));
-        code(&world.send_as("bob", get(path))?, 404, "operation_unknown")?;
+        code(&setup.send_as("bob", get(path))?, 404, "operation_unknown")?;
     }
     Ok(())
 }
 
-fn under_way(world: &World) -> Result<()> {
+fn under_way(setup: &KrakendBackendSetup) -> Result<()> {
     let (key, account) = ("patient", "acme:health-prod:patient");
     let path = PAYOUTS.replace("{account}", key);
     let payout = Request::new("POST", path.clone()).header("content-type", "application/json");
     let payout = payout.body(r#"{"amount":4200}"#).header("Idempotency-Key", key);
     let asked = get(format!("{path}/by-idempotency-key/{key}"));
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| world.send_as("alice", payout.clone()));
-        runtime()?.block_on(is_under_way(&world.restate, account))?;
-        let output = world.send_as("alice", get(format!("{path}/by-idempotency-key/{key}/output")))?;
+        let first = scope.spawn(|| setup.send_as("alice", payout.clone()));
+        runtime()?.block_on(is_under_way(&setup.restate, account))?;
+        let output = setup.send_as("alice", get(format!("{path}/by-idempotency-key/{key}/output")))?;
         ensure!(output.text_header("idempotency-status") == Some("processing"), "{}", shown(&output));
         ensure!(output.status == 202 && output.text_header("retry-after").is_some(), "{}", shown(&output));
-        let duplicate = scope.spawn(|| world.send_as("alice", payout.clone()));
-        let attached = scope.spawn(|| world.send_as("alice", asked));
+        let duplicate = scope.spawn(|| setup.send_as("alice", payout.clone()));
+        let attached = scope.spawn(|| setup.send_as("alice", asked));
         // All three have a stream of their own while they wait.
-        world
+        setup
             .gateway
             .until("three requests wait", |gateway| Ok(gateway.metric("idempotency_bridge_streams")? >= 3.0))?;
         ensure!(!first.is_finished() && !duplicate.is_finished(), "there is an answer before the confirmation");
-        runtime()?.block_on(confirm(&world.restate, account))?;
+        runtime()?.block_on(confirm(&setup.restate, account))?;
         let mut replies = Vec::new();
         for waiting in [first, duplicate, attached] {
             replies.push(waiting.join().map_err(|_| anyhow::anyhow!("a client panicked"))??);
@@ -197,11 +197,11 @@ fn under_way(world: &World) -> Result<()> {
     })
 }
 
-fn delivered_once(world: &World, delivery: impl Fn() -> Request, about: &str) -> Result<()> {
-    check(&world.gateway.send(&delivery())?, 200, Some("stored"), false)?;
-    let copy = world.gateway.send(&delivery())?;
+fn delivered_once(setup: &KrakendBackendSetup, delivery: impl Fn() -> Request, about: &str) -> Result<()> {
+    check(&setup.gateway.send(&delivery())?, 200, Some("stored"), false)?;
+    let copy = setup.gateway.send(&delivery())?;
     check(&copy, 200, Some("replayed"), true)?;
-    ensure!(world.effects(about)? == 1, "the delivery had {} effects", world.effects(about)?);
+    ensure!(setup.effects(about)? == 1, "the delivery had {} effects", setup.effects(about)?);
     Ok(())
 }
 
@@ -210,33 +210,33 @@ fn event(id: &str, charge: &str) -> String {
     json!({"id": id, "type": "charge.succeeded", "data": {"object": {"id": charge}}}).to_string()
 }
 
-fn static_webhook(world: &World) -> Result<()> {
+fn static_webhook(setup: &KrakendBackendSetup) -> Result<()> {
     let body = event("evt_static", "ch_static");
-    delivered_once(world, || stripe(STRIPE_PATH, &[&world.senders.stripe], now(), body.clone()), "ch_static")
+    delivered_once(setup, || stripe(STRIPE_PATH, &[&setup.senders.stripe], now(), body.clone()), "ch_static")
 }
 
-fn looked_up(world: &World) -> Result<()> {
-    let hook = world.stores.hook("globex")?;
+fn looked_up(setup: &KrakendBackendSetup) -> Result<()> {
+    let hook = setup.stores.hook("globex")?;
     let (path, body) = (hook.path(), event("evt_looked_up", "ch_looked_up"));
-    delivered_once(world, || stripe(&path, &[&hook.secret], now(), body.clone()), "ch_looked_up")?;
+    delivered_once(setup, || stripe(&path, &[&hook.secret], now(), body.clone()), "ch_looked_up")?;
     // Each instance of the module keeps what it has looked up.
-    let (bindings, secrets) = world.stores.lookups(&hook);
+    let (bindings, secrets) = setup.stores.lookups(&hook);
     ensure!((1..=2).contains(&bindings) && (1..=2).contains(&secrets), "{bindings} and {secrets} lookups");
     let forged = stripe(&path, &["whsec_other"], now(), event("evt_forged", "ch_forged"));
-    code(&world.gateway.send(&forged)?, 401, "webhook_signature_invalid")?;
+    code(&setup.gateway.send(&forged)?, 401, "webhook_signature_invalid")?;
     let unknown = Request { target: b"/webhooks/stripe/wh_unknown".to_vec(), ..hook.delivery("evt_unknown") };
-    code(&world.gateway.send(&unknown)?, 404, "webhook_unknown")?;
-    ensure!(world.effects("ch_forged")? == 0, "a forged delivery had an effect");
+    code(&setup.gateway.send(&unknown)?, 404, "webhook_unknown")?;
+    ensure!(setup.effects("ch_forged")? == 0, "a forged delivery had an effect");
     Ok(())
 }
 
-fn own_keys(world: &World) -> Result<()> {
+fn own_keys(setup: &KrakendBackendSetup) -> Result<()> {
     let body = json!({"device_id": "phone-1", "device_token": "t"}).to_string();
     let request = Request::new("POST", DEVICES).header("content-type", "application/json").body(body);
     for _ in 0..2 {
-        check(&world.send_as("alice", request.clone().header("Idempotency-Key", "ignored"))?, 200, None, false)?;
+        check(&setup.send_as("alice", request.clone().header("Idempotency-Key", "ignored"))?, 200, None, false)?;
     }
-    let all = runtime()?.block_on(world.restate.invocations())?;
+    let all = runtime()?.block_on(setup.restate.invocations())?;
     let registered = all.iter().filter(|invocation| invocation.target == "Notifications/register");
     ensure!(registered.count() == 2, "the key was not removed: {all:?}");
     Ok(())

@@ -24,7 +24,7 @@ pub(crate) const DEVICES: &str = "/api/v1/notifications/devices";
 pub(crate) const PROJECTS: &str = "/api/v1/projects";
 
 /// A stand-in in front of a capture.
-pub(crate) struct World {
+pub(crate) struct KrakendSetup {
     pub(crate) gateway: StandIn,
     pub(crate) capture: Capture,
     pub(crate) signer: Signer,
@@ -33,7 +33,7 @@ pub(crate) struct World {
     _directory: TempDir,
 }
 
-impl World {
+impl KrakendSetup {
     pub(crate) fn start(way: Way, race: bool) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let (capture, signer, senders) = (Capture::start()?, Signer::generate(), Senders::generate());
@@ -122,16 +122,16 @@ pub(crate) fn keyed(path: &str, key: &str) -> Request {
     Request::post(path).header("Idempotency-Key", key)
 }
 
-/// A test that is alone with its world.
-fn test(way: Way, name: &str, body: fn(&World) -> Result<()>) -> Test<World> {
-    let test = Test::new(name, move |world: &World| {
-        world.clear();
-        body(world)
+/// A test that is alone with its setup.
+fn test(way: Way, name: &str, body: fn(&KrakendSetup) -> Result<()>) -> Test<KrakendSetup> {
+    let test = Test::new(name, move |setup: &KrakendSetup| {
+        setup.clear();
+        body(setup)
     });
     test.within(way.name())
 }
 
-pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
+pub(crate) fn tests(way: Way) -> Vec<Test<KrakendSetup>> {
     vec![
         test(way, "a key is namespaced, and the rest of the request arrives as it was", namespaced),
         test(way, "a request without a key, and one with a bad key, are refused", bad_keys),
@@ -146,10 +146,10 @@ pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
     ]
 }
 
-fn namespaced(world: &World) -> Result<()> {
+fn namespaced(setup: &KrakendSetup) -> Result<()> {
     for (sent, raw) in [("order-7", "order-7"), ("\"order-7\"", "order-7")] {
         let request = keyed(MESSAGES, sent).header("Cookie", "a=b").header("X-Restate-Limit", "1");
-        let got = world.forwarded(&world.signed(request, &claims("acme", "alice"))?)?;
+        let got = setup.forwarded(&setup.signed(request, &claims("acme", "alice"))?)?;
         ensure!(got.target == b"/restate/call/Conversations/sendMessage", "{got}");
         ensure!(values(&got, "idempotency-key") == [format!("t-acme:health-prod:user:alice:{raw}")], "{got}");
         ensure!(values(&got, "x-tenant-id") == ["acme"] && values(&got, "x-subject") == ["user:alice"], "{got}");
@@ -161,70 +161,70 @@ fn namespaced(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn bad_keys(world: &World) -> Result<()> {
+fn bad_keys(setup: &KrakendSetup) -> Result<()> {
     let who = claims("acme", "alice");
-    world.refused(&world.signed(Request::post(MESSAGES), &who)?, 400, "idempotency_key_required")?;
+    setup.refused(&setup.signed(Request::post(MESSAGES), &who)?, 400, "idempotency_key_required")?;
     for bad in ["t-acme:x", "a b", "a,b", "ü", ""] {
-        world.refused(&world.signed(keyed(MESSAGES, bad), &who)?, 400, "idempotency_key_invalid")?;
+        setup.refused(&setup.signed(keyed(MESSAGES, bad), &who)?, 400, "idempotency_key_invalid")?;
     }
     let twice = keyed(MESSAGES, "a").header("Idempotency-Key", "b");
-    world.refused(&world.signed(twice, &who)?, 400, "idempotency_key_invalid")?;
+    setup.refused(&setup.signed(twice, &who)?, 400, "idempotency_key_invalid")?;
     let spelt_otherwise = Request::post(MESSAGES).header("idempotency_key", "abc");
-    world.refused(&world.signed(spelt_otherwise, &who)?, 400, "idempotency_key_required")?;
+    setup.refused(&setup.signed(spelt_otherwise, &who)?, 400, "idempotency_key_required")?;
     Ok(())
 }
 
-fn other_policies(world: &World) -> Result<()> {
+fn other_policies(setup: &KrakendSetup) -> Result<()> {
     let who = claims("acme", "alice");
-    let got = world.forwarded(&world.signed(keyed(DEVICES, "k"), &who)?)?;
+    let got = setup.forwarded(&setup.signed(keyed(DEVICES, "k"), &who)?)?;
     ensure!(
         values(&got, "idempotency-key").is_empty() && got.target == b"/restate/call/Notifications/register",
         "{got}"
     );
     let asked = Request::new("GET", PROJECTS);
-    world.refused(
-        &world.signed(asked.clone().header("Idempotency-Key", "k"), &who)?,
+    setup.refused(
+        &setup.signed(asked.clone().header("Idempotency-Key", "k"), &who)?,
         400,
         "idempotency_key_prohibited",
     )?;
-    let got = world.forwarded(&world.signed(asked, &who)?)?;
+    let got = setup.forwarded(&setup.signed(asked, &who)?)?;
     ensure!(values(&got, "idempotency-key").is_empty() && values(&got, "x-tenant-id") == ["acme"], "{got}");
     Ok(())
 }
 
-fn deliveries(world: &World) -> Result<()> {
+fn deliveries(setup: &KrakendSetup) -> Result<()> {
     let body = r#"{"id": "evt_1", "type": "charge.succeeded"}"#;
     let stripe_key = ["t-acme:health-prod:service:webhook-ingest:stripe-evt_1"];
-    for secret in [&world.senders.stripe, &world.senders.stripe_previous] {
+    for secret in [&setup.senders.stripe, &setup.senders.stripe_previous] {
         let delivery = stripe(STRIPE_PATH, &[secret], now(), body);
         // The lines that a validator would propagate claims into are a client's own here.
         let forged = CLAIM_HEADERS.iter().fold(delivery, |delivery, (_, name)| delivery.header(name, "victim"));
-        let got = world.forwarded(&forged.header("Idempotency-Key", "mine").header("X-Tenant-Id", "victim"))?;
+        let got = setup.forwarded(&forged.header("Idempotency-Key", "mine").header("X-Tenant-Id", "victim"))?;
         ensure!(values(&got, "idempotency-key") == stripe_key && values(&got, "x-tenant-id") == ["acme"], "{got}");
         ensure!(got.body == body.as_bytes() && !got.to_string().contains("victim"), "{got}");
     }
-    let hub = github(GITHUB_PATH, &world.senders.github, "guid-1", body);
-    let got = world.forwarded(&hub)?;
+    let hub = github(GITHUB_PATH, &setup.senders.github, "guid-1", body);
+    let got = setup.forwarded(&hub)?;
     ensure!(values(&got, "idempotency-key").iter().all(|key| key.contains(":github-~")), "{got}");
     let wrong = stripe(STRIPE_PATH, &["whsec_other"], now(), body);
-    world.refused(&wrong, 401, "webhook_signature_invalid")?;
-    let old = stripe(STRIPE_PATH, &[&world.senders.stripe], now() - 4000, body);
-    world.refused(&old, 401, "webhook_signature_invalid")?;
-    let mut changed = stripe(STRIPE_PATH, &[&world.senders.stripe], now(), body);
+    setup.refused(&wrong, 401, "webhook_signature_invalid")?;
+    let old = stripe(STRIPE_PATH, &[&setup.senders.stripe], now() - 4000, body);
+    setup.refused(&old, 401, "webhook_signature_invalid")?;
+    let mut changed = stripe(STRIPE_PATH, &[&setup.senders.stripe], now(), body);
     changed.body.push(b' ');
-    world.refused(&changed, 401, "webhook_signature_invalid")?;
-    world.refused(
-        &stripe("/webhooks/github/wh_01JSTRIPE", &[&world.senders.stripe], now(), body),
+    setup.refused(&changed, 401, "webhook_signature_invalid")?;
+    setup.refused(
+        &stripe("/webhooks/github/wh_01JSTRIPE", &[&setup.senders.stripe], now(), body),
         404,
         "webhook_unknown",
     )?;
-    let long = stripe(STRIPE_PATH, &[&world.senders.stripe], now(), vec![b'x'; (1 << 20) + 1]);
-    world.refused(&long, 413, "body_too_large")?;
+    let long = stripe(STRIPE_PATH, &[&setup.senders.stripe], now(), vec![b'x'; (1 << 20) + 1]);
+    setup.refused(&long, 413, "body_too_large")?;
     Ok(())
 }
 
-fn forged(world: &World) -> Result<()> {
-    let honest = world.forwarded(&world.signed(keyed(MESSAGES, "k"), &claims("acme", "alice"))?)?;
+fn forged(setup: &KrakendSetup) -> Result<()> {
+    let honest = setup.forwarded(&setup.signed(keyed(MESSAGES, "k"), &claims("acme", "alice"))?)?;
     let names = [
         "X-Claim-Tenant",
         "x_claim_tenant",
@@ -238,49 +238,49 @@ fn forged(world: &World) -> Result<()> {
         names.into_iter().chain(["X-Edge-Idempotency", "X-Envoy-Upstream-Rq-Timeout-Ms", "X-Http-Method-Override"]);
     for name in names {
         let request = keyed(MESSAGES, "k").header(name, "victim").header(name, "victim");
-        let got = world.forwarded(&world.signed(request, &claims("acme", "alice"))?)?;
+        let got = setup.forwarded(&setup.signed(request, &claims("acme", "alice"))?)?;
         ensure!(got == honest, "{name} changes what the upstream gets:\n{got}\n  instead of\n{honest}");
     }
     Ok(())
 }
 
-fn trailers(world: &World) -> Result<()> {
+fn trailers(setup: &KrakendSetup) -> Result<()> {
     let request = Request::post(MESSAGES).trailer("Idempotency-Key", "k").trailer("X-Tenant-Id", "victim");
     let who = claims("acme", "alice");
-    world.refused(&world.signed(request, &who)?, 400, "idempotency_key_required")?;
+    setup.refused(&setup.signed(request, &who)?, 400, "idempotency_key_required")?;
     let request = keyed(MESSAGES, "k").trailer("Idempotency-Key", "other").trailer("X-Tenant-Id", "victim");
-    let got = world.forwarded(&world.signed(request, &who)?)?;
+    let got = setup.forwarded(&setup.signed(request, &who)?)?;
     ensure!(got.trailers.is_empty() && !got.to_string().contains("victim"), "{got}");
     ensure!(values(&got, "idempotency-key") == ["t-acme:health-prod:user:alice:k"], "{got}");
     Ok(())
 }
 
 /// A client cannot have the endpoint chosen by one path and the request decided by another.
-fn one_path(world: &World) -> Result<()> {
+fn one_path(setup: &KrakendSetup) -> Result<()> {
     let who = claims("acme", "alice");
     for target in [
         "foo:/api/v1/refunds?x=a://b/api/v1/conversations/send-message",
         "foo:/api/v1/refunds?x=a://b/restate/call/Refunds/create",
         "foo://b/api/v1/refunds",
     ] {
-        world.refused(&world.signed(keyed(target, "k"), &who)?, 400, "path_ambiguous")?;
+        setup.refused(&setup.signed(keyed(target, "k"), &who)?, 400, "path_ambiguous")?;
     }
     for target in ["/api/v1/refunds/by-idempotency-key/%2e%2e/output", "/api/v1/refunds/by-idempotency-key/.."] {
-        world.refused(&world.signed(Request::new("GET", target), &who)?, 400, "path_ambiguous")?;
+        setup.refused(&setup.signed(Request::new("GET", target), &who)?, 400, "path_ambiguous")?;
     }
     for target in [
         "http://other.example/api/v1/conversations/send-message",
         "/api/v1/conversations/send%2Dmessage?x=a://b/api/v1/refunds",
         "http:/api/v1/conversations/send-message?://b/api/v1/refunds",
     ] {
-        let got = world.forwarded(&world.signed(keyed(target, "k"), &who)?)?;
+        let got = setup.forwarded(&setup.signed(keyed(target, "k"), &who)?)?;
         ensure!(got.target == b"/restate/call/Conversations/sendMessage", "{target}: {got}");
     }
     Ok(())
 }
 
 /// What KrakenD answers by itself.
-fn unknown(world: &World) -> Result<()> {
+fn unknown(setup: &KrakendSetup) -> Result<()> {
     let who = claims("acme", "alice");
     let requests = [
         ("HEAD", PROJECTS, 405),
@@ -297,26 +297,26 @@ fn unknown(world: &World) -> Result<()> {
     ];
     for (method, path, status) in requests {
         let request = Request::new(method, path).header("Idempotency-Key", "k");
-        let reply = world.gateway.send(&world.signed(request, &who)?)?;
+        let reply = setup.gateway.send(&setup.signed(request, &who)?)?;
         ensure!(reply.status == status, "{method} {path}: {}", shown(&reply));
-        world.nothing_forwarded()?;
+        setup.nothing_forwarded()?;
     }
-    let nobody = world.gateway.send(&keyed(MESSAGES, "k"))?;
+    let nobody = setup.gateway.send(&keyed(MESSAGES, "k"))?;
     ensure!(nobody.status == 401 && nobody.body.is_empty(), "without a token: {}", shown(&nobody));
     let forged = Signer::generate().mint(&who)?;
-    let reply = world.gateway.send(&keyed(MESSAGES, "k").bearer(&forged))?;
+    let reply = setup.gateway.send(&keyed(MESSAGES, "k").bearer(&forged))?;
     ensure!(reply.status == 401, "with a forged token: {}", shown(&reply));
-    world.nothing_forwarded()
+    setup.nothing_forwarded()
 }
 
 /// The upstream promises more than it sends.
-fn broken_off(world: &World) -> Result<()> {
+fn broken_off(setup: &KrakendSetup) -> Result<()> {
     for framing in ["content-length: 200000", "transfer-encoding: chunked"] {
         let chunk = if framing.starts_with('t') { "186a0\r\n" } else { "" };
         let begun = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n{chunk}{}", "x".repeat(100_000));
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let gateway = StandIn::start(Options {
-            way: world.way,
+            way: setup.way,
             race: false,
             module: None,
             plugins: None,
@@ -325,8 +325,8 @@ fn broken_off(world: &World) -> Result<()> {
                 let upstream = json!({"url": format!("http://{}", listener.local_addr()?)});
                 json!({"backend": upstream, "unkey": upstream, "openbao": upstream})
             },
-            environment: environment(&world.senders),
-            signer: &world.signer,
+            environment: environment(&setup.senders),
+            signer: &setup.signer,
             directory: tempfile::tempdir()?.path(),
         })?;
         let answered = std::thread::spawn(move || {
@@ -341,12 +341,12 @@ fn broken_off(world: &World) -> Result<()> {
             }
             Ok(stream.write_all(begun.as_bytes())?)
         });
-        let reply = gateway.send(&world.signed(keyed(MESSAGES, "k"), &claims("acme", "alice"))?);
+        let reply = gateway.send(&setup.signed(keyed(MESSAGES, "k"), &claims("acme", "alice"))?);
         match answered.join() {
             Ok(answered) => answered?,
             Err(_) => bail!("the upstream panicked"),
         }
-        match (world.way, reply) {
+        match (setup.way, reply) {
             // The gateway has the whole response in memory before the client gets any of it.
             (Way::Plugin, Ok(reply)) => ensure!(reply.status >= 500, "{framing}: status {}", reply.status),
             (Way::Executor, Err(_)) => {}
@@ -356,7 +356,7 @@ fn broken_off(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn exact(world: &World) -> Result<()> {
+fn exact(setup: &KrakendSetup) -> Result<()> {
     let body: Vec<u8> = (0..300_000_u32).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
     let answer = e2e::capture::Answer {
         status: 202,
@@ -364,14 +364,14 @@ fn exact(world: &World) -> Result<()> {
         body: body.iter().rev().copied().collect(),
         trailers: Vec::new(),
     };
-    world.capture.answer(answer.clone());
-    let reply = world.gateway.send(&world.signed(keyed(MESSAGES, "k").body(body.clone()), &claims("acme", "alice"))?);
-    world.capture.answer(e2e::capture::Answer::default());
+    setup.capture.answer(answer.clone());
+    let reply = setup.gateway.send(&setup.signed(keyed(MESSAGES, "k").body(body.clone()), &claims("acme", "alice"))?);
+    setup.capture.answer(e2e::capture::Answer::default());
     let reply = reply?;
     ensure!(reply.status == 202 && reply.body == answer.body, "status {}, {} bytes", reply.status, reply.body.len());
     let twice: Vec<_> = reply.headers.iter().filter(|(name, _)| name == "x-twice").collect();
     ensure!(twice.len() == 2, "{:?}", reply.headers);
-    let got = world.capture.take();
+    let got = setup.capture.take();
     ensure!(got.len() == 1 && got.iter().all(|got| got.body == body), "another body reached the upstream");
     Ok(())
 }

@@ -6,14 +6,14 @@ use e2e::raw::Request;
 use e2e::runner::Test;
 use serde_json::{Map, Value, json};
 
-use super::captured::{MESSAGES, World, claims, keyed, shown, values};
+use super::captured::{KrakendSetup, MESSAGES, claims, keyed, shown, values};
 use super::standin::Way;
 
-pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
-    let test = |name: &str, body: fn(&World) -> Result<()>| {
-        let test = Test::new(name, move |world: &World| {
-            world.clear();
-            body(world)
+pub(crate) fn tests(way: Way) -> Vec<Test<KrakendSetup>> {
+    let test = |name: &str, body: fn(&KrakendSetup) -> Result<()>| {
+        let test = Test::new(name, move |setup: &KrakendSetup| {
+            setup.clear();
+            body(setup)
         });
         test.within(way.name()).within("claims")
     };
@@ -25,15 +25,15 @@ pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
 }
 
 /// The request with a token whose claim has this JSON text, and with what the client says of itself in every header.
-fn request(world: &World, claim: &str, value: Option<Value>) -> Result<Request> {
+fn request(setup: &KrakendSetup, claim: &str, value: Option<Value>) -> Result<Request> {
     let mut all = claims("acme", "alice").as_object().cloned().unwrap_or_else(Map::new);
     all.remove(claim);
     all.extend(value.map(|value| (claim.to_owned(), value)));
     let spoofed = keyed(MESSAGES, "k").header("X-Claim-Tenant", "victim").header("X-Claim-Subject", "victim");
-    world.signed(spoofed.header("X-Tenant-Id", "victim"), &all.into())
+    setup.signed(spoofed.header("X-Tenant-Id", "victim"), &all.into())
 }
 
-fn types(world: &World) -> Result<()> {
+fn types(setup: &KrakendSetup) -> Result<()> {
     // Numbers beyond int64 (2^63, the largest of u64, 2^64 as a float) all become the same text in KrakenD, and so do 2^53 and
     // 2^53 + 1.
     let numbers = [
@@ -61,29 +61,29 @@ fn types(world: &World) -> Result<()> {
     wrong.extend(numbers.into_iter().map(Some));
     for claim in ["tenant_id", "project_id"] {
         for value in &wrong {
-            let reply = world.refused(&request(world, claim, value.clone())?, 401, "identity_missing");
+            let reply = setup.refused(&request(setup, claim, value.clone())?, 401, "identity_missing");
             reply.map_err(|error| error.context(format!("{claim} is {value:?}")))?;
         }
         for invalid in ["a,b", "a b", ":", "ü", "..", "null\u{1}"] {
-            let reply = world.refused(&request(world, claim, Some(json!(invalid)))?, 403, "identity_invalid");
+            let reply = setup.refused(&request(setup, claim, Some(json!(invalid)))?, 403, "identity_invalid");
             reply.map_err(|error| error.context(format!("{claim} is {invalid:?}")))?;
         }
     }
     for value in [None, Some(Value::Null), Some(json!(""))] {
-        world.refused(&request(world, "sub", value.clone())?, 401, "identity_missing")?;
+        setup.refused(&request(setup, "sub", value.clone())?, 401, "identity_missing")?;
     }
     // A registered claim of another type is KrakenD's own 401.
     for value in [json!(5), json!(["alice"]), json!(true)] {
-        let reply = world.gateway.send(&request(world, "sub", Some(value))?)?;
+        let reply = setup.gateway.send(&request(setup, "sub", Some(value))?)?;
         ensure!(reply.status == 401 && reply.body.is_empty(), "{}", shown(&reply));
-        world.nothing_forwarded()?;
+        setup.nothing_forwarded()?;
     }
     Ok(())
 }
 
-fn look_alikes(world: &World) -> Result<()> {
+fn look_alikes(setup: &KrakendSetup) -> Result<()> {
     for text in ["null", "true", "5", "9007199254740993", "-9223372036854775808", "9223372036854775807"] {
-        let got = world.forwarded(&request(world, "tenant_id", Some(json!(text)))?)?;
+        let got = setup.forwarded(&request(setup, "tenant_id", Some(json!(text)))?)?;
         ensure!(values(&got, "x-tenant-id") == [text], "{got}");
         ensure!(values(&got, "idempotency-key") == [format!("t-{text}:health-prod:user:alice:k")], "{got}");
         ensure!(!got.to_string().contains("victim"), "{got}");
@@ -92,8 +92,8 @@ fn look_alikes(world: &World) -> Result<()> {
 }
 
 /// KrakenD reads the first line of the header, and the cookie only without the header.
-fn tokens(world: &World) -> Result<()> {
-    let (alice, bob) = (world.signer.mint(&claims("acme", "alice"))?, world.signer.mint(&claims("globex", "bob"))?);
+fn tokens(setup: &KrakendSetup) -> Result<()> {
+    let (alice, bob) = (setup.signer.mint(&claims("acme", "alice"))?, setup.signer.mint(&claims("globex", "bob"))?);
     let sent = [
         keyed(MESSAGES, "k").bearer(&alice),
         keyed(MESSAGES, "k").bearer(&alice).bearer(&bob),
@@ -103,7 +103,7 @@ fn tokens(world: &World) -> Result<()> {
         keyed(MESSAGES, "k").header("Authorization", alice.clone()),
     ];
     for request in sent {
-        let got = world.forwarded(&request)?;
+        let got = setup.forwarded(&request)?;
         ensure!(values(&got, "idempotency-key") == ["t-acme:health-prod:user:alice:k"], "{got}");
         ensure!(values(&got, "x-tenant-id") == ["acme"] && values(&got, "x-subject") == ["user:alice"], "{got}");
     }

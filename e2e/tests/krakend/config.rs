@@ -38,7 +38,7 @@ pub(crate) fn policy() -> Result<Value> {
 }
 
 /// What krakend.json names besides the policy.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct StandInEnvironment<'a> {
     pub(crate) module: &'a Path,
     /// The file of the key set.
     pub(crate) keys: &'a Path,
@@ -51,8 +51,8 @@ pub(crate) struct Surroundings<'a> {
 }
 
 /// The whole krakend.json.
-pub(crate) fn krakend(way: Way, policy: &Value, around: &Surroundings<'_>) -> Result<Value> {
-    let Surroundings { module, keys, plugins, metrics_port, upstreams } = around;
+pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>) -> Result<Value> {
+    let StandInEnvironment { module, keys, plugins, metrics_port, upstreams } = around;
     let mut endpoints = Vec::new();
     for route in policy.get("routes").and_then(Value::as_array).context("no routes")? {
         let text = |name: &str| route.get(name).and_then(Value::as_str).unwrap_or_default();

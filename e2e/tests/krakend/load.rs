@@ -13,7 +13,7 @@ use e2e::runner::Test;
 use harness::senders::STRIPE_PATH;
 use serde_json::{Value, json};
 
-use super::captured::{DEVICES, MESSAGES, PROJECTS, REFUNDS, World, as_received, claims, shown, values};
+use super::captured::{DEVICES, KrakendSetup, MESSAGES, PROJECTS, REFUNDS, as_received, claims, shown, values};
 use super::standin::Way;
 
 const REQUESTS: usize = 9_000;
@@ -22,32 +22,32 @@ const REQUESTS_WITH_RACE: usize = 1_500;
 const CONNECTIONS: usize = 100;
 const TENANTS: [&str; 5] = ["acme", "globex", "initech", "umbrella", "hooli"];
 
-pub(crate) fn tests(way: Way) -> Vec<Test<World>> {
+pub(crate) fn tests(way: Way) -> Vec<Test<KrakendSetup>> {
     let name = format!("{REQUESTS} mixed requests, {CONNECTIONS} at a time");
-    let test = Test::new(name, |world: &World| {
-        world.clear();
+    let test = Test::new(name, |setup: &KrakendSetup| {
+        setup.clear();
         // Instances, pools and connections that are made once.
-        send_all(world, CONNECTIONS)?;
-        at_rest(world)?;
-        let goroutines = world.gateway.goroutines()?;
-        send_all(world, REQUESTS)?;
-        at_rest(world)?;
-        let back = |_: &_| Ok(world.gateway.goroutines()? <= goroutines);
-        world.gateway.until("as many goroutines as before", back).with_context(|| {
-            let stacks = world.gateway.stacks().unwrap_or_default();
+        send_all(setup, CONNECTIONS)?;
+        at_rest(setup)?;
+        let goroutines = setup.gateway.goroutines()?;
+        send_all(setup, REQUESTS)?;
+        at_rest(setup)?;
+        let back = |_: &_| Ok(setup.gateway.goroutines()? <= goroutines);
+        setup.gateway.until("as many goroutines as before", back).with_context(|| {
+            let stacks = setup.gateway.stacks().unwrap_or_default();
             format!("there were {goroutines} goroutines before; now there are\n{stacks}")
         })
     });
     vec![test.within(way.name()).within("load")]
 }
 
-pub(crate) fn race_tests(way: Way) -> Vec<Test<World>> {
+pub(crate) fn race_tests(way: Way) -> Vec<Test<KrakendSetup>> {
     let name = format!("{REQUESTS_WITH_RACE} mixed requests with the race detector");
-    let test = Test::new(name, |world: &World| {
-        world.clear();
-        send_all(world, REQUESTS_WITH_RACE)?;
-        at_rest(world)?;
-        let log = world.gateway.log()?;
+    let test = Test::new(name, |setup: &KrakendSetup| {
+        setup.clear();
+        send_all(setup, REQUESTS_WITH_RACE)?;
+        at_rest(setup)?;
+        let log = setup.gateway.log()?;
         ensure!(!log.contains("DATA RACE"), "{log}");
         Ok(())
     });
@@ -55,12 +55,12 @@ pub(crate) fn race_tests(way: Way) -> Vec<Test<World>> {
 }
 
 /// No stream or call is open, and no instance had to be closed.
-fn at_rest(world: &World) -> Result<()> {
+fn at_rest(setup: &KrakendSetup) -> Result<()> {
     for name in ["idempotency_bridge_streams", "idempotency_bridge_calls"] {
-        world.gateway.until(&format!("{name} is 0"), |gateway| Ok(gateway.metric(name)? == 0.0))?;
+        setup.gateway.until(&format!("{name} is 0"), |gateway| Ok(gateway.metric(name)? == 0.0))?;
     }
-    let closed = world.gateway.metric("idempotency_bridge_instances_closed_total")?;
-    ensure!(closed == 0.0, "{closed} instances were closed:\n{}", world.gateway.log()?);
+    let closed = setup.gateway.metric("idempotency_bridge_instances_closed_total")?;
+    ensure!(closed == 0.0, "{closed} instances were closed:\n{}", setup.gateway.log()?);
     Ok(())
 }
 
@@ -75,7 +75,7 @@ struct Planned {
 }
 
 /// The kinds take turns.
-fn planned(world: &World, tokens: &[String], number: usize) -> Result<Planned> {
+fn planned(setup: &KrakendSetup, tokens: &[String], number: usize) -> Result<Planned> {
     let at = (number / 10) % TENANTS.len();
     let (tenant, token) = TENANTS.get(at).zip(tokens.get(at)).context("no such tenant")?;
     let (body, raw) = (json!({"n": number}).to_string(), format!("key-{number}"));
@@ -91,14 +91,14 @@ fn planned(world: &World, tokens: &[String], number: usize) -> Result<Planned> {
     let refused =
         |request: Request, status: u16, code: Option<&'static str>| Planned { request, status, code, upstream: None };
     let event = json!({"id": format!("evt_{number}"), "n": number}).to_string();
-    let array = world.signer.mint(&json!({"tenant_id": [tenant], "project_id": "p", "sub": "alice"}))?;
+    let array = setup.signer.mint(&json!({"tenant_id": [tenant], "project_id": "p", "sub": "alice"}))?;
     Ok(match number % 10 {
         // Its fingerprint is claimed with a call of the module's own.
         0 => forwarded(keyed(REFUNDS), Some(key), tenant),
         1 | 2 => forwarded(keyed(MESSAGES), Some(key), tenant),
         3 => forwarded(keyed(DEVICES), None, tenant),
         4 => {
-            let delivery = stripe(STRIPE_PATH, &[&world.senders.stripe], now(), event);
+            let delivery = stripe(STRIPE_PATH, &[&setup.senders.stripe], now(), event);
             let key = format!("t-acme:health-prod:service:webhook-ingest:stripe-evt_{number}");
             forwarded(delivery.header("X-Claim-Tenant", tenant.as_bytes()), Some(key), "acme")
         }
@@ -114,12 +114,12 @@ fn planned(world: &World, tokens: &[String], number: usize) -> Result<Planned> {
 }
 
 /// Sends them all, and compares each answer and all that reached the upstream.
-fn send_all(world: &World, count: usize) -> Result<()> {
-    let tokens = TENANTS.map(|tenant| world.signer.mint(&claims(tenant, "alice")));
+fn send_all(setup: &KrakendSetup, count: usize) -> Result<()> {
+    let tokens = TENANTS.map(|tenant| setup.signer.mint(&claims(tenant, "alice")));
     let tokens = tokens.into_iter().collect::<Result<Vec<_>>>()?;
     let next = AtomicUsize::new(0);
     let expected = thread::scope(|scope| {
-        let workers: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(|| worker(world, &tokens, &next, count))).collect();
+        let workers: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(|| worker(setup, &tokens, &next, count))).collect();
         let mut expected = BTreeMap::new();
         for worker in workers {
             match worker.join() {
@@ -129,10 +129,10 @@ fn send_all(world: &World, count: usize) -> Result<()> {
         }
         Ok(expected)
     })
-    .with_context(|| world.gateway.log().unwrap_or_default())?;
+    .with_context(|| setup.gateway.log().unwrap_or_default())?;
 
     let mut seen = BTreeMap::new();
-    for message in world.capture.take() {
+    for message in setup.capture.take() {
         let got = as_received(message)?;
         let body: Value = serde_json::from_slice(&got.body)?;
         let number = body.get("n").and_then(Value::as_u64).context("a body without its number")?;
@@ -152,7 +152,7 @@ fn send_all(world: &World, count: usize) -> Result<()> {
 type Forwarded = BTreeMap<u64, (Option<String>, String)>;
 
 /// Sends requests over one connection until none is left, and returns what has to reach the upstream.
-fn worker(world: &World, tokens: &[String], next: &AtomicUsize, count: usize) -> Result<Forwarded> {
+fn worker(setup: &KrakendSetup, tokens: &[String], next: &AtomicUsize, count: usize) -> Result<Forwarded> {
     let mut expected = BTreeMap::new();
     let mut connection = None;
     loop {
@@ -160,10 +160,10 @@ fn worker(world: &World, tokens: &[String], next: &AtomicUsize, count: usize) ->
         if number >= count {
             return Ok(expected);
         }
-        let Planned { request, status, code, upstream } = planned(world, tokens, number)?;
+        let Planned { request, status, code, upstream } = planned(setup, tokens, number)?;
         let mut open = match connection.take() {
             Some(open) => open,
-            None => Connection::open(world.gateway.address())?,
+            None => Connection::open(setup.gateway.address())?,
         };
         open.send(&request.http1())?;
         let reply = open.answer(&request.method)?;

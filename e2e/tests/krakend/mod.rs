@@ -20,12 +20,12 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut groups = Vec::new();
     for way in [Way::Plugin, Way::Executor] {
         let of_way = [
-            sharing(move || captured::World::start(way, false), tests(way)),
-            sharing(move || backend::World::start(way), backend::tests(way)),
+            sharing(move || captured::KrakendSetup::start(way, false), tests(way)),
+            sharing(move || backend::KrakendBackendSetup::start(way), backend::tests(way)),
             separate(broken::tests(way)),
-            sharing(move || captured::World::start(way, false), load::tests(way)),
+            sharing(move || captured::KrakendSetup::start(way, false), load::tests(way)),
         ];
-        let with_race = sharing(move || captured::World::start(way, true), load::race_tests(way));
+        let with_race = sharing(move || captured::KrakendSetup::start(way, true), load::race_tests(way));
         let runs = |group: Group, left_out: bool| if left_out { group.left_out() } else { group };
         groups.extend(of_way.map(|group| runs(group, without_go() || way == Way::Plugin && without_c_compiler())));
         if long() {
@@ -35,6 +35,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     Ok(groups)
 }
 
-fn tests(way: Way) -> Vec<e2e::runner::Test<captured::World>> {
+fn tests(way: Way) -> Vec<e2e::runner::Test<captured::KrakendSetup>> {
     captured::tests(way).into_iter().chain(claims::tests(way)).collect()
 }

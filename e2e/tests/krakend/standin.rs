@@ -15,7 +15,7 @@ use harness::tokens::Signer;
 use harness::tools::repository;
 use serde_json::Value;
 
-use super::config::{Surroundings, krakend};
+use super::config::{StandInEnvironment, krakend};
 
 /// Between two questions whether something has happened.
 const POLL: Duration = Duration::from_millis(10);
@@ -84,7 +84,7 @@ impl StandIn {
         let keys = directory.join("keys.json");
         fs::write(&keys, options.signer.jwks())?;
         let metrics = loopback(Ports::free()?.admin);
-        let around = Surroundings {
+        let around = StandInEnvironment {
             module: &options.module.map_or_else(module, |module| Ok(module.to_owned()))?,
             keys: &keys,
             plugins: &options.plugins.map_or_else(|| built.join("plugins"), Path::to_owned),

@@ -8,23 +8,23 @@ use e2e::runner::{Test, runtime};
 use harness::tools::built;
 use serde_json::{Value, json};
 
-use super::world::{LASTING, LONG, World, forwarded, keys, policy, test};
+use super::setup::{LASTING, LONG, LookupsSetup, forwarded, keys, policy, test};
 
 const SECRET: &str = "whsec_planted_by_the_command";
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<LookupsSetup>> {
     vec![test("a_webhook_of_the_command_takes_the_deliveries_that_it_signs", webhook)]
 }
 
-fn webhook(world: &World) -> Result<()> {
+fn webhook(setup: &LookupsSetup) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("policy.json");
     std::fs::write(&file, policy(LONG))?;
     let program = built("EDGE_CLI", "edge-idempotency")?;
-    let token = runtime()?.block_on(world.lookup_stores.openbao().writing_token())?;
-    let openbao = world.lookup_stores.openbao().url();
-    let unkey = format!("http://{}", world.lookup_stores.unkey.server().address());
-    let base = format!("http://{}", world.gateway.address(LASTING)?);
+    let token = runtime()?.block_on(setup.lookup_stores.openbao().writing_token())?;
+    let openbao = setup.lookup_stores.openbao().url();
+    let unkey = format!("http://{}", setup.lookup_stores.unkey.server().address());
+    let base = format!("http://{}", setup.gateway.address(LASTING)?);
     let run = |arguments: &[&str], secret: &str| -> Result<Output> {
         let mut command = Command::new(&program);
         command.arg("webhook").args(arguments).arg("--policy").arg(&file).args(["--base-url", &base]);
@@ -84,12 +84,12 @@ fn webhook(world: &World) -> Result<()> {
     let sent = sign("evt_commanded", SECRET)?;
     ensure!(sent.status.code() == Some(0), "{sent:?}");
     let expected = "t-commanded:shop:service:webhook-ingest:stripe-evt_commanded";
-    let received = forwarded(&world.gateway)?;
+    let received = forwarded(&setup.gateway)?;
     ensure!(keys(&received) == [expected], "{received:?}");
     let sent = sign("evt_other_secret", "whsec_another")?;
     let told = String::from_utf8_lossy(&sent.stdout);
     ensure!(sent.status.code() == Some(1) && told.contains("webhook_signature_invalid"), "{sent:?}");
-    ensure!(forwarded(&world.gateway)?.is_empty(), "a delivery with another secret went on");
+    ensure!(forwarded(&setup.gateway)?.is_empty(), "a delivery with another secret went on");
 
     // The owner has a secret: it is not replaced by chance, and a key is not made either.
     let again = new(&[])?;
@@ -99,7 +99,7 @@ fn webhook(world: &World) -> Result<()> {
     ensure!(replaced.status.code() == Some(0), "{replaced:?}");
     // A deleted version is replaced, too.
     let path = "commanded:shop:stripe";
-    let store = world.lookup_stores.openbao();
+    let store = setup.lookup_stores.openbao();
     runtime()?.block_on(store.delete(path))?;
     let replaced = new(&["--replace-secret"])?;
     ensure!(replaced.status.code() == Some(0), "{replaced:?}");

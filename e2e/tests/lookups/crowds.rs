@@ -7,19 +7,19 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use e2e::gateway::Gateway;
+use e2e::gateway::TestGateway;
 use e2e::lookup_stores::Hook;
 use e2e::raw::{Connection, Request};
 use e2e::runner::Test;
 use harness::faults::Fault;
 
-use super::world::{FLOODED, LASTING, LIMIT, LIMITED, PROXIED, World, accepted, forwarded, keys, send, test};
+use super::setup::{FLOODED, LASTING, LIMIT, LIMITED, LookupsSetup, PROXIED, accepted, forwarded, keys, send, test};
 
 const HOOKS: usize = 50;
 /// Deliveries for each.
 const DELIVERIES: usize = 10;
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<LookupsSetup>> {
     vec![
         test("500 deliveries at once for 50 webhooks: each is looked up once", at_once),
         test("the first client of each leaves: each is still looked up once", leaving),
@@ -30,13 +30,13 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     ]
 }
 
-fn hooks(world: &World, name: &str) -> Result<Vec<Hook>> {
-    (0..HOOKS).map(|number| world.lookup_stores.hook(&format!("{name}{number}"))).collect()
+fn hooks(setup: &LookupsSetup, name: &str) -> Result<Vec<Hook>> {
+    (0..HOOKS).map(|number| setup.lookup_stores.hook(&format!("{name}{number}"))).collect()
 }
 
 /// Deliveries `from` and on of each webhook, all under way before the registry answers.
-fn crowd(world: &World, hooks: &[Hook], from: usize) -> Result<()> {
-    let (gateway, registry) = (&world.gateway, world.lookup_stores.unkey.server());
+fn crowd(setup: &LookupsSetup, hooks: &[Hook], from: usize) -> Result<()> {
+    let (gateway, registry) = (&setup.gateway, setup.lookup_stores.unkey.server());
     let deliveries = || (from..DELIVERIES).flat_map(|number| hooks.iter().map(move |hook| (hook, number)));
     let expected = deliveries().count();
     let statuses = thread::scope(|scope| {
@@ -59,47 +59,47 @@ fn crowd(world: &World, hooks: &[Hook], from: usize) -> Result<()> {
     wanted.sort();
     ensure!(keys(&forwarded(gateway)?) == wanted, "not each of them went on once");
     for hook in hooks {
-        ensure!(world.lookup_stores.lookups(hook) == (1, 1), "{}: {:?}", hook.id, world.lookup_stores.lookups(hook));
+        ensure!(setup.lookup_stores.lookups(hook) == (1, 1), "{}: {:?}", hook.id, setup.lookup_stores.lookups(hook));
     }
     Ok(())
 }
 
-fn at_once(world: &World) -> Result<()> {
-    let hooks = hooks(world, "crowd")?;
-    world.lookup_stores.forget();
-    world.lookup_stores.unkey.server().fail(Fault::Held);
-    crowd(world, &hooks, 0)
+fn at_once(setup: &LookupsSetup) -> Result<()> {
+    let hooks = hooks(setup, "crowd")?;
+    setup.lookup_stores.forget();
+    setup.lookup_stores.unkey.server().fail(Fault::Held);
+    crowd(setup, &hooks, 0)
 }
 
-fn leaving(world: &World) -> Result<()> {
-    let hooks = hooks(world, "leaving")?;
-    world.lookup_stores.forget();
-    world.lookup_stores.unkey.server().fail(Fault::Held);
-    let address = world.gateway.address(LASTING)?;
+fn leaving(setup: &LookupsSetup) -> Result<()> {
+    let hooks = hooks(setup, "leaving")?;
+    setup.lookup_stores.forget();
+    setup.lookup_stores.unkey.server().fail(Fault::Held);
+    let address = setup.gateway.address(LASTING)?;
     let first = hooks.iter().map(|hook| {
         let mut stream = TcpStream::connect(address)?;
         stream.write_all(&hook.delivery("evt_0").http1())?;
         Ok(stream)
     });
     let first = first.collect::<Result<Vec<_>>>()?;
-    world
+    setup
         .gateway
-        .until("each is being looked up", |_| Ok(world.lookup_stores.unkey.server().counts().len() == HOOKS))?;
+        .until("each is being looked up", |_| Ok(setup.lookup_stores.unkey.server().counts().len() == HOOKS))?;
     drop(first);
-    world
+    setup
         .gateway
         .until("the first clients have left", |gateway| Ok(gateway.stat("http.gateway.downstream_rq_active")? == 0))?;
-    crowd(world, &hooks, 1)
+    crowd(setup, &hooks, 1)
 }
 
-fn made_up(world: &World) -> Result<()> {
+fn made_up(setup: &LookupsSetup) -> Result<()> {
     const CONNECTIONS: u64 = 8;
     const ALL: u64 = 100_000;
     const FIRST: u64 = 10_000;
-    let hook = world.lookup_stores.hook("warm")?;
-    accepted(&world.gateway, FLOODED, &hook, &hook.delivery("evt_1"), "evt_1")?;
-    world.lookup_stores.forget();
-    let address = world.gateway.address(FLOODED)?;
+    let hook = setup.lookup_stores.hook("warm")?;
+    accepted(&setup.gateway, FLOODED, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    setup.lookup_stores.forget();
+    let address = setup.gateway.address(FLOODED)?;
     let ask = |numbers: std::ops::Range<u64>| {
         thread::scope(|scope| {
             let client = |client: u64| {
@@ -128,15 +128,15 @@ fn made_up(world: &World) -> Result<()> {
     };
     let begin = Instant::now();
     ask(0..FIRST)?;
-    let before = world.gateway.resident_bytes()?;
+    let before = setup.gateway.resident_bytes()?;
     ask(FIRST..ALL)?;
-    let after = world.gateway.resident_bytes()?;
+    let after = setup.gateway.resident_bytes()?;
     ensure!(after < before + (8 << 20), "resident memory went from {before} to {after} bytes");
     // One worker: 1,024 in a row, and 50 in each second that it took.
-    let (lookups, most) = (world.lookup_stores.unkey.server().total(), 1024 + 50 * (begin.elapsed().as_secs() + 1));
+    let (lookups, most) = (setup.lookup_stores.unkey.server().total(), 1024 + 50 * (begin.elapsed().as_secs() + 1));
     ensure!((1024..=most).contains(&lookups), "{lookups} lookups, and {most} may be");
-    accepted(&world.gateway, FLOODED, &hook, &hook.delivery("evt_2"), "evt_2")?;
-    ensure!(world.lookup_stores.lookups(&hook) == (0, 0), "the warm one was looked up again");
+    accepted(&setup.gateway, FLOODED, &hook, &hook.delivery("evt_2"), "evt_2")?;
+    ensure!(setup.lookup_stores.lookups(&hook) == (0, 0), "the warm one was looked up again");
     Ok(())
 }
 
@@ -150,10 +150,10 @@ struct Flood {
 }
 
 /// Asks for ids that are made up, from one address, on several connections, until the flood is ended.
-fn flood(world: &World, listener: &str, flood: &Flood) -> Result<()> {
+fn flood(setup: &LookupsSetup, listener: &str, flood: &Flood) -> Result<()> {
     const CONNECTIONS: u64 = 8;
     const MOST: u64 = 50_000;
-    let address = world.gateway.address(listener)?;
+    let address = setup.gateway.address(listener)?;
     thread::scope(|scope| {
         let client = |client: u64| {
             scope.spawn(move || -> Result<()> {
@@ -186,20 +186,20 @@ const STRANGER: &str = "203.0.113.7";
 const SENDER: &str = "198.51.100.1";
 
 /// Deliveries for webhooks that were never looked up, while a stranger's made-up ids are refused: each is forwarded.
-fn others_go_on(world: &World, listener: &str) -> Result<()> {
-    let hooks = hooks(world, &format!("beside_{listener}_"))?;
-    world.lookup_stores.forget();
+fn others_go_on(setup: &LookupsSetup, listener: &str) -> Result<()> {
+    let hooks = hooks(setup, &format!("beside_{listener}_"))?;
+    setup.lookup_stores.forget();
     let shared = Flood::default();
     let deliver = |hook: &Hook| -> Result<()> {
         let request = hook.delivery("evt_1").header("x-forwarded-for", SENDER);
-        let reply = send(&world.gateway, listener, &request)?;
+        let reply = send(&setup.gateway, listener, &request)?;
         ensure!(reply.status == 200, "{}: status {}", hook.id, reply.status);
         Ok(())
     };
     thread::scope(|scope| {
-        let flood = scope.spawn(|| flood(world, listener, &shared));
-        let refused = |_: &Gateway| Ok(shared.refused.load(Ordering::Relaxed) > 100 || flood.is_finished());
-        let begun = world.gateway.until("made-up ids are refused", refused);
+        let flood = scope.spawn(|| flood(setup, listener, &shared));
+        let refused = |_: &TestGateway| Ok(shared.refused.load(Ordering::Relaxed) > 100 || flood.is_finished());
+        let begun = setup.gateway.until("made-up ids are refused", refused);
         let sent = begun.and_then(|()| hooks.iter().try_for_each(deliver));
         let lasted = !flood.is_finished();
         shared.ended.store(true, Ordering::Relaxed);
@@ -211,20 +211,20 @@ fn others_go_on(world: &World, listener: &str) -> Result<()> {
 }
 
 /// With the shipped limits of the gateway.
-fn made_up_beside_others(world: &World) -> Result<()> {
-    others_go_on(world, PROXIED)
+fn made_up_beside_others(setup: &LookupsSetup) -> Result<()> {
+    others_go_on(setup, PROXIED)
 }
 
 /// Without them: the filter's own pacing.
-fn paced_beside_others(world: &World) -> Result<()> {
-    others_go_on(world, FLOODED)
+fn paced_beside_others(setup: &LookupsSetup) -> Result<()> {
+    others_go_on(setup, FLOODED)
 }
 
 /// The gateway's own limit comes before any lookup.
-fn too_many(world: &World) -> Result<()> {
+fn too_many(setup: &LookupsSetup) -> Result<()> {
     let deliver_from = |address: &str, id: u32| {
         let request = Request::post(format!("/webhooks/stripe/wh_limited_{id}")).header("Stripe-Signature", "t=1");
-        send(&world.gateway, LIMITED, &request.header("x-forwarded-for", address))
+        send(&setup.gateway, LIMITED, &request.header("x-forwarded-for", address))
     };
     let deliver = |id: u32| deliver_from(STRANGER, id);
     for id in 0..LIMIT {
@@ -234,7 +234,7 @@ fn too_many(world: &World) -> Result<()> {
     let reply = deliver(LIMIT)?;
     ensure!(reply.status == 429, "status {}", reply.status);
     ensure!(reply.text_header("content-type") != Some("application/problem+json"), "the filter answers");
-    let lookups = world.lookup_stores.unkey.server().total();
+    let lookups = setup.lookup_stores.unkey.server().total();
     ensure!(lookups == u64::from(LIMIT), "{lookups} lookups");
     // Another address has a limit of its own.
     let reply = deliver_from(SENDER, LIMIT)?;

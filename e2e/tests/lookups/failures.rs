@@ -8,11 +8,11 @@ use harness::faults::{Fault, FaultyServer};
 use harness::unkey::Binding;
 use serde_json::{Value, json};
 
-use super::world::{
-    BRIEF, LASTING, SHORT_TIMEOUT, STALE, World, accepted, forwarded, refused, send, test, unavailable,
+use super::setup::{
+    BRIEF, LASTING, LookupsSetup, SHORT_TIMEOUT, STALE, accepted, forwarded, refused, send, test, unavailable,
 };
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<LookupsSetup>> {
     vec![
         test("a webhook is looked up once, with injected credentials", once),
         test("the secret store fails in every way", secret_store),
@@ -28,17 +28,17 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     ]
 }
 
-fn once(world: &World) -> Result<()> {
-    let hook = world.lookup_stores.hook("once")?;
-    world.lookup_stores.forget();
+fn once(setup: &LookupsSetup) -> Result<()> {
+    let hook = setup.lookup_stores.hook("once")?;
+    setup.lookup_stores.forget();
     for event in ["evt_1", "evt_2", "evt_1"] {
-        accepted(&world.gateway, LASTING, &hook, &hook.delivery(event), event)?;
+        accepted(&setup.gateway, LASTING, &hook, &hook.delivery(event), event)?;
     }
-    ensure!(world.lookup_stores.lookups(&hook) == (1, 1), "{:?} lookups", world.lookup_stores.lookups(&hook));
-    refused(&world.gateway, LASTING, &hook.signed("whsec_other", "evt_3"), 401, "webhook_signature_invalid")?;
+    ensure!(setup.lookup_stores.lookups(&hook) == (1, 1), "{:?} lookups", setup.lookup_stores.lookups(&hook));
+    refused(&setup.gateway, LASTING, &hook.signed("whsec_other", "evt_3"), 401, "webhook_signature_invalid")?;
 
     let asked = |server: &FaultyServer| server.last().context("no request");
-    let (registry, store) = (asked(world.lookup_stores.unkey.server())?, asked(&world.lookup_stores.openbao_proxy)?);
+    let (registry, store) = (asked(setup.lookup_stores.unkey.server())?, asked(&setup.lookup_stores.openbao_proxy)?);
     let header = |lines: &[(String, Vec<u8>)], name: &str| {
         let line = lines.iter().find(|(candidate, _)| candidate.eq_ignore_ascii_case(name));
         line.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
@@ -48,7 +48,7 @@ fn once(world: &World) -> Result<()> {
     let key = header(&registry.headers, "authorization");
     ensure!(key == Some(format!("Bearer {ROOT_KEY}")), "{key:?}");
     let token = header(&store.headers, "x-vault-token");
-    ensure!(token.as_deref() == Some(world.lookup_stores.token().as_str()), "{token:?}");
+    ensure!(token.as_deref() == Some(setup.lookup_stores.token().as_str()), "{token:?}");
     Ok(())
 }
 
@@ -85,36 +85,36 @@ fn faults() -> Vec<Fault> {
     ]
 }
 
-fn secret_store(world: &World) -> Result<()> {
-    failing(world, "store", &world.lookup_stores.openbao_proxy)
+fn secret_store(setup: &LookupsSetup) -> Result<()> {
+    failing(setup, "store", &setup.lookup_stores.openbao_proxy)
 }
 
-fn registry(world: &World) -> Result<()> {
-    failing(world, "registry", world.lookup_stores.unkey.server())
+fn registry(setup: &LookupsSetup) -> Result<()> {
+    failing(setup, "registry", setup.lookup_stores.unkey.server())
 }
 
-fn failing(world: &World, name: &str, server: &FaultyServer) -> Result<()> {
+fn failing(setup: &LookupsSetup, name: &str, server: &FaultyServer) -> Result<()> {
     for (number, fault) in faults().into_iter().enumerate() {
-        let hook = world.lookup_stores.hook(&format!("{name}{number}"))?;
+        let hook = setup.lookup_stores.hook(&format!("{name}{number}"))?;
         server.fail(fault.clone());
-        unavailable(&world.gateway, LASTING, &hook.delivery("evt_1")).with_context(|| format!("{fault:?}"))?;
+        unavailable(&setup.gateway, LASTING, &hook.delivery("evt_1")).with_context(|| format!("{fault:?}"))?;
         server.recover();
-        accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")
+        accepted(&setup.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")
             .with_context(|| format!("after {fault:?}"))?;
     }
-    let hook = world.lookup_stores.hook(&format!("{name}slow"))?;
+    let hook = setup.lookup_stores.hook(&format!("{name}slow"))?;
     server.fail(Fault::Held);
-    unavailable(&world.gateway, SHORT_TIMEOUT, &hook.delivery("evt_1")).context("no answer in time")?;
+    unavailable(&setup.gateway, SHORT_TIMEOUT, &hook.delivery("evt_1")).context("no answer in time")?;
     server.recover();
     // In no time at all may be too little for a busy machine.
-    world.gateway.until("the next delivery passes", |gateway| {
+    setup.gateway.until("the next delivery passes", |gateway| {
         let passed = send(gateway, SHORT_TIMEOUT, &hook.delivery("evt_1"))?.status == 200;
         Ok(passed && forwarded(gateway)?.len() == 1)
     })
 }
 
-fn verdicts(world: &World) -> Result<()> {
-    let hook = world.lookup_stores.hook("verdicts")?;
+fn verdicts(setup: &LookupsSetup) -> Result<()> {
+    let hook = setup.lookup_stores.hook("verdicts")?;
     let genuine = json!({
         "valid": true, "code": "VALID", "enabled": true,
         "identity": {"id": "i", "externalId": "verdicts"},
@@ -145,155 +145,155 @@ fn verdicts(world: &World) -> Result<()> {
     ];
     for (number, (data, status)) in cases.into_iter().enumerate() {
         let hook = Hook { id: format!("wh_verdict{number}"), ..hook.clone() };
-        world.lookup_stores.unkey.says(&hook.id, data.clone());
+        setup.lookup_stores.unkey.says(&hook.id, data.clone());
         let code = if status == 404 { "webhook_unknown" } else { "dependency_unavailable" };
-        refused(&world.gateway, LASTING, &hook.delivery("evt_1"), status, code).with_context(|| data.to_string())?;
+        refused(&setup.gateway, LASTING, &hook.delivery("evt_1"), status, code).with_context(|| data.to_string())?;
     }
     // What it says of a webhook may change.
-    world.lookup_stores.unkey.says(&hook.id, invalid("DISABLED"));
-    refused(&world.gateway, BRIEF, &hook.delivery("evt_1"), 404, "webhook_unknown")?;
-    world.lookup_stores.unkey.says(&hook.id, genuine);
-    world.gateway.until("a webhook that is enabled again", |gateway| {
+    setup.lookup_stores.unkey.says(&hook.id, invalid("DISABLED"));
+    refused(&setup.gateway, BRIEF, &hook.delivery("evt_1"), 404, "webhook_unknown")?;
+    setup.lookup_stores.unkey.says(&hook.id, genuine);
+    setup.gateway.until("a webhook that is enabled again", |gateway| {
         Ok(send(gateway, BRIEF, &hook.delivery("evt_1"))?.status == 200 && forwarded(gateway)?.len() == 1)
     })
 }
 
-fn rotated(world: &World) -> Result<()> {
-    let hook = world.lookup_stores.hook("rotated")?;
+fn rotated(setup: &LookupsSetup) -> Result<()> {
+    let hook = setup.lookup_stores.hook("rotated")?;
     let (old, new) = (hook.secret.clone(), "whsec_planted_rotated_anew");
     let pass = |secret: &str, event: &str| {
-        accepted(&world.gateway, LASTING, &hook, &hook.signed(secret, event), event).with_context(|| secret.to_owned())
+        accepted(&setup.gateway, LASTING, &hook, &hook.signed(secret, event), event).with_context(|| secret.to_owned())
     };
     pass(&old, "evt_1")?;
-    world.lookup_stores.sign_with(&hook, &json!({"secret": new}))?;
+    setup.lookup_stores.sign_with(&hook, &json!({"secret": new}))?;
     // Held: the old one. Fetched because of it: the new one, and the version before it.
     pass(&old, "evt_2")?;
     let signed_anew = hook.signed(new, "evt_3");
-    world.gateway.until("the new secret's signature passes", |gateway| {
+    setup.gateway.until("the new secret's signature passes", |gateway| {
         let status = send(gateway, LASTING, &signed_anew)?.status;
         ensure!(matches!(status, 200 | 401), "status {status}");
         Ok(status == 200 && forwarded(gateway)?.len() == 1)
     })?;
     pass(&old, "evt_4")?;
     pass(new, "evt_5")?;
-    refused(&world.gateway, LASTING, &hook.signed("whsec_neither", "evt_6"), 401, "webhook_signature_invalid")
+    refused(&setup.gateway, LASTING, &hook.signed("whsec_neither", "evt_6"), 401, "webhook_signature_invalid")
 }
 
-fn listed(world: &World) -> Result<()> {
-    let hook = world.lookup_stores.hook("listed")?;
-    world.lookup_stores.sign_with(&hook, &json!({"secrets": ["whsec_planted_one", "whsec_planted_two"]}))?;
+fn listed(setup: &LookupsSetup) -> Result<()> {
+    let hook = setup.lookup_stores.hook("listed")?;
+    setup.lookup_stores.sign_with(&hook, &json!({"secrets": ["whsec_planted_one", "whsec_planted_two"]}))?;
     for (secret, event) in [("whsec_planted_one", "evt_1"), ("whsec_planted_two", "evt_2")] {
-        accepted(&world.gateway, LASTING, &hook, &hook.signed(secret, event), event)?;
+        accepted(&setup.gateway, LASTING, &hook, &hook.signed(secret, event), event)?;
     }
-    refused(&world.gateway, LASTING, &hook.signed("whsec_three", "evt_3"), 401, "webhook_signature_invalid")?;
+    refused(&setup.gateway, LASTING, &hook.signed("whsec_three", "evt_3"), 401, "webhook_signature_invalid")?;
     let none = [json!({"secret": ""}), json!({"secrets": []}), json!({"secret": 7}), json!({"other": "x"}), json!({})];
     for (number, data) in none.into_iter().enumerate() {
-        let hook = world.lookup_stores.bound(&format!("listed{number}"));
-        world.lookup_stores.sign_with(&hook, &data)?;
-        unavailable(&world.gateway, LASTING, &hook.signed("", "evt_1")).with_context(|| data.to_string())?;
+        let hook = setup.lookup_stores.bound(&format!("listed{number}"));
+        setup.lookup_stores.sign_with(&hook, &data)?;
+        unavailable(&setup.gateway, LASTING, &hook.signed("", "evt_1")).with_context(|| data.to_string())?;
     }
     Ok(())
 }
 
-fn deleted(world: &World) -> Result<()> {
+fn deleted(setup: &LookupsSetup) -> Result<()> {
     for (name, erased) in [("deleted", false), ("erased", true)] {
-        let hook = world.lookup_stores.hook(name)?;
-        accepted(&world.gateway, BRIEF, &hook, &hook.delivery("evt_1"), "evt_1")?;
-        let openbao = world.lookup_stores.openbao();
+        let hook = setup.lookup_stores.hook(name)?;
+        accepted(&setup.gateway, BRIEF, &hook, &hook.delivery("evt_1"), "evt_1")?;
+        let openbao = setup.lookup_stores.openbao();
         runtime()?.block_on(async {
             if erased { openbao.erase(&hook.stored_at()).await } else { openbao.delete(&hook.stored_at()).await }
         })?;
         drop(openbao);
-        world.gateway.until("a webhook without a secret is refused", |gateway| {
+        setup.gateway.until("a webhook without a secret is refused", |gateway| {
             let status = send(gateway, BRIEF, &hook.delivery("evt_2"))?.status;
             ensure!(matches!(status, 200 | 503), "{name}: status {status}");
             ensure!(forwarded(gateway)?.len() == usize::from(status == 200), "{name}: {status}, and went on");
             Ok(status == 503)
         })?;
-        world.lookup_stores.sign_with(&hook, &json!({"secret": hook.secret}))?;
-        world.gateway.until("a secret that is there again", |gateway| {
+        setup.lookup_stores.sign_with(&hook, &json!({"secret": hook.secret}))?;
+        setup.gateway.until("a secret that is there again", |gateway| {
             Ok(send(gateway, BRIEF, &hook.delivery("evt_3"))?.status == 200 && forwarded(gateway)?.len() == 1)
         })?;
     }
     Ok(())
 }
 
-fn stale(world: &World) -> Result<()> {
-    let hook = world.lookup_stores.hook("stale")?;
-    accepted(&world.gateway, STALE, &hook, &hook.delivery("evt_1"), "evt_1")?;
-    world.lookup_stores.forget();
-    for server in [world.lookup_stores.unkey.server(), &world.lookup_stores.openbao_proxy] {
+fn stale(setup: &LookupsSetup) -> Result<()> {
+    let hook = setup.lookup_stores.hook("stale")?;
+    accepted(&setup.gateway, STALE, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    setup.lookup_stores.forget();
+    for server in [setup.lookup_stores.unkey.server(), &setup.lookup_stores.openbao_proxy] {
         server.fail(Fault::Status(500));
     }
     // The first time may be shortly before what is held expires; the second is some seconds later.
-    world.gateway.until("both stores are asked again, twice", |gateway| {
+    setup.gateway.until("both stores are asked again, twice", |gateway| {
         accepted(gateway, STALE, &hook, &hook.delivery("evt_2"), "evt_2")?;
-        let (bindings, secrets) = world.lookup_stores.lookups(&hook);
+        let (bindings, secrets) = setup.lookup_stores.lookups(&hook);
         Ok(bindings > 1 && secrets > 1)
     })?;
-    accepted(&world.gateway, STALE, &hook, &hook.delivery("evt_3"), "evt_3")?;
-    refused(&world.gateway, STALE, &hook.signed("whsec_guessed", "evt_4"), 503, "dependency_unavailable")?;
+    accepted(&setup.gateway, STALE, &hook, &hook.delivery("evt_3"), "evt_3")?;
+    refused(&setup.gateway, STALE, &hook.signed("whsec_guessed", "evt_4"), 503, "dependency_unavailable")?;
     // One that says no is not down.
-    world.lookup_stores.openbao_proxy.fail(Fault::Says(404, Vec::new(), r#"{"errors": []}"#.to_owned()));
-    world.gateway.until("a secret that is gone is not used for longer", |gateway| {
+    setup.lookup_stores.openbao_proxy.fail(Fault::Says(404, Vec::new(), r#"{"errors": []}"#.to_owned()));
+    setup.gateway.until("a secret that is gone is not used for longer", |gateway| {
         Ok(send(gateway, STALE, &hook.delivery("evt_5"))?.status == 503)
     })?;
     Ok(())
 }
 
-fn token(world: &World) -> Result<()> {
-    let hooks = [world.lookup_stores.hook("token1")?, world.lookup_stores.hook("token2")?];
+fn token(setup: &LookupsSetup) -> Result<()> {
+    let hooks = [setup.lookup_stores.hook("token1")?, setup.lookup_stores.hook("token2")?];
     let [first, second] = &hooks;
-    let openbao = world.lookup_stores.openbao();
-    let mut token = world.lookup_stores.token();
+    let openbao = setup.lookup_stores.openbao();
+    let mut token = setup.lookup_stores.token();
     runtime()?.block_on(openbao.revoke(&token))?;
     *token = runtime()?.block_on(openbao.token())?;
     drop(openbao);
-    unavailable(&world.gateway, LASTING, &first.delivery("evt_1")).context("with a revoked token")?;
-    world.gateway.rotate_openbao_token(&token)?;
-    world.gateway.until("Envoy reads the new token", |gateway| {
+    unavailable(&setup.gateway, LASTING, &first.delivery("evt_1")).context("with a revoked token")?;
+    setup.gateway.rotate_openbao_token(&token)?;
+    setup.gateway.until("Envoy reads the new token", |gateway| {
         Ok(send(gateway, LASTING, &first.delivery("evt_1"))?.status == 200 && forwarded(gateway)?.len() == 1)
     })?;
-    accepted(&world.gateway, LASTING, second, &second.delivery("evt_1"), "evt_1")
+    accepted(&setup.gateway, LASTING, second, &second.delivery("evt_1"), "evt_1")
 }
 
-fn wrong_provider(world: &World) -> Result<()> {
-    let hook = world.lookup_stores.hook("provider")?;
-    world.lookup_stores.forget();
+fn wrong_provider(setup: &LookupsSetup) -> Result<()> {
+    let hook = setup.lookup_stores.hook("provider")?;
+    setup.lookup_stores.forget();
     let path = format!("/webhooks/github/{}", hook.id);
     let wrong = deliveries::github(&path, &hook.secret, "g-1", r#"{"id": "evt_1"}"#);
-    refused(&world.gateway, LASTING, &wrong, 404, "webhook_unknown")?;
-    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
-    refused(&world.gateway, LASTING, &wrong, 404, "webhook_unknown")?;
-    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
-    ensure!(world.lookup_stores.lookups(&hook) == (1, 1), "{:?} lookups", world.lookup_stores.lookups(&hook));
+    refused(&setup.gateway, LASTING, &wrong, 404, "webhook_unknown")?;
+    accepted(&setup.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
+    refused(&setup.gateway, LASTING, &wrong, 404, "webhook_unknown")?;
+    accepted(&setup.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
+    ensure!(setup.lookup_stores.lookups(&hook) == (1, 1), "{:?} lookups", setup.lookup_stores.lookups(&hook));
     // A webhook that is none is not even asked for.
     for id in ["short", "wh_01%20x", &"a".repeat(65)] {
         let path = format!("/webhooks/stripe/{id}");
         let request = deliveries::stripe(&path, &[&hook.secret], deliveries::now(), "{}");
-        refused(&world.gateway, LASTING, &request, 404, "webhook_unknown")?;
+        refused(&setup.gateway, LASTING, &request, 404, "webhook_unknown")?;
     }
-    ensure!(world.lookup_stores.unkey.server().total() == 1, "{:?}", world.lookup_stores.unkey.server().counts());
-    let other = world.lookup_stores.hook("neighbour")?;
-    world.lookup_stores.unkey.bind(&other.id, &Binding::new("provider", "shop", "stripe"));
+    ensure!(setup.lookup_stores.unkey.server().total() == 1, "{:?}", setup.lookup_stores.unkey.server().counts());
+    let other = setup.lookup_stores.hook("neighbour")?;
+    setup.lookup_stores.unkey.bind(&other.id, &Binding::new("provider", "shop", "stripe"));
     let theirs = Hook { id: other.id, ..hook };
-    accepted(&world.gateway, LASTING, &theirs, &theirs.delivery("evt_3"), "evt_3")
+    accepted(&setup.gateway, LASTING, &theirs, &theirs.delivery("evt_3"), "evt_3")
         .context("the same owner's secret")?;
-    ensure!(world.lookup_stores.lookups(&theirs) == (1, 1), "{:?} lookups", world.lookup_stores.lookups(&theirs));
+    ensure!(setup.lookup_stores.lookups(&theirs) == (1, 1), "{:?} lookups", setup.lookup_stores.lookups(&theirs));
     Ok(())
 }
 
-fn forged(world: &World) -> Result<()> {
-    let hook = world.lookup_stores.hook("forged")?;
-    world.lookup_stores.forget();
-    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
+fn forged(setup: &LookupsSetup) -> Result<()> {
+    let hook = setup.lookup_stores.hook("forged")?;
+    setup.lookup_stores.forget();
+    accepted(&setup.gateway, LASTING, &hook, &hook.delivery("evt_1"), "evt_1")?;
     for event in 0..50 {
         let request = hook.signed("whsec_guessed", &format!("evt_forged{event}"));
-        refused(&world.gateway, LASTING, &request, 401, "webhook_signature_invalid")?;
+        refused(&setup.gateway, LASTING, &request, 401, "webhook_signature_invalid")?;
     }
-    accepted(&world.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
+    accepted(&setup.gateway, LASTING, &hook, &hook.delivery("evt_2"), "evt_2")?;
     // A busy machine may take longer than the half minute between two.
-    let (bindings, secrets) = world.lookup_stores.lookups(&hook);
+    let (bindings, secrets) = setup.lookup_stores.lookups(&hook);
     ensure!(bindings == 1 && secrets <= 4, "{bindings} and {secrets} lookups");
     Ok(())
 }

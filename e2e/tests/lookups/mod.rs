@@ -7,7 +7,7 @@ mod crowds;
 mod failures;
 mod outages;
 mod reload;
-mod world;
+mod setup;
 
 use anyhow::Result;
 use e2e::runner::{Group, sharing};
@@ -15,7 +15,7 @@ use e2e::runner::{Group, sharing};
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [failures::tests(), crowds::tests(), counted::tests(), command::tests()];
     Ok(vec![
-        sharing(world::World::start, tests.into_iter().flatten().collect()),
+        sharing(setup::LookupsSetup::start, tests.into_iter().flatten().collect()),
         sharing(outages::start, outages::tests()),
         sharing(reload::start, reload::tests()),
     ])

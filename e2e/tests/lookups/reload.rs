@@ -6,13 +6,13 @@ use std::thread;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
-use e2e::gateway::{Gateway, Surroundings, tools};
+use e2e::gateway::{TestEnvironment, TestGateway, tools};
 use e2e::lookup_stores::{Hook, LookupStores};
 use e2e::runner::Test;
 use e2e::wire::PATIENCE;
 use tempfile::TempDir;
 
-use super::world::{Clear, LONG, Times, forwarded, keys, policy, send, test};
+use super::setup::{Clear, LONG, Times, forwarded, keys, policy, send, test};
 
 const LISTENER: &str = "reloaded";
 const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency.config_";
@@ -22,7 +22,7 @@ const RELOADS: u64 = 6;
 const BETWEEN: usize = 40;
 
 pub(crate) struct Reloaded {
-    gateway: Gateway,
+    gateway: TestGateway,
     discovery: Discovery,
     lookup_stores: LookupStores,
     _directory: TempDir,
@@ -43,8 +43,8 @@ pub(crate) fn start() -> Result<Reloaded> {
     // The clients send as fast as they can, and none of their deliveries may meet the gateway's limit for deliveries.
     let changes = vec![Change::Instead(discovery.filter()?), Change::DeliveriesAnHour(None)];
     let listener = ListenerSpec { policy: String::from("{}"), changes };
-    let around = Surroundings { stores: Some(lookup_stores.stores()), concurrency: 2, ..Surroundings::default() };
-    let gateway = Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
+    let around = TestEnvironment { stores: Some(lookup_stores.stores()), concurrency: 2, ..TestEnvironment::default() };
+    let gateway = TestGateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
     Ok(Reloaded { gateway, discovery, lookup_stores, _directory: directory })
 }
 
@@ -52,22 +52,22 @@ pub(crate) fn tests() -> Vec<Test<Reloaded>> {
     vec![test("two workers and reloads in between: none lost, none accepted unverified", reloads)]
 }
 
-fn reloads(world: &Reloaded) -> Result<()> {
+fn reloads(setup: &Reloaded) -> Result<()> {
     let hooks =
-        (0..CLIENTS).map(|number| world.lookup_stores.hook(&format!("reload{number}"))).collect::<Result<Vec<_>>>()?;
-    world.lookup_stores.forget();
+        (0..CLIENTS).map(|number| setup.lookup_stores.hook(&format!("reload{number}"))).collect::<Result<Vec<_>>>()?;
+    setup.lookup_stores.forget();
     let (done, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
     let delivered = thread::scope(|scope| {
         let clients: Vec<_> =
-            hooks.iter().map(|hook| scope.spawn(|| deliver(&world.gateway, hook, &done, &sent))).collect();
+            hooks.iter().map(|hook| scope.spawn(|| deliver(&setup.gateway, hook, &done, &sent))).collect();
         let reloaded = (1..=RELOADS).try_for_each(|number| {
             let before = sent.load(Ordering::Relaxed);
-            world.gateway.until("deliveries come in", |_| Ok(sent.load(Ordering::Relaxed) >= before + BETWEEN))?;
+            setup.gateway.until("deliveries come in", |_| Ok(sent.load(Ordering::Relaxed) >= before + BETWEEN))?;
             // Another document each time, so that there is something to reload.
             let times = Times { negative_ttl_s: 100 + u32::try_from(number)?, ..LONG };
-            let counted = world.gateway.stat(COUNTERS)?;
-            world.discovery.put(&policy(times))?;
-            world.gateway.until("the policy is replaced", |gateway| Ok(gateway.stat(COUNTERS)? > counted))
+            let counted = setup.gateway.stat(COUNTERS)?;
+            setup.discovery.put(&policy(times))?;
+            setup.gateway.until("the policy is replaced", |gateway| Ok(gateway.stat(COUNTERS)? > counted))
         });
         done.store(true, Ordering::Relaxed);
         let joined = clients.into_iter().map(|client| client.join().map_err(|_| anyhow!("a client panicked"))?);
@@ -76,22 +76,22 @@ fn reloads(world: &Reloaded) -> Result<()> {
     })?;
     let mut wanted: Vec<String> = delivered.into_iter().flatten().collect();
     wanted.sort();
-    let got = keys(&forwarded(&world.gateway)?);
+    let got = keys(&forwarded(&setup.gateway)?);
     ensure!(got == wanted, "{} deliveries were sent, {} went on", wanted.len(), got.len());
-    let log = world.gateway.log()?;
+    let log = setup.gateway.log()?;
     let trap = log.lines().find(|line| line.contains("[critical]") || line.contains("panicked"));
     ensure!(trap.is_none(), "{trap:?}");
     // One for each VM that there was, at the most: two workers, and two more after each reload.
     let most = 2 * (RELOADS + 1);
     for hook in &hooks {
-        let (bindings, _) = world.lookup_stores.lookups(hook);
+        let (bindings, _) = setup.lookup_stores.lookups(hook);
         ensure!((1..=most).contains(&bindings), "{}: {bindings} lookups", hook.id);
     }
     Ok(())
 }
 
 /// Sends genuine deliveries and forged ones in turn; the keys of the genuine ones.
-fn deliver(gateway: &Gateway, hook: &Hook, done: &AtomicBool, sent: &AtomicUsize) -> Result<Vec<String>> {
+fn deliver(gateway: &TestGateway, hook: &Hook, done: &AtomicBool, sent: &AtomicUsize) -> Result<Vec<String>> {
     let started = std::time::Instant::now();
     let mut keys = Vec::new();
     while !done.load(Ordering::Relaxed) {

@@ -6,7 +6,7 @@ use e2e::runner::Test;
 use serde_json::Value;
 
 use super::documents::{dashboard, operations, rules};
-use super::world::World;
+use super::setup::ObservabilitySetup;
 
 /// Metrics that cannot have data here, and why. One that has data after all does not belong here.
 const WITHOUT_DATA: [(&str, &str); 1] = [("_total_.+", "the gateway has the stats_tags, so no name has labels in it")];
@@ -15,7 +15,7 @@ const WITHOUT_DATA: [(&str, &str); 1] = [("_total_.+", "the gateway has the stat
 const RANGE: &str = "[10m]";
 const OFFSET: &str = " offset 2s";
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<ObservabilitySetup>> {
     vec![
         Test::new("every expression of the dashboard gives data", every_panel),
         Test::new("every recording rule gives data", every_record),
@@ -49,23 +49,23 @@ pub(crate) fn hastened(rules: &str) -> Result<String> {
     Ok(text)
 }
 
-fn every_panel(world: &World) -> Result<()> {
+fn every_panel(setup: &ObservabilitySetup) -> Result<()> {
     let queries = dashboard()?;
     ensure!(queries.len() > 20, "only {} queries", queries.len());
-    each_gives_data(&world.prometheus, queries.into_iter().map(|query| (query.panel, query.expression)), |text| {
+    each_gives_data(&setup.prometheus, queries.into_iter().map(|query| (query.panel, query.expression)), |text| {
         substituted(text)
     })
 }
 
-fn every_record(world: &World) -> Result<()> {
+fn every_record(setup: &ObservabilitySetup) -> Result<()> {
     let rules = rules()?;
     let records = rules.iter().filter_map(|rule| rule.get("record")?.as_str());
     let records: Vec<(String, String)> = records.map(|name| (name.to_owned(), name.to_owned())).collect();
     ensure!(records.len() > 10, "only {} records", records.len());
-    each_gives_data(&world.prometheus, records, |text| Ok(text.to_owned()))
+    each_gives_data(&setup.prometheus, records, |text| Ok(text.to_owned()))
 }
 
-fn every_alert(world: &World) -> Result<()> {
+fn every_alert(setup: &ObservabilitySetup) -> Result<()> {
     let mut sides = Vec::new();
     for rule in rules()? {
         let Some(alert) = rule.get("alert").and_then(Value::as_str) else { continue };
@@ -77,14 +77,14 @@ fn every_alert(world: &World) -> Result<()> {
         }
     }
     ensure!(sides.len() > 10, "only {} expressions", sides.len());
-    each_gives_data(&world.prometheus, sides, |text| Ok(with_booleans(&hastened(text)?)))
+    each_gives_data(&setup.prometheus, sides, |text| Ok(with_booleans(&hastened(text)?)))
 }
 
-fn every_documented(world: &World) -> Result<()> {
+fn every_documented(setup: &ObservabilitySetup) -> Result<()> {
     let expressions = operations()?;
     ensure!(expressions.len() > 15, "only {} expressions", expressions.len());
     let named = expressions.into_iter().map(|expression| ("docs/operations.md".to_owned(), expression));
-    each_gives_data(&world.prometheus, named, |text| Ok(with_booleans(&hastened(text)?)))
+    each_gives_data(&setup.prometheus, named, |text| Ok(with_booleans(&hastened(text)?)))
 }
 
 /// The expression with comparisons that give 0 or 1, and do not drop what is not so.

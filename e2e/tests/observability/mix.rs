@@ -8,14 +8,14 @@ use e2e::callers::signed_at;
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::now;
-use e2e::gateway::Gateway;
+use e2e::gateway::TestGateway;
 use e2e::prometheus::{Prometheus, Sample};
 use e2e::raw::Request;
 use e2e::runner::Test;
 use serde_json::{Value, json};
 use testkit::cases::{Case, directory, load_dir};
 
-use super::world::{FOLDING, HOOKS, PHASES, World};
+use super::setup::{FOLDING, HOOKS, ObservabilitySetup, PHASES};
 
 /// The filter's counters.
 const COUNTERS: &str = r#"{__name__=~"(idempotency|transport_translation|handler_internal)_.+_total"}"#;
@@ -126,7 +126,7 @@ impl Mix {
     }
 
     /// Sends every request as often as it says.
-    pub(crate) fn send(&self, gateway: &Gateway) -> Result<()> {
+    pub(crate) fn send(&self, gateway: &TestGateway) -> Result<()> {
         self.parts.iter().try_for_each(|part| (0..part.times).try_for_each(|_| part.send(gateway)))
     }
 
@@ -151,7 +151,7 @@ impl Mix {
 
 impl MixPart {
     /// Sends the request once.
-    pub(crate) fn send(&self, gateway: &Gateway) -> Result<()> {
+    pub(crate) fn send(&self, gateway: &TestGateway) -> Result<()> {
         let mut request = self.request.clone();
         if let Some(claims) = &self.claims {
             request = request.bearer(&gateway.token(claims)?);
@@ -162,7 +162,7 @@ impl MixPart {
     }
 }
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<ObservabilitySetup>> {
     vec![
         Test::new("counts are exact", exact),
         Test::new("the mix has every counter and most of their values", complete),
@@ -173,13 +173,13 @@ pub(crate) fn tests() -> Vec<Test<World>> {
     ]
 }
 
-fn exact(world: &World) -> Result<()> {
-    world.mix.counted(&world.prometheus, PHASES)
+fn exact(setup: &ObservabilitySetup) -> Result<()> {
+    setup.mix.counted(&setup.prometheus, PHASES)
 }
 
 /// So that a case file that shrinks does not make the other tests easy.
-fn complete(world: &World) -> Result<()> {
-    let counts = world.mix.counts(1);
+fn complete(setup: &ObservabilitySetup) -> Result<()> {
+    let counts = setup.mix.counts(1);
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (name, labels) in counts.keys() {
         values.entry("name").or_default().insert(name);
@@ -220,12 +220,12 @@ fn complete(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn clean(world: &World) -> Result<()> {
-    let raw = world.prometheus.query(
+fn clean(setup: &ObservabilitySetup) -> Result<()> {
+    let raw = setup.prometheus.query(
         r#"{__name__=~".*(wasmcustom|;).*|(idempotency|transport_translation|handler_internal)_.+_total_.+"}"#,
     )?;
     ensure!(raw.is_empty(), "names with labels in them: {raw:?}");
-    for sample in world.prometheus.query(r#"{__name__=~"(idempotency|transport_translation|handler_internal)_.+"}"#)? {
+    for sample in setup.prometheus.query(r#"{__name__=~"(idempotency|transport_translation|handler_internal)_.+"}"#)? {
         for (label, value) in &sample.labels {
             ensure!(!value.contains([';', '=']), "{label}: {sample:?}");
         }
@@ -242,14 +242,14 @@ fn sum(samples: &[Sample]) -> f64 {
 }
 
 /// Each delivery needed one lookup in the registry and one in the secret store.
-fn lookups(world: &World) -> Result<()> {
+fn lookups(setup: &ObservabilitySetup) -> Result<()> {
     let of = |store: &str, results: &str| {
         let metric = format!(r#"idempotency_lookup_total{{endpoint="{HOOKS}",store="{store}",result=~"{results}"}}"#);
-        Ok::<_, anyhow::Error>(sum(&world.prometheus.query(&metric)?))
+        Ok::<_, anyhow::Error>(sum(&setup.prometheus.query(&metric)?))
     };
     // A delivery was accepted if both stores had a value; the registry comes first.
     let found = of("openbao", "hit|miss|stale")?;
-    ensure!(found == world.deliveries as f64, "openbao: {found} instead of {}", world.deliveries);
+    ensure!(found == setup.deliveries as f64, "openbao: {found} instead of {}", setup.deliveries);
     let expected = found + of("openbao", "secret_store_.+")?;
     let found = of("unkey", "hit|miss|stale")?;
     ensure!(found == expected, "unkey: {found} instead of {expected}");
@@ -263,20 +263,20 @@ fn lookups(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn folded(world: &World) -> Result<()> {
+fn folded(setup: &ObservabilitySetup) -> Result<()> {
     let counts = |more: &str| format!(r#"sum(idempotency_key_present_total{{endpoint="{FOLDING}"{more}}})"#);
-    let all = sum(&world.prometheus.query(&counts(""))?);
-    ensure!(all == world.of_many_tenants as f64, "{all} instead of {}", world.of_many_tenants);
-    ensure!(sum(&world.prometheus.query(&counts(r#",tenant="_other""#))?) > 0.0, "nothing was folded");
-    ensure!(sum(&world.prometheus.query("sum(idempotency_series_folded_total)")?) > 0.0, "no count of what was folded");
+    let all = sum(&setup.prometheus.query(&counts(""))?);
+    ensure!(all == setup.of_many_tenants as f64, "{all} instead of {}", setup.of_many_tenants);
+    ensure!(sum(&setup.prometheus.query(&counts(r#",tenant="_other""#))?) > 0.0, "nothing was folded");
+    ensure!(sum(&setup.prometheus.query("sum(idempotency_series_folded_total)")?) > 0.0, "no count of what was folded");
     Ok(())
 }
 
 /// What Envoy counts is what the alerts are about.
-fn vm_failures(world: &World) -> Result<()> {
-    for (name, expected) in &world.vm_failures {
+fn vm_failures(setup: &ObservabilitySetup) -> Result<()> {
+    for (name, expected) in &setup.vm_failures {
         let metric = format!("envoy_wasm_edge_idempotency_vm_reload_{name}");
-        let seen = sum(&world.prometheus.query(&metric)?);
+        let seen = sum(&setup.prometheus.query(&metric)?);
         ensure!(seen >= *expected as f64 && (*expected > 0 || seen == 0.0), "{metric}: {seen}, not {expected}");
     }
     Ok(())

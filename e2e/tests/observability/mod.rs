@@ -5,13 +5,13 @@ mod documents;
 mod expressions;
 mod mix;
 mod picture;
-mod world;
+mod setup;
 
 use anyhow::Result;
 use e2e::prometheus::Programs;
 use e2e::runner::{Group, Test, sharing};
 
-use crate::observability::world::World;
+use crate::observability::setup::ObservabilitySetup;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let Some(programs) = Programs::find() else {
@@ -23,9 +23,10 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         return Ok(vec![Group::default().leaving_out(skipped)]);
     };
     let promtool = programs.clone();
-    let with_prometheus: Vec<Test<World>> = [mix::tests(), expressions::tests()].into_iter().flatten().collect();
+    let with_prometheus: Vec<Test<ObservabilitySetup>> =
+        [mix::tests(), expressions::tests()].into_iter().flatten().collect();
     Ok(vec![
         sharing(move || Ok(promtool), documents::tests()),
-        sharing(move || World::start(&programs), with_prometheus),
+        sharing(move || ObservabilitySetup::start(&programs), with_prometheus),
     ])
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::documents::dashboard;
 use super::expressions::substituted;
-use super::world::World;
+use super::setup::ObservabilitySetup;
 
 const SECONDS: u64 = 300;
 /// The range of the queries' rates: longer would flatten the shapes.
@@ -21,31 +21,31 @@ const RATE_INTERVAL: &str = "20s";
 const TICK: Duration = Duration::from_millis(250);
 
 /// Sends the traffic, and writes the series of each panel as JSON.
-pub(crate) fn write(world: &mut World, path: &Path) -> Result<()> {
+pub(crate) fn write(setup: &mut ObservabilitySetup, path: &Path) -> Result<()> {
     let (begin, start) = (Instant::now(), now());
-    let hook = world.stores.hook("picture")?;
+    let hook = setup.stores.hook("picture")?;
     let mut ticks = 0_u32;
     while begin.elapsed().as_secs() < SECONDS {
         let time = begin.elapsed().as_secs_f64() / SECONDS as f64;
         // A store is away for a while.
         if (0.55..0.75).contains(&time) {
-            world.stores.openbao_proxy.fail(Fault::Slow(Duration::from_millis(60)));
+            setup.stores.openbao_proxy.fail(Fault::Slow(Duration::from_millis(60)));
         } else if (0.75..0.85).contains(&time) {
-            world.stores.openbao_proxy.fail(Fault::Status(500));
+            setup.stores.openbao_proxy.fail(Fault::Status(500));
         } else {
-            world.stores.forget();
+            setup.stores.forget();
         }
         let mut owed = Vec::new();
-        for (number, part) in world.mix.parts.iter().enumerate() {
+        for (number, part) in setup.mix.parts.iter().enumerate() {
             owed.push(share(&part.name, number, time, ticks));
         }
-        for (part, times) in world.mix.parts.iter().zip(owed) {
+        for (part, times) in setup.mix.parts.iter().zip(owed) {
             for _ in 0..times {
-                part.send(&world.gateway)?;
+                part.send(&setup.gateway)?;
             }
         }
         for number in 0..2 {
-            world.deliver(&hook.delivery(&format!("evt_{ticks}_{number}")))?;
+            setup.deliver(&hook.delivery(&format!("evt_{ticks}_{number}")))?;
         }
         ticks += 1;
         thread::sleep((TICK * ticks).saturating_sub(begin.elapsed()));
@@ -54,7 +54,7 @@ pub(crate) fn write(world: &mut World, path: &Path) -> Result<()> {
     let mut panels: Vec<Value> = Vec::new();
     for query in dashboard()? {
         let expression = substituted(&query.expression.replace("$__rate_interval", RATE_INTERVAL))?;
-        let result = world.prometheus.query_range(&expression, start, end, 2)?;
+        let result = setup.prometheus.query_range(&expression, start, end, 2)?;
         panels.push(json!({"panel": query.panel, "legend": query.legend, "result": result}));
     }
     fs::write(path, json!({"start": start, "end": end, "queries": panels}).to_string())?;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Received, Seen};
+use e2e::gateway::{Received, Seen, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use harness::tools::repository;
@@ -46,7 +46,7 @@ struct Route {
 
 /// A line of `lines.json`.
 #[derive(Clone, Debug, Deserialize)]
-struct Line {
+struct PathLine {
     #[serde(default = "post")]
     method: String,
     target: String,
@@ -63,27 +63,27 @@ fn post() -> String {
 }
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let lines: Vec<Line> = serde_json::from_str(include_str!("lines.json"))?;
-    let mut tests: Vec<Test<World>> = Vec::new();
+    let lines: Vec<PathLine> = serde_json::from_str(include_str!("lines.json"))?;
+    let mut tests: Vec<Test<PathReadersSetup>> = Vec::new();
     for listener in [SHIPPED, AS_WRITTEN] {
         for line in &lines {
             let (name, line) = (format!("{listener}: {} {}", line.method, line.target), line.clone());
-            tests.push(Test::new(name, move |world: &World| world.agrees(listener, &line)));
+            tests.push(Test::new(name, move |setup: &PathReadersSetup| setup.agrees(listener, &line)));
         }
     }
-    tests.push(Test::new("the page has what was measured", move |world| page::check(world, &lines)));
-    Ok(vec![sharing(World::start, tests)])
+    tests.push(Test::new("the page has what was measured", move |setup| page::check(setup, &lines)));
+    Ok(vec![sharing(PathReadersSetup::start, tests)])
 }
 
-struct World {
-    gateway: Gateway,
+struct PathReadersSetup {
+    gateway: TestGateway,
     backends: Vec<Backend>,
     token: String,
     /// What the backends said about each request.
     known: Mutex<BTreeMap<String, Arc<Vec<Reading>>>>,
 }
 
-impl World {
+impl PathReadersSetup {
     fn start() -> Result<Self> {
         let routes: Vec<Route> = serde_json::from_str(include_str!("routes.json"))?;
         let starting = backends::spawn(&routes)?;
@@ -93,13 +93,13 @@ impl World {
             (SHIPPED.to_owned(), listener(&[Change::EveryPath, Change::EscapedSlashes])),
             (AS_WRITTEN.to_owned(), listener(&[Change::EveryPath, Change::PathsAsWritten])),
         ];
-        let gateway = Gateway::start(&listeners)?;
+        let gateway = TestGateway::start(&listeners)?;
         let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
         Ok(Self { gateway, backends: backends::ready(starting)?, token, known: Mutex::default() })
     }
 
     /// Sends a line without a key and with one.
-    fn agrees(&self, listener: &str, line: &Line) -> Result<()> {
+    fn agrees(&self, listener: &str, line: &PathLine) -> Result<()> {
         let mut request = Request::new(&line.method, line.target.as_str()).bearer(&self.token);
         if let Some((name, value)) = &line.header {
             request = request.header(name, value.as_str());
@@ -112,7 +112,7 @@ impl World {
         Ok(())
     }
 
-    fn is_as_told(&self, line: &Line, seen: &Seen, is_keyed: bool) -> Result<()> {
+    fn is_as_told(&self, line: &PathLine, seen: &Seen, is_keyed: bool) -> Result<()> {
         let Some(received) = seen.received.first() else {
             let code = seen.reply.json().get("code").and_then(Value::as_str).unwrap_or_default().to_owned();
             let is_as_told = match line.filter.as_str() {
@@ -142,7 +142,7 @@ impl World {
     }
 }
 
-impl World {
+impl PathReadersSetup {
     /// What the backends make of what the upstream got. None of them looks at the key, so each is asked once for both requests.
     fn readings(&self, received: &Received) -> Result<Arc<Vec<Reading>>> {
         let mut received = received.clone();

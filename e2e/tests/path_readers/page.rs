@@ -7,18 +7,18 @@ use e2e::raw::Request;
 use harness::tools::repository;
 
 use super::backends::{BACKENDS, Reading};
-use super::{Line, World};
+use super::{PathLine, PathReadersSetup};
 
 const BEGIN: &str = "<!-- The test `path_readers` measures this table; UPDATE_DOCS=1 writes it. -->\n";
 const END: &str = "<!-- The end of the table. -->\n";
 
 /// Compares the table of the page with what is measured; `UPDATE_DOCS=1` writes it. Without all five backends nothing can be said.
-pub(crate) fn check(world: &World, lines: &[Line]) -> Result<()> {
-    if world.backends.len() < BACKENDS.len() {
+pub(crate) fn check(setup: &PathReadersSetup, lines: &[PathLine]) -> Result<()> {
+    if setup.backends.len() < BACKENDS.len() {
         eprintln!("SKIPPED: a backend is missing, so the table of docs/security.md is not compared");
         return Ok(());
     }
-    let table = table(world, lines)?;
+    let table = table(setup, lines)?;
     let path = repository().join("docs/security.md");
     let page = fs::read_to_string(&path)?;
     let (before, rest) = page.split_once(BEGIN).context("docs/security.md has no place for the table")?;
@@ -31,7 +31,7 @@ pub(crate) fn check(world: &World, lines: &[Line]) -> Result<()> {
     Ok(())
 }
 
-fn table(world: &World, lines: &[Line]) -> Result<String> {
+fn table(setup: &PathReadersSetup, lines: &[PathLine]) -> Result<String> {
     let names: Vec<&str> = BACKENDS.iter().map(|(_, name)| *name).collect();
     let mut table = format!("| the client sends | | {} | the filter |\n", names.join(" | "));
     table += &format!("|---|---|{}---|\n", "---|".repeat(names.len()));
@@ -39,7 +39,7 @@ fn table(world: &World, lines: &[Line]) -> Result<String> {
         let Some(about) = &line.about else { continue };
         let request = Request::new(&line.method, line.target.as_str());
         table += &format!("| `{} {}` | {about} |", line.method, line.target);
-        for backend in &world.backends {
+        for backend in &setup.backends {
             let cell = match backend.ask(&request)? {
                 Reading::Route { name, .. } => format!("`{name}`"),
                 Reading::Status(0) => "closes".to_owned(),

@@ -46,27 +46,27 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests =
         groups.into_iter().flat_map(|(group, tests)| tests.into_iter().map(move |(_, test)| test.within(group)));
     let page = Test::new("docs/own-api.md names every scenario, and no other", move |(): &()| documented(&names));
-    Ok(vec![sharing(World::start, tests.collect()), separate(vec![page])])
+    Ok(vec![sharing(PlaybookSetup::start, tests.collect()), separate(vec![page])])
 }
 
 /// The scenario's name, and its test.
-type Scenario = (String, Test<World>);
+type Scenario = (String, Test<PlaybookSetup>);
 
 /// A test that has everything to itself.
 fn scenario(name: &str, body: impl AsyncFnOnce(&mut Stack) -> Result<()> + Send + 'static) -> Scenario {
-    let test = Test::new(name, move |world: &World| {
-        let mut stack = world.stack.lock().unwrap_or_else(PoisonError::into_inner);
+    let test = Test::new(name, move |setup: &PlaybookSetup| {
+        let mut stack = setup.stack.lock().unwrap_or_else(PoisonError::into_inner);
         runtime()?.block_on(body(&mut stack))
     });
     (name.to_owned(), test)
 }
 
-struct World {
+struct PlaybookSetup {
     stack: Mutex<Stack>,
     _directory: TempDir,
 }
 
-impl World {
+impl PlaybookSetup {
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let options = StackOptions { policy: POLICY.to_owned(), ..StackOptions::new(tools()?, directory.path()) };

@@ -7,10 +7,11 @@ use harness::stack::Stack;
 use serde_json::json;
 
 use super::{
-    ALICE, BOB, Caller, Expected, WAIT_MS, World, attach, begin, code, discreet, effects, output, refund, send, test,
+    ALICE, BOB, Caller, ExpectedAnswer, RecoverySetup, WAIT_MS, attach, begin, code, discreet, effects, output, refund,
+    send, test,
 };
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     vec![
         test("work under way is waited for, within the bound", under_way),
         test("work under way that ends in the handler's own 404 is no unknown key", ends_in_404),
@@ -37,7 +38,7 @@ async fn under_way(stack: &mut Stack) -> Result<()> {
     begin(stack, "under-way", 3 * WAIT_MS).await?;
     for request in [output("under-way"), attach("under-way")] {
         let reply = send(stack, &ALICE, request).await?;
-        Expected { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&reply)?;
+        ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&reply)?;
         ensure!(reply.json() == json!({"status": "processing"}), "{}", reply.text());
         ensure!(reply.header("retry-after") == Some("2"), "{:?}", reply.headers);
     }
@@ -51,7 +52,7 @@ async fn under_way(stack: &mut Stack) -> Result<()> {
     while reply.status == 202 {
         reply = send(stack, &ALICE, hurried()).await?;
     }
-    Expected { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
+    ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
     ensure!(effects(stack, "under-way").await? == 1, "another number of effects");
     Ok(())
 }
@@ -65,7 +66,7 @@ async fn ends_in_404(stack: &mut Stack) -> Result<()> {
     let first = tokio::spawn(async move { request.send(&url).await });
     super::until("it is there", async || Ok(super::only(stack, "ends-in-404").await.is_ok())).await?;
     let reply = send(stack, &ALICE, attach("ends-in-404")).await?;
-    Expected { status: 404, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&reply)?;
+    ExpectedAnswer { status: 404, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&reply)?;
     let first = first.await??;
     ensure!(reply.body == first.body, "{} instead of {}", reply.text(), first.text());
     Ok(())
@@ -77,7 +78,7 @@ async fn others(stack: &mut Stack) -> Result<()> {
     let before = stack.restate.invocations().await?.len();
     let unused = send(stack, &BOB, output("never-used")).await?;
     code(&unused, "idempotency_key_unknown")?;
-    Expected { status: 404, key: None, replayed: false, retry: Some("same_key") }.check(&unused)?;
+    ExpectedAnswer { status: 404, key: None, replayed: false, retry: Some("same_key") }.check(&unused)?;
     let strangers = [
         BOB,
         Caller { project: "billing", ..ALICE },

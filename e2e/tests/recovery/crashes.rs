@@ -6,9 +6,11 @@ use harness::http::Request;
 use harness::stack::Stack;
 use serde_json::json;
 
-use super::{ALICE, Expected, World, attach, begin, code, effects, only, output, refund, send, test, until};
+use super::{
+    ALICE, ExpectedAnswer, RecoverySetup, attach, begin, code, effects, only, output, refund, send, test, until,
+};
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     vec![
         test("the backend is killed while the work is under way", backend_is_killed),
         test("the gateway is killed while the work is under way", gateway_is_killed),
@@ -23,7 +25,7 @@ async fn backend_is_killed(stack: &mut Stack) -> Result<()> {
     let retry = send(stack, &ALICE, refund("backend-killed", &json!({}))).await?;
     ensure!(retry.status == 200, "{} {}", retry.status, retry.text());
     let again = send(stack, &ALICE, refund("backend-killed", &json!({}))).await?;
-    Expected { status: 200, key: Some("replayed"), replayed: true, retry: None }.check(&again)?;
+    ExpectedAnswer { status: 200, key: Some("replayed"), replayed: true, retry: None }.check(&again)?;
     let told = send(stack, &ALICE, attach("backend-killed")).await?;
     for reply in [&again, &told] {
         ensure!(reply.body == retry.body, "{} instead of {}", reply.text(), retry.text());
@@ -37,7 +39,7 @@ async fn gateway_is_killed(stack: &mut Stack) -> Result<()> {
     let retry = send(stack, &ALICE, refund("gateway-killed", &json!({}))).await?;
     ensure!(retry.status == 200, "{} {}", retry.status, retry.text());
     let told = send(stack, &ALICE, attach("gateway-killed")).await?;
-    Expected { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&told)?;
+    ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&told)?;
     ensure!(told.body == retry.body, "{} instead of {}", told.text(), retry.text());
     ensure!(effects(stack, "gateway-killed").await? == 1, "another number of effects");
     only(stack, "gateway-killed").await.map(drop)
@@ -46,12 +48,12 @@ async fn gateway_is_killed(stack: &mut Stack) -> Result<()> {
 async fn expiry(stack: &mut Stack) -> Result<()> {
     retain(stack, "1s").await?;
     let first = send(stack, &ALICE, refund("expiry", &json!({}))).await?;
-    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
+    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
     until("it has expired", async || Ok(send(stack, &ALICE, output("expiry")).await?.status == 404)).await?;
     code(&send(stack, &ALICE, attach("expiry")).await?, "idempotency_key_unknown")?;
     retain(stack, "7 days").await?;
     let anew = send(stack, &ALICE, refund("expiry", &json!({}))).await?;
-    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&anew)?;
+    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&anew)?;
     ensure!(effects(stack, "expiry").await? == 2, "it has not run again");
     Ok(())
 }

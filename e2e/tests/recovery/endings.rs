@@ -8,14 +8,14 @@ use harness::stack::Stack;
 use serde_json::{Value, json};
 
 use super::{
-    ALICE, Expected, REFUND_HOOKS, REFUNDS, World, attach, begin, code, command, discreet, effects, only, order,
-    output, refund, send, signed, test, under, until,
+    ALICE, ExpectedAnswer, REFUND_HOOKS, REFUNDS, RecoverySetup, attach, begin, code, command, discreet, effects, only,
+    order, output, refund, send, signed, test, under, until,
 };
 
 /// More than Restate takes.
 const TOO_LONG: usize = 33 << 20;
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     vec![
         test("a success, and its replay", async |stack: &mut Stack| ends(stack, "done", json!({}), 200, None).await),
         test("a terminal error, and its replay", async |stack: &mut Stack| {
@@ -44,7 +44,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 }
 
 /// Of a backend that takes one request at a time.
-pub(crate) fn of_a_busy_backend() -> Vec<Test<World>> {
+pub(crate) fn of_a_busy_backend() -> Vec<Test<RecoverySetup>> {
     vec![test("turned away by a busy backend", busy)]
 }
 
@@ -52,17 +52,17 @@ pub(crate) fn of_a_busy_backend() -> Vec<Test<World>> {
 async fn ends(stack: &Stack, key: &str, how: Value, status: u16, message: Option<&str>) -> Result<()> {
     let retry = (status >= 400).then_some("new_key");
     let first = send(stack, &ALICE, refund(key, &how)).await?;
-    Expected { status, key: Some("stored"), replayed: false, retry }.check(&first)?;
+    ExpectedAnswer { status, key: Some("stored"), replayed: false, retry }.check(&first)?;
     ensure!(first.header("idempotency-expires").is_none(), "a fresh answer expires");
     if let Some(message) = message {
         ensure!(first.json().get("message") == Some(&json!(message)), "{}", first.text());
     }
     let again = send(stack, &ALICE, refund(key, &how)).await?;
-    Expected { status, key: Some("replayed"), replayed: true, retry }.check(&again)?;
+    ExpectedAnswer { status, key: Some("replayed"), replayed: true, retry }.check(&again)?;
     let key_status = if status < 400 { "completed" } else { "failed" };
     for request in [attach(key), output(key), attach(key).http2()] {
         let told = send(stack, &ALICE, request).await?;
-        Expected { status, key: Some(key_status), replayed: true, retry }.check(&told)?;
+        ExpectedAnswer { status, key: Some(key_status), replayed: true, retry }.check(&told)?;
         same(&told, &first)?;
         ensure!(told.header("idempotency-expires") == again.header("idempotency-expires"), "expires at another time");
         ensure!(told.header("cache-control") == Some("no-store"), "it may be stored on the way");
@@ -90,7 +90,7 @@ async fn other_methods(stack: &mut Stack) -> Result<()> {
             let replayed = effects(stack, &key).await? == 1;
             let reply = send(stack, &ALICE, request).await?;
             let status = if replayed { "replayed" } else { "stored" };
-            Expected { status: 200, key: Some(status), replayed, retry: None }.check(&reply)?;
+            ExpectedAnswer { status: 200, key: Some(status), replayed, retry: None }.check(&reply)?;
         }
         ensure!(effects(stack, &key).await? == 1, "{method}: another number of effects");
     }
@@ -104,7 +104,7 @@ async fn other_methods(stack: &mut Stack) -> Result<()> {
 async fn attached(stack: &mut Stack) -> Result<()> {
     begin(stack, "attached", 600).await?;
     let reply = send(stack, &ALICE, refund("attached", &json!({}))).await?;
-    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&reply)?;
+    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&reply)?;
     ensure!(effects(stack, "attached").await? == 1, "more than one effect");
     Ok(())
 }
@@ -118,11 +118,11 @@ async fn stopped(stack: &Stack, how: &str) -> Result<()> {
     until("it is there", async || Ok(only(stack, &key).await.is_ok())).await?;
     command(stack, &key, how).await?;
     let first = waiting.await??;
-    Expected { status: 409, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&first)?;
+    ExpectedAnswer { status: 409, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&first)?;
     let again = send(stack, &ALICE, refund(&key, &json!({}))).await?;
-    Expected { status: 409, key: Some("replayed"), replayed: true, retry: Some("new_key") }.check(&again)?;
+    ExpectedAnswer { status: 409, key: Some("replayed"), replayed: true, retry: Some("new_key") }.check(&again)?;
     let told = send(stack, &ALICE, output(&key)).await?;
-    Expected { status: 409, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&told)?;
+    ExpectedAnswer { status: 409, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&told)?;
     same(&again, &first)
 }
 
@@ -133,7 +133,7 @@ async fn purged(stack: &mut Stack) -> Result<()> {
     until("it is gone", async || Ok(send(stack, &ALICE, output("purged")).await?.status == 404)).await?;
     code(&send(stack, &ALICE, attach("purged")).await?, "idempotency_key_unknown")?;
     let anew = send(stack, &ALICE, refund("purged", &json!({}))).await?;
-    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&anew)?;
+    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&anew)?;
     ensure!(effects(stack, "purged").await? == 1, "it did not run again, or twice");
     Ok(())
 }
@@ -148,17 +148,17 @@ async fn resent(stack: &mut Stack) -> Result<()> {
     let runs = async || Ok::<_, anyhow::Error>(stack.service.calls(usize::MAX).await?.total);
     let url = stack.gateway_url();
     let first = delivery(60)?.send(&url).await?;
-    Expected { status: 422, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&first)?;
+    ExpectedAnswer { status: 422, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&first)?;
     let before = runs().await?;
     let again = delivery(0)?.send(&url).await?;
-    Expected { status: 422, key: Some("replayed"), replayed: true, retry: Some("new_key") }.check(&again)?;
+    ExpectedAnswer { status: 422, key: Some("replayed"), replayed: true, retry: Some("new_key") }.check(&again)?;
     same(&again, &first)?;
     ensure!(runs().await? == before, "a replay has run");
     let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_resent";
     order(stack, &under(stack, key).await?, "purge").await?;
     until("it is gone", async || Ok(under(stack, key).await.is_err())).await?;
     let anew = delivery(0)?.send(&url).await?;
-    Expected { status: 422, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&anew)?;
+    ExpectedAnswer { status: 422, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&anew)?;
     ensure!(runs().await? == before + 1, "it has not run again, or twice");
     Ok(())
 }
@@ -174,14 +174,14 @@ async fn busy(stack: &mut Stack) -> Result<()> {
         let reply = send(stack, &ALICE, request).await?;
         // Of a recovery it is the lookup that is turned away, and not an answer that is replaced.
         let advice = reply.header("idempotency-retry").map(|_| "same_key");
-        Expected { status: 503, key: None, replayed: false, retry: advice }.check(&reply)?;
+        ExpectedAnswer { status: 503, key: None, replayed: false, retry: advice }.check(&reply)?;
         ensure!(reply.header("retry-after").is_some(), "no Retry-After: {:?}", reply.headers);
         code(&reply, "dependency_unavailable")?;
         ensure!(reply.json().get("retry") == Some(&json!("same_key")), "{}", reply.text());
     }
-    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&first.await??)?;
+    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&first.await??)?;
     let now = send(stack, &ALICE, refund("turned-away", &json!({}))).await?;
-    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&now)
+    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&now)
 }
 
 /// Paused work has no end: whoever asks is told that it is under way, within the bound.
@@ -191,7 +191,7 @@ async fn paused(stack: &mut Stack) -> Result<()> {
     until("it is paused", async || Ok(only(stack, "paused").await?.status == "paused")).await?;
     for request in [output("paused"), attach("paused")] {
         let told = send(stack, &ALICE, request).await?;
-        Expected { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&told)?;
+        ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&told)?;
         ensure!(told.header("retry-after").is_some(), "no Retry-After");
         ensure!(told.json() == json!({"status": "processing"}), "{}", told.text());
     }
@@ -205,24 +205,24 @@ async fn malformed(stack: &mut Stack) -> Result<()> {
         request.header("content-type", "application/json").body("{")
     };
     let first = send(stack, &ALICE, request()).await?;
-    Expected { status: 400, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&first)?;
+    ExpectedAnswer { status: 400, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&first)?;
     let again = send(stack, &ALICE, request()).await?;
-    Expected { status: 400, key: Some("replayed"), replayed: true, retry: Some("new_key") }.check(&again)?;
+    ExpectedAnswer { status: 400, key: Some("replayed"), replayed: true, retry: Some("new_key") }.check(&again)?;
     same(&again, &first)
 }
 
 async fn one_way(stack: &mut Stack) -> Result<()> {
     let request = || Request { path: "/api/v1/refunds-later".to_owned(), ..refund("later", &json!({})) };
     let first = send(stack, &ALICE, request()).await?;
-    Expected { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&first)?;
+    ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&first)?;
     let operation = first.header("x-operation-id").unwrap_or_default();
     ensure!(first.json() == json!({"operation_id": operation, "status": "processing"}), "{}", first.text());
     let again = send(stack, &ALICE, request()).await?;
-    Expected { status: 202, key: Some("processing"), replayed: true, retry: None }.check(&again)?;
+    ExpectedAnswer { status: 202, key: Some("processing"), replayed: true, retry: None }.check(&again)?;
     same(&again, &first)?;
     let result = Request::get("/api/v1/refunds-later/by-idempotency-key/later");
     let told = send(stack, &ALICE, result).await?;
-    Expected { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&told)?;
+    ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&told)?;
     ensure!(effects(stack, "later").await? == 1, "more than one effect");
     Ok(())
 }
@@ -242,7 +242,7 @@ async fn never_had(stack: &mut Stack) -> Result<()> {
     ];
     for (what, request, status, expected, retry) in refused {
         let reply = send(stack, &ALICE, request).await?;
-        let marks = Expected { status, key: None, replayed: false, retry: Some(retry) };
+        let marks = ExpectedAnswer { status, key: None, replayed: false, retry: Some(retry) };
         marks.check(&reply).and_then(|()| code(&reply, expected)).map_err(|error| error.context(what))?;
     }
     // The backend answers before it has read all, and hangs up: Envoy sees the answer, or that nobody reads any more.
@@ -256,5 +256,5 @@ async fn never_had(stack: &mut Stack) -> Result<()> {
     let reply = send(stack, &ALICE, many).await?;
     ensure!(reply.status == 431, "a hundred headers: {} {}", reply.status, reply.text());
     let now = send(stack, &ALICE, refund("never", &json!({}))).await?;
-    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&now)
+    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&now)
 }

@@ -8,7 +8,9 @@ use harness::stack::Stack;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::{ALICE, BOB, Caller, Expected, World, code, discreet, effects, refund, send, signed, test, until};
+use super::{
+    ALICE, BOB, Caller, ExpectedAnswer, RecoverySetup, code, discreet, effects, refund, send, signed, test, until,
+};
 
 /// Payouts, which run until the test confirms; duplicates wait.
 pub(crate) const PAYOUTS: &str = "/api/v1/accounts/{account}/payouts";
@@ -17,7 +19,7 @@ pub(crate) const CAREFUL_PAYOUTS: &str = "/api/v1/accounts/{account}/careful-pay
 /// A route to the handler of refunds that refuses duplicates in flight.
 pub(crate) const CAREFUL: &str = "/api/v1/careful-refunds";
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     let tests = vec![
         test("a duplicate gets 409 while the first call runs, and then its answer", refused),
         test("by default a duplicate waits", attached),
@@ -70,9 +72,9 @@ async fn refused(stack: &mut Stack) -> Result<()> {
     ensure!(bob.await??.status == 200, "Bob's own request is not answered");
     confirm(&stack.restate, &account("careful")).await?;
     let first = first.await??;
-    Expected { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
+    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
     let replay = send(stack, &ALICE, request).await?;
-    Expected { status: 200, key: Some("replayed"), replayed: true, retry: None }.check(&replay)?;
+    ExpectedAnswer { status: 200, key: Some("replayed"), replayed: true, retry: None }.check(&replay)?;
     ensure!(replay.body == first.body, "{} instead of {}", replay.text(), first.text());
     one_entry(stack, "careful").await
 }

@@ -32,30 +32,30 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     // One request at a time: the next is turned away.
     let one = [("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")];
     Ok(vec![
-        sharing(World::start, tests.into_iter().flatten().collect()),
+        sharing(RecoverySetup::start, tests.into_iter().flatten().collect()),
         sharing(
-            || World::of(operations::with_operations(&policy()?, &[SECRET])?, &[]),
+            || RecoverySetup::of(operations::with_operations(&policy()?, &[SECRET])?, &[]),
             operations.into_iter().flatten().collect(),
         ),
-        sharing(move || World::of(policy()?, &one), endings::of_a_busy_backend()),
+        sharing(move || RecoverySetup::of(policy()?, &one), endings::of_a_busy_backend()),
         sharing(streaming::start, streaming::tests()),
     ])
 }
 
 /// A test that has everything to itself.
-fn test(name: &str, body: impl AsyncFnOnce(&mut Stack) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| {
-        let mut stack = world.stack.lock().unwrap_or_else(PoisonError::into_inner);
+fn test(name: &str, body: impl AsyncFnOnce(&mut Stack) -> Result<()> + Send + 'static) -> Test<RecoverySetup> {
+    Test::new(name, move |setup: &RecoverySetup| {
+        let mut stack = setup.stack.lock().unwrap_or_else(PoisonError::into_inner);
         runtime()?.block_on(body(&mut stack))
     })
 }
 
-struct World {
+struct RecoverySetup {
     stack: Mutex<Stack>,
     _directory: TempDir,
 }
 
-impl World {
+impl RecoverySetup {
     fn start() -> Result<Self> {
         // What has expired goes when the cleaner comes, by default once an hour.
         Self::of(policy()?, &[("RESTATE_WORKER__CLEANUP_INTERVAL", "1s")])
@@ -205,7 +205,7 @@ async fn effects(stack: &Stack, id: &str) -> Result<u64> {
 }
 
 /// What an answer has to be.
-struct Expected<'a> {
+struct ExpectedAnswer<'a> {
     status: u16,
     /// `Idempotency-Status`
     key: Option<&'a str>,
@@ -214,7 +214,7 @@ struct Expected<'a> {
     retry: Option<&'a str>,
 }
 
-impl Expected<'_> {
+impl ExpectedAnswer<'_> {
     fn check(&self, reply: &Reply) -> Result<()> {
         let told = || format!("{} {:?} {}", reply.status, reply.headers, reply.text());
         ensure!(reply.status == self.status, "status {}: {}", self.status, told());

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
-use e2e::gateway::{Gateway, Surroundings, tools};
+use e2e::gateway::{TestEnvironment, TestGateway, tools};
 use e2e::payouts::{confirm, is_under_way, statement};
 use e2e::runner::Test;
 use harness::http::{Reply, Request};
@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::asking::told;
 use super::in_flight::account;
 use super::{
-    ALICE, BOB, Caller, Expected, World, attach, code, command, discreet, effects, output, refund, send, test, until,
+    ALICE, BOB, Caller, ExpectedAnswer, RecoverySetup, attach, code, command, discreet, effects, output, refund, send,
+    test, until,
 };
 
 /// Routes to the handler of refunds that need no key.
@@ -28,7 +29,7 @@ const SIGNUPS: &str = "/api/v1/signups";
 const SIGNUPS_LATER: &str = "/api/v1/signups-later";
 const SIGNUPS_APART: &str = "/api/v1/signups-apart";
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     let tests = vec![
         test("a call without a key, whose client asks for its answer", without_key),
         test("a call with a key, its replay and its recovery have one operation id", with_key),
@@ -122,7 +123,7 @@ async fn both_give(stack: &Stack, caller: &Caller, id: &str, first: &Reply, retr
     let key = Some(if first.status < 400 { "completed" } else { "failed" });
     for request in [ask(id), ask_now(id), ask(id).http2(), ask_now(id).http2()] {
         let reply = send(stack, caller, request).await?;
-        Expected { status: first.status, key, replayed: true, retry }.check(&reply)?;
+        ExpectedAnswer { status: first.status, key, replayed: true, retry }.check(&reply)?;
         ensure!(reply.body == first.body, "{} instead of {}", reply.text(), first.text());
         ensure!(operation_id(&reply)? == id, "another id: {reply:?}");
         ensure!(reply.header("cache-control") == Some("no-store"), "{:?}", reply.headers);
@@ -179,7 +180,7 @@ async fn others(stack: &mut Stack) -> Result<()> {
 
     let unknown = send(stack, &BOB, ask_now("inv_1never.AAAAAAAAAAAAAAAAAAAAAA")).await?;
     code(&unknown, "operation_unknown")?;
-    Expected { status: 404, key: None, replayed: false, retry: Some("same_key") }.check(&unknown)?;
+    ExpectedAnswer { status: 404, key: None, replayed: false, retry: Some("same_key") }.check(&unknown)?;
     let (invocation, tag) = id.split_once('.').context("a tag")?;
     let (other_invocation, _) = later.split_once('.').context("a tag")?;
     let mut asked: Vec<(Caller, String)> = [
@@ -247,7 +248,7 @@ async fn one_way(stack: &mut Stack) -> Result<()> {
         }
         finish(stack, name, &id).await?;
         let reply = send(stack, &ALICE, Request::get(&location)).await?;
-        Expected { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
+        ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
         ensure!(reply.json() == json!({"id": "payout_1", "amount": -4200}), "{}", reply.text());
         if name == "later-key" {
             let again = send(stack, &ALICE, request).await?;
@@ -271,7 +272,7 @@ async fn under_way(stack: &mut Stack) -> Result<()> {
     let id = operation_id(&accepted)?;
     for request in [ask_now(&id), ask(&id).header("x-envoy-upstream-rq-timeout-ms", "60000")] {
         let reply = send(stack, &ALICE, request).await?;
-        Expected { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&reply)?;
+        ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&reply)?;
         ensure!(reply.json() == json!({"operation_id": id, "status": "processing"}), "{}", reply.text());
         ensure!(reply.header("retry-after") == Some("2"), "{:?}", reply.headers);
         ensure!(reply.header("location") == Some(&*format!("/api/v1/operations/{id}")), "{:?}", reply.headers);
@@ -296,7 +297,7 @@ async fn failed(stack: &mut Stack) -> Result<()> {
     let id = operation_id(&accepted)?;
     until("it has failed", async || Ok(send(stack, &ALICE, ask(&id)).await?.status != 202)).await?;
     let reply = send(stack, &ALICE, ask(&id)).await?;
-    Expected { status: 404, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&reply)
+    ExpectedAnswer { status: 404, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&reply)
 }
 
 /// A caller's project is no part of it, nor does the caller need one.
@@ -441,8 +442,8 @@ async fn rotation(stack: &mut Stack) -> Result<()> {
     let listener = ListenerSpec { policy: String::new(), changes: vec![Change::Instead(discovery.filter()?)] };
     // The gateway has a runtime of its own.
     let gateway = tokio::task::block_in_place(|| {
-        let around = Surroundings { backend: Some(backend), ..Surroundings::default() };
-        Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])
+        let around = TestEnvironment { backend: Some(backend), ..TestEnvironment::default() };
+        TestGateway::start_within(&around, &[(LISTENER.to_owned(), listener)])
     })?;
     let url = format!("http://{}", gateway.address(LISTENER)?);
     let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "health-prod", "sub": "alice"}))?;

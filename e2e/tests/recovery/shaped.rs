@@ -6,12 +6,12 @@ use harness::http::{Reply, Request};
 use harness::stack::Stack;
 use serde_json::json;
 
-use super::{ALICE, Expected, World, send, test};
+use super::{ALICE, ExpectedAnswer, RecoverySetup, send, test};
 
 /// A route whose policy has `"answer": {"status": 201, "location": "/api/v1/refunds/{body:/refund_id}"}`.
 pub(crate) const SHAPED: &str = "/api/v1/refunds-shaped";
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     vec![
         test("a shaped answer is the same from the handler, from the store and by its key", everywhere),
         test("an error and an answer without the member are not shaped", not_shaped),
@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 }
 
 /// Tests of a policy with operations.
-pub(crate) fn with_operations() -> Vec<Test<World>> {
+pub(crate) fn with_operations() -> Vec<Test<RecoverySetup>> {
     vec![test("an operation's answer is as the handler gave it", operation)]
 }
 
@@ -34,7 +34,7 @@ fn location(reply: &Reply) -> Option<&str> {
 async fn everywhere(stack: &mut Stack) -> Result<()> {
     let order = json!({"order_id": "shaped", "amount": 1});
     let first = send(stack, &ALICE, call("shaped", &order)).await?;
-    Expected { status: 201, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
+    ExpectedAnswer { status: 201, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
     let expected = first.json().get("refund_id").and_then(|id| id.as_str()).map(|id| format!("/api/v1/refunds/{id}"));
     ensure!(expected.is_some() && location(&first) == expected.as_deref(), "{:?}", first.headers);
     let length = first.body.len().to_string();
@@ -44,7 +44,7 @@ async fn everywhere(stack: &mut Stack) -> Result<()> {
         (Request::get(&format!("{SHAPED}/by-idempotency-key/shaped/output")), "completed"),
     ] {
         let reply = send(stack, &ALICE, request).await?;
-        Expected { status: 201, key: Some(status), replayed: true, retry: None }.check(&reply)?;
+        ExpectedAnswer { status: 201, key: Some(status), replayed: true, retry: None }.check(&reply)?;
         ensure!(location(&reply) == expected.as_deref() && reply.body == first.body, "{status}: {reply:?}");
         ensure!(reply.header("content-length").is_none_or(|told| told == length), "{status}: {:?}", reply.headers);
     }
@@ -57,7 +57,7 @@ async fn not_shaped(stack: &mut Stack) -> Result<()> {
     let declined = json!({"order_id": "not-shaped", "amount": 1, "provider": "declines"});
     for status in ["stored", "replayed"] {
         let reply = send(stack, &ALICE, call("declined-not-shaped", &declined)).await?;
-        Expected { status: 422, key: Some(status), replayed: status == "replayed", retry: Some("new_key") }
+        ExpectedAnswer { status: 422, key: Some(status), replayed: status == "replayed", retry: Some("new_key") }
             .check(&reply)?;
         ensure!(location(&reply).is_none(), "{:?}", reply.headers);
     }
@@ -70,10 +70,10 @@ async fn not_shaped(stack: &mut Stack) -> Result<()> {
 /// An operation id does not tell the route.
 async fn operation(stack: &mut Stack) -> Result<()> {
     let first = send(stack, &ALICE, call("operation", &json!({"order_id": "operation", "amount": 1}))).await?;
-    Expected { status: 201, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
+    ExpectedAnswer { status: 201, key: Some("stored"), replayed: false, retry: None }.check(&first)?;
     let id = first.header("x-operation-id").unwrap_or_default();
     let reply = send(stack, &ALICE, Request::get(&format!("/api/v1/operations/{id}/output"))).await?;
-    Expected { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
+    ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
     ensure!(location(&reply).is_none() && reply.body == first.body, "{reply:?}");
     Ok(())
 }

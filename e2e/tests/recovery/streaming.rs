@@ -8,7 +8,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Surroundings};
+use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::runner::Test;
 use e2e::wire::PATIENCE;
 use serde_json::json;
@@ -24,14 +24,14 @@ const LAST: &[u8] = b", and the last";
 static TOO_LONG: LazyLock<Vec<u8>> = LazyLock::new(|| (0..300_000).flat_map(u32::to_be_bytes).collect());
 
 pub(crate) struct StreamingWorld {
-    gateway: Gateway,
+    gateway: TestGateway,
     /// Lets the slow answer go on.
     go_on: Mutex<Sender<()>>,
 }
 
 pub(crate) fn start() -> Result<StreamingWorld> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let around = Surroundings { backend: Some(listener.local_addr()?), ..Surroundings::default() };
+    let around = TestEnvironment { backend: Some(listener.local_addr()?), ..TestEnvironment::default() };
     let (go_on, wait) = channel();
     thread::spawn(move || serve(&listener, &wait));
     let route = |name| {
@@ -55,22 +55,22 @@ pub(crate) fn start() -> Result<StreamingWorld> {
         "routes": routes,
     });
     let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
-    let gateway = Gateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
+    let gateway = TestGateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
     Ok(StreamingWorld { gateway, go_on: Mutex::new(go_on) })
 }
 
 pub(crate) fn tests() -> Vec<Test<StreamingWorld>> {
     vec![
-        Test::new("100 MiB pass, and are not kept", |world: &StreamingWorld| large(world, "large", 200)),
-        Test::new("100 MiB of an error do not pass, and are not kept", |world: &StreamingWorld| {
-            large(world, "large-error", 500)
+        Test::new("100 MiB pass, and are not kept", |setup: &StreamingWorld| large(setup, "large", 200)),
+        Test::new("100 MiB of an error do not pass, and are not kept", |setup: &StreamingWorld| {
+            large(setup, "large-error", 500)
         }),
-        Test::new("100 MiB of an answer that cannot be shaped pass, and are not kept", |world: &StreamingWorld| {
-            large(world, "large-shaped", 200)
+        Test::new("100 MiB of an answer that cannot be shaped pass, and are not kept", |setup: &StreamingWorld| {
+            large(setup, "large-shaped", 200)
         }),
-        Test::new("what has come of a slow answer has gone on", |world: &StreamingWorld| slow(world, "slow", FIRST)),
-        Test::new("a slow answer that is too long to be shaped goes on before its end", |world: &StreamingWorld| {
-            slow(world, "slow-shaped", &TOO_LONG)
+        Test::new("what has come of a slow answer has gone on", |setup: &StreamingWorld| slow(setup, "slow", FIRST)),
+        Test::new("a slow answer that is too long to be shaped goes on before its end", |setup: &StreamingWorld| {
+            slow(setup, "slow-shaped", &TOO_LONG)
         }),
     ]
 }
@@ -117,9 +117,9 @@ fn head(stream: &mut TcpStream) -> Result<String> {
 }
 
 /// Sends a request with a key, and gives the connection with the answer's head.
-fn get(world: &StreamingWorld, name: &str) -> Result<(TcpStream, String)> {
-    let token = world.gateway.token(&json!({"tenant_id": "acme", "project_id": "p", "sub": "u"}))?;
-    let address: SocketAddr = world.gateway.address(LISTENER)?;
+fn get(setup: &StreamingWorld, name: &str) -> Result<(TcpStream, String)> {
+    let token = setup.gateway.token(&json!({"tenant_id": "acme", "project_id": "p", "sub": "u"}))?;
+    let address: SocketAddr = setup.gateway.address(LISTENER)?;
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let headers = format!("host: a\r\nauthorization: Bearer {token}\r\nidempotency-key: k\r\nconnection: close");
@@ -128,9 +128,9 @@ fn get(world: &StreamingWorld, name: &str) -> Result<(TcpStream, String)> {
     Ok((stream, head))
 }
 
-fn large(world: &StreamingWorld, name: &str, status: u16) -> Result<()> {
-    let before = world.gateway.peak_memory()?;
-    let (mut stream, head) = get(world, name)?;
+fn large(setup: &StreamingWorld, name: &str, status: u16) -> Result<()> {
+    let before = setup.gateway.peak_memory()?;
+    let (mut stream, head) = get(setup, name)?;
     ensure!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
     let mut piece = vec![0; PIECE.len()];
     let mut length = 0;
@@ -142,18 +142,18 @@ fn large(world: &StreamingWorld, name: &str, status: u16) -> Result<()> {
     }
     let expected = if status < 400 { LENGTH..LENGTH + 1 } else { 1..1024 };
     ensure!(expected.contains(&length), "{length} bytes came: {head}");
-    let grown = world.gateway.peak_memory()?.saturating_sub(before);
+    let grown = setup.gateway.peak_memory()?.saturating_sub(before);
     ensure!(grown < ROOM, "the gateway has grown by {grown} bytes");
     Ok(())
 }
 
-fn slow(world: &StreamingWorld, name: &str, expected: &[u8]) -> Result<()> {
-    let (mut stream, head) = get(world, name)?;
+fn slow(setup: &StreamingWorld, name: &str, expected: &[u8]) -> Result<()> {
+    let (mut stream, head) = get(setup, name)?;
     ensure!(head.starts_with("HTTP/1.1 200 "), "{head}");
     let mut first = vec![0; expected.len()];
     stream.read_exact(&mut first).context("the first part waits for the last")?;
     ensure!(first == expected, "{}", first.escape_ascii());
-    world.go_on.lock().unwrap_or_else(PoisonError::into_inner).send(())?;
+    setup.go_on.lock().unwrap_or_else(PoisonError::into_inner).send(())?;
     let mut last = Vec::new();
     stream.read_to_end(&mut last)?;
     ensure!(last == LAST, "{}", last.escape_ascii());

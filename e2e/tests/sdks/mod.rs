@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Received, received};
+use e2e::gateway::{Received, TestGateway, received};
 use e2e::runner::{Group, Test, sharing};
 use harness::tools::repository;
 use serde_json::{Value, json};
@@ -29,15 +29,15 @@ enum Sdk {
 }
 use Sdk::{Node, Python};
 
-struct World {
-    gateway: Gateway,
+struct SdksSetup {
+    gateway: TestGateway,
     sdks: PathBuf,
 }
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [(Node, "stripe-node"), (Python, "stripe-python")].into_iter().flat_map(|(sdk, name)| {
-        let test = |what: &str, body: fn(&World, Sdk) -> Result<()>| {
-            Test::new(format!("{name}: {what}"), move |world: &World| body(world, sdk))
+        let test = |what: &str, body: fn(&SdksSetup, Sdk) -> Result<()>| {
+            Test::new(format!("{name}: {what}"), move |setup: &SdksSetup| body(setup, sdk))
         };
         [
             test("its own key is taken and namespaced", own_key),
@@ -48,10 +48,10 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             test("a stored 500 is not tried again", failed),
         ]
     });
-    Ok(vec![sharing(World::start, tests.collect())])
+    Ok(vec![sharing(SdksSetup::start, tests.collect())])
 }
 
-impl World {
+impl SdksSetup {
     fn start() -> Result<Self> {
         let sdks = env::var_os("EDGE_SDKS").map_or_else(|| repository().join(".tools/sdks"), PathBuf::from);
         for part in ["node/node_modules/stripe", "python/stripe"] {
@@ -75,7 +75,7 @@ impl World {
             (name.to_owned(), ListenerSpec { policy: policy(answers), changes: vec![Change::EveryPath] })
         };
         let both = json!({"retry_headers": ["x-should-retry", "stripe-should-retry"], "error_member": true});
-        let gateway = Gateway::start(&[listener(WITH, both), listener(WITHOUT, json!({}))])?;
+        let gateway = TestGateway::start(&[listener(WITH, both), listener(WITHOUT, json!({}))])?;
         Ok(Self { gateway, sdks })
     }
 
@@ -148,8 +148,8 @@ fn ensure_seen(seen: &Value, expected: &[(&str, Value)]) -> Result<()> {
     Ok(())
 }
 
-fn own_key(world: &World, sdk: Sdk) -> Result<()> {
-    let (seen, requests) = world.call(sdk, WITH, None, handler(200, r#"{"id":"re_1","object":"refund"}"#))?;
+fn own_key(setup: &SdksSetup, sdk: Sdk) -> Result<()> {
+    let (seen, requests) = setup.call(sdk, WITH, None, handler(200, r#"{"id":"re_1","object":"refund"}"#))?;
     ensure_seen(&seen, &[("ok", json!(true))])?;
     ensure!(seen.pointer("/body/id") == Some(&json!("re_1")), "the application sees {seen}");
     let [key] = keys(&requests)?.try_into().map_err(|keys| anyhow::anyhow!("not one request: {keys:?}"))?;
@@ -161,15 +161,15 @@ fn own_key(world: &World, sdk: Sdk) -> Result<()> {
     Ok(())
 }
 
-fn given_key(world: &World, sdk: Sdk) -> Result<()> {
-    let (seen, requests) = world.call(sdk, WITH, Some("order-1001"), handler(200, r#"{"id":"re_1"}"#))?;
+fn given_key(setup: &SdksSetup, sdk: Sdk) -> Result<()> {
+    let (seen, requests) = setup.call(sdk, WITH, Some("order-1001"), handler(200, r#"{"id":"re_1"}"#))?;
     ensure_seen(&seen, &[("ok", json!(true))])?;
     ensure!(keys(&requests)? == ["order-1001"], "the upstream got {requests:?}");
     Ok(())
 }
 
-fn refused(world: &World, sdk: Sdk) -> Result<()> {
-    let (seen, requests) = world.call(sdk, WITH, Some("order 1001"), handler(200, "{}"))?;
+fn refused(setup: &SdksSetup, sdk: Sdk) -> Result<()> {
+    let (seen, requests) = setup.call(sdk, WITH, Some("order 1001"), handler(200, "{}"))?;
     ensure!(requests.is_empty(), "the upstream got {requests:?}");
     ensure_seen(
         &seen,
@@ -189,15 +189,15 @@ fn refused(world: &World, sdk: Sdk) -> Result<()> {
     ensure!(message.is_some_and(|message| message.contains("The idempotency key")), "the application sees {seen}");
 
     // Without the member one SDK takes the 400 for a success, and the other cannot read it.
-    let (seen, _) = world.call(sdk, WITHOUT, Some("order 1001"), handler(200, "{}"))?;
+    let (seen, _) = setup.call(sdk, WITHOUT, Some("order 1001"), handler(200, "{}"))?;
     match sdk {
         Node => ensure_seen(&seen, &[("ok", json!(true))]),
         Python => ensure_seen(&seen, &[("error", json!("APIError")), ("code", Value::Null)]),
     }
 }
 
-fn busy(world: &World, sdk: Sdk) -> Result<()> {
-    let (seen, requests) = world.call(sdk, WITH, None, ingress(503))?;
+fn busy(setup: &SdksSetup, sdk: Sdk) -> Result<()> {
+    let (seen, requests) = setup.call(sdk, WITH, None, ingress(503))?;
     let keys = keys(&requests)?;
     ensure!(keys.len() == 3 && keys.iter().all(|key| Some(key) == keys.first()), "the upstream got the keys {keys:?}");
     ensure_seen(&seen, &[("ok", json!(false)), ("status", json!(503)), ("code", json!("dependency_unavailable"))])?;
@@ -209,18 +209,18 @@ fn busy(world: &World, sdk: Sdk) -> Result<()> {
 }
 
 /// Where the error is stored under the key, a retry gets it again: it costs time and changes nothing.
-fn conflict(world: &World, sdk: Sdk) -> Result<()> {
-    not_again(world, sdk, 409)
+fn conflict(setup: &SdksSetup, sdk: Sdk) -> Result<()> {
+    not_again(setup, sdk, 409)
 }
 
-fn failed(world: &World, sdk: Sdk) -> Result<()> {
-    not_again(world, sdk, 500)
+fn failed(setup: &SdksSetup, sdk: Sdk) -> Result<()> {
+    not_again(setup, sdk, 500)
 }
 
-fn not_again(world: &World, sdk: Sdk, status: u16) -> Result<()> {
+fn not_again(setup: &SdksSetup, sdk: Sdk, status: u16) -> Result<()> {
     let body = r#"{"error":{"type":"invalid_request_error","code":"refund_disputed","message":"No."}}"#;
     for (listener, times) in [(WITH, 1), (WITHOUT, 3)] {
-        let (seen, requests) = world.call(sdk, listener, None, handler(status, body))?;
+        let (seen, requests) = setup.call(sdk, listener, None, handler(status, body))?;
         ensure!(requests.len() == times, "{listener} `answers` the upstream got {} requests", requests.len());
         ensure_seen(&seen, &[("ok", json!(false)), ("status", json!(status)), ("code", json!("refund_disputed"))])?;
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{self, Change, ListenerSpec};
-use e2e::gateway::{Gateway, Surroundings, options};
+use e2e::gateway::{TestEnvironment, TestGateway, options};
 use e2e::runner::{Group, Test, runtime, sharing};
 use harness::envoy::Envoy;
 use harness::senders::Senders;
@@ -73,7 +73,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let bytes = protobuf("BytesValue", json!(bytes));
     tests.push(Test::new("accepted: the document as bytes", move |_: &PathBuf| {
         let spec = ListenerSpec { policy: String::new(), changes: vec![Change::Configuration(Some(bytes))] };
-        let gateway = Gateway::start(&[("good".to_owned(), spec)])?;
+        let gateway = TestGateway::start(&[("good".to_owned(), spec)])?;
         ensure!(gateway.log()?.contains("policy with 0 routes"), "Envoy's log: {}", gateway.log()?);
         Ok(())
     }));
@@ -185,8 +185,8 @@ fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
 /// Envoy starts, and warns as the command does, at these pointers.
 fn accepts(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
     let listeners = [("good".to_owned(), ListenerSpec { policy: policy.to_owned(), changes: Vec::new() })];
-    let around = Surroundings { environment: Senders::generate().environment(), ..Surroundings::default() };
-    let gateway = Gateway::start_within(&around, &listeners)?;
+    let around = TestEnvironment { environment: Senders::generate().environment(), ..TestEnvironment::default() };
+    let gateway = TestGateway::start_within(&around, &listeners)?;
     let findings = issues(command, &["check", "--format", "json"], policy, "findings", 0)?;
     let warnings: Vec<_> = findings.into_iter().filter(|(pointer, _)| pointers.contains(&pointer.as_str())).collect();
     ensure!(warnings.len() == pointers.len(), "warnings {warnings:?} instead of those at {pointers:?}");

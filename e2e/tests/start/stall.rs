@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries;
-use e2e::gateway::Gateway;
+use e2e::gateway::TestGateway;
 use e2e::raw::{Connection, Request};
 use e2e::runner::{Group, Test, sharing};
 use serde_json::json;
@@ -20,14 +20,14 @@ const ADVICE: &str = "set allow_on_headers_stop_iteration: true";
 pub(crate) fn group() -> Group {
     let tests = vec![
         Test::new("without the flag: a webhook is refused, a slow client is not", webhook),
-        Test::new("without the flag: an error of the backend is answered", |gateway: &Gateway| error(gateway)),
-        Test::new("without the flag: a request that is compared is refused", |gateway: &Gateway| {
+        Test::new("without the flag: an error of the backend is answered", |gateway: &TestGateway| error(gateway)),
+        Test::new("without the flag: a request that is compared is refused", |gateway: &TestGateway| {
             held(gateway, "/guarded")
         }),
-        Test::new("without the flag: a request that may be in flight is refused", |gateway: &Gateway| {
+        Test::new("without the flag: a request that may be in flight is refused", |gateway: &TestGateway| {
             held(gateway, "/careful")
         }),
-        Test::new("without the flag: a success has no location of its body", |gateway: &Gateway| shaped(gateway)),
+        Test::new("without the flag: a success has no location of its body", |gateway: &TestGateway| shaped(gateway)),
     ];
     let policy = json!({
         "version": 1,
@@ -53,10 +53,10 @@ pub(crate) fn group() -> Group {
     });
     let changes = vec![Change::EveryPath, Change::WithoutStopIteration];
     let spec = ListenerSpec { policy: policy.to_string(), changes };
-    sharing(move || Gateway::start(&[(LISTENER.to_owned(), spec)]), tests)
+    sharing(move || TestGateway::start(&[(LISTENER.to_owned(), spec)]), tests)
 }
 
-fn webhook(gateway: &Gateway) -> Result<()> {
+fn webhook(gateway: &TestGateway) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let delivery = deliveries::github("/hooks/github/wh_known1", SECRET, &format!("delivery-{now}"), "{}").http1();
     let (head, body) = delivery.split_at(delivery.len() - 2);
@@ -75,7 +75,7 @@ fn webhook(gateway: &Gateway) -> Result<()> {
     reported(gateway)
 }
 
-fn error(gateway: &Gateway) -> Result<()> {
+fn error(gateway: &TestGateway) -> Result<()> {
     let stored = Answer { status: 409, body: br#"{"message": "at /srv/app/main.ts"}"#.to_vec(), ..Answer::default() };
     let request = Request::post("/plain").header("content-type", "application/json").body("{}");
     let seen = gateway.http1_answered(LISTENER, &request, &stored)?;
@@ -86,7 +86,7 @@ fn error(gateway: &Gateway) -> Result<()> {
 }
 
 /// A request with a key that waits for its whole body.
-fn held(gateway: &Gateway, path: &str) -> Result<()> {
+fn held(gateway: &TestGateway, path: &str) -> Result<()> {
     let request = Request::post(path).header("x-user", "alice").header("idempotency-key", "k1").body("{}");
     let seen = gateway.written(LISTENER, &request.http1())?;
     ensure!(seen.reply.status == 503, "{path} is answered {}: {}", seen.reply.status, seen.reply.json());
@@ -96,7 +96,7 @@ fn held(gateway: &Gateway, path: &str) -> Result<()> {
     reported(gateway)
 }
 
-fn shaped(gateway: &Gateway) -> Result<()> {
+fn shaped(gateway: &TestGateway) -> Result<()> {
     let line = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let headers = vec![line("content-type", "application/json"), line("x-restate-id", "inv_1")];
     let made = Answer { headers, body: br#"{"id": "1"}"#.to_vec(), ..Answer::default() };
@@ -109,7 +109,7 @@ fn shaped(gateway: &Gateway) -> Result<()> {
 }
 
 /// That the log says once, in capitals of severity, what to set.
-fn reported(gateway: &Gateway) -> Result<()> {
+fn reported(gateway: &TestGateway) -> Result<()> {
     gateway.until("the log says what to set", |gateway| Ok(gateway.log()?.contains(ADVICE)))?;
     let log = gateway.log()?;
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(ADVICE)).collect();

@@ -8,20 +8,22 @@ use e2e::runner::Test;
 use super::Protocol::{self, Http1, Http2};
 use super::{
     Connection, GITHUB_INLINE, GITHUB_PATH, LIMIT, NARROW, NARROW_BUFFER, SHIPPED, STRIPE, STRIPE_PATH, TRAILERS,
-    UPGRADES, WIDE, World, over_both, problem, stripe, test,
+    UPGRADES, WIDE, WebhooksSetup, over_both, problem, stripe, test,
 };
 
 const TOO_LARGE: &str = "body_too_large";
 /// The default of `max_body_bytes`.
 const DEFAULT_LIMIT: usize = 1 << 20;
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<WebhooksSetup>> {
     let mut tests = vec![
-        test("in chunks of one byte", |world: &World| framed(world, SHIPPED, &[1], "")),
-        test("in chunks of several sizes", |world: &World| framed(world, SHIPPED, &[1, 7, 4_096, 2, 16_000], "")),
-        test("in chunks, with trailers", |world: &World| {
+        test("in chunks of one byte", |setup: &WebhooksSetup| framed(setup, SHIPPED, &[1], "")),
+        test("in chunks of several sizes", |setup: &WebhooksSetup| {
+            framed(setup, SHIPPED, &[1, 7, 4_096, 2, 16_000], "")
+        }),
+        test("in chunks, with trailers", |setup: &WebhooksSetup| {
             for listener in [SHIPPED, TRAILERS] {
-                framed(world, listener, &[10, 4_000], "Idempotency-Key: k-1\r\nX-Subject: evil\r\n")?;
+                framed(setup, listener, &[10, 4_000], "Idempotency-Key: k-1\r\nX-Subject: evil\r\n")?;
             }
             Ok(())
         }),
@@ -69,24 +71,24 @@ pub(crate) fn head(request: &Request, framing: &str) -> Vec<u8> {
     whole.into_bytes()
 }
 
-fn framed(world: &World, listener: &str, sizes: &[usize], trailers: &str) -> Result<()> {
+fn framed(setup: &WebhooksSetup, listener: &str, sizes: &[usize], trailers: &str) -> Result<()> {
     let request = padded(STRIPE_PATH, "evt_chunks", 20_000).header("Idempotency-Key", "k-1");
-    let seen = world.gateway.written(listener, &chunked(&request, sizes, trailers))?;
+    let seen = setup.gateway.written(listener, &chunked(&request, sizes, trailers))?;
     let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_chunks";
     super::expect_forwarded(&seen, &super::delivered(&request, Some(key)))?;
 
     let mut tampered = request;
     tampered.body.push(b' ');
-    let seen = world.gateway.written(listener, &chunked(&tampered, sizes, trailers))?;
+    let seen = setup.gateway.written(listener, &chunked(&tampered, sizes, trailers))?;
     super::expect_refused(&seen, 401, "webhook_signature_invalid")?;
-    world.sound(listener)
+    setup.sound(listener)
 }
 
-fn trailers(world: &World) -> Result<()> {
+fn trailers(setup: &WebhooksSetup) -> Result<()> {
     for size in [0, 100, 20_000] {
         let github = deliveries::github(GITHUB_PATH, GITHUB_INLINE, "g-1", "x".repeat(size));
         let request = github.trailer("idempotency-key", "k-1").trailer("x-harmless", "stays");
-        let seen = world.gateway.http2(SHIPPED, &request)?;
+        let seen = setup.gateway.http2(SHIPPED, &request)?;
         let key = "t-acme:health-prod:service:webhook-ingest:github-g-1";
         let mut expected = super::delivered(&request, Some(key));
         // Where there is no body Envoy forwards none, and no trailers over HTTP/1.1 then either.
@@ -97,37 +99,37 @@ fn trailers(world: &World) -> Result<()> {
 
         let mut tampered = request;
         tampered.body.push(b' ');
-        world.refused(SHIPPED, Http2, &tampered, 401, "webhook_signature_invalid")?;
+        setup.refused(SHIPPED, Http2, &tampered, 401, "webhook_signature_invalid")?;
     }
     Ok(())
 }
 
 /// Between two pieces a whole delivery goes through another connection: by then Envoy has seen the piece.
-fn slowly(world: &World) -> Result<()> {
+fn slowly(setup: &WebhooksSetup) -> Result<()> {
     let request = stripe("evt_slow");
     let bytes = request.http1();
-    let address = world.gateway.address(SHIPPED)?;
+    let address = setup.gateway.address(SHIPPED)?;
     let mut connection = Connection::open(address)?;
     for piece in bytes.chunks(bytes.len().div_ceil(40)) {
-        world.sound(SHIPPED)?;
+        setup.sound(SHIPPED)?;
         connection.send(piece)?;
     }
     let reply = connection.answer("POST")?;
     ensure!(reply.status == 200, "{}", super::text(&reply));
-    let received = world.gateway.capture().take();
+    let received = setup.gateway.capture().take();
     ensure!(received.len() == 1, "the upstream got {} requests", received.len());
     ensure!(received.first().is_some_and(|message| message.body == request.body), "another body");
     Ok(())
 }
 
-fn expects_continue(world: &World) -> Result<()> {
+fn expects_continue(setup: &WebhooksSetup) -> Result<()> {
     let request = stripe("evt_continue").header("expect", "100-continue");
-    let seen = world.gateway.http1(SHIPPED, &request)?;
+    let seen = setup.gateway.http1(SHIPPED, &request)?;
     ensure!(seen.reply.status == 200 && seen.received.len() == 1, "{} {}", seen.reply.status, seen.upstream());
-    world.sound(SHIPPED)
+    setup.sound(SHIPPED)
 }
 
-fn lengths(world: &World) -> Result<()> {
+fn lengths(setup: &WebhooksSetup) -> Result<()> {
     let request = stripe("evt_length");
     for (framing, status) in [
         (format!("content-length: {}", LIMIT + 1), 413),
@@ -138,55 +140,55 @@ fn lengths(world: &World) -> Result<()> {
         ("content-length: 5\r\ntransfer-encoding: chunked".to_owned(), 400),
     ] {
         // The answer comes although the body never does.
-        let seen = world.gateway.written(SHIPPED, &head(&request, &framing)).with_context(|| framing.clone())?;
+        let seen = setup.gateway.written(SHIPPED, &head(&request, &framing)).with_context(|| framing.clone())?;
         ensure!(seen.reply.status == status, "{framing}: status {} instead of {status}", seen.reply.status);
         ensure!(seen.received.is_empty(), "{framing}: the upstream got\n{}", seen.upstream());
         if status == 413 {
             problem(&seen.reply, status, TOO_LARGE)?;
         }
-        world.sound(SHIPPED)?;
+        setup.sound(SHIPPED)?;
     }
     Ok(())
 }
 
-fn at_the_limit(world: &World, protocol: Protocol) -> Result<()> {
-    limit(world, SHIPPED, protocol, STRIPE_PATH, LIMIT)
+fn at_the_limit(setup: &WebhooksSetup, protocol: Protocol) -> Result<()> {
+    limit(setup, SHIPPED, protocol, STRIPE_PATH, LIMIT)
 }
 
 /// Envoy's own limit is the same by default: which of the two answers would depend on how the bytes arrive.
-fn at_the_default_limit(world: &World, protocol: Protocol) -> Result<()> {
-    limit(world, WIDE, protocol, "/api/v1/accepted/stripe/wh_stripe01", DEFAULT_LIMIT)
+fn at_the_default_limit(setup: &WebhooksSetup, protocol: Protocol) -> Result<()> {
+    limit(setup, WIDE, protocol, "/api/v1/accepted/stripe/wh_stripe01", DEFAULT_LIMIT)
 }
 
-fn limit(world: &World, listener: &str, protocol: Protocol, path: &str, limit: usize) -> Result<()> {
+fn limit(setup: &WebhooksSetup, listener: &str, protocol: Protocol, path: &str, limit: usize) -> Result<()> {
     let whole = padded(path, "evt_limit", limit);
     ensure!(whole.body.len() == limit, "{} bytes", whole.body.len());
     let longer = padded(path, "evt_limit", limit + 1);
-    world.forwarded(listener, protocol, &whole, Some("stripe-evt_limit"))?;
-    world.refused(listener, protocol, &longer, 413, TOO_LARGE)?;
+    setup.forwarded(listener, protocol, &whole, Some("stripe-evt_limit"))?;
+    setup.refused(listener, protocol, &longer, 413, TOO_LARGE)?;
     if protocol == Http1 {
-        let seen = world.gateway.written(listener, &chunked(&whole, &[4_096], ""))?;
+        let seen = setup.gateway.written(listener, &chunked(&whole, &[4_096], ""))?;
         let key = "t-acme:health-prod:service:webhook-ingest:stripe-evt_limit";
         super::expect_forwarded(&seen, &super::delivered(&whole, Some(key)))?;
-        let seen = world.gateway.written(listener, &chunked(&longer, &[4_096], ""))?;
+        let seen = setup.gateway.written(listener, &chunked(&longer, &[4_096], ""))?;
         super::expect_refused(&seen, 413, TOO_LARGE)?;
         // One chunk, so that the limit is passed at once.
-        let seen = world.gateway.written(listener, &chunked(&longer, &[limit + 1], ""))?;
+        let seen = setup.gateway.written(listener, &chunked(&longer, &[limit + 1], ""))?;
         super::expect_refused(&seen, 413, TOO_LARGE)?;
-        world.sound(listener)?;
+        setup.sound(listener)?;
     }
     Ok(())
 }
 
-fn empty(world: &World, protocol: Protocol) -> Result<()> {
+fn empty(setup: &WebhooksSetup, protocol: Protocol) -> Result<()> {
     let github = deliveries::github(GITHUB_PATH, GITHUB_INLINE, "g-0", "");
-    world.forwarded(SHIPPED, protocol, &github, Some("github-g-0"))?;
+    setup.forwarded(SHIPPED, protocol, &github, Some("github-g-0"))?;
     let unsigned = deliveries::github(GITHUB_PATH, "another", "g-0", "");
-    world.refused(SHIPPED, protocol, &unsigned, 401, "webhook_signature_invalid")?;
+    setup.refused(SHIPPED, protocol, &unsigned, 401, "webhook_signature_invalid")?;
     let stripe = deliveries::stripe(STRIPE_PATH, &[STRIPE.1], now(), "");
-    world.refused(SHIPPED, protocol, &stripe, 400, "transport_translation_failed")?;
+    setup.refused(SHIPPED, protocol, &stripe, 400, "transport_translation_failed")?;
     if protocol == Http1 {
-        let seen = world.gateway.written(SHIPPED, &chunked(&github, &[1], ""))?;
+        let seen = setup.gateway.written(SHIPPED, &chunked(&github, &[1], ""))?;
         let key = "t-acme:health-prod:service:webhook-ingest:github-g-0";
         super::expect_forwarded(&seen, &super::delivered(&github, Some(key)))?;
     }
@@ -194,17 +196,17 @@ fn empty(world: &World, protocol: Protocol) -> Result<()> {
 }
 
 /// The listener's buffer bounds what waits over HTTP/1.1. Over HTTP/2 a stream's window does, which is larger.
-fn narrow(world: &World) -> Result<()> {
+fn narrow(setup: &WebhooksSetup) -> Result<()> {
     let fits = padded(STRIPE_PATH, "evt_narrow", NARROW_BUFFER / 2);
     let longer = padded(STRIPE_PATH, "evt_narrow", NARROW_BUFFER * 3);
-    world.forwarded(NARROW, Http1, &fits, Some("stripe-evt_narrow"))?;
+    setup.forwarded(NARROW, Http1, &fits, Some("stripe-evt_narrow"))?;
     for bytes in [longer.http1(), chunked(&longer, &[1_000], "")] {
-        let seen = world.gateway.written(NARROW, &bytes)?;
+        let seen = setup.gateway.written(NARROW, &bytes)?;
         own_limit(&seen.reply)?;
         ensure!(seen.received.is_empty(), "the upstream got\n{}", seen.upstream());
-        world.sound(NARROW)?;
+        setup.sound(NARROW)?;
     }
-    world.forwarded(NARROW, Http2, &longer, Some("stripe-evt_narrow"))
+    setup.forwarded(NARROW, Http2, &longer, Some("stripe-evt_narrow"))
 }
 
 /// Envoy's own answer, as a problem document: it says nothing of the filter's limit.
@@ -217,23 +219,23 @@ fn own_limit(reply: &Reply) -> Result<()> {
     Ok(())
 }
 
-fn compressed(world: &World) -> Result<()> {
+fn compressed(setup: &WebhooksSetup) -> Result<()> {
     for coding in ["gzip", "br", "gzip, deflate", "x-unknown"] {
         let stripe = stripe("evt_gzip").header("content-encoding", coding);
-        world.refused(SHIPPED, Http1, &stripe, 415, "unsupported_content_encoding")?;
+        setup.refused(SHIPPED, Http1, &stripe, 415, "unsupported_content_encoding")?;
         // Only its bytes are looked at, and they are signed as they are.
         let gzip = b"\x1f\x8b\x08\x00\xff\x00 these bytes".as_slice();
         let github = deliveries::github(GITHUB_PATH, GITHUB_INLINE, "g-2", gzip).header("content-encoding", coding);
-        world.forwarded(SHIPPED, Http1, &github, Some("github-g-2"))?;
+        setup.forwarded(SHIPPED, Http1, &github, Some("github-g-2"))?;
     }
     let plain = stripe("evt_identity").header("content-encoding", "identity");
-    world.forwarded(SHIPPED, Http1, &plain, Some("stripe-evt_identity"))
+    setup.forwarded(SHIPPED, Http1, &plain, Some("stripe-evt_identity"))
 }
 
 /// A gateway that upgrades connections hands the filter a body that never ends: it does not wait for it.
-fn upgraded(world: &World) -> Result<()> {
+fn upgraded(setup: &WebhooksSetup) -> Result<()> {
     let request = stripe("evt_upgrade").header("Connection", "Upgrade").header("Upgrade", "websocket");
-    world.refused(UPGRADES, Http1, &request, 400, "request_invalid")?;
+    setup.refused(UPGRADES, Http1, &request, 400, "request_invalid")?;
     let endless = Request { body: Vec::new(), ..request };
-    world.refused(UPGRADES, Http1, &endless, 400, "request_invalid")
+    setup.refused(UPGRADES, Http1, &endless, 400, "request_invalid")
 }

@@ -9,12 +9,12 @@ use e2e::raw::Request;
 use e2e::runner::{Test, runtime};
 
 use super::{
-    Connection, SHIPPED, STRIPE, STRIPE_PATH, World, bodies, delivered, event, problem, received, stripe, test,
+    Connection, SHIPPED, STRIPE, STRIPE_PATH, WebhooksSetup, bodies, delivered, event, problem, received, stripe, test,
 };
 
 const AT_ONCE: usize = 500;
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<WebhooksSetup>> {
     vec![
         test("senders that leave at any point", leaving),
         test("streams that are reset at any point", resetting),
@@ -23,13 +23,13 @@ pub(crate) fn tests() -> Vec<Test<World>> {
 }
 
 /// The gateway is done with every request that it began.
-fn idle(world: &World) -> Result<()> {
-    world
+fn idle(setup: &WebhooksSetup) -> Result<()> {
+    setup
         .gateway
         .until("no request is under way", |gateway| Ok(gateway.stat("^http.gateway.downstream_(rq|cx)_active$")? == 0))
 }
 
-fn leaving(world: &World) -> Result<()> {
+fn leaving(setup: &WebhooksSetup) -> Result<()> {
     let request = stripe("evt_left");
     let whole = request.http1();
     let body = whole.len() - request.body.len();
@@ -48,26 +48,26 @@ fn leaving(world: &World) -> Result<()> {
         ("while it is refused", &too_long),
     ];
     for (name, bytes) in pieces {
-        let mut connection = Connection::open(world.gateway.address(SHIPPED)?)?;
+        let mut connection = Connection::open(setup.gateway.address(SHIPPED)?)?;
         connection.send(bytes)?;
         if !bytes.is_empty() {
-            world
+            setup
                 .gateway
                 .until("the bytes have come", |gateway| Ok(gateway.stat("^http.gateway.downstream_cx_active$")? > 0))?;
         }
         drop(connection);
-        idle(world)?;
-        ensure!(world.gateway.capture().take().is_empty(), "{name}: the upstream got something");
-        world.sound(SHIPPED).with_context(|| name.to_owned())?;
+        idle(setup)?;
+        ensure!(setup.gateway.capture().take().is_empty(), "{name}: the upstream got something");
+        setup.sound(SHIPPED).with_context(|| name.to_owned())?;
     }
     // Before the answer: the delivery counts, and nobody is there to be told.
-    let mut connection = Connection::open(world.gateway.address(SHIPPED)?)?;
+    let mut connection = Connection::open(setup.gateway.address(SHIPPED)?)?;
     connection.send(&whole)?;
     drop(connection);
-    idle(world)?;
-    let taken = world.gateway.capture().take();
+    idle(setup)?;
+    let taken = setup.gateway.capture().take();
     ensure!(taken.len() <= 1, "the upstream got {} requests", taken.len());
-    world.sound(SHIPPED)
+    setup.sound(SHIPPED)
 }
 
 /// How far a stream gets before it is reset.
@@ -78,19 +78,19 @@ enum Reset {
     BodyWithoutEnd,
 }
 
-fn resetting(world: &World) -> Result<()> {
+fn resetting(setup: &WebhooksSetup) -> Result<()> {
     for reset in [Reset::Head, Reset::HalfABody, Reset::BodyWithoutEnd] {
-        runtime()?.block_on(begin_and_reset(world, reset)).with_context(|| format!("{reset:?}"))?;
-        idle(world)?;
-        ensure!(world.gateway.capture().take().is_empty(), "{reset:?}: the upstream got something");
-        world.sound(SHIPPED)?;
+        runtime()?.block_on(begin_and_reset(setup, reset)).with_context(|| format!("{reset:?}"))?;
+        idle(setup)?;
+        ensure!(setup.gateway.capture().take().is_empty(), "{reset:?}: the upstream got something");
+        setup.sound(SHIPPED)?;
     }
     Ok(())
 }
 
-async fn begin_and_reset(world: &World, reset: Reset) -> Result<()> {
+async fn begin_and_reset(setup: &WebhooksSetup, reset: Reset) -> Result<()> {
     let request = stripe("evt_reset");
-    let stream = tokio::net::TcpStream::connect(world.gateway.address(SHIPPED)?).await?;
+    let stream = tokio::net::TcpStream::connect(setup.gateway.address(SHIPPED)?).await?;
     let (sender, connection) = h2::client::handshake(stream).await?;
     let connection = tokio::spawn(connection);
     let mut head = http::Request::post(format!("http://{}{STRIPE_PATH}", request.authority));
@@ -118,8 +118,8 @@ async fn begin_and_reset(world: &World, reset: Reset) -> Result<()> {
     Ok(())
 }
 
-fn at_once(world: &World) -> Result<()> {
-    let address = world.gateway.address(SHIPPED)?;
+fn at_once(setup: &WebhooksSetup) -> Result<()> {
+    let address = setup.gateway.address(SHIPPED)?;
     let requests: Vec<Request> = (0..AT_ONCE).map(numbered).collect();
     // Every one is under way before the first is complete.
     let mut connections = Vec::new();
@@ -130,10 +130,10 @@ fn at_once(world: &World) -> Result<()> {
         connection.send(first)?;
         connections.push((connection, second.to_vec()));
     }
-    world.gateway.until("all have begun", |gateway| {
+    setup.gateway.until("all have begun", |gateway| {
         Ok(gateway.stat("^http.gateway.downstream_rq_active$")? == u64::try_from(AT_ONCE)?)
     })?;
-    ensure!(world.gateway.capture().take().is_empty(), "the upstream got something before its time");
+    ensure!(setup.gateway.capture().take().is_empty(), "the upstream got something before its time");
     for (connection, rest) in &mut connections {
         connection.send(rest)?;
     }
@@ -146,7 +146,7 @@ fn at_once(world: &World) -> Result<()> {
         }
     }
     let mut seen: BTreeMap<Vec<u8>, Received> = BTreeMap::new();
-    for message in world.gateway.capture().take() {
+    for message in setup.gateway.capture().take() {
         let received = received(message)?;
         ensure!(seen.insert(received.body.clone(), received).is_none(), "one came twice");
     }
@@ -158,7 +158,7 @@ fn at_once(world: &World) -> Result<()> {
     }
     ensure!(seen.is_empty(), "{} that were not sent so", seen.len());
     drop(connections);
-    world.sound(SHIPPED)
+    setup.sound(SHIPPED)
 }
 
 const fn is_tampered(number: usize) -> bool {

@@ -9,10 +9,10 @@ mod verdicts;
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
-use e2e::gateway::{Gateway, Received, Seen, Surroundings, received, sorted};
+use e2e::gateway::{Received, Seen, TestEnvironment, TestGateway, received, sorted};
 use e2e::raw::{Connection, Reply, Request};
 use e2e::runner::{Group, Test, sharing};
-use e2e::wire::Line;
+use e2e::wire::HeaderLine;
 use serde_json::{Value, json};
 
 const POLICY: &str = include_str!("policy.json");
@@ -54,13 +54,13 @@ const UPGRADES: &str = "upgrades";
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [verdicts::tests(), copies::tests(), bodies::tests(), broken::tests()];
     Ok(vec![
-        sharing(World::start, tests.into_iter().flatten().collect()),
+        sharing(WebhooksSetup::start, tests.into_iter().flatten().collect()),
         sharing(redelivery::start, redelivery::tests()),
     ])
 }
 
-struct World {
-    gateway: Gateway,
+struct WebhooksSetup {
+    gateway: TestGateway,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +69,9 @@ enum Protocol {
     Http2,
 }
 
-fn surroundings() -> Surroundings {
+fn surroundings() -> TestEnvironment {
     let environment = SECRETS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Surroundings { environment: environment.into(), ..Surroundings::default() }
+    TestEnvironment { environment: environment.into(), ..TestEnvironment::default() }
 }
 
 fn listener(changes: &[Change]) -> ListenerSpec {
@@ -79,7 +79,7 @@ fn listener(changes: &[Change]) -> ListenerSpec {
     ListenerSpec { policy: POLICY.to_owned(), changes: [&[Change::Environment(names)], changes].concat() }
 }
 
-impl World {
+impl WebhooksSetup {
     fn start() -> Result<Self> {
         let listeners = [
             (SHIPPED, listener(&[])),
@@ -89,7 +89,7 @@ impl World {
             (WIDE, listener(&[Change::ConnectionBuffer(u32::try_from(WIDE_BUFFER)?)])),
         ];
         let gateway =
-            Gateway::start_within(&surroundings(), &listeners.map(|(name, listener)| (name.to_owned(), listener)))?;
+            TestGateway::start_within(&surroundings(), &listeners.map(|(name, listener)| (name.to_owned(), listener)))?;
         Ok(Self { gateway })
     }
 
@@ -153,8 +153,8 @@ fn delivered(request: &Request, key: Option<&str>) -> Received {
     let is_unread = |name: &str, value: &[u8]| {
         name == "i-twilio-idempotency-token" && !key.is_some_and(|key| key.as_bytes().ends_with(value))
     };
-    let is_kept = |(name, value): &Line| !GONE.contains(&name.as_str()) && !is_unread(name, value);
-    let mut headers: Vec<Line> = kept.filter(is_kept).collect();
+    let is_kept = |(name, value): &HeaderLine| !GONE.contains(&name.as_str()) && !is_unread(name, value);
+    let mut headers: Vec<HeaderLine> = kept.filter(is_kept).collect();
     let line = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     headers.push(line("x-tenant-id", "acme"));
     headers.push(line("x-project-id", "health-prod"));
@@ -195,17 +195,23 @@ fn text(reply: &Reply) -> String {
 }
 
 /// A test that has the gateway for itself.
-fn test(name: impl Into<String>, check: impl FnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| check(world))
+fn test(
+    name: impl Into<String>,
+    check: impl FnOnce(&WebhooksSetup) -> Result<()> + Send + 'static,
+) -> Test<WebhooksSetup> {
+    Test::new(name, move |setup: &WebhooksSetup| check(setup))
 }
 
 /// One test for each protocol.
-fn over_both(name: &str, check: impl Fn(&World, Protocol) -> Result<()> + Clone + Send + 'static) -> Vec<Test<World>> {
+fn over_both(
+    name: &str,
+    check: impl Fn(&WebhooksSetup, Protocol) -> Result<()> + Clone + Send + 'static,
+) -> Vec<Test<WebhooksSetup>> {
     [("http1", Protocol::Http1), ("http2", Protocol::Http2)]
         .into_iter()
         .map(|(label, protocol)| {
             let check = check.clone();
-            test(format!("{name}, {label}"), move |world| check(world, protocol))
+            test(format!("{name}, {label}"), move |setup| check(setup, protocol))
         })
         .collect()
 }

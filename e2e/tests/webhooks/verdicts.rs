@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Protocol::{self, Http1};
 use super::{
     GITHUB, GITHUB_INLINE, GITHUB_PATH, PUBLIC_URL, SHIPPED, STANDARD, STANDARD_PATH, STRIPE, STRIPE_PATH,
-    STRIPE_PREVIOUS, TWILIO, TWILIO_PATH, World, event, over_both, stripe, test,
+    STRIPE_PREVIOUS, TWILIO, TWILIO_PATH, WebhooksSetup, event, over_both, stripe, test,
 };
 
 const SIGNATURE: &str = "webhook_signature_invalid";
@@ -17,7 +17,7 @@ const GUID: &str = "72d3162e-cc78-11e3-81ab-4c9367dc0958";
 const STATUS: [(&str, &str); 4] =
     [("MessageSid", "SM1"), ("MessageStatus", "delivered"), ("To", "+49 (30) 1"), ("Body", "ä & b=c")];
 
-pub(crate) fn tests() -> Vec<Test<World>> {
+pub(crate) fn tests() -> Vec<Test<WebhooksSetup>> {
     let mut tests = over_both("valid: each provider", valid);
     tests.extend(over_both("tampered, old, or signed with another secret", invalid));
     tests.extend(over_both("what a sender sets does not reach the upstream", spoofed));
@@ -49,16 +49,16 @@ fn deliveries() -> [(Request, String); 6] {
     ]
 }
 
-fn valid(world: &World, protocol: Protocol) -> Result<()> {
+fn valid(setup: &WebhooksSetup, protocol: Protocol) -> Result<()> {
     for (request, key) in deliveries() {
         for request in [request.clone(), request.header("Idempotency-Key", "the client's")] {
-            world.forwarded(SHIPPED, protocol, &request, Some(&key))?;
+            setup.forwarded(SHIPPED, protocol, &request, Some(&key))?;
         }
     }
     Ok(())
 }
 
-fn invalid(world: &World, protocol: Protocol) -> Result<()> {
+fn invalid(setup: &WebhooksSetup, protocol: Protocol) -> Result<()> {
     for (request, _) in deliveries() {
         let mut body = request.body.clone();
         body.push(b' ');
@@ -67,7 +67,7 @@ fn invalid(world: &World, protocol: Protocol) -> Result<()> {
         unsigned.headers.retain(|(name, _)| !signs(name));
         empty.headers.iter_mut().filter(|(name, _)| signs(name)).for_each(|(_, value)| value.clear());
         for request in [request.body(body), unsigned, empty] {
-            world.refused(SHIPPED, protocol, &request, 401, SIGNATURE)?;
+            setup.refused(SHIPPED, protocol, &request, 401, SIGNATURE)?;
         }
     }
     let at = now();
@@ -85,16 +85,16 @@ fn invalid(world: &World, protocol: Protocol) -> Result<()> {
         if request.target.ends_with(b"wh_twilio02") {
             request.target = TWILIO_PATH.into();
         }
-        world.refused(SHIPPED, protocol, &request, 401, SIGNATURE)?;
+        setup.refused(SHIPPED, protocol, &request, 401, SIGNATURE)?;
     }
     // The id that is signed is the one that counts.
     let mut request = deliveries::standard(STANDARD_PATH, STANDARD.1, "msg_1", at, "{}");
     request.headers.iter_mut().filter(|(name, _)| name == "webhook-id").for_each(|(_, id)| *id = b"msg_2".to_vec());
-    world.refused(SHIPPED, protocol, &request, 401, SIGNATURE)
+    setup.refused(SHIPPED, protocol, &request, 401, SIGNATURE)
 }
 
-fn spoofed(world: &World, protocol: Protocol) -> Result<()> {
-    let token = world.gateway.token(&json!({"tenant_id": "globex", "project_id": "p", "sub": "mallory"}))?;
+fn spoofed(setup: &WebhooksSetup, protocol: Protocol) -> Result<()> {
+    let token = setup.gateway.token(&json!({"tenant_id": "globex", "project_id": "p", "sub": "mallory"}))?;
     let mut request = stripe("evt_2").bearer(&token);
     let planted = [
         "x-tenant-id",
@@ -116,8 +116,8 @@ fn spoofed(world: &World, protocol: Protocol) -> Result<()> {
     for name in planted {
         request = request.header(name, "planted");
     }
-    world.forwarded(SHIPPED, protocol, &without(&request, &planted), Some("stripe-evt_2"))?;
-    let seen = world.send(SHIPPED, protocol, &request)?;
+    setup.forwarded(SHIPPED, protocol, &without(&request, &planted), Some("stripe-evt_2"))?;
+    let seen = setup.send(SHIPPED, protocol, &request)?;
     super::expect_forwarded(
         &seen,
         &super::delivered(&without(&request, &planted), Some("t-acme:health-prod:service:webhook-ingest:stripe-evt_2")),
@@ -130,20 +130,20 @@ fn without(request: &Request, names: &[&str]) -> Request {
     request
 }
 
-fn every_byte(world: &World) -> Result<()> {
+fn every_byte(setup: &WebhooksSetup) -> Result<()> {
     let request = deliveries::stripe(STRIPE_PATH, &[STRIPE.1], now(), "{\"id\": \"evt_3\"}");
     for place in 0..request.body.len() {
         let mut tampered = request.clone();
         if let Some(byte) = tampered.body.get_mut(place) {
             *byte ^= 1;
         }
-        let seen = world.gateway.http1(SHIPPED, &tampered)?;
+        let seen = setup.gateway.http1(SHIPPED, &tampered)?;
         super::expect_refused(&seen, 401, SIGNATURE).with_context(|| format!("byte {place}"))?;
     }
-    world.forwarded(SHIPPED, Http1, &request, Some("stripe-evt_3"))
+    setup.forwarded(SHIPPED, Http1, &request, Some("stripe-evt_3"))
 }
 
-fn rotation(world: &World) -> Result<()> {
+fn rotation(setup: &WebhooksSetup) -> Result<()> {
     let key = Some("stripe-evt_4");
     for secrets in [
         ["whsec_unknown", STRIPE.1].as_slice(),
@@ -151,15 +151,15 @@ fn rotation(world: &World) -> Result<()> {
         &[STRIPE_PREVIOUS.1],
         &[STRIPE.1, STRIPE_PREVIOUS.1],
     ] {
-        world.forwarded(SHIPPED, Http1, &deliveries::stripe(STRIPE_PATH, secrets, now(), event("evt_4")), key)?;
+        setup.forwarded(SHIPPED, Http1, &deliveries::stripe(STRIPE_PATH, secrets, now(), event("evt_4")), key)?;
     }
     // The other binding of the same provider has the current secret alone.
     let path = "/api/v1/hooks/stripe/wh_stripe02";
     let request = deliveries::stripe(path, &[STRIPE_PREVIOUS.1], now(), event("evt_4"));
-    world.refused(SHIPPED, Http1, &request, 401, SIGNATURE)
+    setup.refused(SHIPPED, Http1, &request, 401, SIGNATURE)
 }
 
-fn unknown(world: &World) -> Result<()> {
+fn unknown(setup: &WebhooksSetup) -> Result<()> {
     let mut answers = Vec::new();
     for path in [
         "/api/v1/hooks/stripe/wh_stripe99",
@@ -172,7 +172,7 @@ fn unknown(world: &World) -> Result<()> {
         "/api/v1/hooks/shopify/wh_stripe01",
         "/api/v1/hooks/stripe/wh_stripe01%00x",
     ] {
-        let seen = world.gateway.http1(SHIPPED, &deliveries::stripe(path, &[STRIPE.1], now(), event("evt_5")))?;
+        let seen = setup.gateway.http1(SHIPPED, &deliveries::stripe(path, &[STRIPE.1], now(), event("evt_5")))?;
         if path.contains("%00") {
             ensure!(seen.reply.status == 400 && seen.received.is_empty(), "{path}: {}", seen.reply.status);
             continue;
@@ -186,13 +186,13 @@ fn unknown(world: &World) -> Result<()> {
     }
     answers.dedup();
     ensure!(answers.len() == 1, "unknown ids can be told from other providers'");
-    world.sound(SHIPPED)
+    setup.sound(SHIPPED)
 }
 
-fn namespaces(world: &World) -> Result<()> {
+fn namespaces(setup: &WebhooksSetup) -> Result<()> {
     let other = deliveries::stripe("/api/v1/hooks/stripe/wh_stripe02", &[STRIPE.1], now(), event("evt_6"));
     let key = |request: &Request| -> Result<String> {
-        let seen = world.gateway.http1(SHIPPED, request)?;
+        let seen = setup.gateway.http1(SHIPPED, request)?;
         let received = seen.received.first().with_context(|| format!("refused: {}", super::text(&seen.reply)))?;
         let line = received.headers.iter().find(|(name, _)| name == "idempotency-key").context("no key")?;
         Ok(String::from_utf8(line.1.clone())?)
@@ -220,7 +220,7 @@ fn namespaces(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn no_identifier(world: &World) -> Result<()> {
+fn no_identifier(setup: &WebhooksSetup) -> Result<()> {
     let bodies = [
         "",
         "[]",
@@ -237,17 +237,17 @@ fn no_identifier(world: &World) -> Result<()> {
     ];
     for body in bodies {
         let request = deliveries::stripe(STRIPE_PATH, &[STRIPE.1], now(), body);
-        world.refused(SHIPPED, Http1, &request, 400, "transport_translation_failed").context(body)?;
+        setup.refused(SHIPPED, Http1, &request, 400, "transport_translation_failed").context(body)?;
     }
     let deep = format!("{{\"id\": {}\"evt_1\"{}}}", "[".repeat(20_000), "]".repeat(20_000));
     let invalid = [b"{\"id\": \"evt_\xff\"}".to_vec(), deep.into_bytes()];
     for body in invalid {
         let request = deliveries::stripe(STRIPE_PATH, &[STRIPE.1], now(), body);
-        world.refused(SHIPPED, Http1, &request, 400, "transport_translation_failed")?;
+        setup.refused(SHIPPED, Http1, &request, 400, "transport_translation_failed")?;
     }
     // What no key can hold is hashed, so that nothing legitimate is lost.
     for id in ["evt 1", "\u{e9}", "t-acme:x:user:y", "~x", &"e".repeat(300)] {
-        let seen = world.gateway.http1(SHIPPED, &stripe(id))?;
+        let seen = setup.gateway.http1(SHIPPED, &stripe(id))?;
         let key = seen.received.first().and_then(|received| {
             received.headers.iter().find(|(name, _)| name == "idempotency-key").map(|(_, key)| key.clone())
         });
@@ -260,25 +260,25 @@ fn no_identifier(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn by_policy(world: &World) -> Result<()> {
+fn by_policy(setup: &WebhooksSetup) -> Result<()> {
     let plain = |path: &str, body: &str| {
         deliveries::stripe(path, &[STRIPE.1], now(), body).header("Idempotency-Key", "the client's")
     };
     let (accepted, internal) = ("/api/v1/accepted/stripe/wh_stripe01", "/api/v1/internal/stripe/wh_stripe01");
-    world.forwarded(SHIPPED, Http1, &plain(accepted, &event("evt_7")), Some("stripe-evt_7"))?;
-    world.forwarded(SHIPPED, Http1, &plain(accepted, "{}"), None)?;
-    world.forwarded(SHIPPED, Http1, &plain(internal, &event("evt_7")), None)?;
-    world.forwarded(SHIPPED, Http1, &plain(internal, "no json"), None)?;
+    setup.forwarded(SHIPPED, Http1, &plain(accepted, &event("evt_7")), Some("stripe-evt_7"))?;
+    setup.forwarded(SHIPPED, Http1, &plain(accepted, "{}"), None)?;
+    setup.forwarded(SHIPPED, Http1, &plain(internal, &event("evt_7")), None)?;
+    setup.forwarded(SHIPPED, Http1, &plain(internal, "no json"), None)?;
     for path in [accepted, internal] {
         let unsigned = Request::post(path).header("idempotency-key", "k-1");
-        world.refused(SHIPPED, Http1, &unsigned, 401, SIGNATURE)?;
+        setup.refused(SHIPPED, Http1, &unsigned, 401, SIGNATURE)?;
         let mut request = plain(path, "{}");
         request.body = b"{ }".to_vec();
-        world.refused(SHIPPED, Http1, &request, 401, SIGNATURE)?;
+        setup.refused(SHIPPED, Http1, &request, 401, SIGNATURE)?;
     }
     for method in ["GET", "PUT", "OPTIONS"] {
         let request = Request { method: method.to_owned(), ..stripe("evt_7") };
-        world.refused(SHIPPED, Http1, &request, 405, "method_not_allowed")?;
+        setup.refused(SHIPPED, Http1, &request, 405, "method_not_allowed")?;
     }
     Ok(())
 }

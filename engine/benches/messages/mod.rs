@@ -1,11 +1,11 @@
 //! A client library's request and the backend's answer, as a gateway hands them on.
 
 /// Header lines: names and values
-pub(crate) type Lines = Vec<(&'static [u8], &'static [u8])>;
+pub(crate) type MessageLines = Vec<(&'static [u8], &'static [u8])>;
 
 /// What a gateway hands on of a client library's request.
-pub(crate) fn request(method: &'static str, path: &'static str, key: Option<&'static str>) -> Lines {
-    let mut lines: Lines = vec![
+pub(crate) fn request(method: &'static str, path: &'static str, key: Option<&'static str>) -> MessageLines {
+    let mut lines: MessageLines = vec![
         (b":authority", b"api.example.com"),
         (b":path", path.as_bytes()),
         (b":method", method.as_bytes()),
@@ -28,7 +28,7 @@ pub(crate) fn request(method: &'static str, path: &'static str, key: Option<&'st
 }
 
 /// An answer that the backend had stored.
-pub(crate) fn replay() -> Lines {
+pub(crate) fn replay() -> MessageLines {
     vec![
         (b":status", b"200"),
         (b"content-type", b"application/json"),

@@ -55,7 +55,7 @@ impl Backend {
     pub(crate) fn read_head<'a>(&self, headers: &Headers<'a>, mut hide: impl FnMut(&'a [u8])) -> ResponseHead<'a> {
         let mut head = ResponseHead::default();
         let restate = self.is_restate();
-        for (name, value) in headers.iter().filter(|(name, _)| self.names.lets_pass(name)) {
+        for (name, value) in headers.iter().filter(|(name, _)| self.names.may_match(name)) {
             let mut hidden = self.hides(name);
             match name {
                 b":status" => head.status = number(value).unwrap_or_default(),

@@ -10,7 +10,7 @@ pub(crate) mod restate;
 
 pub(crate) use head::{ErrorSource, ResponseHead};
 
-use crate::headers::{NameGate, NameSet, RESPONSE_NAMES};
+use crate::headers::{NamePrefilter, NameSet, RESPONSE_NAMES};
 
 /// The kind of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) struct Backend {
     hide: NameSet,
     operation_id: Option<OperationId>,
     /// Lets the names of response headers pass that concern the filter
-    names: NameGate,
+    names: NamePrefilter,
 }
 
 /// How a backend says what it has done with a key.
@@ -77,7 +77,7 @@ impl Backend {
         hide.iter().for_each(|name| hidden.insert(name));
         let own = operation_id.iter().map(|id| &id.from).chain(&replay_headers).map(String::as_str);
         let read: Vec<&str> = RESPONSE_NAMES.into_iter().chain(own).collect();
-        let names = NameGate::new(&hidden, &read);
+        let names = NamePrefilter::new(&hidden, &read);
         let protocol = match kind {
             BackendKind::Restate => Protocol::Restate,
             BackendKind::Generic => Protocol::Generic { replay_headers },

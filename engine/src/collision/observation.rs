@@ -4,11 +4,11 @@
 use super::claim::{Claim, OpenClaim};
 use super::fingerprint::BodyReader;
 use crate::codes::Reason;
-use crate::room::Room;
+use crate::memory::MemoryLimit;
 
 /// The bodies that a VM keeps until their canonical JSON can be made have at most 16 MiB. A client that begins bodies and
 /// does not end them could otherwise use all of the VM's memory.
-static KEPT: Room = Room::new(16 * 1024 * 1024);
+static KEPT: MemoryLimit = MemoryLimit::new(16 * 1024 * 1024);
 
 /// A request whose body is still passing.
 #[derive(Debug)]

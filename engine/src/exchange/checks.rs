@@ -6,6 +6,7 @@ use super::decision::{CallerKey, Decision};
 use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::refusal::{body_can_be_awaited, no_segment};
 use super::request_head::EditedLines;
+use super::trace::TraceStep;
 use super::waiting::WaitingRequest;
 use super::{Effect, Exchange, RequestFlow, State};
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
@@ -122,7 +123,7 @@ impl Exchange {
         let flow = pending.flow(limit);
         // A refusal keeps the decision for telemetry.
         self.state = State::AwaitsChecks(Box::new(pending));
-        body_can_be_awaited(headers, limit)?;
+        body_can_be_awaited(headers, limit).inspect_err(|_| self.begin(TraceStep::Body))?;
         Ok(flow)
     }
 
@@ -192,7 +193,8 @@ impl Exchange {
     /// Refuses a request whose key was used with another request.
     fn compare(&mut self, claim: &Claim, first: &Result<Box<str>, Reason>, route: &Route) -> Result<(), Problem> {
         let verdict = claim.verdict(first);
-        self.telemetry.lookups.push((collision::STORE, verdict.name()));
+        self.begin(TraceStep::Stores);
+        self.note_lookup(collision::STORE, verdict.name());
         match verdict {
             ClaimVerdict::Match => Ok(()),
             ClaimVerdict::Mismatch => Err(Problem::key_reused()),
@@ -214,6 +216,7 @@ impl Exchange {
         in_flight: Result<bool, Reason>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
+        self.begin(TraceStep::Stores);
         let is_asked = pending.claim.is_none() && pending.in_flight.take().is_some();
         let checked = match in_flight {
             // Nothing was asked.
@@ -222,7 +225,7 @@ impl Exchange {
             Ok(false) | Err(_) => Ok(()),
         };
         if is_asked {
-            self.telemetry.lookups.push((invocation::STORE, lookup::call_name(&in_flight)));
+            self.note_lookup(invocation::STORE, lookup::call_name(&in_flight));
         }
         self.end_check(pending, checked, route)
     }

@@ -4,6 +4,7 @@ use super::decision::Decision;
 use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::refusal::no_segment;
 use super::request_head::{EditedLines, is_stripped};
+use super::trace::TraceStep;
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct};
 use crate::identity::{Identity, Project};
@@ -26,6 +27,10 @@ impl Exchange {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let edited = decision.edit(policy, request, effects);
+        if edited.is_err() {
+            // The target has no path for these values.
+            self.begin(TraceStep::Route);
+        }
         self.state = State::Forwarded(decision);
         edited.map(|()| RequestFlow::Continue)
     }

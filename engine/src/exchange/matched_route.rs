@@ -2,6 +2,7 @@
 
 use super::refusal::{misplaced_slash, no_segment};
 use super::request_head::{EditedLines, RequestHead, RequestLine};
+use super::trace::TraceEvent;
 use super::{Exchange, unmatched_name};
 use crate::headers::Headers;
 use crate::identity::{AttributeValue, Attributes, Project};
@@ -120,6 +121,7 @@ impl Exchange {
                 Err(Problem::not_found())
             }
             RouteLookup::Route(route, values) => {
+                self.note(|| TraceEvent::Route(route.id));
                 self.route_id = Some(route.id);
                 self.telemetry.policy = Some(route.policy.name());
                 if has_misplaced_slash(route, &values) {
@@ -145,6 +147,7 @@ impl Exchange {
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };
+                self.note(|| TraceEvent::Unmatched);
                 Ok(MatchedRoute {
                     kind,
                     mode: policy.mode(),

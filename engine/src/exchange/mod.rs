@@ -22,6 +22,7 @@ mod response;
 mod response_body;
 mod signed_caller;
 mod telemetry_fields;
+mod trace;
 mod waiting;
 mod webhook;
 
@@ -44,6 +45,7 @@ use telemetry_fields::TelemetryFields;
 
 pub use outcome::{Case, Outcome};
 pub(crate) use telemetry_fields::{BackendAnswer, KeyPresence};
+pub use trace::{Trace, TraceEvent, TraceStep};
 pub use waiting::Waiter;
 
 /// The header map that an edit changes.
@@ -154,6 +156,8 @@ pub struct Exchange {
     waits: Waits,
     /// The place of this request among them, which it keeps until it ends
     wait_place: Option<Box<WaitPlace>>,
+    /// What was looked at and found; `None` in gateways
+    trace: Option<Box<Trace>>,
 }
 
 /// The state of an exchange.
@@ -368,6 +372,7 @@ impl Exchange {
 
     /// Refuses a body that is longer than the route's limit of `limit` bytes.
     pub fn body_too_large(&mut self, limit: u64, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
+        self.begin(TraceStep::Body);
         self.flow_of(Err(Problem::body_too_large(limit)), effects)
     }
 
@@ -390,6 +395,9 @@ impl Exchange {
     /// what was decided.
     pub(crate) fn refuse(&mut self, problem: Problem) -> Problem {
         let problem = self.about_request(problem);
+        if !matches!(self.state, State::Refused(..)) {
+            self.note(|| TraceEvent::Refused(Box::new(problem.clone())));
+        }
         let decision = match std::mem::take(&mut self.state) {
             State::Forwarded(decision) | State::Refused(decision, _) => decision,
             State::AwaitsChecks(pending) => pending.decision,

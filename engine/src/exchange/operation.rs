@@ -5,6 +5,7 @@ use super::decision::Decision;
 use super::matched_route::wider_scope;
 use super::refusal::{only_finite, only_get};
 use super::request_head::RequestHead;
+use super::trace::{TraceEvent, TraceStep};
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::headers::{Headers, distinct};
 use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project, Rules};
@@ -28,11 +29,15 @@ impl Exchange {
     ) -> Result<Option<RequestFlow>, Problem> {
         let Some(operations) = policy.operations() else { return Ok(None) };
         let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
+        self.note(|| TraceEvent::Operation);
         self.telemetry.is_operation = true;
         only_get(head.line.method)?;
-        only_finite(headers)?;
+        only_finite(headers).inspect_err(|_| self.begin(TraceStep::Body))?;
+        self.begin(TraceStep::Identity);
         let (caller, projects) =
             callers(policy, operations, headers, attributes).map_err(|why| Problem::identity(&why))?;
+        self.note(|| TraceEvent::Identity(Box::new(caller.clone())));
+        self.begin(TraceStep::Key);
         let verified = operations.verify(id, &caller, &projects);
         let Some((invocation, project)) = verified else {
             self.telemetry.verified_identity = Some(Box::new(caller));

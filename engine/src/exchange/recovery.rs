@@ -6,6 +6,7 @@ use super::decision::{CallerKey, Decision};
 use super::matched_route::{MatchedRoute, refuse_dots};
 use super::refusal::{misplaced_slash, no_segment, only_finite, only_get};
 use super::request_head::{EditedLines, RequestHead};
+use super::trace::{TraceEvent, TraceStep};
 use super::{Case, Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
@@ -41,21 +42,29 @@ impl Exchange {
         }
         refuse_dots(&values)?;
         let Some(target) = &route.recovery else { return Ok(None) };
+        self.note(|| TraceEvent::Recovery(route.id));
         self.route_id = Some(route.id);
         self.telemetry.is_recovery = true;
         self.telemetry.policy = Some(route.policy.name());
         self.telemetry.case = Some(Case::A);
         only_get(head.line.method)?;
+        self.note_policy();
+        self.begin(TraceStep::Key);
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
+        self.note(|| TraceEvent::KeyRead(raw.as_str().to_owned()));
         let matched = MatchedRoute::of(route, values);
         self.keep_path_values(&matched);
         let rules = policy.identity_of(Some(route));
         let rules_of_scope =
             Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
+        self.begin(TraceStep::Identity);
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
             .map_err(|why| Problem::identity(&why))?;
+        self.note(|| TraceEvent::Identity(Box::new(identity.clone())));
+        self.begin(TraceStep::Key);
         let text = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
+        self.note(|| TraceEvent::KeyNamespaced(text.clone()));
         let wait = self.granted(policy, recovery_path.wait, &identity);
         let values = matched.decoded();
         let address = target.handler_address(&values, &identity);
@@ -92,7 +101,7 @@ impl Exchange {
         headers: &Headers<'_>,
     ) -> Result<RequestFlow, Problem> {
         // Its body never ends, and it is waited for.
-        only_finite(headers)?;
+        only_finite(headers).inspect_err(|_| self.begin(TraceStep::Body))?;
         self.state = State::AwaitsInvocation(Box::new(request));
         Ok(RequestFlow::AwaitCall { limit: self.body_limit(policy) })
     }
@@ -104,7 +113,8 @@ impl Exchange {
         policy: &Policy,
         id: Result<Box<str>, Reason>,
     ) -> Result<RequestFlow, Problem> {
-        self.telemetry.lookups.push((invocation::STORE, lookup::call_name(&id)));
+        self.begin(TraceStep::Stores);
+        self.note_lookup(invocation::STORE, lookup::call_name(&id));
         let found = match id {
             Ok(id) => {
                 pending.path = Some(pending.wait.result_path(&id));

@@ -5,6 +5,7 @@ use super::decision::{CallerKey, Decision, EnforcedDecision};
 use super::keys::KeyReading;
 use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::request_head::{EditedLines, RequestHead};
+use super::trace::{TraceEvent, TraceStep};
 use super::{Case, Effect, Exchange, RequestFlow};
 use crate::headers::Headers;
 use crate::identity::{self, Attributes, Identity, IdentityRefusal, Rules};
@@ -31,7 +32,9 @@ impl Exchange {
         if policy.key_in_logs() == KeyInLogs::Full {
             self.telemetry.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
         }
+        self.begin(TraceStep::Path);
         let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
+        self.note(|| TraceEvent::NormalPath(path.as_str().to_owned()));
         // A `#` after the query would be forwarded, but it is not in the URL that a signature covers.
         if query.is_some_and(|query| query.contains(&b'#')) {
             return Err(Problem::path_ambiguous(PathError::Forbidden));
@@ -41,8 +44,10 @@ impl Exchange {
             return Err(Problem::path_ambiguous(PathError::HostSpelling));
         }
         if policy.is_closed(path.as_str()) {
+            self.note(|| TraceEvent::Closed);
             return Err(Problem::not_found());
         }
+        self.begin(TraceStep::Route);
         let target = (authority, &path);
         if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
             return self.await_invocation(policy, recovery, headers);
@@ -51,6 +56,7 @@ impl Exchange {
             return Ok(flow);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
+        self.note_policy();
         let line = head.line;
         let request = RoutedRequest { line, path: path.as_str(), matched: &matched, edited: &head.edited, headers };
         let now_unix_ms = || attributes.now_unix_ms();
@@ -85,8 +91,12 @@ impl Exchange {
             let needed = matched.target().is_some_and(Target::needs_identity);
             let tagged = policy.operations().is_some() && matched.target().is_some();
             if needed || tagged || policy.identity_of(matched.route).forward.names().next().is_some() {
+                self.begin(TraceStep::Identity);
                 match resolve() {
-                    Ok(identity) => decision.add_identity(identity),
+                    Ok(identity) => {
+                        self.note(|| TraceEvent::Identity(Box::new(identity.clone())));
+                        decision.add_identity(identity);
+                    }
                     Err(why) if needed => return Err(Problem::identity(&why)),
                     Err(_) => {}
                 }
@@ -104,12 +114,20 @@ impl Exchange {
         keys: &KeyReading<'_>,
         resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Decision, Problem> {
+        self.begin(TraceStep::Key);
+        if !edited.has_key() {
+            self.note(|| TraceEvent::NoKey);
+        }
         match matched.kind {
             PolicyKind::HandlerInternalC => {
                 self.telemetry.case = Some(Case::C);
+                self.note(|| TraceEvent::KeyUnread);
                 return Ok(Decision::default());
             }
-            PolicyKind::Prohibited if matched.strips_prohibited => return Ok(Decision::default()),
+            PolicyKind::Prohibited if matched.strips_prohibited => {
+                self.note(|| TraceEvent::KeyStripped);
+                return Ok(Decision::default());
+            }
             PolicyKind::RequiredA => self.telemetry.case = Some(Case::A),
             PolicyKind::Accepted if edited.has_key() => self.telemetry.case = Some(Case::A),
             _ => {}
@@ -121,7 +139,10 @@ impl Exchange {
         let enforced = match result {
             Ok(Some(key)) => EnforcedDecision::Keyed(key),
             Ok(None) => EnforcedDecision::Unkeyed(None),
-            Err(problem) => EnforcedDecision::Refused(Box::new(problem), None),
+            Err(problem) => {
+                self.note(|| TraceEvent::WouldBeRefused(Box::new(problem.clone())));
+                EnforcedDecision::Refused(Box::new(problem), None)
+            }
         };
         let forged = |line: &[u8]| key::unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes());
         let sends_key = matches!(edited.key, [Some(line), None] if !forged(line));
@@ -137,16 +158,28 @@ impl Exchange {
         resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Option<CallerKey>, Problem> {
         if matched.kind == PolicyKind::Prohibited {
-            return if edited.has_key() { Err(Problem::key_prohibited()) } else { Ok(None) };
+            if !edited.has_key() {
+                return Ok(None);
+            }
+            self.note(|| TraceEvent::KeyProhibited);
+            return Err(Problem::key_prohibited());
         }
         self.telemetry.key_read = true;
         self.telemetry.key_syntax = KeySyntax::of(edited.key_lines());
+        if let Some(syntax) = self.telemetry.key_syntax {
+            self.note(|| TraceEvent::KeySent(syntax));
+        }
         let Some((raw, _)) = keys.read(edited).map_err(|why| keys.problem(why))? else {
             return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
         self.telemetry.source = Some("header");
+        self.note(|| TraceEvent::KeyRead(RawKey::as_str(raw).to_owned()));
+        self.begin(TraceStep::Identity);
         let caller = resolve().map_err(|why| Problem::identity(&why))?;
+        self.note(|| TraceEvent::Identity(Box::new(caller.clone())));
+        self.begin(TraceStep::Key);
         let text = key::encode(&caller, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
+        self.note(|| TraceEvent::KeyNamespaced(text.clone()));
         Ok(Some(CallerKey { caller, text }))
     }
 }

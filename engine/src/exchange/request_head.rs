@@ -41,7 +41,7 @@ impl<'a> RequestHead<'a> {
         let mut head = Self::default();
         let mut has_id = false;
         let names = policy.request_names();
-        for (name, value) in headers.iter().filter(|(name, _)| names.lets_pass(name)) {
+        for (name, value) in headers.iter().filter(|(name, _)| names.may_match(name)) {
             match name {
                 [b':', pseudo @ ..] => match pseudo {
                     b"method" => head.line.method = value,

@@ -5,6 +5,7 @@ use super::keys::KeyReading;
 use super::matched_route::RoutedRequest;
 use super::refusal::body_can_be_awaited;
 use super::request_head::EditedLines;
+use super::trace::{TraceEvent, TraceStep};
 use super::waiting::UnverifiedRequest;
 use super::webhook::secret_values;
 use super::{Case, Effect, Exchange, RequestFlow, State};
@@ -54,9 +55,10 @@ impl Exchange {
     ) -> Result<RequestFlow, Problem> {
         self.telemetry.case = Some(Case::A);
         self.signed_caller = Some(id);
+        self.begin(TraceStep::Signature);
         let RoutedRequest { matched, headers, .. } = *request;
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
-        body_can_be_awaited(headers, limit)?;
+        body_can_be_awaited(headers, limit).inspect_err(|_| self.begin(TraceStep::Body))?;
         let (route, caller) = matched.route.zip(policy.callers().get(id)).ok_or_else(Problem::internal_error)?;
         if policy.signers(route, headers).count() > 1 {
             return Err(self.unverified(VerifyError::AmbiguousHeader, Problem::signature_invalid));
@@ -87,6 +89,7 @@ impl Exchange {
         let delivery = Delivery { method: unverified.request.line().method, url: &url, headers, body };
         let verified = caller.signature.verify(&delivery, &caller.secret_values(), now_unix_ms);
         verified.map_err(|error| self.unverified(error, Problem::signature_invalid))?;
+        self.note(|| TraceEvent::Verified);
         let mut edited = EditedLines::of_kept(headers);
         self.strip_unsigned(&mut edited, policy, headers);
         let matched = unverified.request.matched(route);
@@ -98,7 +101,10 @@ impl Exchange {
         // Shadow mode checks the identity too: with malformed parts, the signed text could fit another request as well.
         let identity = resolve().map(|identity| self.telemetry.verified_identity = Some(Box::new(identity)));
         let decision = decision?;
-        identity.map_err(|why| Problem::identity(&why))?;
+        identity.map_err(|why| {
+            self.begin(TraceStep::Identity);
+            Problem::identity(&why)
+        })?;
         let request = unverified.request.routed(&matched, &edited, headers);
         self.forward_when_ready(policy, decision, &request, Some(body), effects)
     }

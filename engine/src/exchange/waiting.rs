@@ -206,7 +206,7 @@ impl Exchange {
         let is_removed = |name: &&[u8]| match *name {
             // The key of a delivery, and of a request for a result, is not the client's.
             name if name == IDEMPOTENCY_KEY.as_bytes() => is_delivery || is_recovery,
-            name => names.lets_pass(name) && is_stripped(policy, name) || looks_signed(name) || steers(name),
+            name => names.may_match(name) && is_stripped(policy, name) || looks_signed(name) || steers(name),
         };
         let removed = distinct(headers.iter().map(|(name, _)| name).filter(is_removed).collect());
         effects.extend(removed.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));

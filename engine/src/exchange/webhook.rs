@@ -6,6 +6,7 @@ use super::decision::{CallerKey, Decision};
 use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::refusal::body_can_be_awaited;
 use super::request_head::EditedLines;
+use super::trace::{TraceEvent, TraceStep};
 use super::waiting::UnverifiedRequest;
 use super::{Case, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
@@ -100,6 +101,7 @@ impl Exchange {
     ) -> Result<RequestFlow, Problem> {
         let RoutedRequest { matched, headers, .. } = *request;
         self.telemetry.case = Some(Case::B);
+        self.begin(TraceStep::Signature);
         let limit = matched.route.map_or(0, |route| route.max_body_bytes);
         let (id, provider) = webhook_id_and_provider(block, matched).ok_or_else(Problem::webhook_unknown)?;
         let static_binding = policy.binding(id);
@@ -109,7 +111,7 @@ impl Exchange {
         };
         self.provider = Some(provider.into());
         let provider_rules = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
-        body_can_be_awaited(headers, limit)?;
+        body_can_be_awaited(headers, limit).inspect_err(|_| self.begin(TraceStep::Body))?;
         if is_encoded(headers) && provider_rules.parses_body() {
             return Err(Problem::unsupported_content_encoding());
         }
@@ -153,7 +155,7 @@ impl Exchange {
         answer: StoreAnswer<Arc<Binding>>,
     ) -> Result<RequestFlow, Problem> {
         let limit = self.known_route(policy)?.max_body_bytes;
-        self.telemetry.lookups.push((StoreKind::Bindings.name(), answer.name()));
+        self.note_lookup(StoreKind::Bindings.name(), answer.name());
         let binding = answer.result.map_err(|why| self.not_found(why))?;
         if binding.provider != delivery.provider {
             return Err(self.because(Reason::ProviderMismatch, Problem::webhook_unknown()));
@@ -176,7 +178,7 @@ impl Exchange {
         answer: StoreAnswer<Arc<Vec<Secret>>>,
     ) -> Result<RequestFlow, Problem> {
         let limit = self.known_route(policy)?.max_body_bytes;
-        self.telemetry.lookups.push((StoreKind::Secrets.name(), answer.name()));
+        self.note_lookup(StoreKind::Secrets.name(), answer.name());
         let secrets = answer.result.map_err(|why| self.not_found(why))?;
         delivery.pending = None;
         // If the store has no newer secrets, the first error stands.
@@ -226,7 +228,12 @@ impl Exchange {
             Err(error) => return Err(self.unverified(error, Problem::webhook_signature_invalid)),
         };
         let matched = request.matched(route);
+        self.note(|| TraceEvent::Verified);
+        self.begin(TraceStep::Key);
         let identifier = self.identifier(route, &bound, &delivery, &verified);
+        if let Ok(found) = &identifier {
+            self.note(|| TraceEvent::Identifier(found.is_some()));
+        }
         let read = match &identifier {
             _ if route.policy == PolicyKind::HandlerInternalC => IdentifierHeaders::All,
             identifier => IdentifierHeaders::Of(identifier.as_ref().ok().and_then(Option::as_ref)),
@@ -240,8 +247,17 @@ impl Exchange {
         };
         let key_of = |identifier: Identifier| bound.key(&identity, &identifier, &verified, body);
         let decision = match identifier.and_then(|identifier| identifier.map(key_of).transpose()) {
-            Ok(Some(text)) => Decision::Keyed(CallerKey { caller: identity, text }),
-            Ok(None) => Decision::Unkeyed(Some(identity)),
+            Ok(Some(text)) => {
+                self.note(|| TraceEvent::KeyNamespaced(text.clone()));
+                self.begin(TraceStep::Identity);
+                self.note(|| TraceEvent::Identity(Box::new(identity.clone())));
+                Decision::Keyed(CallerKey { caller: identity, text })
+            }
+            Ok(None) => {
+                self.begin(TraceStep::Identity);
+                self.note(|| TraceEvent::Identity(Box::new(identity.clone())));
+                Decision::Unkeyed(Some(identity))
+            }
             Err(problem) => {
                 self.telemetry.verified_identity = Some(Box::new(identity));
                 return Err(problem);

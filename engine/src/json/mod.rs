@@ -12,7 +12,7 @@
 //! | `scan` | values at JSON pointers, in one pass over the bytes |
 //! | `skip` | skipping what no pointer leads to, with a check of all of it |
 //! | `canonical` | the canonical form of a text (RFC 8785) |
-//! | `slip` | why a text is no JSON |
+//! | `syntax_error` | why a text is no JSON |
 
 pub(crate) mod canonical;
 pub(crate) mod cursor;
@@ -21,7 +21,7 @@ pub(crate) mod lex;
 mod reference;
 pub(crate) mod scan;
 mod skip;
-pub(crate) mod slip;
+pub(crate) mod syntax_error;
 mod tree;
 
 pub use cursor::{Issue, Issues, JsonCursor, ObjectCursor};

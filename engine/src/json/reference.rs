@@ -6,12 +6,12 @@ use super::skip::MAX_DEPTH;
 use proptest::prelude::*;
 
 /// A value, with every member that stands in the text.
-enum Node<'b> {
+enum ReferenceNode<'b> {
     /// The text of a scalar; the one of a string with its quotes
     Scalar(&'b [u8]),
     /// Names as UTF-16, and values
-    Object(Vec<(Vec<u16>, Node<'b>)>),
-    Array(Vec<Node<'b>>),
+    Object(Vec<(Vec<u16>, ReferenceNode<'b>)>),
+    Array(Vec<ReferenceNode<'b>>),
 }
 
 /// A text, and how far it has been read.
@@ -21,7 +21,7 @@ struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    fn whole(text: &'b [u8]) -> Option<Node<'b>> {
+    fn whole(text: &'b [u8]) -> Option<ReferenceNode<'b>> {
         let mut reader = Reader { text: std::str::from_utf8(text).ok()?, at: 0 };
         let node = reader.value(0)?;
         (reader.at == text.len()).then_some(node)
@@ -42,22 +42,22 @@ impl<'b> Reader<'b> {
     }
 
     /// A value, and the space around it.
-    fn value(&mut self, depth: usize) -> Option<Node<'b>> {
+    fn value(&mut self, depth: usize) -> Option<ReferenceNode<'b>> {
         self.space();
         let begin = self.at;
         let node = match self.peek()? {
             '{' | '[' if depth == MAX_DEPTH => return None,
-            '{' => Node::Object(self.list('{', '}', |reader| {
+            '{' => ReferenceNode::Object(self.list('{', '}', |reader| {
                 reader.space();
                 let name = reader.string()?;
                 reader.space();
                 reader.take(':')?;
                 Some((name, reader.value(depth + 1)?))
             })?),
-            '[' => Node::Array(self.list('[', ']', |reader| reader.value(depth + 1))?),
+            '[' => ReferenceNode::Array(self.list('[', ']', |reader| reader.value(depth + 1))?),
             '"' => {
                 self.string()?;
-                Node::Scalar(&self.text.as_bytes()[begin..self.at])
+                ReferenceNode::Scalar(&self.text.as_bytes()[begin..self.at])
             }
             _ => {
                 let word = |char: char| char.is_ascii_alphanumeric() || "+-.".contains(char);
@@ -66,7 +66,7 @@ impl<'b> Reader<'b> {
                 }
                 let scalar = self.text.get(begin..self.at)?;
                 (["true", "false", "null"].contains(&scalar) || is_number(scalar)).then_some(())?;
-                Node::Scalar(scalar.as_bytes())
+                ReferenceNode::Scalar(scalar.as_bytes())
             }
         };
         self.space();
@@ -130,7 +130,7 @@ fn is_number(text: &str) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expected<'b> {
+enum ExpectedValue<'b> {
     Missing,
     Ambiguous,
     Several,
@@ -138,34 +138,34 @@ enum Expected<'b> {
     Scalar(&'b [u8]),
 }
 
-fn walk<'b>(node: &Node<'b>, segments: &[&str], single: bool) -> Expected<'b> {
-    let ([segment, rest @ ..], Node::Object(_) | Node::Array(_)) = (segments, node) else {
+fn walk<'b>(node: &ReferenceNode<'b>, segments: &[&str], single: bool) -> ExpectedValue<'b> {
+    let ([segment, rest @ ..], ReferenceNode::Object(_) | ReferenceNode::Array(_)) = (segments, node) else {
         return match node {
-            Node::Scalar(text) if segments.is_empty() => Expected::Scalar(text),
-            Node::Scalar(_) => Expected::Missing,
-            _ => Expected::Container,
+            ReferenceNode::Scalar(text) if segments.is_empty() => ExpectedValue::Scalar(text),
+            ReferenceNode::Scalar(_) => ExpectedValue::Missing,
+            _ => ExpectedValue::Container,
         };
     };
     let index = segment.parse::<usize>().ok();
     match node {
-        Node::Object(_) if single && index.is_some() => Expected::Missing,
-        Node::Object(members) => {
+        ReferenceNode::Object(_) if single && index.is_some() => ExpectedValue::Missing,
+        ReferenceNode::Object(members) => {
             let mut values = members.iter().filter(|(name, _)| name.iter().copied().eq(segment.encode_utf16()));
             match (values.next(), values.next()) {
-                (None, _) => Expected::Missing,
+                (None, _) => ExpectedValue::Missing,
                 (Some((_, value)), None) => walk(value, rest, single),
-                _ => Expected::Ambiguous,
+                _ => ExpectedValue::Ambiguous,
             }
         }
-        Node::Array(items) => {
+        ReferenceNode::Array(items) => {
             let found = index.and_then(|index| items.get(index)).map(|item| walk(item, rest, single));
             match found {
-                Some(Expected::Ambiguous) => Expected::Ambiguous,
-                _ if single && index.is_some() && items.len() > 1 => Expected::Several,
-                found => found.unwrap_or(Expected::Missing),
+                Some(ExpectedValue::Ambiguous) => ExpectedValue::Ambiguous,
+                _ if single && index.is_some() && items.len() > 1 => ExpectedValue::Several,
+                found => found.unwrap_or(ExpectedValue::Missing),
             }
         }
-        Node::Scalar(_) => Expected::Missing,
+        ReferenceNode::Scalar(_) => ExpectedValue::Missing,
     }
 }
 
@@ -189,15 +189,15 @@ fn agree(text: &[u8]) {
     let Some(read) = read else { return assert_eq!(found, Err(NotJson), "{}", text.escape_ascii()) };
     for ((segments, single), found) in PLACES.into_iter().zip(found.unwrap()) {
         let found = match found {
-            PointerResult::Missing => Expected::Missing,
-            PointerResult::Ambiguous => Expected::Ambiguous,
-            PointerResult::Several => Expected::Several,
-            PointerResult::Value(JsonScalar::Container) => Expected::Container,
-            PointerResult::Value(JsonScalar::Null) => Expected::Scalar(b"null"),
-            PointerResult::Value(JsonScalar::Boolean(text) | JsonScalar::Number(text)) => Expected::Scalar(text),
+            PointerResult::Missing => ExpectedValue::Missing,
+            PointerResult::Ambiguous => ExpectedValue::Ambiguous,
+            PointerResult::Several => ExpectedValue::Several,
+            PointerResult::Value(JsonScalar::Container) => ExpectedValue::Container,
+            PointerResult::Value(JsonScalar::Null) => ExpectedValue::Scalar(b"null"),
+            PointerResult::Value(JsonScalar::Boolean(text) | JsonScalar::Number(text)) => ExpectedValue::Scalar(text),
             PointerResult::Value(JsonScalar::Text(content)) => {
                 let at = content.raw().as_ptr().addr() - text.as_ptr().addr();
-                Expected::Scalar(&text[at - 1..at + content.raw().len() + 1])
+                ExpectedValue::Scalar(&text[at - 1..at + content.raw().len() + 1])
             }
         };
         assert_eq!(found, walk(&read, segments, single), "{segments:?} {}", text.escape_ascii());

@@ -113,7 +113,7 @@ struct Search<'p, 'b> {
     targets: Vec<SearchedPointer<'p, 'b>>,
     /// Whether some [`SearchedPointer::next`] is set.
     next: bool,
-    /// Room for [`skip_container`]
+    /// MemoryLimit for [`skip_container`]
     closes: Closes,
 }
 

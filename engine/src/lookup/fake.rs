@@ -2,10 +2,11 @@
 //! code that reads those formats runs too.
 
 use super::{CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, StoreKind, in_flight, invocation};
-use crate::call::CallReply;
+use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::collision::{self, Claim};
 use crate::json::{Json, to_text};
+use crate::policy::Policy;
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 
@@ -151,6 +152,31 @@ impl FakeStores {
         let digest = Sha256::digest(body);
         let id: String = digest.iter().take(17).map(|byte| format!("{byte:02x}")).collect();
         (Some(200), format!(r#"{{"invocationId":"inv_{id}"}}"#).into_bytes())
+    }
+
+    /// The reply to a call of a configuration with this policy: the status (`None` for no response) and the body. What is asked
+    /// for is read from the call.
+    pub fn reply_to(&self, policy: &Policy, call: &Call) -> (Option<u16>, Vec<u8>) {
+        let line =
+            |name: &str| call.headers.iter().find(|(line, _)| *line == name).map_or("", |(_, value)| value.as_str());
+        let (path, query) = line(":path").split_once('?').unwrap_or((line(":path"), ""));
+        match path {
+            "/restate/lookup" => self.invocation_reply(&call.body),
+            "/restate/output" => self.in_flight_reply(),
+            _ if path.starts_with("/restate/call/") => self.guard_reply(&call.body),
+            _ if line(":method") == "POST" => {
+                let body = Json::parse(&call.body).ok();
+                let id = body.as_ref().and_then(|body| body.at(&["key"])).and_then(Json::text).unwrap_or_default();
+                self.reply_for(StoreKind::Bindings, id, false)
+            }
+            _ => {
+                let secrets = self.entries.iter().flat_map(|entries| &entries.secrets);
+                let is_asked =
+                    |owner: &str| policy.openbao().is_some_and(|openbao| openbao.request_path(owner) == path);
+                let owner = secrets.map(|(owner, _)| owner.as_ref()).find(|owner| is_asked(owner));
+                self.reply_for(StoreKind::Secrets, owner.unwrap_or_default(), !query.is_empty())
+            }
+        }
     }
 
     /// The answer to a lookup in a store, with an immediate reply to every call.

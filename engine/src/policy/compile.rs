@@ -20,9 +20,9 @@ use super::target::{IDENTITY_NAMES, Target};
 use super::text_index::TextIndex;
 use super::{CLOSED, CLOSED_UNDECLARED, ENDPOINTS, Policy, PolicyErrors, REWRITE_MARK, Route, SERVICES};
 use crate::backend::{Backend, BackendKind, restate};
-use crate::headers::{IDEMPOTENCY_KEY, NameGate, NameSet, REQUEST_NAMES, canonical};
+use crate::headers::{IDEMPOTENCY_KEY, NamePrefilter, NameSet, REQUEST_NAMES, canonical};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
-use crate::json::{Json, slip};
+use crate::json::{Json, syntax_error};
 use crate::percent::is_below;
 use crate::provider::Provider;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ const DEFAULT_METHOD: &str = "POST";
 #[inline(never)]
 pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
     let json = Json::parse(document).map_err(|error| {
-        let message = format!("not a JSON document: {}", slip::reason(document, &error));
+        let message = format!("not a JSON document: {}", syntax_error::reason(document, &error));
         PolicyErrors(vec![Issue { pointer: String::new(), message }])
     })?;
     let mut issues = Issues::default();
@@ -153,7 +153,7 @@ impl Compiler<'_> {
         let strip = self.strip(&identities, caller_headers.as_ref());
         let strip = self.strip_signatures(strip, &providers);
         Policy {
-            request_names: NameGate::new(&strip, &REQUEST_NAMES),
+            request_names: NamePrefilter::new(&strip, &REQUEST_NAMES),
             unmatched: document.unmatched,
             mode: document.mode,
             max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),

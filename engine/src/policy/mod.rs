@@ -31,7 +31,7 @@ pub use target::{HandlerAddress, Target};
 pub use template::Template;
 
 use crate::backend::Backend;
-use crate::headers::{NameGate, NameSet};
+use crate::headers::{NamePrefilter, NameSet};
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::Issue;
 use crate::provider::Provider;
@@ -88,7 +88,7 @@ pub struct Policy {
     /// Request headers that are removed before the backend.
     strip: NameSet,
     /// Lets the names of request headers pass that concern the filter.
-    request_names: NameGate,
+    request_names: NamePrefilter,
     /// Names of request headers that the backend gets although the filter would remove them; lower case.
     keep_headers: Vec<String>,
     /// Whether routes of the gateway may name endpoints.
@@ -199,7 +199,7 @@ impl Policy {
     }
 
     /// Lets the names of request headers pass that concern the filter.
-    pub(crate) fn request_names(&self) -> &NameGate {
+    pub(crate) fn request_names(&self) -> &NamePrefilter {
         &self.request_names
     }
 

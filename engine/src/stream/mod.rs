@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `request` | the request's way until it is decided |
 //! | `response` | the response's way |
-//! | `held` | the header lines of requests that wait, bounded in bytes |
+//! | `kept_lines` | the header lines of requests that wait, bounded in bytes |
 //! | `observed` | the body and the claim of a request that is checked beside its way |
 //! | `stalled` | a message whose body the gateway keeps back |
 
-mod held;
+mod kept_lines;
 mod observed;
 mod request;
 mod response;
@@ -73,6 +73,14 @@ impl Stream {
             noted: Stage::default(),
             record: GivenRecord::default(),
         }
+    }
+
+    /// As [`Stream::new`], with a trace of what is looked at and found.
+    #[doc(hidden)]
+    pub fn traced(id: u32, configuration: &Configuration) -> Self {
+        let mut stream = Self::new(id, configuration);
+        stream.exchange.begin_trace();
+        stream
     }
 
     /// The state of the exchange.

@@ -1,20 +1,20 @@
 //! The request's way until it is decided.
 
-use super::held::HeldLines;
+use super::kept_lines::KeptLines;
 use super::{FilterAction, Stream};
 use crate::collision::BodyReader;
 use crate::configuration::Configuration;
 use crate::exchange::{Effect, HeaderMapKind, RequestFlow};
 use crate::host::{HeaderLines as _, Host, HostError};
 use crate::lookup::{LookupAnswer, PendingLookup};
+use crate::memory::NoMemory;
 use crate::policy::Policy;
 use crate::problem::Problem;
-use crate::room::NoRoom;
 
 /// A request that waits for its whole body, and maybe for lookups.
 pub(super) struct PendingRequest {
-    /// The header lines that are read when the wait ends. While the request waits they count towards the limits of [`HeldLines`].
-    lines: HeldLines,
+    /// The header lines that are read when the wait ends. While the request waits they count towards the limits of [`KeptLines`].
+    lines: KeptLines,
     /// How many bytes of names and values the request's head has, without the headers that were removed before the wait: the
     /// gateway counts it so.
     pub(super) head: usize,
@@ -67,7 +67,7 @@ impl Stream {
             RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } | RequestFlow::AwaitCall { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 let kept = self.exchange.kept_lines(&policy, &headers);
-                let lines = HeldLines::keep(&kept, self.exchange.carried_bytes());
+                let lines = KeptLines::keep(&kept, self.exchange.carried_bytes());
                 // The edits before the wait.
                 if self.apply(host, &effects) == FilterAction::Pause {
                     return FilterAction::Pause;
@@ -181,7 +181,7 @@ impl Stream {
                         return self.reply(host, &Problem::internal_error());
                     };
                     // The cache of a store may have the answer, and then nothing waits. Other calls are made for each request, so
-                    // one for which there is no room must not cause any.
+                    // one for which there is no memory must not cause any.
                     if !matches!(request, PendingLookup::Store(_))
                         && let Some(pending) = &mut self.pending
                         && let Err(why) = pending.lines.count_for(self.exchange.waiter(policy))
@@ -211,7 +211,7 @@ impl Stream {
         }
     }
 
-    /// Waits, if there is room for the request.
+    /// Waits, if there is memory for the request.
     fn wait<H: Host>(&mut self, host: &H, configuration: &mut Configuration, policy: &Policy) -> FilterAction {
         let Some(pending) = &mut self.pending else { return FilterAction::Pause };
         match pending.lines.count_for(self.exchange.waiter(policy)) {
@@ -270,16 +270,16 @@ impl Stream {
         if flow.waits() {
             // A signed request that is verified waits for less.
             let kept = self.exchange.kept_lines(policy, &headers);
-            pending.lines = HeldLines::keep(&kept, self.exchange.carried_bytes());
+            pending.lines = KeptLines::keep(&kept, self.exchange.carried_bytes());
             self.pending = Some(pending);
             return Ok(flow);
         }
         Err(self.apply(host, &effects))
     }
 
-    /// Refuses a request that has to wait, and for which there is no room.
+    /// Refuses a request that has to wait, and for which there is no memory.
     #[inline(never)]
-    fn refuse_to_wait<H: Host>(&mut self, host: &H, why: NoRoom) -> FilterAction {
+    fn refuse_to_wait<H: Host>(&mut self, host: &H, why: NoMemory) -> FilterAction {
         let mut effects = Vec::new();
         self.exchange.no_room_to_wait(why.reason(), &mut effects);
         self.apply(host, &effects)

@@ -8,13 +8,13 @@ use edge_idempotency_engine::{
 use std::cell::{Cell, RefCell};
 
 /// A header's name and value.
-pub(crate) type Line = (&'static [u8], &'static [u8]);
+pub(crate) type StaticLine = (&'static [u8], &'static [u8]);
 
 /// A gateway with one request.
 #[derive(Default)]
 pub(crate) struct Gateway {
     pub(crate) responses_resumed: Cell<usize>,
-    pub(crate) request: Vec<Line>,
+    pub(crate) request: Vec<StaticLine>,
     /// What it has of the request's body, without [`Gateway::withheld`] bytes at the end
     pub(crate) body: RefCell<Vec<u8>>,
     pub(crate) withheld: usize,
@@ -31,9 +31,9 @@ pub(crate) struct Gateway {
     pub(crate) refuses_calls: bool,
     /// How often it was asked for the endpoint that its route names
     pub(crate) endpoints: Cell<usize>,
-    pub(crate) request_trailers: Vec<Line>,
+    pub(crate) request_trailers: Vec<StaticLine>,
     /// The response's headers; if there are none, the status 408
-    pub(crate) response: Vec<Line>,
+    pub(crate) response: Vec<StaticLine>,
     /// Whether it refuses to set and to remove headers
     pub(crate) refuses_edits: bool,
     /// How often it was given another body of the response
@@ -44,7 +44,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn with(request: &[Line]) -> Self {
+    pub(crate) fn with(request: &[StaticLine]) -> Self {
         Self { request: request.to_vec(), body: RefCell::new(b"{}".to_vec()), ..Self::default() }
     }
 
@@ -73,7 +73,7 @@ impl Gateway {
     }
 }
 
-pub(crate) struct Lines(Vec<Line>);
+pub(crate) struct Lines(Vec<StaticLine>);
 
 impl HeaderLines for Lines {
     fn headers(&self) -> Option<Headers<'_>> {

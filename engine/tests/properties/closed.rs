@@ -10,7 +10,7 @@ use testkit::attributes::JsonAttributes;
 
 /// The members that open or close paths.
 #[derive(Debug, Clone, Copy)]
-struct Members {
+struct PathMembers {
     /// `backend.kind`
     kind: &'static str,
     rewrite_path: bool,
@@ -32,7 +32,7 @@ struct Members {
 }
 
 /// Every combination.
-fn combinations() -> impl Iterator<Item = Members> {
+fn combinations() -> impl Iterator<Item = PathMembers> {
     let kinds = ["restate", "generic"];
     let reserved: [Option<&'static [&'static str]>; 4] =
         [None, Some(&[]), Some(&["/internal"]), Some(&["/restate", "/internal/jobs"])];
@@ -61,7 +61,7 @@ fn combinations() -> impl Iterator<Item = Members> {
             })
         });
         choices.flat_map(move |(unmatched, collision, guard)| {
-            (0..16).map(move |bits: usize| Members {
+            (0..16).map(move |bits: usize| PathMembers {
                 kind,
                 rewrite_path: bools[bits & 1],
                 reserved,
@@ -78,7 +78,7 @@ fn combinations() -> impl Iterator<Item = Members> {
     })
 }
 
-impl Members {
+impl PathMembers {
     fn document(&self) -> Json {
         let mut backend = json!({"kind": self.kind, "rewrite_path": self.rewrite_path, "cluster": "backend"});
         self.reserved.inspect(|paths| backend["reserved_paths"] = json!(paths));
@@ -128,7 +128,7 @@ impl Members {
         [("refunds.create", self.route.0, "POST"), ("status.get", "/status", "GET")]
     }
 
-    /// Whether the paths that [`Members::closed`] gives this reason for are open where a route declares them.
+    /// Whether the paths that [`PathMembers::closed`] gives this reason for are open where a route declares them.
     fn opens_by_route(why: &str) -> bool {
         ["a path of a service that no route declares", "Restate's descriptions", "the guard of another policy"]
             .contains(&why)
@@ -242,7 +242,7 @@ struct Tally {
 
 impl Tally {
     /// Looks at every path under one combination.
-    fn take(&mut self, members: &Members) {
+    fn take(&mut self, members: &PathMembers) {
         let Ok(policy) = Policy::from_json(members.document().to_string().as_bytes()) else {
             self.refused += 1;
             return;
@@ -260,7 +260,7 @@ impl Tally {
                 let is_other_case = members.routes().iter().any(|(_, route, _)| is_in_other_case(route, path));
                 let is_other_reading = is_other_case && (members.unmatched != "REJECT" || endpoint.is_some());
                 let expected = match (why, members.taken(path, endpoint)) {
-                    (Some(why), _) if !Members::opens_by_route(why) => Err("not_found"),
+                    (Some(why), _) if !PathMembers::opens_by_route(why) => Err("not_found"),
                     _ if is_other_reading => Err("path_ambiguous"),
                     (Some(_), _) => Err("not_found"),
                     (None, Some(taken)) if taken == method => Ok(()),
@@ -282,9 +282,9 @@ impl Tally {
 
 #[test]
 fn what_is_closed_is_closed_in_every_combination_of_members() {
-    let all: Vec<Members> = combinations().collect();
+    let all: Vec<PathMembers> = combinations().collect();
     let parts: Vec<Tally> = thread::scope(|scope| {
-        let part = |part: &[Members]| {
+        let part = |part: &[PathMembers]| {
             let mut tally = Tally::default();
             part.iter().for_each(|members| tally.take(members));
             tally

@@ -50,7 +50,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
 
 /// A request with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sent {
+struct SentRequest {
     method: String,
     path: String,
     content_types: Vec<String>,
@@ -59,7 +59,7 @@ struct Sent {
     project: String,
 }
 
-impl Sent {
+impl SentRequest {
     fn lines(&self) -> Vec<(&[u8], &[u8])> {
         let lines = [
             (":method", self.method.as_str()),
@@ -116,7 +116,7 @@ fn the_golden_claims_are_what_they_were() {
     for row in rows {
         let text = |name: &str| row[name].as_str().unwrap().to_owned();
         let types = row["content_types"].as_array().unwrap().iter().map(|value| value.as_str().unwrap().to_owned());
-        let sent = Sent {
+        let sent = SentRequest {
             method: text("method"),
             path: text("path"),
             content_types: types.collect(),
@@ -129,7 +129,7 @@ fn the_golden_claims_are_what_they_were() {
     }
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+fn sent() -> impl Strategy<Value = SentRequest> {
     let text = |texts: &[&str]| select(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
     let paths = ["/raw", "/strict", "/json", "/objects/a", "/objects/ab", "/caller", "/caller/a", "/caller/b"];
     let queries = ["", "?a", "?a=1", "?b"];
@@ -149,12 +149,19 @@ fn sent() -> impl Strategy<Value = Sent> {
     ];
     let path = (text(&paths), text(&queries)).prop_map(|(path, query)| path + &query);
     (text(&["GET", "POST"]), path, select(types), text(&bodies), text(&["k", "kk", "l"]), text(&["p", "pp"])).prop_map(
-        |(method, path, content_types, body, key, project)| Sent { method, path, content_types, body, key, project },
+        |(method, path, content_types, body, key, project)| SentRequest {
+            method,
+            path,
+            content_types,
+            body,
+            key,
+            project,
+        },
     )
 }
 
 /// What of a body counts: its canonical JSON on the route with `json`, for the bodies of [`sent`].
-fn counted(sent: &Sent) -> (bool, &str) {
+fn counted(sent: &SentRequest) -> (bool, &str) {
     let same = match sent.body.as_str() {
         "{ }" => "{}",
         "[1.0]" => "[1]",

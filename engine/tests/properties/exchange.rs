@@ -10,20 +10,26 @@ use edge_idempotency_engine::{Exchange, Policy};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use testkit::attributes::UntypedAttributes;
-use testkit::requests::{self, Line, Request, Verdict};
+use testkit::requests::{self, OwnedLine, Request, Verdict};
 
 pub(crate) fn compiled(policy: &PolicyModel) -> Policy {
     let document = policy.document();
     Policy::from_json(document.to_string().as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{document:#}"))
 }
 
-fn lines_named<'h>(headers: &'h [Line], name: &str) -> Vec<&'h Line> {
+fn lines_named<'h>(headers: &'h [OwnedLine], name: &str) -> Vec<&'h OwnedLine> {
     headers.iter().filter(|(line, _)| canonical(line) == name).collect()
 }
 
 /// I1: no line that reads as `Idempotency-Key` but one, spelled so, with a key of the caller's namespace; the client's
 /// own line in shadow mode alone, and there neither twice nor as what could be a namespaced key.
-fn check_i1(policy: &PolicyModel, exchange: &Exchange, compiled: &Policy, headers: &[Line], trailers: &[Line]) {
+fn check_i1(
+    policy: &PolicyModel,
+    exchange: &Exchange,
+    compiled: &Policy,
+    headers: &[OwnedLine],
+    trailers: &[OwnedLine],
+) {
     assert!(lines_named(trailers, "idempotency-key").is_empty(), "a key in a trailer");
     let keys = lines_named(headers, "idempotency-key");
     let [(name, value)] = keys.as_slice() else {
@@ -57,30 +63,35 @@ fn json_text(text: &str) -> Json {
 }
 
 /// I5: headers that tell who calls hold what the filter resolved, each at most once, or are gone.
-fn check_i5(policy: &PolicyModel, caller: Option<&CallerModel>, forward: &[Option<&'static str>; 3], headers: &[Line]) {
+fn check_i5(
+    policy: &PolicyModel,
+    caller: Option<&CallerModel>,
+    forward: &[Option<&'static str>; 3],
+    headers: &[OwnedLine],
+) {
     for name in policy.identity_headers() {
         let place = forward.iter().position(|header| *header == Some(name));
         let value = place.zip(caller).and_then(|(place, caller)| {
             let project = Some(&caller.project).filter(|project| !project.starts_with('_'));
             [Some(&caller.tenant), project, Some(&caller.subject)][place]
         });
-        let expected: Vec<Line> = value.map(|value| (name.into(), value.clone().into())).into_iter().collect();
-        let found: Vec<Line> = lines_named(headers, name).into_iter().cloned().collect();
+        let expected: Vec<OwnedLine> = value.map(|value| (name.into(), value.clone().into())).into_iter().collect();
+        let found: Vec<OwnedLine> = lines_named(headers, name).into_iter().cloned().collect();
         assert_eq!(found, expected, "{name}");
     }
 }
 
 /// I5 for the path's parameters: headers that begin so are those of the route's own parameters, each once, with its value
 /// and no control byte.
-fn check_parameters(policy: &PolicyModel, values: &[&str], headers: &[Line]) {
-    let begins = |line: &&Line| policy.parameters && canonical(&line.0).starts_with(PARAMETERS);
-    let found: Vec<Line> = headers.iter().filter(begins).cloned().collect();
+fn check_parameters(policy: &PolicyModel, values: &[&str], headers: &[OwnedLine]) {
+    let begins = |line: &&OwnedLine| policy.parameters && canonical(&line.0).starts_with(PARAMETERS);
+    let found: Vec<OwnedLine> = headers.iter().filter(begins).cloned().collect();
     let expected = model::parameters(policy, values).into_iter().map(|(name, value)| (name.into(), value.into()));
     assert_eq!(sorted(found.clone()), sorted(expected.collect()));
     assert!(found.iter().all(|(_, value)| value.iter().all(u8::is_ascii_graphic)), "{found:?}");
 }
 
-fn sorted(mut lines: Vec<Line>) -> Vec<Line> {
+fn sorted(mut lines: Vec<OwnedLine>) -> Vec<OwnedLine> {
     lines.sort();
     lines
 }
@@ -139,7 +150,7 @@ fn judge(policy: &PolicyModel, request: &Request) {
         check_i5(policy, caller.as_ref(), forward, &headers);
     } else {
         let token = request.headers.iter().filter(|(name, _)| name == b"x-hook-token").collect::<Vec<_>>();
-        let is_right = |(_, value): &&Line| value == HOOK_TOKEN.as_bytes();
+        let is_right = |(_, value): &&OwnedLine| value == HOOK_TOKEN.as_bytes();
         assert!(!token.is_empty() && token.iter().all(is_right), "an unsigned delivery");
         let project = match route.unwrap().scope {
             generate::ScopeModel::Project => "hook-project",

@@ -5,7 +5,7 @@ use super::generate::{Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeMod
 use regex::bytes::Regex;
 use serde_json::Value as Json;
 use std::sync::LazyLock;
-use testkit::requests::{Line, Request};
+use testkit::requests::{OwnedLine, Request};
 
 fn regex(pattern: &str) -> Regex {
     Regex::new(&format!("(?s-u){pattern}")).unwrap()
@@ -82,31 +82,31 @@ pub(crate) struct CallerModel {
 }
 
 /// One value of an identity source.
-enum Part {
+enum SourcePart {
     Absent,
     Text(Vec<u8>),
     Wrong,
 }
 
-fn part(place: &Place, request: &Request) -> Part {
+fn part(place: &Place, request: &Request) -> SourcePart {
     match place {
-        Place::Constant(value) => Part::Text(value.as_bytes().to_vec()),
+        Place::Constant(value) => SourcePart::Text(value.as_bytes().to_vec()),
         Place::Header(name) => {
-            let lines: Vec<&Line> = request.headers.iter().filter(|(line, _)| line == name.as_bytes()).collect();
+            let lines: Vec<&OwnedLine> = request.headers.iter().filter(|(line, _)| line == name.as_bytes()).collect();
             match lines.as_slice() {
-                [] => Part::Absent,
-                [(_, value)] if value.is_empty() => Part::Absent,
-                [(_, value)] if !value.contains(&b',') => Part::Text(value.clone()),
-                _ => Part::Wrong,
+                [] => SourcePart::Absent,
+                [(_, value)] if value.is_empty() => SourcePart::Absent,
+                [(_, value)] if !value.contains(&b',') => SourcePart::Text(value.clone()),
+                _ => SourcePart::Wrong,
             }
         }
         Place::Metadata(steps) => {
             let found = steps.iter().try_fold(&request.attributes.metadata, |value, step| value.get(step));
             match found {
-                None | Some(Json::Null) => Part::Absent,
-                Some(Json::String(text)) if text.is_empty() => Part::Absent,
-                Some(Json::String(text)) => Part::Text(text.clone().into_bytes()),
-                Some(_) => Part::Wrong,
+                None | Some(Json::Null) => SourcePart::Absent,
+                Some(Json::String(text)) if text.is_empty() => SourcePart::Absent,
+                Some(Json::String(text)) => SourcePart::Text(text.clone().into_bytes()),
+                Some(_) => SourcePart::Wrong,
             }
         }
     }
@@ -136,20 +136,22 @@ pub(crate) fn caller(
 ) -> Result<CallerModel, &'static str> {
     for source in sources {
         let tenant = part(&source.tenant, request);
-        let project = source.project.as_ref().map_or(Part::Absent, |place| part(place, request));
+        let project = source.project.as_ref().map_or(SourcePart::Absent, |place| part(place, request));
         let subject_part = part(&source.subject, request);
         // A constant is in every request, and so says nothing about one.
-        let says = |place: &Place, part: &Part| !matches!((place, part), (Place::Constant(_), _) | (_, Part::Absent));
+        let says = |place: &Place, part: &SourcePart| {
+            !matches!((place, part), (Place::Constant(_), _) | (_, SourcePart::Absent))
+        };
         if !says(&source.tenant, &tenant)
             && !source.project.as_ref().is_some_and(|place| says(place, &project))
             && !says(&source.subject, &subject_part)
         {
             continue;
         }
-        let read = |part: &Part, parse: &dyn Fn(&[u8]) -> Option<String>| match part {
-            Part::Absent => Ok(None),
-            Part::Wrong => Err("identity_invalid"),
-            Part::Text(text) => parse(text).map(Some).ok_or("identity_invalid"),
+        let read = |part: &SourcePart, parse: &dyn Fn(&[u8]) -> Option<String>| match part {
+            SourcePart::Absent => Ok(None),
+            SourcePart::Wrong => Err("identity_invalid"),
+            SourcePart::Text(text) => parse(text).map(Some).ok_or("identity_invalid"),
         };
         let segment = |text: &[u8]| is_segment(text).then(|| String::from_utf8(text.to_vec()).unwrap());
         let tenant = read(&tenant, &segment)?;
@@ -389,7 +391,7 @@ fn by_method<'p, 'r>(routes: Vec<(&'p RouteModel, Vec<&'r str>)>, method: &str) 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// Sorted header lines, and who calls, if that is known
-    Forwarded { headers: Vec<Line>, caller: Option<CallerModel>, key: Option<String> },
+    Forwarded { headers: Vec<OwnedLine>, caller: Option<CallerModel>, key: Option<String> },
     /// Code and reason
     Refused(&'static str, Option<&'static str>),
     /// 405, and what is allowed, sorted
@@ -560,7 +562,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     };
 
     // What is forwarded.
-    let mut headers: Vec<Line> = request
+    let mut headers: Vec<OwnedLine> = request
         .headers
         .iter()
         .filter(|(name, _)| !is_stripped(policy, name) || (stays && name == b"idempotency-key"))
@@ -624,6 +626,6 @@ pub(crate) fn parameters(policy: &PolicyModel, values: &[&str]) -> Vec<(String, 
     values.iter().enumerate().filter(|_| policy.parameters).map(header).collect()
 }
 
-pub(crate) fn key_lines(headers: &[Line]) -> Vec<&[u8]> {
+pub(crate) fn key_lines(headers: &[OwnedLine]) -> Vec<&[u8]> {
     headers.iter().filter(|(name, _)| name == b"idempotency-key").map(|(_, value)| value.as_slice()).collect()
 }

@@ -73,14 +73,14 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
 
 /// Who calls which route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Call {
+struct OperationCall {
     tenant: String,
     project: String,
     subject: String,
     route: &'static str,
 }
 
-impl Call {
+impl OperationCall {
     /// Whether another call's operations are this caller's: it is the same caller of the same route's scope.
     fn owns(&self, other: &Self) -> bool {
         (&self.tenant, &self.subject) == (&other.tenant, &other.subject)
@@ -88,7 +88,7 @@ impl Call {
     }
 }
 
-fn call() -> impl Strategy<Value = Call> {
+fn call() -> impl Strategy<Value = OperationCall> {
     let segment = || prop_oneof![select(vec!["a", "ab", "b"]).prop_map(str::to_owned), "[a-b.~]{1,2}[-_a]?"];
     let subject = (select(vec!["user", "client"]), prop_oneof![Just("a".to_owned()), "[ab:%]{1,3}"]);
     let fits = |text: &String| text != "." && text != "..";
@@ -98,7 +98,7 @@ fn call() -> impl Strategy<Value = Call> {
         subject,
         select(vec!["/project", "/tenant", "/platform"]),
     )
-        .prop_map(|(tenant, project, (kind, id), route)| Call {
+        .prop_map(|(tenant, project, (kind, id), route)| OperationCall {
             tenant,
             project,
             subject: format!("{kind}:{id}"),
@@ -107,7 +107,7 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 /// Runs a request; the exchange, how it goes on, and its path for the backend.
-fn request(caller: &Call, method: &str, path: &str) -> (Exchange, RequestFlow, Option<String>) {
+fn request(caller: &OperationCall, method: &str, path: &str) -> (Exchange, RequestFlow, Option<String>) {
     let lines = [
         (":method", method),
         (":authority", "a"),
@@ -131,7 +131,7 @@ fn set(effects: &[Effect<'_>], wanted: &str) -> Option<String> {
 }
 
 /// The operation id in the answer to a call.
-fn operation_id(call: &Call, invocation: &str) -> String {
+fn operation_id(call: &OperationCall, invocation: &str) -> String {
     let (mut exchange, flow, _) = request(call, "POST", call.route);
     assert_eq!(flow, RequestFlow::Continue, "{call:?} {:?}", exchange.refusal());
     let lines = [(":status", "200"), ("x-restate-id", invocation)];
@@ -142,7 +142,7 @@ fn operation_id(call: &Call, invocation: &str) -> String {
 }
 
 /// Whether the caller gets the answer of this invocation; if not, it is told that there is no such operation.
-fn gets(caller: &Call, operation_id: &str, invocation: &str) -> bool {
+fn gets(caller: &OperationCall, operation_id: &str, invocation: &str) -> bool {
     let (exchange, flow, path) = request(caller, "GET", &format!("/operations/{operation_id}/output"));
     match flow {
         RequestFlow::Continue => {

@@ -31,14 +31,14 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
 
 /// Who calls which operation, with which key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Call {
+struct RecoveryCall {
     tenant: &'static str,
     subject: String,
     path: String,
     key: String,
 }
 
-fn call() -> impl Strategy<Value = Call> {
+fn call() -> impl Strategy<Value = RecoveryCall> {
     let value = prop_oneof!["[a-c:%\"é]{0,3}(/[a-c:]{1,2})?", Just("x".to_owned())].prop_map(|text| {
         // A segment of dots alone is refused.
         model::percent_encoded(format!("v{text}").as_bytes())
@@ -50,11 +50,16 @@ fn call() -> impl Strategy<Value = Call> {
         (value.clone(), value).prop_map(|(a, b)| format!("/carts/{a}/{b}")),
     ];
     (select(vec!["acme", "other"]), "[a-c:%]{1,3}", path, select(vec!["k", "l", "output"]))
-        .prop_map(|(tenant, subject, path, key)| Call { tenant, subject, path, key: key.to_owned() })
+        .prop_map(|(tenant, subject, path, key)| RecoveryCall { tenant, subject, path, key: key.to_owned() })
 }
 
 /// Runs a request; the exchange, and the headers that were set.
-fn run(call: &Call, method: &str, path: &str, key: Option<&str>) -> (Exchange, RequestFlow, Vec<(String, String)>) {
+fn run(
+    call: &RecoveryCall,
+    method: &str,
+    path: &str,
+    key: Option<&str>,
+) -> (Exchange, RequestFlow, Vec<(String, String)>) {
     let mut lines = vec![
         (":method", method),
         (":authority", "a"),
@@ -76,7 +81,7 @@ fn run(call: &Call, method: &str, path: &str, key: Option<&str>) -> (Exchange, R
 }
 
 /// What Restate makes an invocation's id of: service, object key, handler and idempotency key, as the call has them.
-fn called(call: &Call) -> [String; 4] {
+fn called(call: &RecoveryCall) -> [String; 4] {
     let (_, flow, set) = run(call, "POST", &call.path, Some(&call.key));
     assert_eq!(flow, RequestFlow::Continue);
     let value = |wanted: &str| set.iter().find(|(name, _)| name == wanted).unwrap().1.clone();
@@ -89,7 +94,7 @@ fn called(call: &Call) -> [String; 4] {
 }
 
 /// What the recovery of a call asks for.
-fn asked(call: &Call, wait: &str) -> [String; 4] {
+fn asked(call: &RecoveryCall, wait: &str) -> [String; 4] {
     let path = format!("{}/by-idempotency-key/{}{wait}", call.path, call.key);
     let (exchange, flow, set) = run(call, "GET", &path, None);
     assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{flow:?}");

@@ -16,7 +16,7 @@ const TOKENS: [&str; 2] = ["38053878-a5d4-4295-a906-cca8f58027c9", "00000000-000
 
 /// A delivery as somebody sends it.
 #[derive(Debug, Clone)]
-struct Sent {
+struct SentDelivery {
     method: &'static str,
     url: String,
     headers: Vec<(&'static str, String)>,
@@ -31,7 +31,7 @@ enum CutOutcome {
     None(&'static str),
 }
 
-impl Sent {
+impl SentDelivery {
     fn form(url: &str, body: &str, signature: &str) -> Self {
         let headers = vec![("content-type", FORM.to_owned()), ("x-twilio-signature", signature.to_owned())];
         Self { method: "POST", url: url.to_owned(), headers, body: body.to_owned() }
@@ -86,7 +86,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-fn one_key(what: &str, provider: &str, genuine: &Sent, copies: &[Sent]) -> Result<(), String> {
+fn one_key(what: &str, provider: &str, genuine: &SentDelivery, copies: &[SentDelivery]) -> Result<(), String> {
     let expected = genuine.outcome(provider);
     for copy in copies {
         let found = copy.outcome(provider);
@@ -105,7 +105,7 @@ pub(crate) fn twilio_forms() -> Result<(), String> {
     for url in [url.to_owned(), format!("{url}?bot=7")] {
         let text = signed_form(&fields);
         let signature = twilio_signature(&format!("{url}{text}"));
-        let send = |body: &str| Sent::form(&url, body, &signature);
+        let send = |body: &str| SentDelivery::form(&url, body, &signature);
         let genuine = send("AccountSid=AC1&MessageSid=SM1&MessageStatus=delivered&To=%2B15550100");
         assert!(matches!(genuine.outcome("twilio"), CutOutcome::Key(_)), "{:?}", genuine.outcome("twilio"));
         let mut copies = vec![
@@ -124,10 +124,10 @@ pub(crate) fn twilio_forms() -> Result<(), String> {
         }
         let mut bodyless = send("");
         bodyless.url.push_str(&text);
-        copies.push(Sent { method: "GET", ..bodyless.clone() });
+        copies.push(SentDelivery { method: "GET", ..bodyless.clone() });
         copies.push(bodyless.with("content-type", JSON));
         copies.push(bodyless);
-        let with_tokens: Vec<Sent> = copies
+        let with_tokens: Vec<SentDelivery> = copies
             .iter()
             .chain([&genuine])
             .flat_map(|copy| TOKENS.map(|token| copy.with("i-twilio-idempotency-token", token)))
@@ -150,8 +150,8 @@ pub(crate) fn twilio_hash_in_a_field() -> Result<(), String> {
     let text = signed_form(&fields);
     let signature = twilio_signature(&format!("{url}{text}"));
     let form: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
-    let genuine = Sent::form(url, &form.join("&"), &signature);
-    let mut forged = Sent::form(&format!("{url}{text}"), body, &signature).with("content-type", JSON);
+    let genuine = SentDelivery::form(url, &form.join("&"), &signature);
+    let mut forged = SentDelivery::form(&format!("{url}{text}"), body, &signature).with("content-type", JSON);
     assert!(!matches!(forged.outcome("twilio"), CutOutcome::Refused(_)), "{:?}", forged.outcome("twilio"));
     let mut copies = vec![forged.clone()];
     for token in TOKENS {
@@ -167,18 +167,18 @@ pub(crate) fn twilio_forms_without_an_identifier() -> Result<(), String> {
     let url = "https://api.example.com/hooks/twilio/wh_01TWILIO";
     let text = signed_form(&[("CallSid", "CA1"), ("CallStatus", "in-progress"), ("Digits", "1234")]);
     let signature = twilio_signature(&format!("{url}{text}"));
-    let genuine = Sent::form(url, "CallSid=CA1&CallStatus=in-progress&Digits=1234", &signature);
+    let genuine = SentDelivery::form(url, "CallSid=CA1&CallStatus=in-progress&Digits=1234", &signature);
     assert_eq!(genuine.outcome("twilio"), CutOutcome::None("delivery_id_missing"));
-    let moved = Sent::form(url, "CallSid=CA1&CallStatus=in-progress&Digits1=234", &signature);
-    let copies: Vec<Sent> = [&genuine, &moved]
+    let moved = SentDelivery::form(url, "CallSid=CA1&CallStatus=in-progress&Digits1=234", &signature);
+    let copies: Vec<SentDelivery> = [&genuine, &moved]
         .into_iter()
         .flat_map(|copy| TOKENS.map(|token| copy.with("i-twilio-idempotency-token", token)))
         .collect();
     one_key("a call", "twilio", &genuine, &copies)?;
     // A URL alone, with nothing that says which body belongs to it.
     let url = "https://api.example.com/hooks/twilio/wh_01TWILIO?CallSid=CA1";
-    let genuine = Sent::form(url, "", &twilio_signature(url)).with("content-type", "text/plain");
-    let genuine = Sent { method: "GET", ..genuine };
+    let genuine = SentDelivery::form(url, "", &twilio_signature(url)).with("content-type", "text/plain");
+    let genuine = SentDelivery { method: "GET", ..genuine };
     let copies = TOKENS.map(|token| genuine.with("i-twilio-idempotency-token", token));
     one_key("a GET", "twilio", &genuine, &copies)
 }
@@ -190,11 +190,11 @@ pub(crate) fn twilio_hashes_are_always_compared() -> Result<(), String> {
     let url = format!("https://api.example.com/hooks/e/wh_01EVENTS?bodySHA256={}", hex(&Sha256::digest(body)));
     let signature = twilio_signature(&url);
     for provider in ["twilio", "twilio_event_streams"] {
-        let genuine = Sent::form(&url, body, &signature).with("content-type", JSON);
+        let genuine = SentDelivery::form(&url, body, &signature).with("content-type", JSON);
         let genuine = genuine.with("i-twilio-idempotency-token", TOKENS[0]);
         assert!(matches!(genuine.outcome(provider), CutOutcome::Key(_)), "{:?}", genuine.outcome(provider));
         for other in ["", "&", "&&&"] {
-            let sent = Sent::form(&url, other, &signature).with("i-twilio-idempotency-token", TOKENS[1]);
+            let sent = SentDelivery::form(&url, other, &signature).with("i-twilio-idempotency-token", TOKENS[1]);
             let found = sent.outcome(provider);
             if found != CutOutcome::Refused("body_hash_mismatch") {
                 return Err(format!("{provider}: {other:?} comes to {found:?}"));
@@ -217,7 +217,7 @@ pub(crate) fn twilio_random_cuts() -> Result<(), String> {
             let text = signed_form(&pairs);
             let signature = twilio_signature(&format!("{url}{text}"));
             let form: Vec<String> = pairs.iter().map(|(n, v)| format!("{}={}", escaped(n), escaped(v))).collect();
-            let genuine = Sent::form(&url, &form.join("&"), &signature);
+            let genuine = SentDelivery::form(&url, &form.join("&"), &signature);
             prop_assert!(!matches!(genuine.outcome("twilio"), CutOutcome::Refused(_)));
             let mut copies = Vec::new();
             for (first, second, token) in cuts {
@@ -227,7 +227,7 @@ pub(crate) fn twilio_random_cuts() -> Result<(), String> {
                     "" => String::new(),
                     _ => format!("{}={}", escaped(&text[a..b]), escaped(&text[b..])),
                 };
-                let mut copy = Sent::form(&format!("{url}{}", &text[..a]), &body, &signature);
+                let mut copy = SentDelivery::form(&format!("{url}{}", &text[..a]), &body, &signature);
                 if token > 0 {
                     copy = copy.with("i-twilio-idempotency-token", TOKENS[token % 2]);
                 }
@@ -249,7 +249,7 @@ pub(crate) fn twitch_timestamps_in_the_body() -> Result<(), String> {
     );
     let text = format!("{id}{time}{body}");
     let signature = format!("sha256={}", hex(&signed(&text)));
-    let send = |id: &str, time: &str, body: &str| Sent {
+    let send = |id: &str, time: &str, body: &str| SentDelivery {
         method: "POST",
         url: "https://api.example.com/".to_owned(),
         headers: vec![
@@ -278,7 +278,7 @@ pub(crate) fn square_urls() -> Result<(), String> {
     let body = r#"{"event_id":"e1","data":{"event_id":"e2","note":"{\"event_id\":\"e3\"}","list":[{"event_id":"e4"}],"x{":"{"}}"#;
     let text = format!("{url}{body}");
     let signature = base64(&signed(&text));
-    let send = |at: usize| Sent {
+    let send = |at: usize| SentDelivery {
         method: "POST",
         url: text[..at].to_owned(),
         headers: vec![("content-type", "text/plain".to_owned()), ("x-square-hmacsha256-signature", signature.clone())],
@@ -286,7 +286,7 @@ pub(crate) fn square_urls() -> Result<(), String> {
     };
     let genuine = send(url.len());
     assert_eq!(genuine.outcome("square"), CutOutcome::Key("square-e1".to_owned()));
-    let copies: Vec<Sent> = (20..=text.len()).map(send).collect();
+    let copies: Vec<SentDelivery> = (20..=text.len()).map(send).collect();
     one_key("square", "square", &genuine, &copies)
 }
 
@@ -306,7 +306,7 @@ pub(crate) fn standard_webhooks_identifiers() -> Result<(), String> {
         let text = format!("{id}.1760000000.{body}");
         let signature = format!("v1,{}", base64(&signed(&text)));
         let places: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| *byte == b'.').map(|(at, _)| at).collect();
-        let send = |first: usize, second: usize| Sent {
+        let send = |first: usize, second: usize| SentDelivery {
             method: "POST",
             url: "https://api.example.com/".to_owned(),
             headers: vec![

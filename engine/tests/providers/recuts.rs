@@ -21,7 +21,7 @@ const WHOLE_TEXTS: [&str; 4] = ["adyen_payments", "mandrill", "twilio", "twilio_
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq)]
-enum Part {
+enum RecutPart {
     Literal(String),
     Header(String),
     Time,
@@ -36,7 +36,7 @@ enum Part {
 struct TestScheme {
     provider: Provider,
     json: Value,
-    parts: Vec<Part>,
+    parts: Vec<RecutPart>,
     /// The header with the identifier, if it is in one
     id: Option<String>,
 }
@@ -50,7 +50,7 @@ impl TestScheme {
             .filter(|scheme| scheme.get("template").is_some())
             .map(|scheme| Self::new(name, &file, scheme))
             // One part cannot be cut.
-            .filter(|scheme| scheme.parts.iter().filter(|part| !matches!(part, Part::Literal(_))).count() > 1)
+            .filter(|scheme| scheme.parts.iter().filter(|part| !matches!(part, RecutPart::Literal(_))).count() > 1)
             .collect()
     }
 
@@ -77,23 +77,23 @@ impl TestScheme {
         let mut pair = String::new();
         for (part, text) in self.parts.iter().zip(texts) {
             match part {
-                Part::Literal(_) => {}
-                Part::Header(name) => lines.push((name.clone(), text.clone())),
-                Part::Time => match (clock["header"].as_str(), clock["pair"].as_str()) {
+                RecutPart::Literal(_) => {}
+                RecutPart::Header(name) => lines.push((name.clone(), text.clone())),
+                RecutPart::Time => match (clock["header"].as_str(), clock["pair"].as_str()) {
                     (Some(name), _) => lines.push((name.to_ascii_lowercase(), text.clone())),
                     (_, Some(key)) => pair = format!("{key}={text}"),
                     _ => members.push((clock["json"].as_str().unwrap(), text)),
                 },
-                Part::Method => method.clone_from(text),
-                Part::Url => url.clone_from(text),
-                Part::Body => body.clone_from(text),
-                Part::Form => {
+                RecutPart::Method => method.clone_from(text),
+                RecutPart::Url => url.clone_from(text),
+                RecutPart::Body => body.clone_from(text),
+                RecutPart::Form => {
                     lines.push(("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()));
                     if !text.is_empty() {
                         body = text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>() + "=";
                     }
                 }
-                Part::Member(pointer) => members.push((pointer, text)),
+                RecutPart::Member(pointer) => members.push((pointer, text)),
             }
         }
         if let (Some(id), false) = (&self.id, lines.iter().any(|(name, _)| Some(name) == self.id.as_ref())) {
@@ -139,8 +139,8 @@ impl TestScheme {
     /// there is none behind a URL that does not end as JSON does.
     fn is_documented(&self, texts: &[String]) -> bool {
         self.parts.iter().zip(texts).all(|(part, text)| match part {
-            Part::Header(_) => !text.contains('.'),
-            Part::Body if self.json["boundaries"] == "json_body" => match text.as_str() {
+            RecutPart::Header(_) => !text.contains('.'),
+            RecutPart::Body if self.json["boundaries"] == "json_body" => match text.as_str() {
                 "" => !texts.iter().any(|url| url.ends_with("{}")),
                 _ => text.starts_with('{') && serde_json::from_str::<Value>(text).is_ok(),
             },
@@ -156,7 +156,7 @@ impl TestScheme {
     }
 }
 
-fn cut(parts: &[Part], text: &str, before: &mut Vec<String>, all: &mut Vec<Vec<String>>) {
+fn cut(parts: &[RecutPart], text: &str, before: &mut Vec<String>, all: &mut Vec<Vec<String>>) {
     let Some((part, rest)) = parts.split_first() else {
         if text.is_empty() {
             all.push(before.clone());
@@ -164,7 +164,9 @@ fn cut(parts: &[Part], text: &str, before: &mut Vec<String>, all: &mut Vec<Vec<S
         return;
     };
     let ends: Vec<usize> = match part {
-        Part::Literal(literal) => text.starts_with(literal.as_str()).then_some(literal.len()).into_iter().collect(),
+        RecutPart::Literal(literal) => {
+            text.starts_with(literal.as_str()).then_some(literal.len()).into_iter().collect()
+        }
         _ if rest.is_empty() => vec![text.len()],
         _ => (0..=text.len()).filter(|end| text.is_char_boundary(*end)).collect(),
     };
@@ -176,45 +178,45 @@ fn cut(parts: &[Part], text: &str, before: &mut Vec<String>, all: &mut Vec<Vec<S
 }
 
 /// Whether a host lets a part with this text in. No unit of timestamps has longer texts or other characters.
-fn fits(part: &Part, text: &str) -> bool {
+fn fits(part: &RecutPart, text: &str) -> bool {
     let in_line = !text.contains(['\n', '\r', '\0']);
     match part {
-        Part::Literal(_) | Part::Body | Part::Form | Part::Member(_) => true,
-        Part::Header(_) => in_line && !text.is_empty() && text.trim() == text,
-        Part::Time => {
+        RecutPart::Literal(_) | RecutPart::Body | RecutPart::Form | RecutPart::Member(_) => true,
+        RecutPart::Header(_) => in_line && !text.is_empty() && text.trim() == text,
+        RecutPart::Time => {
             (1..=32).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ,:.+-".contains(&byte))
         }
-        Part::Method => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-        Part::Url => in_line && !text.contains(' ') && text.starts_with("https://"),
+        RecutPart::Method => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+        RecutPart::Url => in_line && !text.contains(' ') && text.starts_with("https://"),
     }
 }
 
-fn parts(template: &str, id: Option<&str>) -> Vec<Part> {
+fn parts(template: &str, id: Option<&str>) -> Vec<RecutPart> {
     let mut parts = Vec::new();
     let mut rest = template;
     while let Some((literal, after)) = rest.split_once('{') {
         let (name, after) = after.split_once('}').unwrap();
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal.to_owned()));
+            parts.push(RecutPart::Literal(literal.to_owned()));
         }
         parts.push(match name.split_once(':') {
-            Some(("header", name)) => Part::Header(name.to_ascii_lowercase()),
-            Some((_, pointer)) => Part::Member(pointer.to_owned()),
+            Some(("header", name)) => RecutPart::Header(name.to_ascii_lowercase()),
+            Some((_, pointer)) => RecutPart::Member(pointer.to_owned()),
             None => match name {
-                "id" => Part::Header(id.unwrap().to_owned()),
-                "timestamp" => Part::Time,
-                "method" => Part::Method,
-                "url" | "hubspot_url" => Part::Url,
-                "body" => Part::Body,
-                "sorted_form" => Part::Form,
+                "id" => RecutPart::Header(id.unwrap().to_owned()),
+                "timestamp" => RecutPart::Time,
+                "method" => RecutPart::Method,
+                "url" | "hubspot_url" => RecutPart::Url,
+                "body" => RecutPart::Body,
+                "sorted_form" => RecutPart::Form,
                 other => panic!("what is {other}?"),
             },
         });
         rest = after;
     }
     if !rest.is_empty() {
-        parts.push(Part::Literal(rest.to_owned()));
+        parts.push(RecutPart::Literal(rest.to_owned()));
     }
     parts
 }
@@ -257,22 +259,24 @@ fn sent(scheme: &TestScheme) -> Vec<Vec<String>> {
         "text".to_owned(),
         String::new(),
     ];
-    let of = |part: &Part| -> Vec<String> {
+    let of = |part: &RecutPart| -> Vec<String> {
         match part {
-            Part::Literal(text) => vec![text.clone()],
-            Part::Header(_) => {
+            RecutPart::Literal(text) => vec![text.clone()],
+            RecutPart::Header(_) => {
                 vec!["msg_1".to_owned(), "msg_1-2".to_owned(), format!("msg_9.{near}.hello"), format!("a{near}b")]
             }
-            Part::Time => vec![time.to_owned()],
-            Part::Method => vec!["POST".to_owned(), "GET".to_owned()],
-            Part::Url => {
+            RecutPart::Time => vec![time.to_owned()],
+            RecutPart::Method => vec!["POST".to_owned(), "GET".to_owned()],
+            RecutPart::Url => {
                 vec![URL.to_owned(), format!("{URL}&b={{\"id\":"), format!("{URL}&b={{}}"), format!("{URL}{near}")]
             }
-            Part::Body => bodies.to_vec(),
-            Part::Form => vec!["MessageSidSM1MessageStatussentTo1".to_owned(), "a1b2".to_owned(), String::new()],
-            Part::Member(pointer) if pointer.ends_with("timestamp") => vec![time.to_owned()],
-            Part::Member(pointer) if pointer.ends_with("merchantReference") => vec!["a:b".to_owned(), "7".to_owned()],
-            Part::Member(_) => vec!["7".to_owned()],
+            RecutPart::Body => bodies.to_vec(),
+            RecutPart::Form => vec!["MessageSidSM1MessageStatussentTo1".to_owned(), "a1b2".to_owned(), String::new()],
+            RecutPart::Member(pointer) if pointer.ends_with("timestamp") => vec![time.to_owned()],
+            RecutPart::Member(pointer) if pointer.ends_with("merchantReference") => {
+                vec!["a:b".to_owned(), "7".to_owned()]
+            }
+            RecutPart::Member(_) => vec!["7".to_owned()],
         }
     };
     let mut all = vec![Vec::new()];

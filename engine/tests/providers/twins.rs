@@ -8,7 +8,7 @@ use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, RequestFlow};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::requests::{Line, applied};
+use testkit::requests::{OwnedLine, applied};
 use testkit::vectors::{self, Vector};
 
 const FORGED: &[u8] = b"forged";
@@ -104,8 +104,13 @@ impl Attributes for NamedRoute {
 }
 
 /// What the backend gets of a delivery with these lines: headers, trailers, and the key.
-fn forwarded(policy: &Policy, vector: &Vector, lines: &[Line], trailers: &[Line]) -> Option<(Vec<Line>, Vec<Line>)> {
-    fn borrowed(lines: &[Line]) -> Headers<'_> {
+fn forwarded(
+    policy: &Policy,
+    vector: &Vector,
+    lines: &[OwnedLine],
+    trailers: &[OwnedLine],
+) -> Option<(Vec<OwnedLine>, Vec<OwnedLine>)> {
+    fn borrowed(lines: &[OwnedLine]) -> Headers<'_> {
         Headers::new(lines.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect())
     }
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
@@ -140,13 +145,14 @@ fn check(vector: &Vector, names: &ReadNames, kind: &str, route: &str) -> Result<
     let twins: BTreeSet<String> =
         names.all().iter().flat_map(twins).filter(|twin| !names.all().contains(twin.as_str())).collect();
     let forged: Vec<&str> = twins.iter().map(String::as_str).chain(names.of_absent_schemes(vector)).collect();
-    let forged: Vec<Line> = forged.into_iter().map(|name| line(name, FORGED)).collect();
-    let trailers: Vec<Line> = names.all().into_iter().map(|name| line(name, FORGED)).chain(forged.clone()).collect();
+    let forged: Vec<OwnedLine> = forged.into_iter().map(|name| line(name, FORGED)).collect();
+    let trailers: Vec<OwnedLine> =
+        names.all().into_iter().map(|name| line(name, FORGED)).chain(forged.clone()).collect();
     let sent = [forged, lines.clone()].concat();
     let Some((found, trailers)) = forwarded(&policy, vector, &sent, &trailers) else {
         return Err("with forged lines beside the signed ones it is refused".to_owned());
     };
-    let sorted = |mut lines: Vec<Line>| {
+    let sorted = |mut lines: Vec<OwnedLine>| {
         lines.sort();
         lines
     };
@@ -169,7 +175,7 @@ fn check(vector: &Vector, names: &ReadNames, kind: &str, route: &str) -> Result<
     Ok(true)
 }
 
-fn shown(lines: &[Line]) -> String {
+fn shown(lines: &[OwnedLine]) -> String {
     lines.iter().map(|(name, value)| format!("{}: {}; ", name.escape_ascii(), value.escape_ascii())).collect()
 }
 

@@ -22,7 +22,7 @@ fn refused(status: u16, code: &str) -> Got {
     Got::Refused { status, code: code.to_owned() }
 }
 
-fn saw(nonce: &str, caller: &str, expected: Expected, got: Got) -> ClientObservation {
+fn saw(nonce: &str, caller: &str, expected: RightAnswer, got: Got) -> ClientObservation {
     ClientObservation {
         nonce: nonce.to_owned(),
         caller: caller.to_owned(),
@@ -34,28 +34,28 @@ fn saw(nonce: &str, caller: &str, expected: Expected, got: Got) -> ClientObserva
     }
 }
 
-fn rival(nonce: &str) -> Expected {
-    Expected::AnswerOrMismatch(nonce.to_owned())
+fn rival(nonce: &str) -> RightAnswer {
+    RightAnswer::AnswerOrMismatch(nonce.to_owned())
 }
 
 /// Everything that the soak does, as it should be.
 fn right() -> (Vec<ClientObservation>, EffectLedger) {
     let seen = vec![
-        saw("n1", ALICE, Expected::Answer, answered("n1", ALICE, "inv_1", false)),
-        saw("n1", ALICE, Expected::Replay, answered("n1", ALICE, "inv_1", true)),
-        saw("n1-other", ALICE, Expected::Mismatch, refused(422, "idempotency_key_reused")),
+        saw("n1", ALICE, RightAnswer::Answer, answered("n1", ALICE, "inv_1", false)),
+        saw("n1", ALICE, RightAnswer::Replay, answered("n1", ALICE, "inv_1", true)),
+        saw("n1-other", ALICE, RightAnswer::Mismatch, refused(422, "idempotency_key_reused")),
         saw("n2", ALICE, rival("n2-rival"), answered("n2", ALICE, "inv_2", false)),
         saw("n2-rival", ALICE, rival("n2"), refused(422, "idempotency_key_reused")),
-        saw("n3", ALICE, Expected::Answer, answered("n3", ALICE, "inv_3", false)),
-        saw("n3-twin", BOB, Expected::Answer, answered("n3-twin", BOB, "inv_4", false)),
-        saw("same", ALICE, Expected::Answer, answered("same", ALICE, "inv_7", false)),
-        saw("same", BOB, Expected::Answer, answered("same", BOB, "inv_8", false)),
-        saw("n4", ALICE, Expected::AnswerOrUnknown, refused(404, "idempotency_key_unknown")),
-        saw("n4", ALICE, Expected::Answer, answered("n4", ALICE, "inv_5", false)),
-        saw("n4", BOB, Expected::Unknown, refused(404, "idempotency_key_unknown")),
-        saw("n5", ALICE, Expected::Acknowledgement, Got::Accepted),
-        saw("n5", ALICE, Expected::Answer, answered("n5", ALICE, "inv_6", true)),
-        saw("n5", BOB, Expected::Unknown, refused(404, "operation_unknown")),
+        saw("n3", ALICE, RightAnswer::Answer, answered("n3", ALICE, "inv_3", false)),
+        saw("n3-twin", BOB, RightAnswer::Answer, answered("n3-twin", BOB, "inv_4", false)),
+        saw("same", ALICE, RightAnswer::Answer, answered("same", ALICE, "inv_7", false)),
+        saw("same", BOB, RightAnswer::Answer, answered("same", BOB, "inv_8", false)),
+        saw("n4", ALICE, RightAnswer::AnswerOrUnknown, refused(404, "idempotency_key_unknown")),
+        saw("n4", ALICE, RightAnswer::Answer, answered("n4", ALICE, "inv_5", false)),
+        saw("n4", BOB, RightAnswer::Unknown, refused(404, "idempotency_key_unknown")),
+        saw("n5", ALICE, RightAnswer::Acknowledgement, Got::Accepted),
+        saw("n5", ALICE, RightAnswer::Answer, answered("n5", ALICE, "inv_6", true)),
+        saw("n5", BOB, RightAnswer::Unknown, refused(404, "operation_unknown")),
     ];
     let entries = [
         ("n1", ALICE, 1),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Case, CaseFile, Client, StartErrors, Text, workspace};
 use crate::http::{Headers, Message};
 
-type Lines = Vec<(String, Text)>;
+type CaseLines = Vec<(String, Text)>;
 type Variables = BTreeMap<String, String>;
 
 /// Where jwt_authn leaves a token's claims, and the name they have there.
@@ -67,10 +67,10 @@ struct RawRequest {
     path: Text,
     authority: Option<String>,
     #[serde(default)]
-    headers: Lines,
+    headers: CaseLines,
     #[serde(default)]
     body: Text,
-    trailers: Option<Lines>,
+    trailers: Option<CaseLines>,
 }
 
 #[derive(Deserialize)]
@@ -79,10 +79,10 @@ struct RawUpstream {
     method: Option<String>,
     path: Text,
     authority: Option<String>,
-    headers: Lines,
+    headers: CaseLines,
     body: Option<Text>,
     #[serde(default)]
-    trailers: Lines,
+    trailers: CaseLines,
 }
 
 #[derive(Deserialize)]
@@ -91,10 +91,10 @@ struct RawResponse {
     #[serde(default = "ok")]
     status: u16,
     #[serde(default)]
-    headers: Lines,
+    headers: CaseLines,
     #[serde(default)]
     body: Text,
-    trailers: Option<Lines>,
+    trailers: Option<CaseLines>,
 }
 
 impl Default for RawResponse {
@@ -111,7 +111,7 @@ struct RawClient {
     headers: BTreeMap<String, Option<Text>>,
     problem: Option<Map<String, Value>>,
     body: Option<Text>,
-    trailers: Option<Lines>,
+    trailers: Option<CaseLines>,
 }
 
 #[derive(Deserialize)]
@@ -292,20 +292,20 @@ fn namespaces(namespaces: BTreeMap<String, Map<String, Value>>) -> Map<String, V
     namespaces.into_iter().map(|(name, members)| (name, Value::Object(members))).collect()
 }
 
-fn head(method: &str, authority: &str, path: Text, headers: Lines) -> Result<Headers, String> {
+fn head(method: &str, authority: &str, path: Text, headers: CaseLines) -> Result<Headers, String> {
     let mut head = Headers::from([(":method", method), (":scheme", "https"), (":authority", authority)]);
     head.add(":path", path.0);
     extend(&mut head, headers)?;
     Ok(head)
 }
 
-fn lines(lines: Lines) -> Result<Headers, String> {
+fn lines(lines: CaseLines) -> Result<Headers, String> {
     let mut headers = Headers::new();
     extend(&mut headers, lines)?;
     Ok(headers)
 }
 
-fn extend(headers: &mut Headers, lines: Lines) -> Result<(), String> {
+fn extend(headers: &mut Headers, lines: CaseLines) -> Result<(), String> {
     for (name, value) in lines {
         if name.is_empty() || name.starts_with(':') {
             return Err(format!("{name:?} is no name for a header line"));

@@ -16,7 +16,7 @@ const NOT_MODELLED: [&str; 7] =
 const CLIENT: &str = "192.0.2.7:40000";
 
 /// A value on the way along a path.
-enum Node<'a> {
+enum PropertyNode<'a> {
     /// Bytes as they are: a string, or what the filter set itself.
     Bytes(Vec<u8>),
     /// A value of a `google.protobuf.Struct`.
@@ -56,17 +56,17 @@ enum Missing {
     NotModelled,
 }
 
-fn resolve<'a>(state: &'a State, segments: &[&str]) -> Result<Node<'a>, Missing> {
+fn resolve<'a>(state: &'a State, segments: &[&str]) -> Result<PropertyNode<'a>, Missing> {
     let (first, rest) = segments.split_first().ok_or(Missing::NotFound)?;
     if *first == "source" {
-        return if rest == ["address"] { Ok(Node::Bytes(CLIENT.into())) } else { Err(Missing::NotModelled) };
+        return if rest == ["address"] { Ok(PropertyNode::Bytes(CLIENT.into())) } else { Err(Missing::NotModelled) };
     }
     rest.iter().try_fold(top(state, first)?, |node, segment| step(node, segment))
 }
 
-fn top<'a>(state: &'a State, name: &str) -> Result<Node<'a>, Missing> {
+fn top<'a>(state: &'a State, name: &str) -> Result<PropertyNode<'a>, Missing> {
     let stream = state.stream();
-    let text = |text: &str| Ok(Node::Bytes(text.as_bytes().to_vec()));
+    let text = |text: &str| Ok(PropertyNode::Bytes(text.as_bytes().to_vec()));
     match name {
         "plugin_name" => return text(&state.options.name),
         "plugin_root_id" => return text(&state.options.root_id),
@@ -76,42 +76,44 @@ fn top<'a>(state: &'a State, name: &str) -> Result<Node<'a>, Missing> {
     }
     let stream = stream.ok_or(Missing::NotFound)?;
     match name {
-        "metadata" => Ok(Node::Metadata(&stream.info.metadata)),
-        "request" => Ok(Node::Request(stream)),
-        "xds" => Ok(Node::Xds(stream)),
-        name => stream.properties.get(name).map(|value| Node::Bytes(value.clone())).ok_or(Missing::NotFound),
+        "metadata" => Ok(PropertyNode::Metadata(&stream.info.metadata)),
+        "request" => Ok(PropertyNode::Request(stream)),
+        "xds" => Ok(PropertyNode::Xds(stream)),
+        name => stream.properties.get(name).map(|value| PropertyNode::Bytes(value.clone())).ok_or(Missing::NotFound),
     }
 }
 
-fn step<'a>(node: Node<'a>, segment: &str) -> Result<Node<'a>, Missing> {
+fn step<'a>(node: PropertyNode<'a>, segment: &str) -> Result<PropertyNode<'a>, Missing> {
     match node {
-        Node::Bytes(_) => Err(Missing::NotFound),
-        Node::Struct(members) => members.get(segment).map(Node::Json).ok_or(Missing::NotFound),
-        Node::Json(Value::Object(members)) => members.get(segment).map(Node::Json).ok_or(Missing::NotFound),
-        Node::Json(Value::Array(items)) => {
-            let item = segment.parse().ok().and_then(|index: usize| items.get(index));
-            item.map(Node::Json).ok_or(Missing::NotFound)
+        PropertyNode::Bytes(_) => Err(Missing::NotFound),
+        PropertyNode::Struct(members) => members.get(segment).map(PropertyNode::Json).ok_or(Missing::NotFound),
+        PropertyNode::Json(Value::Object(members)) => {
+            members.get(segment).map(PropertyNode::Json).ok_or(Missing::NotFound)
         }
-        Node::Json(_) => Err(Missing::NotFound),
-        Node::Metadata(namespaces) => match segment {
-            "filter_metadata" => Ok(Node::Namespaces(namespaces)),
+        PropertyNode::Json(Value::Array(items)) => {
+            let item = segment.parse().ok().and_then(|index: usize| items.get(index));
+            item.map(PropertyNode::Json).ok_or(Missing::NotFound)
+        }
+        PropertyNode::Json(_) => Err(Missing::NotFound),
+        PropertyNode::Metadata(namespaces) => match segment {
+            "filter_metadata" => Ok(PropertyNode::Namespaces(namespaces)),
             "typed_filter_metadata" => Err(Missing::NotModelled),
             _ => Err(Missing::NotFound),
         },
-        Node::Namespaces(namespaces) => match namespaces.get(segment) {
-            Some(Value::Object(members)) => Ok(Node::Struct(members)),
+        PropertyNode::Namespaces(namespaces) => match namespaces.get(segment) {
+            Some(Value::Object(members)) => Ok(PropertyNode::Struct(members)),
             _ => Err(Missing::NotFound),
         },
-        Node::Request(stream) => request(stream, segment),
-        Node::RequestHeaders(headers) => {
+        PropertyNode::Request(stream) => request(stream, segment),
+        PropertyNode::RequestHeaders(headers) => {
             let lines: Vec<&[u8]> = headers.all(segment).collect();
-            if lines.is_empty() { Err(Missing::NotFound) } else { Ok(Node::Bytes(lines.join(&b","[..]))) }
+            if lines.is_empty() { Err(Missing::NotFound) } else { Ok(PropertyNode::Bytes(lines.join(&b","[..]))) }
         }
-        Node::Xds(stream) => xds(stream, segment),
+        PropertyNode::Xds(stream) => xds(stream, segment),
     }
 }
 
-fn request<'a>(stream: &'a Stream, segment: &str) -> Result<Node<'a>, Missing> {
+fn request<'a>(stream: &'a Stream, segment: &str) -> Result<PropertyNode<'a>, Missing> {
     let headers = stream.readable(Direction::Request, false).ok_or(Missing::NotFound);
     let value = |name: &str| {
         let value = headers.as_ref().ok().and_then(|headers| headers.get(name));
@@ -119,8 +121,8 @@ fn request<'a>(stream: &'a Stream, segment: &str) -> Result<Node<'a>, Missing> {
     };
     let path = || value(":path");
     let split = |path: &[u8]| path.iter().position(|byte| *byte == b'?').unwrap_or(path.len());
-    Ok(Node::Bytes(match segment {
-        "headers" => return headers.map(Node::RequestHeaders),
+    Ok(PropertyNode::Bytes(match segment {
+        "headers" => return headers.map(PropertyNode::RequestHeaders),
         "method" => value(":method")?,
         "host" => value(":authority")?,
         "scheme" => value(":scheme")?,
@@ -141,14 +143,14 @@ fn request<'a>(stream: &'a Stream, segment: &str) -> Result<Node<'a>, Missing> {
     }))
 }
 
-fn xds<'a>(stream: &'a Stream, segment: &str) -> Result<Node<'a>, Missing> {
+fn xds<'a>(stream: &'a Stream, segment: &str) -> Result<PropertyNode<'a>, Missing> {
     let route = stream.info.route.as_ref().ok_or(Missing::NotFound);
-    let text = |text: &str| Ok(Node::Bytes(text.as_bytes().to_vec()));
+    let text = |text: &str| Ok(PropertyNode::Bytes(text.as_bytes().to_vec()));
     match segment {
         "route_name" => text(&route?.name),
         "virtual_host_name" => text(&route?.virtual_host),
         "cluster_name" => text(&route?.cluster),
-        "route_metadata" => route.map(|route| Node::Metadata(&route.metadata)),
+        "route_metadata" => route.map(|route| PropertyNode::Metadata(&route.metadata)),
         "cluster_metadata"
         | "upstream_host_metadata"
         | "virtual_host_metadata"
@@ -160,14 +162,16 @@ fn xds<'a>(stream: &'a Stream, segment: &str) -> Result<Node<'a>, Missing> {
     }
 }
 
-fn encode(node: Node<'_>) -> Result<Vec<u8>, Status> {
+fn encode(node: PropertyNode<'_>) -> Result<Vec<u8>, Status> {
     match node {
-        Node::Bytes(bytes) => Ok(bytes),
-        Node::Json(value) => encode_value(value),
-        Node::Struct(members) => encode_members(members),
-        Node::Namespaces(namespaces) => encode_members(namespaces),
-        Node::Metadata(namespaces) => Ok(protobuf::metadata(namespaces)),
-        Node::Request(_) | Node::RequestHeaders(_) | Node::Xds(_) => Err(Status::SerializationFailure),
+        PropertyNode::Bytes(bytes) => Ok(bytes),
+        PropertyNode::Json(value) => encode_value(value),
+        PropertyNode::Struct(members) => encode_members(members),
+        PropertyNode::Namespaces(namespaces) => encode_members(namespaces),
+        PropertyNode::Metadata(namespaces) => Ok(protobuf::metadata(namespaces)),
+        PropertyNode::Request(_) | PropertyNode::RequestHeaders(_) | PropertyNode::Xds(_) => {
+            Err(Status::SerializationFailure)
+        }
     }
 }
 

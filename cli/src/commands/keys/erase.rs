@@ -6,12 +6,12 @@ use super::{number, say};
 use crate::commands::question::{can_ask, confirmed};
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
 use crate::input::print;
-use crate::plain::{self, printable};
 use crate::restate_admin::audit::Purpose;
 use crate::restate_admin::claims::StoredClaim;
 use crate::restate_admin::invocations::{BETWEEN_LOOKS, Invocation, LOOKS, ResultState};
 use crate::restate_admin::keys_text::{call_to_json, call_to_text, details_to_json, table};
 use crate::restate_admin::purging::{CallsOf, Extent, calls_of, claims_of, in_flight_advice, purge};
+use crate::terminal_text::{self, printable};
 use indicatif::ProgressBar;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ impl Stored {
         if as_json {
             let rows = self.rows.iter().map(|row| details_to_json(row, self.claims.as_deref(), now));
             let calls: Vec<Value> = calls.map(call_to_json).collect();
-            return print(&plain::json(&json!({"invocations": rows.collect::<Vec<_>>(), "calls": calls})));
+            return print(&terminal_text::json(&json!({"invocations": rows.collect::<Vec<_>>(), "calls": calls})));
         }
         if self.rows.is_empty() {
             return Ok(());

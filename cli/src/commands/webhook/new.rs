@@ -3,7 +3,7 @@
 use crate::commands::{BAD_INPUT, FORWARD};
 use crate::http::{HttpClient, without_user};
 use crate::input::{print, read_policy_document, variable};
-use crate::plain;
+use crate::terminal_text;
 use crate::webhook::address::url_of;
 use crate::webhook::provider::KnownProvider;
 use crate::webhook::records::{NewWebhook, SecretPlace, create_key, new_id};
@@ -173,7 +173,7 @@ fn apply(
 fn shown(args: &NewArguments, id: &str, url: &str, records: &Value, place: Option<&SecretPlace>) -> Result<u8, String> {
     if args.json {
         let secret = place.map(|place| json!({"mount": place.mount, "path": place.path, "data": {"secret": "…"}}));
-        print(&plain::json(&json!({
+        print(&terminal_text::json(&json!({
             "id": (id != LATER).then_some(id),
             "url": url,
             "unkey": records.get("unkey"),
@@ -194,11 +194,11 @@ fn shown(args: &NewArguments, id: &str, url: &str, records: &Value, place: Optio
             "\n\nUnkey makes the id; it is `data.key` of the answer:\n\nprintf 'Authorization: Bearer %s\\n' \"$UNKEY_ROOT_KEY\" |\ncurl {} \\\n  \
              -H @- -H 'Content-Type: application/json' --data-raw {}",
             shell_words::quote(&format!("{}/v2/keys.createKey", args.unkey.trim_end_matches('/'))),
-            shell_words::quote(&plain::json(record))
+            shell_words::quote(&terminal_text::json(record))
         );
     }
     if let Some(binding) = records.get("static") {
-        let _ = write!(text, "\n\nin `webhooks.static` of the policy:\n\n{}", plain::json(binding));
+        let _ = write!(text, "\n\nin `webhooks.static` of the policy:\n\n{}", terminal_text::json(binding));
     }
     if let Some(place) = place {
         let _ = write!(

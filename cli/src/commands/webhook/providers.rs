@@ -2,7 +2,7 @@
 
 use crate::commands::FORWARD;
 use crate::input::print;
-use crate::plain;
+use crate::terminal_text;
 use crate::webhook::provider::{KnownProvider, ProviderFile};
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -38,7 +38,7 @@ pub(super) fn run(args: &ProvidersArguments) -> Result<u8, String> {
     };
     if args.json {
         let list: Vec<Value> = providers.iter().map(to_json).collect();
-        print(&plain::json(&json!({"providers": list})))?;
+        print(&terminal_text::json(&json!({"providers": list})))?;
         return Ok(FORWARD);
     }
     let mut table = Table::new();

@@ -1,11 +1,11 @@
 //! `webhook sign`: a signed test delivery.
 
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
-use crate::described::Material;
 use crate::http::{HttpClient, without_user};
 use crate::input::{print, read_policy_document};
-use crate::plain::{self, printable};
 use crate::request;
+use crate::request_input::Material;
+use crate::terminal_text::{self, printable};
 use crate::webhook::address::{binding_of, url_of};
 use crate::webhook::delivery::{DeliveryOrder, SignedDelivery};
 use crate::webhook::provider::KnownProvider;
@@ -139,7 +139,7 @@ pub(super) fn run(args: &SignArguments) -> Result<u8, String> {
         if delivery.secret.is_some() && !args.show_secret {
             return Err("the delivery holds the secret itself as a token: add --show-secret to print it".to_owned());
         }
-        print(&plain::json(&delivery.to_document()))?;
+        print(&terminal_text::json(&delivery.to_document()))?;
     } else {
         print(&shell::curl(&delivery, source.as_ref(), args.show_secret)?)?;
     }
@@ -173,7 +173,7 @@ fn send(delivery: &SignedDelivery, args: &SignArguments) -> Result<u8, String> {
     let accepted = reply.status < 300;
     if args.json {
         let problem: Option<Value> = serde_json::from_slice(&reply.body).ok();
-        print(&plain::json(&json!({
+        print(&terminal_text::json(&json!({
             "url": delivery.url,
             "key": delivery.identifier,
             "status": reply.status,

@@ -57,7 +57,7 @@ pub(crate) enum Token {
 
 /// A header line; over HTTP/1.1 the name, this text and the value stand one after the other.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct CaseLine {
     /// The name as it is written.
     pub(crate) name: String,
     /// Between name and value.
@@ -66,7 +66,7 @@ pub(crate) struct Line {
     pub(crate) value: Vec<u8>,
 }
 
-impl Line {
+impl CaseLine {
     /// A line as it should be.
     pub(crate) fn new(name: &str, value: impl Into<Vec<u8>>) -> Self {
         Self { name: name.to_owned(), between: ": ", value: value.into() }
@@ -92,7 +92,7 @@ pub(crate) struct Framing {
     /// The version in the request line.
     pub(crate) version: &'static str,
     /// The header lines that tell the length.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<CaseLine>,
     /// What stands behind the head.
     pub(crate) body: Vec<u8>,
     /// Whether lines end with LF only.
@@ -156,7 +156,7 @@ pub(crate) struct Case {
     /// Whether `:authority` is there; else all of `hosts` are `host` lines.
     pub(crate) has_authority: bool,
     /// The header lines, without the token's.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<CaseLine>,
     /// The token.
     pub(crate) token: Token,
     /// Trailer lines.
@@ -212,8 +212,8 @@ impl Case {
         }
         bytes.extend(&self.target);
         bytes.extend(format!(" {}\r\nx-case: {}\r\n", self.framing.version, self.mark("1")).as_bytes());
-        let hosts = self.hosts.iter().map(|host| Line::new("Host", host.clone()));
-        let token = token.map(|token| Line::new("authorization", format!("Bearer {token}")));
+        let hosts = self.hosts.iter().map(|host| CaseLine::new("Host", host.clone()));
+        let token = token.map(|token| CaseLine::new("authorization", format!("Bearer {token}")));
         for line in hosts.chain(token).chain(self.lines.iter().chain(&self.framing.lines).cloned()) {
             bytes.extend([line.name.as_bytes(), line.between.as_bytes(), &line.value, b"\r\n"].concat());
         }

@@ -7,7 +7,7 @@ use e2e::wire::Message;
 use super::api::Listener;
 use super::case::Case;
 use super::client::{CaseOutcome, End};
-use super::model::{self, Expected, Reach};
+use super::model::{self, ModelAnswer, Reach};
 use super::upstream::Record;
 use super::{generate, judge, reading};
 
@@ -27,7 +27,7 @@ pub(crate) fn group() -> Group {
 }
 
 /// A plain case on a listener, and its record as the upstream would have it.
-fn example(listener: Listener) -> (Case, Expected, Record) {
+fn example(listener: Listener) -> (Case, ModelAnswer, Record) {
     let case = generate::plain(listener);
     let expected = model::expect(&case);
     let forwarded = expected.forwarded.clone();
@@ -136,7 +136,7 @@ fn faults() -> Result<()> {
     let doubtful = |listener: Listener, fault: Fault| {
         let (case, _, mut record) = example(listener);
         fault(&mut record);
-        let expected = Expected { reach: Reach::Either("a test"), forwarded: None };
+        let expected = ModelAnswer { reach: Reach::Either("a test"), forwarded: None };
         judge::judge(&case, &expected, &answered(200), &[record]).join("; ")
     };
     let host = doubtful(Listener::Hosts, |record| set(record, "host", "PAY.example.com"));
@@ -152,7 +152,7 @@ fn faults() -> Result<()> {
     ensure!(!lost.is_empty(), "a request that did not come is not found");
     let trapped = judge::judge(&case, &expected, &answered(503), std::slice::from_ref(&record));
     ensure!(!trapped.is_empty(), "a 503 is not found");
-    let never = Expected { reach: Reach::Never("a test"), forwarded: None };
+    let never = ModelAnswer { reach: Reach::Never("a test"), forwarded: None };
     let refused = judge::judge(&case, &never, &answered(200), &[record]);
     ensure!(!refused.is_empty(), "a request that must not come is not found");
     Ok(())

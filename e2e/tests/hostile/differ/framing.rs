@@ -2,7 +2,7 @@
 
 use e2e::frames::Flow;
 
-use super::case::{Case, Line, Protocol, Sound, Then};
+use super::case::{Case, CaseLine, Protocol, Sound, Then};
 use super::random::Random;
 
 /// Trailers that must not go in.
@@ -47,12 +47,12 @@ fn hidden(case: &Case, part: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-fn length(bytes: &[u8]) -> Line {
-    Line::new("Content-Length", bytes.len().to_string())
+fn length(bytes: &[u8]) -> CaseLine {
+    CaseLine::new("Content-Length", bytes.len().to_string())
 }
 
-fn chunked() -> Line {
-    Line::new("Transfer-Encoding", "chunked")
+fn chunked() -> CaseLine {
+    CaseLine::new("Transfer-Encoding", "chunked")
 }
 
 fn chunk(bytes: &[u8]) -> Vec<u8> {
@@ -115,12 +115,12 @@ fn trailers(case: &mut Case, random: &mut Random) -> &'static str {
 fn lengths(case: &mut Case, random: &mut Random) -> &'static str {
     let body = case.payload();
     let size = body.len();
-    let say = |text: String| vec![Line::new("Content-Length", text)];
+    let say = |text: String| vec![CaseLine::new("Content-Length", text)];
     let framing = &mut case.framing;
     framing.payload = Some(body.clone());
     let (how, lines, sound) = match random.below(12) {
         0 => ("the same length twice", vec![length(&body), length(&body)], Sound::No),
-        1 => ("two lengths", vec![length(&body), Line::new("content-length", "0")], Sound::No),
+        1 => ("two lengths", vec![length(&body), CaseLine::new("content-length", "0")], Sound::No),
         2 => ("a list of lengths", say(format!("{size}, {size}")), Sound::No),
         3 => ("a length with a sign", say(format!("+{size}")), Sound::No),
         4 => ("a negative length", say("-1".to_owned()), Sound::No),
@@ -157,7 +157,7 @@ fn both(case: &mut Case, random: &mut Random) -> &'static str {
             let bytes = [chunk(&hidden), b"0\r\n\r\n".to_vec()].concat();
             (
                 "a chunk over a hidden request, a length before it",
-                vec![Line::new("Content-Length", "4"), chunked()],
+                vec![CaseLine::new("Content-Length", "4"), chunked()],
                 bytes,
             )
         }
@@ -183,7 +183,7 @@ fn both(case: &mut Case, random: &mut Random) -> &'static str {
 fn encodings(case: &mut Case, random: &mut Random) -> &'static str {
     let hidden = hidden(case, "body");
     let framing = &mut case.framing;
-    let named = |text: &'static str| Line::new("Transfer-Encoding", text);
+    let named = |text: &'static str| CaseLine::new("Transfer-Encoding", text);
     // Who does not see the encoding goes by the length, to which the whole is one body.
     let bytes = [b"0\r\n\r\n".to_vec(), hidden].concat();
     let mut lines = vec![length(&bytes)];
@@ -196,8 +196,8 @@ fn encodings(case: &mut Case, random: &mut Random) -> &'static str {
         4 => ("Transfer-Encoding: \"chunked\"", named("\"chunked\"")),
         5 => ("Transfer-Encoding: chunked with a vertical tab", named("\x0bchunked")),
         6 => ("Transfer-Encoding in a folded line", named("\r\n chunked")),
-        7 => ("Transfer-Encoding with a blank before the colon", Line { between: " : ", ..named("chunked") }),
-        8 => ("Transfer_Encoding", Line::new("Transfer_Encoding", "chunked")),
+        7 => ("Transfer-Encoding with a blank before the colon", CaseLine { between: " : ", ..named("chunked") }),
+        8 => ("Transfer_Encoding", CaseLine::new("Transfer_Encoding", "chunked")),
         _ => ("two Transfer-Encodings", named("chunked")),
     };
     if how == "Transfer_Encoding" {
@@ -270,7 +270,7 @@ fn leaving(case: &mut Case, random: &mut Random) -> &'static str {
 
 fn http2(case: &mut Case, random: &mut Random) -> &'static str {
     let payload = case.payload();
-    let line = |name: &str, value: &str| Line::new(name, value);
+    let line = |name: &str, value: &str| CaseLine::new(name, value);
     let field = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
     let target = case.target.clone();
     let frames = &mut case.frames;

@@ -3,7 +3,7 @@
 use e2e::frames::Flow;
 
 use super::api::{Keys, LISTENERS, Listener, Route};
-use super::case::{CLASSES, Case, Class, Frames, Framing, Line, Protocol, Sound, Then, Token};
+use super::case::{CLASSES, Case, CaseLine, Class, Frames, Framing, Protocol, Sound, Then, Token};
 use super::random::Random;
 use super::{framing, hosts, lines, native, paths, spellings, tables};
 
@@ -18,7 +18,7 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     };
     let mut case = valid(seed, number, protocol, listener, Some(route));
     if matches!(route.keys, Keys::Required) || (route.keys == Keys::Accepted && random.percent(60)) {
-        case.lines.push(Line::new("idempotency-key", lines::key(number)));
+        case.lines.push(CaseLine::new("idempotency-key", lines::key(number)));
     }
     let mutations = random.weighted(&[6, 44, 28, 14, 8]);
     for _ in 0..mutations {
@@ -62,7 +62,7 @@ fn valid(seed: u64, number: u64, protocol: Protocol, listener: Listener, route: 
         absolute: None,
         hosts: vec![host.as_bytes().to_vec()],
         has_authority: true,
-        lines: vec![Line::new("content-type", "application/json")],
+        lines: vec![CaseLine::new("content-type", "application/json")],
         token: Token::One,
         trailers: Vec::new(),
         framing: Framing {
@@ -91,7 +91,7 @@ fn valid(seed: u64, number: u64, protocol: Protocol, listener: Listener, route: 
 fn usual_framing(case: &mut Case) {
     let payload = case.payload();
     if !payload.is_empty() {
-        case.framing.lines.push(Line::new("content-length", payload.len().to_string()));
+        case.framing.lines.push(CaseLine::new("content-length", payload.len().to_string()));
         case.frames.data.push(payload.clone());
     }
     case.framing.body.clone_from(&payload);
@@ -107,7 +107,7 @@ const PLAIN: u64 = u64::MAX;
 /// A request as it should be, which works on every listener.
 pub(crate) fn plain(listener: Listener) -> Case {
     let mut case = valid(0, PLAIN, Protocol::Http1, listener, listener.routes().first());
-    case.lines.push(Line::new("idempotency-key", lines::key(PLAIN)));
+    case.lines.push(CaseLine::new("idempotency-key", lines::key(PLAIN)));
     usual_framing(&mut case);
     case
 }

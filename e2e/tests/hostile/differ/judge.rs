@@ -1,17 +1,17 @@
 //! Compares what came of a case with the model, and holds everything that the upstream got against the invariants.
 
-use e2e::wire::{Line, shown, shown_lines};
+use e2e::wire::{HeaderLine, shown, shown_lines};
 
 use super::api::{DENIED_METHOD, DENIED_SERVICES, Listener};
 use super::case::{Case, Sound};
 use super::client::{CaseOutcome, End};
 use super::lines;
-use super::model::{self, Expected, Forwarded, Reach};
+use super::model::{self, Forwarded, ModelAnswer, Reach};
 use super::upstream::{self, Record};
 use super::{native, reading, spellings};
 
 /// Everything that is wrong with a case, in words.
-pub(crate) fn judge(case: &Case, expected: &Expected, outcome: &CaseOutcome, records: &[Record]) -> Vec<String> {
+pub(crate) fn judge(case: &Case, expected: &ModelAnswer, outcome: &CaseOutcome, records: &[Record]) -> Vec<String> {
     let mut wrong = Vec::new();
     for record in records {
         invariants(case, record, &mut wrong);
@@ -169,7 +169,7 @@ fn native_path(case: &Case, target: &[u8], wrong: &mut Vec<String>) {
 }
 
 /// Keys, identities and what no client may claim.
-fn named(case: &Case, found: &[Line], identity: Option<[&'static str; 3]>, kind: &str, wrong: &mut Vec<String>) {
+fn named(case: &Case, found: &[HeaderLine], identity: Option<[&'static str; 3]>, kind: &str, wrong: &mut Vec<String>) {
     for (name, value) in found {
         let plain = name.to_ascii_lowercase().replace('_', "-");
         let text = String::from_utf8_lossy(value).into_owned();
@@ -210,7 +210,7 @@ fn named(case: &Case, found: &[Line], identity: Option<[&'static str; 3]>, kind:
 }
 
 /// What the client was told fits what became of the request.
-fn answers(case: &Case, expected: &Expected, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
+fn answers(case: &Case, expected: &ModelAnswer, outcome: &CaseOutcome, wrong: &mut Vec<String>) {
     let status = outcome.first().status();
     if expected.reach == Reach::Must && status != Some(200) {
         wrong.push(format!("it must be answered 200; the answer was {}", outcome.first()));

@@ -1,6 +1,6 @@
 //! Header lines, methods and tokens in other spellings, and lines that claim to be somebody else's.
 
-use super::case::{Case, Line, Protocol, Token};
+use super::case::{Case, CaseLine, Protocol, Token};
 use super::random::Random;
 
 /// The raw key of a case.
@@ -40,7 +40,7 @@ fn name_of_key(case: &mut Case, random: &mut Random) -> String {
     if random.percent(50) {
         case.lines.retain(|line| line.name != "idempotency-key");
     }
-    case.lines.push(Line::new(name, value));
+    case.lines.push(CaseLine::new(name, value));
     format!("header: {}: {value}", name.escape_debug())
 }
 
@@ -86,7 +86,7 @@ fn value_of_key(case: &mut Case, random: &mut Random) -> String {
     ];
     let value = random.pick(&values);
     case.lines.retain(|line| line.name != "idempotency-key");
-    let mut line = Line::new(random.pick(&["idempotency-key", "Idempotency-Key"]), value);
+    let mut line = CaseLine::new(random.pick(&["idempotency-key", "Idempotency-Key"]), value);
     if case.protocol == Protocol::Http1 {
         line.between = random.pick(&[": ", ":", ":  ", ": \t", " : ", "\t: "]);
     } else {
@@ -100,7 +100,7 @@ fn value_of_key(case: &mut Case, random: &mut Random) -> String {
 fn repeated(case: &mut Case, random: &mut Random) -> String {
     let own = key(case.number);
     let value = random.pick(&[own.as_str(), "k-2", "", "t-globex:shop:user:u2:k"]);
-    let line = Line::new("idempotency-key", value);
+    let line = CaseLine::new("idempotency-key", value);
     if random.percent(50) {
         case.lines.insert(0, line);
     } else {
@@ -164,7 +164,7 @@ fn claimed(case: &mut Case, random: &mut Random) -> String {
             case.lines.retain(|line| line.name != name);
         }
         said.push(format!("{name}: {value}"));
-        case.lines.push(Line::new(&name, value));
+        case.lines.push(CaseLine::new(&name, value));
     }
     format!("header: {}", said.join(", "))
 }

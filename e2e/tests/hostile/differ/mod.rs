@@ -42,7 +42,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::gateway::{Gateway, Surroundings};
+use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::runner::{Group, Test, sharing};
 use harness::tokens::Signer;
 use serde_json::json;
@@ -85,26 +85,27 @@ impl Settings {
 
 /// The tests: the judge, and the run.
 pub(crate) fn groups() -> [Group; 2] {
-    let run = Test::new("adversary: random requests, and a model of who is let in", |world: &World| world.run());
-    [checks::group(), sharing(World::start, vec![run])]
+    let run =
+        Test::new("adversary: random requests, and a model of who is let in", |setup: &DifferentialSetup| setup.run());
+    [checks::group(), sharing(DifferentialSetup::start, vec![run])]
 }
 
-struct World {
-    gateway: Gateway,
+struct DifferentialSetup {
+    gateway: TestGateway,
     upstream: Upstream,
     tokens: Tokens,
     addresses: BTreeMap<Listener, SocketAddr>,
 }
 
 /// A case that was sent, and what came of it.
-type Sent = (Case, CaseOutcome);
+type SentCase = (Case, CaseOutcome);
 
-impl World {
+impl DifferentialSetup {
     fn start() -> Result<Self> {
         let upstream = Upstream::start()?;
-        let around = Surroundings { backend: Some(upstream.address()), ..Surroundings::default() };
+        let around = TestEnvironment { backend: Some(upstream.address()), ..TestEnvironment::default() };
         let specs: Vec<_> = LISTENERS.iter().map(|listener| (listener.name().to_owned(), listener.spec())).collect();
-        let gateway = Gateway::start_within(&around, &specs)?;
+        let gateway = TestGateway::start_within(&around, &specs)?;
         let addresses = LISTENERS.iter().map(|listener| Ok((*listener, gateway.address(listener.name())?)));
         let addresses = addresses.collect::<Result<_>>()?;
         let one = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
@@ -127,7 +128,7 @@ impl World {
         let start = Instant::now();
         let mut report = Report::new(settings.seed);
         let mut clients: Vec<Client<'_>> = (0..CLIENTS).map(|_| Client::new(&self.addresses, &self.tokens)).collect();
-        let mut waiting: Vec<Sent> = Vec::new();
+        let mut waiting: Vec<SentCase> = Vec::new();
         let mut told = 0;
         let mut next = 0;
         while next < settings.cases {
@@ -176,7 +177,7 @@ impl World {
         Ok(())
     }
 
-    fn judge(&self, sent: Vec<Sent>, report: &mut Report) {
+    fn judge(&self, sent: Vec<SentCase>, report: &mut Report) {
         for (case, outcome) in sent {
             let records = self.upstream.take(case.number);
             let expected = model::expect(&case);
@@ -225,7 +226,7 @@ impl World {
 }
 
 /// Sends the cases from one number to another, several at a time.
-fn batch(clients: &mut [Client<'_>], seed: u64, from: u64, to: u64) -> Vec<Sent> {
+fn batch(clients: &mut [Client<'_>], seed: u64, from: u64, to: u64) -> Vec<SentCase> {
     let next = AtomicU64::new(from);
     let sent = Mutex::new(Vec::new());
     thread::scope(|scope| {

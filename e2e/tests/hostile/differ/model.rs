@@ -38,7 +38,7 @@ pub(crate) struct Forwarded {
 
 /// The model's answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Expected {
+pub(crate) struct ModelAnswer {
     /// Whether it reaches the upstream.
     pub(crate) reach: Reach,
     /// What the upstream gets then.
@@ -61,14 +61,14 @@ pub(crate) fn namespaced(identity: [&str; 3], raw: &str) -> String {
 }
 
 /// What has to become of a case.
-pub(crate) fn expect(case: &Case) -> Expected {
+pub(crate) fn expect(case: &Case) -> ModelAnswer {
     let mut doubts = Vec::new();
     match forwarded(case, &mut doubts) {
         Ok(forwarded) => {
             let reach = doubts.first().map_or(Reach::Must, |why| Reach::Either(why));
-            Expected { reach, forwarded: Some(forwarded) }
+            ModelAnswer { reach, forwarded: Some(forwarded) }
         }
-        Err(why) => Expected { reach: Reach::Never(why), forwarded: None },
+        Err(why) => ModelAnswer { reach: Reach::Never(why), forwarded: None },
     }
 }
 

@@ -8,7 +8,7 @@ use super::api::LISTENERS;
 use super::case::{CLASSES, Case, Class, Protocol};
 use super::client::CaseOutcome;
 use super::judge::shown_records;
-use super::model::{Expected, Reach};
+use super::model::{ModelAnswer, Reach};
 use super::upstream::Record;
 
 /// Who decided a case.
@@ -101,7 +101,7 @@ impl Report {
     pub(crate) fn add(
         &mut self,
         case: &Case,
-        expected: &Expected,
+        expected: &ModelAnswer,
         outcome: &CaseOutcome,
         records: &[Record],
         wrong: &[String],
@@ -190,7 +190,7 @@ const fn class_name(class: Class) -> &'static str {
 /// A case with all there is to say about it.
 pub(crate) fn told(
     case: &Case,
-    expected: &Expected,
+    expected: &ModelAnswer,
     outcome: &CaseOutcome,
     records: &[Record],
     wrong: &[String],

@@ -1,7 +1,7 @@
 //! Fields out of the table of a connection: what a client sent once it names by a number from then on, long fields, too, and
 //! as often as it likes. It is the same request as one that is written out.
 
-use super::case::{Case, Line};
+use super::case::{Case, CaseLine};
 use super::random::Random;
 
 /// A field of this length fits into the table.
@@ -18,6 +18,6 @@ pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
         return "framing: fields out of the table".to_owned();
     }
     let times = 1 + random.below(MOST);
-    case.lines.extend((0..times).map(|_| Line::new("x-filler", vec![b'x'; LONG])));
+    case.lines.extend((0..times).map(|_| CaseLine::new("x-filler", vec![b'x'; LONG])));
     format!("framing: fields out of the table, a long one {times} times")
 }

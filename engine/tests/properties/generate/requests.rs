@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Map, Value as Json, json};
 use testkit::attributes::JsonAttributes;
-use testkit::requests::{Line, Request};
+use testkit::requests::{OwnedLine, Request};
 
 /// Values of `Idempotency-Key`: keys, and what is nearly one.
 pub(crate) fn key_value() -> BoxedStrategy<Vec<u8>> {
@@ -181,7 +181,7 @@ fn spelled(name: &str, noise: u8) -> Vec<u8> {
 }
 
 /// Lines of any kind, in plain and in other spellings.
-fn odd_lines(most: usize) -> BoxedStrategy<Vec<Line>> {
+fn odd_lines(most: usize) -> BoxedStrategy<Vec<OwnedLine>> {
     let noise = || prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
     let key = (noise(), key_value()).prop_map(|(noise, value)| (spelled("idempotency-key", noise), value));
     let identity = (select(HEADERS.to_vec()), noise(), identity_text())
@@ -192,7 +192,7 @@ fn odd_lines(most: usize) -> BoxedStrategy<Vec<Line>> {
 }
 
 /// Header lines in any order: often one key, often a whole identity, and odd ones between them.
-fn lines() -> BoxedStrategy<Vec<Line>> {
+fn lines() -> BoxedStrategy<Vec<OwnedLine>> {
     let key =
         option::weighted(0.7, key_value()).prop_map(|value| value.map(|value| (b"idempotency-key".to_vec(), value)));
     let whole =
@@ -203,14 +203,14 @@ fn lines() -> BoxedStrategy<Vec<Line>> {
                 ["x-tenant-id", "x-project-id", "x-subject"]
             };
             let lines = names.into_iter().zip([tenant, project, subject]);
-            lines.map(|(name, value)| (name.into(), value.into_bytes())).collect::<Vec<Line>>()
+            lines.map(|(name, value)| (name.into(), value.into_bytes())).collect::<Vec<OwnedLine>>()
         });
     let token =
         any::<bool>().prop_map(|given| given.then(|| (b"x-hook-token".to_vec(), HOOK_TOKEN.as_bytes().to_vec())));
     let odd = prop_oneof![1 => Just(Vec::new()), 1 => odd_lines(6)];
     (key, option::of(whole), token, odd)
         .prop_map(|(key, whole, token, odd)| {
-            let mut lines: Vec<Line> = whole.unwrap_or_default();
+            let mut lines: Vec<OwnedLine> = whole.unwrap_or_default();
             lines.extend(key);
             lines.extend(token);
             lines.extend(odd);
@@ -323,7 +323,7 @@ pub(crate) fn request(policy: &PolicyModel) -> BoxedStrategy<Request> {
         .prop_map(|((path, method, authority), noise, query, endpoint, lines, trailers, metadata)| {
             let path = respelled(&path, &noise, false);
             let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
-            let mut headers: Vec<Line> =
+            let mut headers: Vec<OwnedLine> =
                 [(":authority", authority), (":path", &target), (":method", method), (":scheme", "https")]
                     .map(|(name, value)| (name.into(), value.into()))
                     .to_vec();

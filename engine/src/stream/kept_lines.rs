@@ -2,7 +2,7 @@
 
 use crate::exchange::Waiter;
 use crate::headers::Headers;
-use crate::room::{NoRoom, SharedRoom};
+use crate::memory::{NoMemory, SharedMemory};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use std::sync::Arc;
 /// sender.
 const REQUEST: usize = 512;
 
-/// The rooms of a worker: for requests whose sender nobody has verified, and for those of verified callers. Neither can
+/// The memory of a worker: for requests whose sender nobody has verified, and for those of verified callers. Neither can
 /// take memory from the other.
-struct Rooms {
-    unverified: SharedRoom,
-    verified: SharedRoom,
+struct SharedMemories {
+    unverified: SharedMemory,
+    verified: SharedMemory,
 }
 
 thread_local! {
-    /// A gateway runs each worker on a thread of its own, and each worker has its rooms.
-    static ROOMS: RefCell<Rooms> = const {
-        RefCell::new(Rooms { unverified: SharedRoom::new(16 * 1024 * 1024), verified: SharedRoom::new(16 * 1024 * 1024) })
+    /// A gateway runs each worker on a thread of its own, and each worker has its memory.
+    static MEMORIES: RefCell<SharedMemories> = const {
+        RefCell::new(SharedMemories { unverified: SharedMemory::new(16 * 1024 * 1024), verified: SharedMemory::new(16 * 1024 * 1024) })
     };
 }
 
-/// Runs `event` with the room of a waiting request and the name of who takes its memory.
-fn with_room<T>(waiter: &Waiter, event: impl FnOnce(&mut SharedRoom, &Arc<str>) -> T) -> Option<T> {
-    let run = |rooms: &RefCell<Rooms>| {
-        let mut rooms = rooms.try_borrow_mut().ok()?;
+/// Runs `event` with the memory for a waiting request and the name of who takes its memory.
+fn with_memory<T>(waiter: &Waiter, event: impl FnOnce(&mut SharedMemory, &Arc<str>) -> T) -> Option<T> {
+    let run = |memories: &RefCell<SharedMemories>| {
+        let mut memories = memories.try_borrow_mut().ok()?;
         Some(match waiter {
-            Waiter::Unverified(name) => event(&mut rooms.unverified, name),
-            Waiter::Tenant(name) => event(&mut rooms.verified, name),
+            Waiter::Unverified(name) => event(&mut memories.unverified, name),
+            Waiter::Tenant(name) => event(&mut memories.verified, name),
         })
     };
-    // At its end a thread has no rooms any more.
-    ROOMS.try_with(run).ok().flatten()
+    // At its end a thread has none any more.
+    MEMORIES.try_with(run).ok().flatten()
 }
 
 /// The kept header lines of a request. Once the request waits their bytes are counted, until this is dropped.
-pub(super) struct HeldLines {
+pub(super) struct KeptLines {
     /// Each line: the lengths of its name and of its value, four bytes each, then both
     bytes: Vec<u8>,
     /// How many bytes of the request's head the exchange keeps itself
@@ -46,7 +46,7 @@ pub(super) struct HeldLines {
     counted_for: Option<Waiter>,
 }
 
-impl HeldLines {
+impl KeptLines {
     /// Keeps the lines, which nobody counts yet. They are counted together with the bytes that the exchange
     /// carries ([`crate::Exchange::carried_bytes`]).
     #[inline(never)]
@@ -78,14 +78,14 @@ impl HeldLines {
     /// Counts the lines for the one whose request waits, and no longer for another one.
     ///
     /// # Errors
-    /// There is no room for them.
+    /// There is no memory for them.
     #[inline(never)]
-    pub(super) fn count_for(&mut self, waiter: Waiter) -> Result<(), NoRoom> {
+    pub(super) fn count_for(&mut self, waiter: Waiter) -> Result<(), NoMemory> {
         if self.counted_for.as_ref() == Some(&waiter) {
             return Ok(());
         }
         let size = self.size();
-        with_room(&waiter, |room, name| room.take(name, size)).unwrap_or(Err(NoRoom::Full))?;
+        with_memory(&waiter, |memory, name| memory.take(name, size)).unwrap_or(Err(NoMemory::Full))?;
         self.give_back();
         self.counted_for = Some(waiter);
         Ok(())
@@ -98,12 +98,12 @@ impl HeldLines {
     #[inline(never)]
     fn give_back(&self) {
         if let Some(waiter) = &self.counted_for {
-            with_room(waiter, |room, name| room.give_back(name, self.size()));
+            with_memory(waiter, |memory, name| memory.give_back(name, self.size()));
         }
     }
 }
 
-impl Drop for HeldLines {
+impl Drop for KeptLines {
     fn drop(&mut self) {
         self.give_back();
     }
@@ -128,9 +128,9 @@ mod tests {
     fn lines_come_back_as_they_were() {
         let long = vec![b'v'; 300];
         let lines: Vec<Line<'_>> = vec![(b":path", b"/a"), (b"", b""), (b"x", &long), (b"x", b"\0\xff")];
-        let held = HeldLines::keep(&Headers::new(lines.clone()), 0);
-        assert_eq!(held.headers().iter().collect::<Vec<_>>(), lines);
-        let none = HeldLines::keep(&Headers::default(), 0);
+        let kept = KeptLines::keep(&Headers::new(lines.clone()), 0);
+        assert_eq!(kept.headers().iter().collect::<Vec<_>>(), lines);
+        let none = KeptLines::keep(&Headers::default(), 0);
         assert_eq!(none.headers().iter().count(), 0);
     }
 }

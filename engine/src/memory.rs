@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A number of bytes that all requests of a VM share.
-pub(crate) struct Room {
+pub(crate) struct MemoryLimit {
     limit: usize,
     used: AtomicUsize,
 }
 
-impl Room {
-    /// A room for `limit` bytes, of which none is used.
+impl MemoryLimit {
+    /// A limit of so many bytes, of which none is used.
     pub(crate) const fn new(limit: usize) -> Self {
         Self { limit, used: AtomicUsize::new(0) }
     }
@@ -22,7 +22,7 @@ impl Room {
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Gives bytes back that [`Room::take`] took.
+    /// Gives bytes back that [`MemoryLimit::take`] took.
     pub(crate) fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -30,23 +30,23 @@ impl Room {
 
 /// A number of bytes that the senders of requests share. While more than half of them are used, a sender gets no more than
 /// its share, so it cannot take from the others what they need.
-pub(crate) struct SharedRoom {
+pub(crate) struct SharedMemory {
     limit: usize,
     used: usize,
     /// How much each of the senders uses that use any, by their names
     senders: Vec<(Arc<str>, usize)>,
 }
 
-/// Why a room has no space for a request.
+/// Why a request gets no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoRoom {
-    /// The room is full.
+pub(crate) enum NoMemory {
+    /// The limit is reached.
     Full,
-    /// More than half of the room is used, and the sender has its share.
+    /// More than half of the memory is used, and the sender has its share.
     Share,
 }
 
-impl NoRoom {
+impl NoMemory {
     /// The reason of a refusal.
     pub(crate) const fn reason(self) -> Reason {
         match self {
@@ -56,11 +56,11 @@ impl NoRoom {
     }
 }
 
-impl SharedRoom {
-    /// The room has so many shares.
+impl SharedMemory {
+    /// The memory has so many shares.
     const SHARES: usize = 16;
 
-    /// A room for `limit` bytes, of which none is used.
+    /// A limit of so many bytes, of which none is used.
     pub(crate) const fn new(limit: usize) -> Self {
         Self { limit, used: 0, senders: Vec::new() }
     }
@@ -68,14 +68,14 @@ impl SharedRoom {
     /// Takes so many bytes for a sender. The caller gives them back.
     ///
     /// # Errors
-    /// There is no space for them, and nothing is taken.
+    /// There is no memory for them, and nothing is taken.
     #[inline(never)]
-    pub(crate) fn take(&mut self, sender: &Arc<str>, bytes: usize) -> Result<(), NoRoom> {
-        let used = self.used.checked_add(bytes).filter(|used| *used <= self.limit).ok_or(NoRoom::Full)?;
+    pub(crate) fn take(&mut self, sender: &Arc<str>, bytes: usize) -> Result<(), NoMemory> {
+        let used = self.used.checked_add(bytes).filter(|used| *used <= self.limit).ok_or(NoMemory::Full)?;
         let place = self.find(sender);
         let own = place.ok().and_then(|at| self.senders.get(at)).map_or(0, |(_, own)| *own) + bytes;
         if used > self.limit / 2 && own > self.limit / Self::SHARES {
-            return Err(NoRoom::Share);
+            return Err(NoMemory::Share);
         }
         self.used = used;
         match place {
@@ -93,7 +93,7 @@ impl SharedRoom {
         self.senders.binary_search_by(|(name, _)| (**name).cmp(sender))
     }
 
-    /// Gives bytes back that [`SharedRoom::take`] took for this sender.
+    /// Gives bytes back that [`SharedMemory::take`] took for this sender.
     #[inline(never)]
     pub(crate) fn give_back(&mut self, sender: &Arc<str>, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
@@ -113,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     const LIMIT: usize = 1600;
-    const SHARE: usize = LIMIT / SharedRoom::SHARES;
+    const SHARE: usize = LIMIT / SharedMemory::SHARES;
 
     /// What becomes of the requests of a few senders.
     #[derive(Debug, Clone)]
@@ -139,9 +139,9 @@ mod tests {
     proptest! {
         /// The model is the list of the requests that wait.
         #[test]
-        fn a_room_is_bounded_and_nobody_takes_the_space_of_others(events in events()) {
+        fn memory_is_bounded_and_nobody_takes_that_of_others(events in events()) {
             let name = |sender: usize| Arc::from(format!("tenant-{sender}"));
-            let mut room = SharedRoom::new(LIMIT);
+            let mut memory = SharedMemory::new(LIMIT);
             let mut waiting: Vec<(usize, usize)> = Vec::new();
             let of = |waiting: &[(usize, usize)], one: usize| -> usize {
                 waiting.iter().filter(|(sender, _)| *sender == one).map(|(_, bytes)| bytes).sum()
@@ -153,7 +153,7 @@ mod tests {
                     Event::End(request) => {
                         if !waiting.is_empty() {
                             let (sender, bytes) = waiting.swap_remove(request % waiting.len());
-                            room.give_back(&name(sender), bytes);
+                            memory.give_back(&name(sender), bytes);
                         }
                         continue;
                     }
@@ -163,12 +163,12 @@ mod tests {
                         (sender, waiting[at].1, Some(at))
                     }
                 };
-                let taken = room.take(&name(sender), bytes);
+                let taken = memory.take(&name(sender), bytes);
                 let own = of(&waiting, sender) + bytes;
                 let expected = if all + bytes > LIMIT {
-                    Err(NoRoom::Full)
+                    Err(NoMemory::Full)
                 } else if all + bytes > LIMIT / 2 && own > SHARE {
-                    Err(NoRoom::Share)
+                    Err(NoMemory::Share)
                 } else {
                     Ok(())
                 };
@@ -176,43 +176,43 @@ mod tests {
                 if taken.is_ok() {
                     if let Some(at) = moved {
                         let (before, bytes) = waiting.swap_remove(at);
-                        room.give_back(&name(before), bytes);
+                        memory.give_back(&name(before), bytes);
                     }
                     waiting.push((sender, bytes));
                 }
                 let all: usize = waiting.iter().map(|(_, bytes)| bytes).sum();
-                prop_assert_eq!(room.used, all);
+                prop_assert_eq!(memory.used, all);
                 prop_assert!(all <= LIMIT);
                 let senders: std::collections::BTreeSet<usize> = waiting.iter().map(|(sender, _)| *sender).collect();
-                prop_assert_eq!(room.senders.len(), senders.len());
-                // Up to eight others, whatever they do, leave room for the share of one who has nothing.
+                prop_assert_eq!(memory.senders.len(), senders.len());
+                // Up to eight others, whatever they do, leave memory for the share of one who has nothing.
                 let newcomer = name(99);
                 if senders.len() <= 8 {
-                    prop_assert_eq!(room.take(&newcomer, SHARE), Ok(()));
-                    room.give_back(&newcomer, SHARE);
+                    prop_assert_eq!(memory.take(&newcomer, SHARE), Ok(()));
+                    memory.give_back(&newcomer, SHARE);
                 }
             }
             for (sender, bytes) in waiting {
-                room.give_back(&name(sender), bytes);
+                memory.give_back(&name(sender), bytes);
             }
-            prop_assert_eq!((room.used, room.senders.len()), (0, 0));
+            prop_assert_eq!((memory.used, memory.senders.len()), (0, 0));
         }
     }
 
     /// Eight senders of which one was first, and what a ninth gets.
     #[test]
-    fn one_sender_gets_half_of_the_room_and_others_their_shares() {
+    fn one_sender_gets_half_of_the_memory_and_others_their_shares() {
         let name = |sender: usize| Arc::from(sender.to_string());
-        let mut room = SharedRoom::new(LIMIT);
-        while room.take(&name(0), 10).is_ok() {}
-        assert_eq!((room.used, room.take(&name(0), 1)), (LIMIT / 2, Err(NoRoom::Share)));
+        let mut memory = SharedMemory::new(LIMIT);
+        while memory.take(&name(0), 10).is_ok() {}
+        assert_eq!((memory.used, memory.take(&name(0), 1)), (LIMIT / 2, Err(NoMemory::Share)));
         for sender in 1..9 {
-            while room.take(&name(sender), 10).is_ok() {}
-            assert_eq!(room.used, LIMIT / 2 + sender * SHARE);
+            while memory.take(&name(sender), 10).is_ok() {}
+            assert_eq!(memory.used, LIMIT / 2 + sender * SHARE);
         }
-        assert_eq!(room.take(&name(9), 1), Err(NoRoom::Full));
-        room.give_back(&name(0), 10);
-        assert_eq!(room.take(&name(0), 10), Err(NoRoom::Share));
-        assert_eq!(room.take(&name(9), 10), Ok(()));
+        assert_eq!(memory.take(&name(9), 1), Err(NoMemory::Full));
+        memory.give_back(&name(0), 10);
+        assert_eq!(memory.take(&name(0), 10), Err(NoMemory::Share));
+        assert_eq!(memory.take(&name(9), 10), Ok(()));
     }
 }

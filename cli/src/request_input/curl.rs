@@ -1,7 +1,7 @@
 //! A curl command that somebody pasted, as the request that curl would send (`man curl`). Only the options that change the
 //! request count.
 
-use super::{DescribedRequest, Material, PastedCommand, shell, windows};
+use super::{Material, PastedCommand, RequestInput, shell, windows};
 use lexopt::{Arg, ValueExt as _};
 use std::ffi::OsString;
 
@@ -50,7 +50,7 @@ struct Parts {
 ///
 /// # Errors
 /// A sentence that says what to change.
-pub(crate) fn parse(command: &str, material: &mut Material) -> Result<DescribedRequest, String> {
+pub(crate) fn parse(command: &str, material: &mut Material) -> Result<RequestInput, String> {
     let command = command.replace("\r\n", "\n");
     let command = command.trim();
     let command = PROMPTS.iter().find_map(|prompt| command.strip_prefix(prompt)).unwrap_or(command).trim_start();
@@ -61,7 +61,7 @@ pub(crate) fn parse(command: &str, material: &mut Material) -> Result<DescribedR
         return Err("--curl: the command does not begin with `curl`: paste only the curl command".to_owned());
     }
     let mut parser = lexopt::Parser::from_args(words.map(OsString::from));
-    let (mut parts, mut request) = (Parts::default(), DescribedRequest { notes, ..DescribedRequest::default() });
+    let (mut parts, mut request) = (Parts::default(), RequestInput { notes, ..RequestInput::default() });
     while let Some(arg) = parser.next().map_err(|error| wrong(&error))? {
         let name = match arg {
             Arg::Value(url) => {
@@ -104,7 +104,7 @@ fn is_assignment(word: &str) -> bool {
 ///
 /// # Errors
 /// The verdict depends on it: it stands in the method, in the URL or in the key.
-fn told_replaced(request: &mut DescribedRequest, replaced: &[String]) -> Result<(), String> {
+fn told_replaced(request: &mut RequestInput, replaced: &[String]) -> Result<(), String> {
     let keys = request.headers.iter().filter(|(name, _)| name == "idempotency-key").map(|(_, value)| value);
     let decisive: Vec<&String> = [&request.method, &request.url].into_iter().chain(keys).collect();
     if let Some(text) = replaced.iter().find(|text| decisive.iter().any(|place| place.contains(*text))) {
@@ -145,7 +145,7 @@ impl Parts {
         &mut self,
         name: &str,
         value: &str,
-        request: &mut DescribedRequest,
+        request: &mut RequestInput,
         material: &mut Material,
     ) -> Result<(), String> {
         let file = value.strip_prefix('@');
@@ -215,7 +215,7 @@ impl Parts {
     }
 
     /// Puts the parts together, with the method, the URL and the content type that curl would send.
-    fn finish(mut self, mut request: DescribedRequest) -> Result<DescribedRequest, String> {
+    fn finish(mut self, mut request: RequestInput) -> Result<RequestInput, String> {
         let Some(url) = self.urls.first() else { return Err("--curl: the command has no URL".to_owned()) };
         let mut url = match url.split_once("://") {
             None => format!("http://{url}"),
@@ -292,7 +292,7 @@ fn encoded(value: &str, material: &mut Material) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
 
-    fn read(command: &str) -> DescribedRequest {
+    fn read(command: &str) -> RequestInput {
         parse(command, &mut Material::default()).unwrap_or_else(|why| panic!("{command}: {why}"))
     }
 
@@ -300,7 +300,7 @@ mod tests {
         parse(command, &mut Material::default()).err().unwrap()
     }
 
-    fn headers(request: &DescribedRequest) -> Vec<String> {
+    fn headers(request: &RequestInput) -> Vec<String> {
         request.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect()
     }
 

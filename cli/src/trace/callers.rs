@@ -1,64 +1,60 @@
 //! Who the caller is, and what the request needs besides: signatures, identity, stores, the body.
 
-use super::{Decided, Step, StepName};
+use super::{Found, Step, Told};
 use crate::explanations;
-use edge_idempotency_engine::problem::{Code, Reason};
+use edge_idempotency_engine::exchange::TraceEvent;
+use edge_idempotency_engine::problem::{Code, Problem, Reason};
 use serde_json::Value;
 
-const IDENTITY_CODES: [Code; 3] = [Code::IdentityMissing, Code::IdentityInvalid, Code::IdentityReserved];
-
-impl Decided<'_> {
-    /// The signature of a webhook's delivery, or of a signed caller.
-    pub(super) fn signature_step(&self) -> Option<Step> {
-        let is_webhook = self.route.is_some_and(|route| route.webhook.is_some());
-        let caller = self.exchange.signer(self.policy);
-        if !is_webhook && caller.is_none() {
-            return None;
-        }
-        let provider = self.exchange.provider_name();
-        let who = match (caller, provider) {
+impl Told<'_> {
+    /// Who has signed the request.
+    fn sender(&self) -> String {
+        match (self.exchange.signer(self.policy), self.exchange.provider_name()) {
             (Some(caller), _) => format!("the signed caller `{caller}`"),
             (None, Some(provider)) => format!("provider `{provider}`"),
             (None, None) => "the webhook".to_owned(),
+        }
+    }
+
+    /// The signature of a webhook's delivery, or of a signed caller.
+    pub(super) fn signature_step(&self, found: &Found<'_>) -> Step {
+        let who = self.sender();
+        let step = match found.problem {
+            Some(problem) => self.refused_delivery(found, problem),
+            None if found.has(|event| matches!(event, TraceEvent::Verified)) => {
+                Step::new(found.step, format!("The signature of {who} fits."))
+            }
+            None => Step::new(found.step, format!("The signature of {who} is not verified yet.")),
         };
-        let codes = [
-            Code::SignatureInvalid,
-            Code::WebhookUnknown,
-            Code::WebhookSignatureInvalid,
-            Code::TransportTranslationFailed,
-            Code::DependencyUnavailable,
-            Code::UnsupportedContentEncoding,
-        ];
-        let Some(problem) = self.is_refused_by(&codes) else {
-            return Some(Step::new(StepName::Signature, format!("The signature of {who} fits.")).with(self.lookups()));
-        };
-        let code = problem.code.name();
+        let meaning = step.details.clone();
+        Step { details: lookups(found), ..step }.with(meaning)
+    }
+
+    /// A delivery or a signed request that is refused, with the reason that the sender is not told.
+    pub(super) fn refused_delivery(&self, found: &Found<'_>, problem: &Problem) -> Step {
+        let (who, code) = (self.sender(), problem.code.name());
         let reason = self.exchange.reason().map(Reason::name);
         let text = match reason {
             Some(reason) => format!("Refused ({who}): {code}, reason {reason}."),
             None => format!("Refused ({who}): {code}."),
         };
-        let meaning = reason.and_then(|reason| explanations::of_reason(code, reason));
-        Some(Step::new(StepName::Signature, text).with(self.lookups()).with(meaning))
+        Step::new(found.step, text).with(reason.and_then(|reason| explanations::of_reason(code, reason)))
     }
 
-    pub(super) fn identity_step(&self, hints: &mut Vec<String>) -> Option<Step> {
-        let route = self.route;
-        if route.is_some_and(|route| route.webhook.is_some()) {
-            let identity = self.exchange.identity()?;
+    pub(super) fn identity_step(&self, found: &Found<'_>, hints: &mut Vec<String>) -> Step {
+        if self.route.is_some_and(|route| route.webhook.is_some())
+            && let Some(identity) = found.identity()
+        {
             let (tenant, project) = (identity.tenant.as_str(), identity.project.as_str());
             let subject = identity.subject.as_str();
-            return Some(Step::new(
-                StepName::Identity,
+            return Step::new(
+                found.step,
                 format!("The webhook's binding gives tenant {tenant}, project {project}, subject {subject}."),
-            ));
+            );
         }
-        if self.sources.is_empty() {
-            return None;
-        }
-        let problem = self.is_refused_by(&IDENTITY_CODES);
+        let problem = found.problem;
         let counting = self.sources.iter().find(|source| source.counts());
-        let text = match (problem, self.exchange.identity(), counting) {
+        let text = match (problem, found.identity(), counting) {
             (Some(problem), ..) => problem.detail.clone().into_owned(),
             (None, Some(identity), Some(source)) => format!(
                 "Source `{}` gives tenant {}, project {}, subject {}.",
@@ -67,12 +63,18 @@ impl Decided<'_> {
                 identity.project.as_str(),
                 identity.subject.as_str()
             ),
+            (None, Some(identity), None) => format!(
+                "The caller has tenant {}, project {}, subject {}.",
+                identity.tenant.as_str(),
+                identity.project.as_str(),
+                identity.subject.as_str()
+            ),
             (None, None, Some(source)) => {
                 format!("Source `{}` has values; this request needs no identity.", source.name())
             }
-            (None, ..) => "No source has a value; this request needs no identity.".to_owned(),
+            (None, None, None) => "No source has a value; this request needs no identity.".to_owned(),
         };
-        let mut step = Step::new(StepName::Identity, text);
+        let mut step = Step::new(found.step, text);
         step.details.extend(self.sources.iter().flat_map(|source| {
             source
                 .to_string()
@@ -106,41 +108,34 @@ impl Decided<'_> {
                 format!("The {} of source `{}` {why} ({place}).", part.member, part.source)
             }));
         }
-        Some(step)
+        step
     }
 
-    /// What the stores and the backend were asked before the request goes on.
-    pub(super) fn stores_step(&self) -> Option<Step> {
-        let is_webhook = self.route.is_some_and(|route| route.webhook.is_some());
-        let codes =
-            [Code::DependencyUnavailable, Code::KeyReused, Code::KeyInFlight, Code::KeyUnknown, Code::OperationUnknown];
-        let problem = self.is_refused_by(&codes).filter(|_| !is_webhook);
-        let lookups = if is_webhook { Vec::new() } else { self.lookups() };
-        if lookups.is_empty() && problem.is_none() {
-            return None;
-        }
-        let text = match problem {
+    /// What Restate and the guard were asked before the request goes on.
+    pub(super) fn stores_step(&self, found: &Found<'_>) -> Step {
+        let text = match found.problem {
             Some(problem) => problem.detail.clone().into_owned(),
             None => "What had to be asked before the request goes on was answered.".to_owned(),
         };
-        Some(Step::new(StepName::Stores, text).with(lookups))
+        Step::new(found.step, text).with(lookups(found))
     }
 
-    fn lookups(&self) -> Vec<String> {
-        let told = |(store, result): &(&str, &str)| {
-            format!("asked {store}: {result} (from `lookups` of the request document, or made up)")
-        };
-        self.exchange.lookups().iter().map(told).collect()
+    /// The body, which is why the request is refused.
+    pub(super) fn body_step(&self, found: &Found<'_>) -> Step {
+        let text = found.problem.map(|problem| problem.detail.clone().into_owned()).unwrap_or_default();
+        Step::new(found.step, text).with([format!("the body has {} bytes", self.request.body.len())])
     }
+}
 
-    /// The body, if it is why the request is refused.
-    pub(super) fn body_step(&self, last: Option<StepName>) -> Option<Step> {
-        let problem = self.problem.filter(|_| last == Some(StepName::Body))?;
-        Some(
-            Step::new(StepName::Body, problem.detail.clone())
-                .with([format!("the body has {} bytes", self.request.body.len())]),
-        )
-    }
+/// Who was asked in a step, and what came of it.
+fn lookups(found: &Found<'_>) -> Vec<String> {
+    let told = found.events.iter().filter_map(|event| match event {
+        TraceEvent::Lookup { store, result } => {
+            Some(format!("asked {store}: {result} (from `lookups` of the request document, or made up)"))
+        }
+        _ => None,
+    });
+    told.collect()
 }
 
 /// The members of an object that are there, as `name: value`.

@@ -1,7 +1,8 @@
 //! Path and route: how the path is read, which route counts, and which routes nearly matched.
 
-use super::{Decided, Step, StepName};
-use edge_idempotency_engine::policy::{NormalPath, Route, Template, split_query};
+use super::{Found, Step, Told};
+use edge_idempotency_engine::exchange::TraceEvent;
+use edge_idempotency_engine::policy::{Route, Template, split_query};
 use edge_idempotency_engine::problem::Code;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -17,13 +18,7 @@ struct NearRoute<'p> {
     distance: usize,
 }
 
-impl Decided<'_> {
-    /// The path in its normal form, without a query; `None` if it has none.
-    pub(super) fn path(&self) -> Option<String> {
-        let (path, _) = split_query(self.request.target.as_bytes());
-        NormalPath::parse(path).ok().map(|path| path.as_str().to_owned())
-    }
-
+impl Told<'_> {
     fn authority(&self) -> String {
         self.values(":authority").pop().unwrap_or_default()
     }
@@ -32,17 +27,17 @@ impl Decided<'_> {
         self.values(":method").pop().unwrap_or_default()
     }
 
-    pub(super) fn path_step(&self, path: Option<&str>, is_closed: bool) -> Step {
+    pub(super) fn path_step(&self, found: &Found<'_>) -> Step {
         let (sent, query) = split_query(self.request.target.as_bytes());
         let sent = String::from_utf8_lossy(sent);
-        let text = match (self.is_refused_by(&[Code::PathAmbiguous]), path) {
-            // The path is one, so it is the query or the authority.
-            (Some(problem), Some(_)) => format!("{sent} on {}: {}", self.authority(), problem.detail),
-            (Some(problem), None) => format!("{sent}: {}", problem.detail),
-            (None, Some(path)) if is_closed => format!(
+        let text = match (found.problem, self.path) {
+            (_, Some(path)) if found.has(|event| matches!(event, TraceEvent::Closed)) => format!(
                 "{path} is closed to clients: it is a path of the backend's own (`/restate`, `backend.reserved_paths`), or its \
                  first segment is the guard, or the service of a target."
             ),
+            // The path is one, so it is the query or the authority.
+            (Some(problem), Some(_)) => format!("{sent} on {}: {}", self.authority(), problem.detail),
+            (Some(problem), None) => format!("{sent}: {}", problem.detail),
             (None, Some(path)) if path == sent => format!("{path} is already in its normal form."),
             (None, Some(path)) => format!("{sent} is read as {path}, and forwarded in this form."),
             (None, None) => format!("{sent} cannot be read."),
@@ -50,22 +45,28 @@ impl Decided<'_> {
         let query = query.map(|query| {
             format!("The query ?{} plays no part in the choice of the route.", String::from_utf8_lossy(query))
         });
-        Step::new(StepName::Path, text).with(query)
+        Step::new(found.step, text).with(query)
     }
 
-    pub(super) fn route_step(&self, path: &str, hints: &mut Vec<String>) -> Step {
+    pub(super) fn route_step(&self, found: &Found<'_>, hints: &mut Vec<String>) -> Step {
         let method = self.method();
-        let text = match (self.route, self.problem.map(|problem| problem.code)) {
-            _ if self.exchange.is_operation() => format!("{path} asks for an operation by its id (`operations`)."),
+        let path = self.path.unwrap_or_default();
+        let is_operation = found.has(|event| matches!(event, TraceEvent::Operation));
+        let is_recovery = found.has(|event| matches!(event, TraceEvent::Recovery(_)));
+        let text = match (self.route, found.problem.map(|problem| problem.code)) {
+            (_, Some(Code::PathAmbiguous)) => {
+                format!("{path}: {}", found.problem.map(|problem| problem.detail.as_ref()).unwrap_or_default())
+            }
+            _ if is_operation => format!("{path} asks for an operation by its id (`operations`)."),
             (Some(route), Some(Code::MethodNotAllowed)) => {
                 format!("{} has this path, but not the method {method}.", route.endpoint)
             }
-            (Some(route), _) if self.exchange.is_recovery() => {
+            (Some(route), _) if is_recovery => {
                 format!("{path} asks for a stored result of `{}`, by its key.", route.endpoint)
             }
             (Some(route), _) => format!("`{}` matches: {}", route.endpoint, self.declared(route)),
             (None, Some(Code::MethodNotAllowed)) => {
-                let allow = self.problem.and_then(|problem| problem.allow.clone()).unwrap_or_default();
+                let allow = found.problem.and_then(|problem| problem.allow.clone()).unwrap_or_default();
                 hints.push(format!("Send one of the methods {allow}, or declare {method} in a route with this path."));
                 format!("The path is declared, but not with the method {method}: its methods are {allow}.")
             }
@@ -82,13 +83,13 @@ impl Decided<'_> {
                 self.exchange.policy_name().unwrap_or_default()
             ),
         };
-        let mut step = Step::new(StepName::Route, text);
+        let mut step = Step::new(found.step, text);
         if let Some(route) = self.route {
             let values = route.template.values(path).unwrap_or_default();
             let pairs = route.template.parameters().zip(values);
             step.details.extend(pairs.map(|(name, value)| format!("the parameter {{{name}}} is {value}")));
         }
-        if self.exchange.is_operation() || self.exchange.is_recovery() {
+        if is_operation || is_recovery {
             return step;
         }
         let mut near = self.near_routes(path, &method);
@@ -96,7 +97,7 @@ impl Decided<'_> {
         // Of several routes with one path, the one with the method is the nearest.
         let mut paths = std::collections::BTreeSet::new();
         near.retain(|near| paths.insert((near.route.template.to_string(), self.hosts(near.route))));
-        if let (None, Some(nearest), Some(problem)) = (self.route, near.first(), self.problem)
+        if let (None, Some(nearest), Some(problem)) = (self.route, near.first(), found.problem)
             && !matches!(problem.code, Code::MethodNotAllowed | Code::PathAmbiguous)
         {
             hints.push(format!("The nearest route is {}: {}.", self.declared(nearest.route), nearest.why));

@@ -1,14 +1,14 @@
 //! What reaches the filter of a URL, a Host header and a method that somebody wrote down: what clients do not send as it is
 //! written (`man curl`), and what the gateway changes or answers before the filter (docs/contract.md section 2).
 
-use super::DescribedRequest;
+use super::RequestInput;
 
 /// The methods that Envoy's parser of HTTP/1.1 takes (`kValidMethods` of its `balsa_parser.cc`).
 const HTTP1_METHODS: &str = "ACL BIND CHECKOUT CONNECT COPY DELETE GET HEAD LINK LOCK MERGE MKACTIVITY MKCALENDAR \
                              MKCOL MOVE MSEARCH NOTIFY OPTIONS PATCH POST PROPFIND PROPPATCH PURGE PUT REBIND REPORT \
                              SEARCH SOURCE SUBSCRIBE TRACE UNBIND UNLINK UNLOCK UNSUBSCRIBE";
 
-impl DescribedRequest {
+impl RequestInput {
     /// Turns URL and Host header into the URL that the filter sees, and notes what is not as it was written.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn settled(url: &str, host: Option<&str>) -> (String, usize) {
-        let mut request = DescribedRequest { method: "POST".to_owned(), url: url.to_owned(), ..Default::default() };
+        let mut request = RequestInput { method: "POST".to_owned(), url: url.to_owned(), ..Default::default() };
         if let Some(host) = host {
             request.add_header(&format!("Host: {host}")).unwrap();
         }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_the_gateway_answers_is_told() {
         let mut request =
-            DescribedRequest { method: "post".to_owned(), url: "https://a/".to_owned(), ..Default::default() };
+            RequestInput { method: "post".to_owned(), url: "https://a/".to_owned(), ..Default::default() };
         request.settle().unwrap();
         assert!(request.notes.join(" ").contains("400 to the method post"));
         request.add_header("Host:").unwrap();

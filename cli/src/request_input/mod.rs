@@ -1,4 +1,4 @@
-//! A request as a person describes it: a curl command, or a method, a URL, headers and data, with the token of the caller.
+//! A request as a person gives it to `explain`: a curl command, or a method, a URL, headers and data, with the token of the caller.
 //!
 //! | module | subject |
 //! |---|---|
@@ -24,7 +24,7 @@ use std::path::Path;
 
 /// A request that was described.
 #[derive(Debug, Default)]
-pub(crate) struct DescribedRequest {
+pub(crate) struct RequestInput {
     pub(crate) method: String,
     pub(crate) url: String,
     /// Names in lower case
@@ -88,7 +88,7 @@ impl Material {
     }
 }
 
-impl DescribedRequest {
+impl RequestInput {
     /// Adds a header as curl's `-H` takes it: `Name: value`, `Name;` with an empty value, `Name:` to leave it out.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_description_becomes_a_request_document() {
         let mut request =
-            DescribedRequest { method: "POST".to_owned(), url: "https://a?x=1".to_owned(), ..Default::default() };
+            RequestInput { method: "POST".to_owned(), url: "https://a?x=1".to_owned(), ..Default::default() };
         for line in ["Idempotency-Key: k", "Host: b:8443", "X-None:", "X-Empty;"] {
             request.add_header(line).unwrap();
         }
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_malformed_header_is_not_repeated() {
-        let error = |line: &str| DescribedRequest::default().add_header(line).unwrap_err();
+        let error = |line: &str| RequestInput::default().add_header(line).unwrap_err();
         for line in
             ["Authorization Bearer planted", "planted1", "planted", "planted1 a: b", "Bearer\tplanted", "{planted: a}"]
         {

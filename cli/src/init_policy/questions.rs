@@ -1,6 +1,6 @@
 //! Asks on a terminal for what the options leave open.
 
-use super::answers::{BackendChoice, IdentityKind, POLICIES, RouteAnswer, StarterAnswers};
+use super::answers::{BackendChoice, IdentityKind, InitAnswers, POLICIES, RouteAnswer};
 use dialoguer::{Confirm, Input, Select, theme::ColorfulTheme, theme::SimpleTheme, theme::Theme};
 
 /// What options say; `None` where somebody has to be asked, or the usual answer taken.
@@ -105,7 +105,7 @@ impl Respondent for Terminal {
 ///
 /// # Errors
 /// Nobody answers any more.
-pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Result<StarterAnswers, String> {
+pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Result<InitAnswers, String> {
     let backend = match given.backend {
         Some(backend) => backend,
         None => {
@@ -165,7 +165,7 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
             respondent.confirm("Begin in shadow mode, in which the filter refuses nothing and only counts?", false)?
         }
     };
-    Ok(StarterAnswers {
+    Ok(InitAnswers {
         backend,
         cluster,
         identity,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Surroundings};
+use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::lookup_stores::LookupStores;
 use e2e::prometheus::{Programs, Prometheus};
 use e2e::raw::Request;
@@ -32,7 +32,7 @@ const FAILING: &str = "failing";
 const TENANTS: usize = 6;
 
 /// Everything that runs, after all requests were sent and counted.
-pub(crate) struct World {
+pub(crate) struct ObservabilitySetup {
     pub(crate) prometheus: Prometheus,
     pub(crate) mix: Mix,
     /// How many deliveries were looked up while both stores answered.
@@ -41,12 +41,12 @@ pub(crate) struct World {
     pub(crate) of_many_tenants: usize,
     /// Envoy's counters of failed VMs, as its admin interface has them.
     pub(crate) vm_failures: Vec<(&'static str, u64)>,
-    pub(crate) gateway: Gateway,
+    pub(crate) gateway: TestGateway,
     pub(crate) stores: LookupStores,
     _directory: TempDir,
 }
 
-impl World {
+impl ObservabilitySetup {
     pub(crate) fn start(programs: &Programs) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let stores = LookupStores::start(directory.path())?;
@@ -54,13 +54,13 @@ impl World {
         let mut listeners = mix.listeners.clone();
         let own = [(FOLDING, folding()), (HOOKS, hooks()), (FAILING, failing()?)];
         listeners.extend(own.map(|(name, listener)| (name.to_owned(), listener)));
-        let around = Surroundings {
+        let around = TestEnvironment {
             concurrency: 2,
             environment: mix.environment.clone(),
             stores: Some(stores.stores()),
-            ..Surroundings::default()
+            ..TestEnvironment::default()
         };
-        let gateway = Gateway::start_within(&around, &listeners)?;
+        let gateway = TestGateway::start_within(&around, &listeners)?;
         let prometheus = Prometheus::start(
             programs,
             directory.path(),
@@ -68,15 +68,15 @@ impl World {
             &hastened(&text("prometheus-rules.yaml")?)?,
         )?;
         let (deliveries, of_many_tenants, vm_failures) = (0, 0, Vec::new());
-        let mut world =
+        let mut setup =
             Self { prometheus, mix, deliveries, of_many_tenants, vm_failures, gateway, stores, _directory: directory };
         for phase in 1..=PHASES {
-            world.phase(phase).with_context(|| format!("phase {phase}"))?;
+            setup.phase(phase).with_context(|| format!("phase {phase}"))?;
         }
         if let Some(path) = env::var_os("EDGE_DASHBOARD_DATA") {
-            picture::write(&mut world, path.as_ref())?;
+            picture::write(&mut setup, path.as_ref())?;
         }
-        Ok(world)
+        Ok(setup)
     }
 
     /// Sends everything once, and waits until Prometheus has it.

@@ -87,7 +87,7 @@ pub(crate) fn run_command<A: AsRef<OsStr>>(
 }
 
 /// The demo's stack. Tests run one at a time.
-pub(crate) struct World {
+pub(crate) struct AdminSetup {
     pub(crate) stack: Stack,
     pub(crate) policy: PathBuf,
     program: PathBuf,
@@ -95,11 +95,11 @@ pub(crate) struct World {
 }
 
 /// A test of the stack.
-pub(crate) fn test(name: &str, body: impl AsyncFnOnce(&World) -> Result<()> + Send + 'static) -> Test<World> {
-    Test::new(name, move |world: &World| runtime()?.block_on(body(world)))
+pub(crate) fn test(name: &str, body: impl AsyncFnOnce(&AdminSetup) -> Result<()> + Send + 'static) -> Test<AdminSetup> {
+    Test::new(name, move |setup: &AdminSetup| runtime()?.block_on(body(setup)))
 }
 
-impl World {
+impl AdminSetup {
     pub(crate) fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let mut policy: Value = serde_json::from_str(POLICY)?;
@@ -121,7 +121,7 @@ impl World {
         run_command(&self.program, &self.stack.restate.admin_url(), &[], args)
     }
 
-    /// As [`World::run`], for results of a user at an endpoint.
+    /// As [`AdminSetup::run`], for results of a user at an endpoint.
     pub(crate) fn run_for(&self, action: &str, endpoint: &str, user: &str, key: &str, more: &[&str]) -> Result<Ran> {
         let (policy, subject) = (self.policy.display().to_string(), format!("user:{user}"));
         let args =

@@ -37,7 +37,7 @@ const SETTLE: Duration = Duration::from_secs(90);
 
 /// What is run, and how.
 #[derive(Clone, Debug)]
-pub struct WorldOptions {
+pub struct SystemOptions {
     /// Envoy, Restate, OpenBao, the module; as the service the program that serves [`crate::service`].
     pub tools: Tools,
     /// The program `idempotency-guard`.
@@ -51,7 +51,7 @@ pub struct WorldOptions {
 }
 
 /// The running set-up. Dropping it ends every process.
-pub struct World {
+pub struct RunningSystem {
     /// The backend.
     pub restate: Vec<Mutex<Restate>>,
     /// Node addresses, where metrics are.
@@ -108,10 +108,10 @@ impl RestartableProgram {
     }
 }
 
-impl World {
+impl RunningSystem {
     /// Starts everything, and waits until requests can be answered. It has to run within a `LocalSet`.
-    pub async fn start(options: &WorldOptions) -> Result<Self> {
-        let WorldOptions { tools, guard, directory, nodes, sabotage } = options;
+    pub async fn start(options: &SystemOptions) -> Result<Self> {
+        let SystemOptions { tools, guard, directory, nodes, sabotage } = options;
         let Some(openbao) = tools.openbao.clone() else {
             bail!("OpenBao is not there, and webhooks need it: run `make openbao`, or set EDGE_OPENBAO");
         };
@@ -219,7 +219,7 @@ impl World {
         first.register(&loopback_url(guard_address.port())).await?;
         first.register(&balancer.gateway_url()).await?;
         let restate = restate.into_iter().map(Mutex::new).collect();
-        let world = Self {
+        let system = Self {
             restate,
             node_urls: metadata,
             envoys,
@@ -232,8 +232,8 @@ impl World {
             balancer: Mutex::new(balancer),
             _ports: slice,
         };
-        world.known_everywhere().await?;
-        Ok(world)
+        system.known_everywhere().await?;
+        Ok(system)
     }
 
     /// Every node serves what was registered with the first one.

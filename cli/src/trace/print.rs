@@ -1,8 +1,8 @@
 //! The verdict, its steps and what follows from them, as text for people.
 
-use super::{StepResult, Steps, callers::pairs};
+use super::{StepResult, Steps, callers::pairs, name};
 use crate::explanations;
-use crate::plain::printable;
+use crate::terminal_text::printable;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ impl Steps {
                 StepResult::Refused => "REFUSED HERE. ",
                 StepResult::WouldRefuse => "WOULD BE REFUSED HERE. ",
             };
-            let _ = writeln!(text, "{:<10}{mark}{}", step.name.name(), printable(&step.text));
+            let _ = writeln!(text, "{:<10}{mark}{}", name(step.step), printable(&step.text));
             for detail in &step.details {
                 let _ = writeln!(text, "{:<10}  {}", "", printable(detail));
             }

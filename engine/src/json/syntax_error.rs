@@ -1,4 +1,4 @@
-//! Says why a text is no JSON document: names the usual slips as what they are, each with its line and column.
+//! Says why a text is no JSON document: names the usual mistakes as what they are, each with its line and column.
 
 use super::lex::string;
 use super::tree::JsonError;
@@ -27,8 +27,8 @@ pub(crate) fn reason(text: &[u8], error: &JsonError) -> String {
              `yq -o=json policy.yaml > policy.json`"
         );
     }
-    // A slip behind the place of the error is not its cause.
-    match first_slip(text).map(|(at, slip)| (place(text, at), slip)) {
+    // A mistake behind the place of the error is not its cause.
+    match first_mistake(text).map(|(at, mistake)| (place(text, at), mistake)) {
         Some(((line, column), (what, cure))) if (line, column) <= error.place() => {
             format!("{what} at line {line} column {column}: {cure}")
         }
@@ -78,12 +78,12 @@ fn yaml(text: &[u8]) -> Option<(usize, usize)> {
     (is_yaml || content == b"---").then_some((index + 1, indent + 1))
 }
 
-/// A slip, and what to do about it.
-type Slip = (&'static str, &'static str);
+/// A mistake, and what to do about it.
+type Mistake = (&'static str, &'static str);
 
 /// The first thing outside of strings that JSON does not have, and where it stands.
-fn first_slip(text: &[u8]) -> Option<(usize, Slip)> {
-    const COMMENT: Slip = ("a comment", "JSON has no comments; remove it");
+fn first_mistake(text: &[u8]) -> Option<(usize, Mistake)> {
+    const COMMENT: Mistake = ("a comment", "JSON has no comments; remove it");
     let mut rest = text;
     let mut comma = None;
     while let Some((first, after)) = rest.split_first() {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_slips_are_named_where_they_stand() {
+    fn the_usual_mistakes_are_named_where_they_stand() {
         for (text, expected) in [
             ("{\n \"a\": [1, 2,\n ]\n}", "a comma with nothing behind it at line 2 column 12: remove it"),
             ("{\"a\": 1 , }", "a comma with nothing behind it at line 1 column 9: remove it"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_behind_the_error_is_not_told() {
+    fn a_mistake_behind_the_error_is_not_told() {
         for text in ["{\"a\" 1, // why\n}", "{\"a\": tru, \"b\": [1,]}", "{\"a\": \"// # ,}", "{\"a\": \"#\", \"b\": }"]
         {
             assert_eq!(told(text.as_bytes()), Json::parse(text.as_bytes()).unwrap_err().to_string(), "{text}");

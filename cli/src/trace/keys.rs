@@ -1,9 +1,10 @@
 //! Policy and key: what the route asks for, the form of the key, and the rules for it.
 
-use super::{Decided, Step, StepName};
+use super::{Found, Step, Told};
+use edge_idempotency_engine::exchange::TraceEvent;
 use edge_idempotency_engine::key::{self, KeyError, KeyFormat, KeyGrammar, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH};
 use edge_idempotency_engine::policy::{Mode, PolicyKind};
-use edge_idempotency_engine::problem::{Code, Reason};
+use edge_idempotency_engine::problem::Reason;
 
 /// The header with the key.
 const KEY: &str = "idempotency-key";
@@ -13,9 +14,9 @@ fn characters(number: usize) -> String {
     if number == 1 { "1 character".to_owned() } else { format!("{number} characters") }
 }
 
-impl Decided<'_> {
-    pub(super) fn policy_step(&self) -> Option<Step> {
-        let name = self.exchange.policy_name()?;
+impl Told<'_> {
+    pub(super) fn policy_step(&self, found: &Found<'_>) -> Option<Step> {
+        let name = found.find(|event| if let TraceEvent::Policy(name) = event { Some(*name) } else { None })?;
         let meaning = match name {
             "REQUIRED_A" => "a key is required, and the filter rewrites it",
             "REQUIRED_B" => "the filter makes the key from the webhook's delivery",
@@ -24,79 +25,76 @@ impl Decided<'_> {
             "PROHIBITED" => "no key is allowed here",
             _ => "the filter refuses what no route declares",
         };
-        let mut step = Step::new(StepName::Policy, format!("{name}: {meaning}."));
+        let mut step = Step::new(found.step, format!("{name}: {meaning}."));
         if self.route.is_some_and(|route| route.mode == Mode::Shadow) {
             step.details.push("mode is shadow: refusals of a key, and the rewrite, are not carried out".to_owned());
         }
         Some(step)
     }
 
-    pub(super) fn key_step(&self, hints: &mut Vec<String>) -> Option<Step> {
-        if self.exchange.is_recovery() || self.exchange.is_operation() {
-            let key = self.exchange.key()?;
-            return Some(Step::new(
-                StepName::Key,
-                format!("The path names the key; the caller's namespace makes it {key}."),
-            ));
+    pub(super) fn key_step(&self, found: &Found<'_>, hints: &mut Vec<String>) -> Option<Step> {
+        let step = |text: String| Some(Step::new(found.step, text));
+        let is_kept = |event: &TraceEvent| !matches!(event, TraceEvent::KeyUnread | TraceEvent::KeyStripped);
+        if self.exchange.is_operation() {
+            return step(match found.problem {
+                Some(problem) => problem.detail.clone().into_owned(),
+                None => "The path names an operation of this caller.".to_owned(),
+            });
         }
-        let name = self.exchange.policy_name()?;
-        let lines = self.values(KEY);
-        let is_c = name == PolicyKind::HandlerInternalC.name();
-        let rules = self.route.and_then(|route| route.key.as_deref());
-        let step = |text: String| Some(Step::new(StepName::Key, text));
+        if self.exchange.is_recovery() {
+            return step(match (found.problem, found.namespaced()) {
+                (None, Some(key)) => format!("The path names the key; the caller's namespace makes it {key}."),
+                (Some(problem), _) => format!("The path names the key, which is refused: {}", problem.detail),
+                (None, None) => "The path names the key.".to_owned(),
+            });
+        }
         if self.route.is_some_and(|route| route.webhook.is_some()) {
-            return self.webhook_key();
+            return Some(self.webhook_key(found));
         }
-        if lines.is_empty() {
-            if let (true, Some(other)) = (name != PolicyKind::Prohibited.name() && !is_c, self.similar_header()) {
+        if found.has(|event| matches!(event, TraceEvent::NoKey)) {
+            let takes_keys = self.exchange.policy_name() != Some(PolicyKind::Prohibited.name());
+            if let (true, Some(other)) =
+                (takes_keys && found.events.iter().all(|event| is_kept(event)), self.similar_header())
+            {
                 hints.push(format!("The request has the header `{other}`: rename it to `Idempotency-Key`."));
             }
             return step("The request has no Idempotency-Key.".to_owned());
         }
-        if is_c {
-            return step("The key is removed unread.".to_owned());
-        }
-        if name == PolicyKind::Prohibited.name() {
-            return match self.is_refused_by(&[Code::KeyProhibited]) {
-                Some(_) => step("The request has a key, and none is allowed here.".to_owned()),
-                None => step("The key is removed (`on_prohibited: strip`).".to_owned()),
-            };
-        }
-        Some(self.client_key(&lines, rules))
+        found.find(|event| match event {
+            TraceEvent::KeyUnread => Some(Step::new(found.step, "The key is removed unread.")),
+            TraceEvent::KeyStripped => Some(Step::new(found.step, "The key is removed (`on_prohibited: strip`).")),
+            TraceEvent::KeyProhibited => {
+                Some(Step::new(found.step, "The request has a key, and none is allowed here."))
+            }
+            TraceEvent::KeySent(syntax) => Some(self.client_key(found, *syntax)),
+            _ => None,
+        })
     }
 
     /// The key of a client, or of a signed caller.
-    fn client_key(&self, lines: &[String], rules: Option<&KeyRules>) -> Step {
-        let form = KeySyntax::of(lines.iter().map(|line| line.as_bytes()));
-        let shown = lines.join(", ");
-        let form = match form {
-            Some(KeySyntax::Quoted) => "a Structured Field string",
-            Some(KeySyntax::Repeated) => "more than one value",
-            _ => "a bare text",
+    fn client_key(&self, found: &Found<'_>, syntax: KeySyntax) -> Step {
+        let shown = self.values(KEY).join(", ");
+        let form = match syntax {
+            KeySyntax::Quoted => "a Structured Field string",
+            KeySyntax::Repeated => "more than one value",
+            KeySyntax::Bare => "a bare text",
         };
-        let signed = self.exchange.signer(self.policy).is_some();
-        let problem = self.is_refused_by(&[Code::KeyInvalid]);
-        let step = match (problem, key::read_as(&KeyGrammar::CLIENT, 0, self.key_lines())) {
+        let raw = found.find(|event| if let TraceEvent::KeyRead(raw) = event { Some(raw.as_str()) } else { None });
+        let text = match (found.problem, raw) {
             (Some(problem), _) => {
                 let reason = problem.reason.map_or("", Reason::name);
-                Step::new(
-                    StepName::Key,
-                    format!("`{shown}` is {form} and is refused, reason {reason}: {}", problem.detail),
-                )
+                format!("`{shown}` is {form} and is refused, reason {reason}: {}", problem.detail)
             }
-            (None, Ok(Some((raw, _)))) => Step::new(
-                StepName::Key,
-                format!("`{shown}` is {form}; the key is {}, {}.", raw.as_str(), characters(raw.as_str().len())),
-            ),
-            // The grammar of a signed caller has more characters.
-            (None, _) => Step::new(StepName::Key, format!("`{shown}` is {form}.")),
+            (None, Some(raw)) => format!("`{shown}` is {form}; the key is {raw}, {}.", characters(raw.len())),
+            (None, None) => format!("`{shown}` is {form}."),
         };
-        let rules = rules.filter(|_| !signed).map(|rules| self.rules(rules)).unwrap_or_default();
-        let namespaced =
-            self.exchange.key().filter(|_| problem.is_none()).map(|key| {
-                format!("in the caller's namespace: {key} ({} of {MAX_NAMESPACED_LENGTH} bytes)", key.len())
-            });
-        step.with(rules).with(namespaced)
+        let rules = self.route.and_then(|route| route.key.as_deref());
+        // The rules are for clients, and not for callers that sign.
+        let rules = rules.filter(|_| self.exchange.signer(self.policy).is_none());
+        let namespaced = found
+            .namespaced()
+            .map(|key| format!("in the caller's namespace: {key} ({} of {MAX_NAMESPACED_LENGTH} bytes)", key.len()));
+        Step::new(found.step, text).with(rules.map(|rules| self.rules(rules)).unwrap_or_default()).with(namespaced)
     }
 
     fn key_lines(&self) -> impl Iterator<Item = &[u8]> {
@@ -144,13 +142,13 @@ impl Decided<'_> {
     }
 
     /// The key of a delivery.
-    fn webhook_key(&self) -> Option<Step> {
-        let step = match (self.exchange.key(), self.problem) {
-            (Some(key), _) => Step::new(StepName::Key, format!("The delivery's identifier makes the key {key}.")),
-            (None, Some(_)) => return None,
-            (None, None) => Step::new(StepName::Key, "The delivery has no key."),
+    fn webhook_key(&self, found: &Found<'_>) -> Step {
+        let step = match (found.problem, found.namespaced()) {
+            (Some(problem), _) => self.refused_delivery(found, problem),
+            (None, Some(key)) => Step::new(found.step, format!("The delivery's identifier makes the key {key}.")),
+            (None, None) => Step::new(found.step, "The delivery has no key."),
         };
-        Some(step.with((!self.values(KEY).is_empty()).then(|| "the sender's Idempotency-Key is discarded".to_owned())))
+        step.with((!self.values(KEY).is_empty()).then(|| "the sender's Idempotency-Key is discarded".to_owned()))
     }
 
     /// A header in which a client may have meant to send its key.

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{Gateway, Received, Surroundings, received};
+use e2e::gateway::{Received, TestEnvironment, TestGateway, received};
 use e2e::lookup_stores::{Hook, LookupStores};
 use e2e::raw::{Reply, Request, exchange};
 use e2e::runner::Test;
@@ -74,12 +74,12 @@ pub(crate) fn policy(times: Times) -> String {
     .to_string()
 }
 
-/// A test that is alone with its world: what it sets up and counts is its own.
+/// A test that is alone with its setup: what it sets up and counts is its own.
 pub(crate) fn test<T: Clear + 'static>(name: &str, body: fn(&T) -> Result<()>) -> Test<T> {
-    Test::new(name, move |world: &T| {
+    Test::new(name, move |setup: &T| {
         // What a test before this one left, if it failed.
-        world.clear();
-        body(world)
+        setup.clear();
+        body(setup)
     })
 }
 
@@ -89,20 +89,20 @@ pub(crate) trait Clear {
     fn clear(&self);
 }
 
-pub(crate) struct World {
-    pub(crate) gateway: Gateway,
+pub(crate) struct LookupsSetup {
+    pub(crate) gateway: TestGateway,
     pub(crate) lookup_stores: LookupStores,
     _directory: TempDir,
 }
 
-impl Clear for World {
+impl Clear for LookupsSetup {
     fn clear(&self) {
         self.lookup_stores.forget();
         self.gateway.capture().take();
     }
 }
 
-impl World {
+impl LookupsSetup {
     pub(crate) fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let lookup_stores = LookupStores::start(directory.path())?;
@@ -115,8 +115,8 @@ impl World {
             };
             (name.to_owned(), ListenerSpec { policy: policy(times), changes })
         });
-        let around = Surroundings { stores: Some(lookup_stores.stores()), ..Surroundings::default() };
-        let gateway = Gateway::start_within(&around, &listeners)?;
+        let around = TestEnvironment { stores: Some(lookup_stores.stores()), ..TestEnvironment::default() };
+        let gateway = TestGateway::start_within(&around, &listeners)?;
         Ok(Self { gateway, lookup_stores, _directory: directory })
     }
 }
@@ -127,12 +127,12 @@ fn behind_a_proxy() -> Change {
 }
 
 /// Sends a delivery over a connection of its own.
-pub(crate) fn send(gateway: &Gateway, listener: &str, request: &Request) -> Result<Reply> {
+pub(crate) fn send(gateway: &TestGateway, listener: &str, request: &Request) -> Result<Reply> {
     exchange(gateway.address(listener)?, &request.method, &request.http1())
 }
 
 /// What has reached the upstream since this was last asked.
-pub(crate) fn forwarded(gateway: &Gateway) -> Result<Vec<Received>> {
+pub(crate) fn forwarded(gateway: &TestGateway) -> Result<Vec<Received>> {
     gateway.capture().take().into_iter().map(received).collect()
 }
 
@@ -148,7 +148,13 @@ pub(crate) fn keys(received: &[Received]) -> Vec<String> {
 }
 
 /// A delivery is forwarded, with its webhook's key.
-pub(crate) fn accepted(gateway: &Gateway, listener: &str, hook: &Hook, request: &Request, event: &str) -> Result<()> {
+pub(crate) fn accepted(
+    gateway: &TestGateway,
+    listener: &str,
+    hook: &Hook,
+    request: &Request,
+    event: &str,
+) -> Result<()> {
     let reply = send(gateway, listener, request)?;
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     ensure!(reply.status == 200, "{event} of {}: status {}: {text}", hook.id, reply.status);
@@ -158,7 +164,7 @@ pub(crate) fn accepted(gateway: &Gateway, listener: &str, hook: &Hook, request: 
 }
 
 /// A delivery is refused, and nothing reaches the upstream.
-pub(crate) fn refused(gateway: &Gateway, listener: &str, request: &Request, status: u16, code: &str) -> Result<()> {
+pub(crate) fn refused(gateway: &TestGateway, listener: &str, request: &Request, status: u16, code: &str) -> Result<()> {
     let reply = send(gateway, listener, request)?;
     let json = reply.json();
     let told = json.get("code").and_then(Value::as_str).unwrap_or_default();
@@ -171,6 +177,6 @@ pub(crate) fn refused(gateway: &Gateway, listener: &str, request: &Request, stat
 }
 
 /// As [`refused`], with what a sender tries again.
-pub(crate) fn unavailable(gateway: &Gateway, listener: &str, request: &Request) -> Result<()> {
+pub(crate) fn unavailable(gateway: &TestGateway, listener: &str, request: &Request) -> Result<()> {
     refused(gateway, listener, request, 503, "dependency_unavailable")
 }

@@ -119,7 +119,7 @@ fn word(text: &str) -> String {
 
 /// What a first document is made of.
 #[derive(Clone, Debug)]
-pub(crate) struct StarterAnswers {
+pub(crate) struct InitAnswers {
     pub(crate) backend: BackendChoice,
     /// The gateway's cluster of Restate
     pub(crate) cluster: String,
@@ -137,7 +137,7 @@ pub(crate) struct StarterAnswers {
     pub(crate) docs_url: Option<String>,
 }
 
-impl StarterAnswers {
+impl InitAnswers {
     /// The document, as text.
     pub(crate) fn document(&self) -> String {
         let member = |text: &str| match text.strip_prefix('=') {
