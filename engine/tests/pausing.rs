@@ -2,7 +2,7 @@
 //! whose other filters stream a body can lose the rest of a message that goes on in the middle.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use crate::common::{Gateway, Line};
+use crate::common::{Gateway, StaticLine};
 use edge_idempotency_engine::{CallReply, Configuration, FilterAction, Policy, Stream};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -72,12 +72,12 @@ fn parts() -> impl Strategy<Value = Vec<(Vec<u8>, bool)>> {
 }
 
 /// An answer's headers.
-fn answer() -> impl Strategy<Value = Vec<Line>> {
+fn answer() -> impl Strategy<Value = Vec<StaticLine>> {
     let status = select(vec![b"200".as_slice(), b"202", b"402", b"422", b"470", b"500", b"503"]);
     let kind = select(vec![b"application/json".as_slice(), b"text/plain", b"application/problem+json"]);
     let length = select(vec![None, Some(b"4".as_slice()), Some(b"40"), Some(b"41"), Some(b"4097"), Some(b"70000")]);
     (status, kind, length, any::<bool>()).prop_map(|(status, kind, length, of_handler)| {
-        let mut lines: Vec<Line> = vec![(b":status", status), (b"content-type", kind)];
+        let mut lines: Vec<StaticLine> = vec![(b":status", status), (b"content-type", kind)];
         lines.extend(length.map(|length| (b"content-length".as_slice(), length)));
         lines.extend(of_handler.then_some((b"x-restate-id".as_slice(), b"inv_1".as_slice())));
         lines

@@ -1,7 +1,7 @@
 //! What a stream does if a gateway ends a request's wait with a response of its own, and if it keeps a body back.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::{Gateway, Line};
+use crate::common::{Gateway, StaticLine};
 use edge_idempotency_engine::problem::{Reason, Retry};
 use edge_idempotency_engine::{
     CallReply, Configuration, Exchange, FilterAction, Headers, Policy, ResponseFlow, Stream,
@@ -32,7 +32,7 @@ fn recovery_policy(more: &str) -> String {
 }
 
 /// A delivery whose webhook has to be looked up.
-const DELIVERY: [Line; 4] = [
+const DELIVERY: [StaticLine; 4] = [
     (b":method", b"POST"),
     (b":authority", b"a"),
     (b":path", b"/h/gitlab/wh_looked_up"),
@@ -40,7 +40,7 @@ const DELIVERY: [Line; 4] = [
 ];
 
 /// A caller asks for its result.
-const RECOVERY: [Line; 6] = [
+const RECOVERY: [StaticLine; 6] = [
     (b":method", b"GET"),
     (b":authority", b"a"),
     (b":path", b"/refunds/by-idempotency-key/k"),
@@ -307,7 +307,7 @@ fn shaped_policy() -> String {
 }
 
 /// A success of this route, with more headers.
-fn success(more: &[Line]) -> Gateway {
+fn success(more: &[StaticLine]) -> Gateway {
     let mut gateway = Gateway::posting(b"/refunds");
     gateway.response = vec![(b":status", b"200"), (b"x-restate-id", b"inv_1"), (b"content-type", b"application/json")];
     gateway.response.extend(more);

@@ -1,7 +1,7 @@
 //! The trace of a request has the steps in the order in which the exchange takes them, and ends with the refusal.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::{Gateway, Line};
+use crate::common::{Gateway, StaticLine};
 use edge_idempotency_engine::exchange::TraceEvent;
 use edge_idempotency_engine::{Configuration, Policy, Stream};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const POLICY: &str = r#"{
 }"#;
 
 /// The steps with what was found in them, each in a word.
-fn traced(lines: &[Line]) -> String {
+fn traced(lines: &[StaticLine]) -> String {
     let mut configuration = Configuration::of(Arc::new(Policy::from_json(POLICY.as_bytes()).unwrap()));
     let gateway = Gateway::with(lines);
     let mut stream = Stream::traced(1, &configuration);
@@ -43,13 +43,13 @@ fn traced(lines: &[Line]) -> String {
 }
 
 /// A request with these lines beside method, host and path.
-fn request(path: &'static [u8], more: &[Line]) -> String {
-    let lines: [Line; 3] = [(b":method", b"POST"), (b":authority", b"a"), (b":path", path)];
+fn request(path: &'static [u8], more: &[StaticLine]) -> String {
+    let lines: [StaticLine; 3] = [(b":method", b"POST"), (b":authority", b"a"), (b":path", path)];
     traced(&[&lines, more].concat())
 }
 
-const CALLER: [Line; 3] = [(b"x-t", b"acme"), (b"x-p", b"shop"), (b"x-s", b"u1")];
-const KEY: Line = (b"idempotency-key", b"k");
+const CALLER: [StaticLine; 3] = [(b"x-t", b"acme"), (b"x-p", b"shop"), (b"x-s", b"u1")];
+const KEY: StaticLine = (b"idempotency-key", b"k");
 
 #[test]
 fn a_trace_has_the_steps_in_their_order_and_ends_with_the_refusal() {
