@@ -19,7 +19,7 @@ use std::sync::Arc;
 use testkit::attributes::FixedClaims;
 
 /// A gateway that gives the same request and answer each time, and takes every edit.
-struct Gateway {
+struct CountedGateway {
     request: MessageLines,
     answer: MessageLines,
 }
@@ -32,7 +32,7 @@ impl HeaderLines for OwnedLines {
 
 struct OwnedLines(MessageLines);
 
-impl Attributes for Gateway {
+impl Attributes for CountedGateway {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         JWT.metadata(path)
     }
@@ -47,7 +47,7 @@ impl Attributes for Gateway {
     }
 }
 
-impl Host for Gateway {
+impl Host for CountedGateway {
     type Lines = OwnedLines;
     fn header_lines(&self, map: HeaderMapKind) -> OwnedLines {
         OwnedLines(if map == HeaderMapKind::Request { self.request.clone() } else { self.answer.clone() })
@@ -104,7 +104,7 @@ impl Host for Gateway {
 }
 
 #[inline(never)]
-fn keyed_stream(shared: &mut Configuration, host: &Gateway) -> FilterAction {
+fn keyed_stream(shared: &mut Configuration, host: &CountedGateway) -> FilterAction {
     let mut stream = Stream::new(1, shared);
     stream.on_request_headers(host, shared, true);
     let action = stream.on_response_headers(host, shared, false);
@@ -162,7 +162,7 @@ callbacks!(keyed_request, keyed_response);
 callbacks!(idle_request, idle_response);
 
 #[inline(never)]
-fn idle_stream(shared: &mut Configuration, host: &Gateway) -> (u8, FilterAction) {
+fn idle_stream(shared: &mut Configuration, host: &CountedGateway) -> (u8, FilterAction) {
     let mut stream = Stream::new(1, shared);
     stream.on_request_headers(host, shared, true);
     let action = stream.on_response_headers(host, shared, false);
@@ -181,11 +181,11 @@ fn main() {
     let idle = Headers::new(request("GET", "/api/v1/projects", None));
     let (stored, passed) = (Headers::new(answer(true)), Headers::new(answer(false)));
     let (keyed_policy, idle_policy) = (Arc::new(keyed_policy), Arc::new(idle_policy));
-    let gateway = Gateway {
+    let gateway = CountedGateway {
         request: request("POST", "/api/v1/conversations/send-message", Some("8e03978e-40d5-43e8-bc93-6894a57f9324")),
         answer: answer(true),
     };
-    let idle_gateway = Gateway { request: request("GET", "/api/v1/projects", None), answer: answer(false) };
+    let idle_gateway = CountedGateway { request: request("GET", "/api/v1/projects", None), answer: answer(false) };
     let mut keyed_shared = Configuration::of(Arc::clone(&keyed_policy));
     let mut idle_shared = Configuration::of(Arc::clone(&idle_policy));
     for _ in 0..1000 {

@@ -73,9 +73,9 @@ impl Gateway {
     }
 }
 
-pub(crate) struct Lines(Vec<StaticLine>);
+pub(crate) struct TestHeaderLines(Vec<StaticLine>);
 
-impl HeaderLines for Lines {
+impl HeaderLines for TestHeaderLines {
     fn headers(&self) -> Option<Headers<'_>> {
         Some(Headers::new(self.0.clone()))
     }
@@ -97,10 +97,10 @@ impl Attributes for Gateway {
 }
 
 impl Host for Gateway {
-    type Lines = Lines;
+    type Lines = TestHeaderLines;
 
-    fn header_lines(&self, map: HeaderMapKind) -> Lines {
-        Lines(match map {
+    fn header_lines(&self, map: HeaderMapKind) -> TestHeaderLines {
+        TestHeaderLines(match map {
             HeaderMapKind::Request => self.request.clone(),
             HeaderMapKind::Response if self.response.is_empty() => vec![(b":status", b"408")],
             HeaderMapKind::Response => self.response.clone(),

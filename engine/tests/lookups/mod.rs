@@ -42,7 +42,7 @@ fn policy(unkey: &Value, openbao: &Value) -> Policy {
 }
 
 /// The stores of a policy, a clock, and what is to be seen of both.
-struct World {
+struct CacheSetup {
     lookups: Lookups,
     now: u64,
     streams: u32,
@@ -50,7 +50,7 @@ struct World {
     sender: Option<SenderNetwork>,
 }
 
-impl World {
+impl CacheSetup {
     fn new() -> Self {
         Self::with(&json!({}), &json!({}))
     }

@@ -1,7 +1,7 @@
 //! Whatever happens in whatever order: one call for each key, one answer for everybody who waits, nothing used beyond its
 //! time, nothing that grows.
 
-use super::{StoreCall, World, not_found, secret, verified, version};
+use super::{CacheSetup, StoreCall, not_found, secret, verified, version};
 use edge_idempotency_engine::lookup::{CallId, StoreKind};
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
@@ -68,7 +68,7 @@ fn made(answer: &str) -> Option<u64> {
 }
 
 fn model(events: Vec<LookupEvent>) -> Result<(), TestCaseError> {
-    let mut world = World::new();
+    let mut setup = CacheSetup::new();
     let mut calls: Vec<(StoreKind, StoreCall)> = Vec::new();
     let mut waiting: BTreeMap<u32, (StoreKind, String)> = BTreeMap::new();
     let check = |now: u64, answer: &str| {
@@ -80,46 +80,46 @@ fn model(events: Vec<LookupEvent>) -> Result<(), TestCaseError> {
         match event {
             LookupEvent::LookupRequest { kind, key, force_refresh } => {
                 let key = key_of(kind, key);
-                match world.ask_how(kind, &key, force_refresh) {
-                    (_, Some(answer)) => check(world.now, &answer)?,
+                match setup.ask_how(kind, &key, force_refresh) {
+                    (_, Some(answer)) => check(setup.now, &answer)?,
                     (stream, None) => drop(waiting.insert(stream, (kind, key))),
                 }
             }
             LookupEvent::CallReply { which, reply: number } => {
                 if !calls.is_empty() {
                     let (kind, call) = calls.swap_remove(which % calls.len());
-                    let (status, body) = reply(kind, number, world.now);
-                    world.reply_bytes(&call, status, Some(body.to_string().as_bytes()));
+                    let (status, body) = reply(kind, number, setup.now);
+                    setup.reply_bytes(&call, status, Some(body.to_string().as_bytes()));
                 }
             }
             LookupEvent::Leave { which } => {
                 if let Some(stream) = waiting.keys().copied().nth(which % waiting.len().max(1)) {
                     let (kind, key) = waiting.remove(&stream).unwrap();
-                    world.left(stream, kind, &key);
+                    setup.left(stream, kind, &key);
                 }
             }
-            LookupEvent::Tick => world.lookups.tick(world.now),
-            LookupEvent::Pass { milliseconds } => world.now += milliseconds,
+            LookupEvent::Tick => setup.lookups.tick(setup.now),
+            LookupEvent::Pass { milliseconds } => setup.now += milliseconds,
         }
-        let new = world.calls().into_iter().map(|call| {
+        let new = setup.calls().into_iter().map(|call| {
             let kind = if call.1.cluster == "unkey" { StoreKind::Bindings } else { StoreKind::Secrets };
             (kind, call)
         });
         calls.extend(new);
-        for (stream, answer) in world.answers() {
+        for (stream, answer) in setup.answers() {
             prop_assert!(waiting.remove(&stream).is_some(), "{stream} was answered {answer} and waits for nothing");
-            check(world.now, &answer)?;
+            check(setup.now, &answer)?;
         }
         // Those that were given up may still be answered, and then change nothing.
-        let under_way = world.lookups.sizes()[2];
+        let under_way = setup.lookups.sizes()[2];
         let keys: BTreeSet<String> = waiting.values().map(|(kind, key)| format!("{kind:?} {key}")).collect();
         prop_assert!(keys.len() <= under_way && under_way <= 12, "{} {under_way}", keys.len());
         prop_assert!(calls.len() >= under_way);
     }
     // Once nothing is heard any more everybody has been answered.
-    world.now += 10_000;
-    world.lookups.tick(world.now);
-    for (stream, _) in world.answers() {
+    setup.now += 10_000;
+    setup.lookups.tick(setup.now);
+    for (stream, _) in setup.answers() {
         prop_assert!(waiting.remove(&stream).is_some());
     }
     prop_assert!(waiting.is_empty(), "{waiting:?} wait for ever");
@@ -145,34 +145,34 @@ proptest! {
                 .prop_map(String::into_bytes),
         ]),
     ) {
-        let mut world = World::new();
+        let mut setup = CacheSetup::new();
         let kind = if secrets { StoreKind::Secrets } else { StoreKind::Bindings };
         let key = key_of(kind, 1);
-        world.ask(kind, &key);
+        setup.ask(kind, &key);
         // A new version has a second call.
         for _ in 0..2 {
-            for call in world.calls() {
-                world.reply_bytes(&call, status, body.as_deref());
+            for call in setup.calls() {
+                setup.reply_bytes(&call, status, body.as_deref());
             }
         }
-        prop_assert_eq!(world.answers().len(), 1);
-        prop_assert_eq!(world.lookups.sizes()[2], 0);
+        prop_assert_eq!(setup.answers().len(), 1);
+        prop_assert_eq!(setup.lookups.sizes()[2], 0);
     }
 }
 
 /// Tickets of different calls are different: a late reply is not taken for another's.
 #[test]
 fn call_ids_are_unique() {
-    let mut world = World::new();
+    let mut setup = CacheSetup::new();
     let mut seen: Vec<CallId> = Vec::new();
     for number in 0..50_u8 {
-        world.ask(StoreKind::Secrets, &format!("acme:shop:p{}", number % 5));
-        for call in world.calls() {
+        setup.ask(StoreKind::Secrets, &format!("acme:shop:p{}", number % 5));
+        for call in setup.calls() {
             assert!(!seen.contains(&call.0));
-            world.fail(&call);
+            setup.fail(&call);
             seen.push(call.0);
         }
-        world.answers();
+        setup.answers();
     }
     assert_eq!(seen.len(), 50);
 }

@@ -1,16 +1,18 @@
 //! What the stores are asked, and what is made of what they answer.
 
-use super::{HOOK, OWNER, World, header, path, secret, verified, version};
+use super::{CacheSetup, HOOK, OWNER, header, path, secret, verified, version};
 use edge_idempotency_engine::call::MAX_REPLY_BYTES;
 use edge_idempotency_engine::lookup::{Lookups, StoreKind};
 use serde_json::{Value, json};
 
 #[test]
 fn unkey_is_asked_to_verify_a_key_at_no_cost() {
-    let mut world =
-        World::with(&json!({"authority": "api.unkey.com", "root_key": "unkey_root", "timeout_ms": 700}), &json!({}));
-    world.ask(StoreKind::Bindings, HOOK);
-    let call = world.call();
+    let mut setup = CacheSetup::with(
+        &json!({"authority": "api.unkey.com", "root_key": "unkey_root", "timeout_ms": 700}),
+        &json!({}),
+    );
+    setup.ask(StoreKind::Bindings, HOOK);
+    let call = setup.call();
     assert_eq!((call.1.cluster.as_str(), call.1.timeout_ms), ("unkey", 700));
     assert_eq!(header(&call, ":method"), Some("POST"));
     assert_eq!(path(&call), "/v2/keys.verifyKey");
@@ -20,9 +22,9 @@ fn unkey_is_asked_to_verify_a_key_at_no_cost() {
     let body: Value = serde_json::from_slice(&call.1.body).unwrap();
     assert_eq!(body, json!({"key": HOOK, "credits": {"cost": 0}}));
 
-    let mut world = World::with(&json!({"path": "/proxy/verify"}), &json!({}));
-    world.ask(StoreKind::Bindings, HOOK);
-    let call = world.call();
+    let mut setup = CacheSetup::with(&json!({"path": "/proxy/verify"}), &json!({}));
+    setup.ask(StoreKind::Bindings, HOOK);
+    let call = setup.call();
     assert_eq!(
         (path(&call), header(&call, ":authority"), header(&call, "authorization")),
         ("/proxy/verify", Some("unkey"), None)
@@ -32,9 +34,9 @@ fn unkey_is_asked_to_verify_a_key_at_no_cost() {
 #[test]
 fn openbao_is_asked_for_the_owner_s_secret() {
     let options = json!({"mount": "kv/hooks", "token": "s.token", "namespace": "edge/prod", "authority": "bao:8200"});
-    let mut world = World::with(&json!({}), &options);
-    world.ask(StoreKind::Secrets, "a~1.x:p-2_y:twilio_event_streams");
-    let call = world.call();
+    let mut setup = CacheSetup::with(&json!({}), &options);
+    setup.ask(StoreKind::Secrets, "a~1.x:p-2_y:twilio_event_streams");
+    let call = setup.call();
     assert_eq!(header(&call, ":method"), Some("GET"));
     assert_eq!(path(&call), "/v1/kv/hooks/data/a~1.x:p-2_y:twilio_event_streams");
     assert_eq!(header(&call, ":authority"), Some("bao:8200"));
@@ -42,9 +44,9 @@ fn openbao_is_asked_for_the_owner_s_secret() {
     assert_eq!(header(&call, "x-vault-namespace"), Some("edge/prod"));
     assert_eq!((call.1.cluster.as_str(), call.1.timeout_ms, call.1.body.len()), ("openbao", 1000, 0));
 
-    let mut world = World::with(&json!({}), &json!({"path": "hooks/{tenant}/{project}/{provider}"}));
-    world.ask(StoreKind::Secrets, OWNER);
-    let call = world.call();
+    let mut setup = CacheSetup::with(&json!({}), &json!({"path": "hooks/{tenant}/{project}/{provider}"}));
+    setup.ask(StoreKind::Secrets, OWNER);
+    let call = setup.call();
     assert_eq!(path(&call), "/v1/secret/data/hooks/acme/shop/stripe");
     assert_eq!((header(&call, "x-vault-token"), header(&call, "x-vault-namespace")), (None, None));
 }
@@ -105,7 +107,7 @@ fn every_answer_of_unkey_means_something() {
         (503, error, "unavailable:registry_error"),
         (504, json!({}), "unavailable:registry_timeout"),
     ] {
-        assert_eq!(World::new().fetch(StoreKind::Bindings, HOOK, status, &body), expected, "{status} {body}");
+        assert_eq!(CacheSetup::new().fetch(StoreKind::Bindings, HOOK, status, &body), expected, "{status} {body}");
     }
     // A member that stands twice is nothing to rely on.
     let twice =
@@ -162,7 +164,7 @@ fn every_answer_of_openbao_means_something() {
         (504, json!({}), "unavailable:secret_store_timeout"),
         (204, json!({}), "unavailable:secret_store_refused"),
     ] {
-        assert_eq!(World::new().fetch(StoreKind::Secrets, OWNER, status, &body), expected, "{status} {body}");
+        assert_eq!(CacheSetup::new().fetch(StoreKind::Secrets, OWNER, status, &body), expected, "{status} {body}");
     }
     assert_eq!(
         one(StoreKind::Secrets, Some(503), Some(b"upstream connect error or disconnect")),
@@ -185,12 +187,12 @@ fn every_answer_of_openbao_means_something() {
 
 /// The answer after one reply of these bytes.
 fn one(kind: StoreKind, status: Option<u16>, body: Option<&[u8]>) -> String {
-    let mut world = World::new();
+    let mut setup = CacheSetup::new();
     let key = if kind == StoreKind::Bindings { HOOK } else { OWNER };
-    assert_eq!(world.ask(kind, key).1, None);
-    let call = world.call();
-    world.reply_bytes(&call, status, body);
-    world.answers().remove(0).1
+    assert_eq!(setup.ask(kind, key).1, None);
+    let call = setup.call();
+    setup.reply_bytes(&call, status, body);
+    setup.answers().remove(0).1
 }
 
 #[test]
@@ -204,18 +206,18 @@ fn what_is_longer_than_any_reply_is_not_read() {
 #[test]
 fn a_new_version_brings_the_one_before_it_along() {
     let created = "2025-12-31T23:30:00.123456789Z";
-    let mut world = World::new();
-    let (first, _) = world.ask(StoreKind::Secrets, OWNER);
-    let call = world.call();
-    world.reply(&call, 200, &version("new", 4, created));
-    assert_eq!(world.answers(), [], "not yet");
-    let (second, _) = world.ask(StoreKind::Secrets, OWNER);
-    let call = world.call();
+    let mut setup = CacheSetup::new();
+    let (first, _) = setup.ask(StoreKind::Secrets, OWNER);
+    let call = setup.call();
+    setup.reply(&call, 200, &version("new", 4, created));
+    assert_eq!(setup.answers(), [], "not yet");
+    let (second, _) = setup.ask(StoreKind::Secrets, OWNER);
+    let call = setup.call();
     assert_eq!(path(&call), "/v1/secret/data/acme:shop:stripe?version=3");
-    world.reply(&call, 200, &version("old", 3, "2025-06-01T00:00:00Z"));
-    assert_eq!(world.answers(), [(first, "new+old".to_owned()), (second, "new+old".to_owned())]);
-    world.pass(50.0);
-    assert_eq!(world.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("new+old"));
+    setup.reply(&call, 200, &version("old", 3, "2025-06-01T00:00:00Z"));
+    assert_eq!(setup.answers(), [(first, "new+old".to_owned()), (second, "new+old".to_owned())]);
+    setup.pass(50.0);
+    assert_eq!(setup.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("new+old"));
 
     // The grace is an hour, or what the policy says; a first version has none before it.
     for (number, created, grace) in [
@@ -225,9 +227,9 @@ fn a_new_version_brings_the_one_before_it_along() {
         (1, created, json!({})),
         (4, "yesterday", json!({})),
     ] {
-        let mut world = World::with(&json!({}), &grace);
+        let mut setup = CacheSetup::with(&json!({}), &grace);
         assert_eq!(
-            world.fetch(StoreKind::Secrets, OWNER, 200, &version("new", number, created)),
+            setup.fetch(StoreKind::Secrets, OWNER, 200, &version("new", number, created)),
             "new",
             "{number} {created}"
         );
@@ -244,18 +246,18 @@ fn a_version_that_is_deleted_counts_no_more() {
         (503, json!({"errors": ["Vault is sealed"]}), 5.0),
         (403, json!({"errors": []}), 5.0),
     ] {
-        let mut world = World::new();
-        let (stream, _) = world.ask(StoreKind::Secrets, OWNER);
-        let call = world.call();
-        world.reply(&call, 200, &version("new", 2, "2025-12-31T23:30:00Z"));
-        let call = world.call();
-        world.reply(&call, status, &body);
-        assert_eq!(world.answers(), [(stream, "new".to_owned())]);
-        world.pass(held / 2.0 - 0.1);
-        assert_eq!(world.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("new"), "{status}");
-        assert_eq!(world.calls().len(), 0, "{status}");
-        world.pass(held / 2.0 + 0.1);
-        assert_eq!(world.ask(StoreKind::Secrets, OWNER).1, None, "{status}");
+        let mut setup = CacheSetup::new();
+        let (stream, _) = setup.ask(StoreKind::Secrets, OWNER);
+        let call = setup.call();
+        setup.reply(&call, 200, &version("new", 2, "2025-12-31T23:30:00Z"));
+        let call = setup.call();
+        setup.reply(&call, status, &body);
+        assert_eq!(setup.answers(), [(stream, "new".to_owned())]);
+        setup.pass(held / 2.0 - 0.1);
+        assert_eq!(setup.ask(StoreKind::Secrets, OWNER).1.as_deref(), Some("new"), "{status}");
+        assert_eq!(setup.calls().len(), 0, "{status}");
+        setup.pass(held / 2.0 + 0.1);
+        assert_eq!(setup.ask(StoreKind::Secrets, OWNER).1, None, "{status}");
     }
 }
 
