@@ -300,6 +300,12 @@ fn exchange(case: &Case) -> Result<CaseOutcome, String> {
     if !is_refused {
         run.response(&case.response);
     }
+    let decided = run.stream.exchange();
+    if let (Some(problem), Some(reason)) = (decided.refusal(), decided.reason())
+        && !reason.codes().contains(&problem.code)
+    {
+        return Err(format!("`{}` is not among the codes of the reason `{}`", problem.code.name(), reason.name()));
+    }
     let CaseRun { stream, mut configuration, .. } = run;
     stream.on_end(&mut configuration);
     configuration.on_tick(&host);
